@@ -1,0 +1,102 @@
+"""Event time: signed 64-bit milliseconds, by convention since the Unix epoch.
+
+What a time means belongs to the application, so nothing here asks a clock for one.
+"""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+END_OF_TIME = 2**63 - 1
+"""The watermark of a sealed stream: nothing will follow."""
+
+FIRST_TIME = -(2**63)
+"""The least event time there is."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_DECIMAL = re.compile(r"-?[0-9]{1,19}\Z", re.ASCII)
+_RFC3339 = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)\Z", re.ASCII
+)
+
+
+def to_event_time(value: int | datetime) -> int:
+    """Turn what a Python caller passes for a time into milliseconds.
+
+    Parameters
+    ----------
+    value
+        Milliseconds as an integer, or an aware datetime, whose microseconds are floored.
+
+    Raises
+    ------
+    TypeError
+        If the value is neither (floats cannot hold 64 bits and are refused).
+    ValueError
+        If a datetime has no zone, or the value does not fit into 64 bits.
+
+    Examples
+    --------
+    >>> to_event_time(datetime(2024, 1, 1, 0, 0, 0, 1999, tzinfo=UTC))
+    1704067200001
+    """
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            msg = f"{value!r} has no time zone; give it one, for example tzinfo=datetime.UTC"
+            raise ValueError(msg)
+        return (value - _EPOCH) // _MILLISECOND
+    if isinstance(value, bool) or not isinstance(value, int):
+        msg = (
+            f"{value!r} is no event time; pass integer milliseconds or an aware datetime"
+        )
+        raise TypeError(msg)
+    return _within_64_bits(value)
+
+
+def parse_event_time(value: object) -> int:
+    """Read a time as the HTTP API takes it.
+
+    Parameters
+    ----------
+    value
+        A JSON integer, a decimal string, or an RFC 3339 string with a zone.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else (fractions and exponents too) or does not fit into 64 bits.
+    """
+    if type(value) is int:
+        return _within_64_bits(value)
+    if isinstance(value, str):
+        if _DECIMAL.match(value):
+            return _within_64_bits(int(value))
+        if _RFC3339.match(value):
+            return to_event_time(datetime.fromisoformat(value.upper()))
+    msg = (
+        f"{value!r} is no event time; send integer milliseconds (a JSON integer or a decimal "
+        "string) or an RFC 3339 time with a zone such as 2024-01-01T00:00:00Z"
+    )
+    raise ValueError(msg)
+
+
+def describe_event_time(value: int) -> str:
+    """Show a time to a person: ISO 8601 where it looks like a date, else the number."""
+    if value == END_OF_TIME:
+        return "the end of time"
+    if 10**11 <= value < 253_402_300_800_000:
+        moment = _EPOCH + value * _MILLISECOND
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return str(value)
+
+
+def looks_like_seconds(value: int) -> bool:
+    """Tell whether a time is so small that it was probably meant in seconds."""
+    return 0 < value < 10**11
+
+
+def _within_64_bits(value: int) -> int:
+    if not FIRST_TIME <= value <= END_OF_TIME:
+        msg = f"{value} does not fit into a signed 64-bit integer"
+        raise ValueError(msg)
+    return value

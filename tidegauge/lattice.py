@@ -1,0 +1,136 @@
+"""The lattice of positions: five pure functions that all coordination is built on.
+
+A position stands for a *down-set*: all events below its offsets and all of every ancestor of
+each segment that it names. As a vector of counts, one a segment, in which a segment named or
+above zero has all its ancestors full, union is the maximum and inclusion is ``>=``.
+`down_set` makes that vector; the five functions take any positions, vectors and cuts included.
+"""
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from tidegauge.topology import Position, Topology
+
+DownSet: TypeAlias = dict[int, int]
+"""Events of each segment that are in the set; segments with none are left out."""
+
+
+class UnknownSegmentError(LookupError):
+    """A position names a segment that its stream does not have."""
+
+    def __init__(self, segment: int) -> None:
+        self.segment = segment
+        super().__init__(f"there is no segment {segment}")
+
+
+def down_set(topology: Topology, position: Position) -> DownSet:
+    """Count the events that a position stands for.
+
+    An offset beyond a sealed length counts as that length.
+
+    Raises
+    ------
+    UnknownSegmentError
+        If the position names a segment that the topology does not have.
+    """
+    counts: DownSet = {}
+    for number, offset in position.items():
+        if number not in topology:
+            raise UnknownSegmentError(number)
+        length = topology[number].sealed_length
+        count = offset if length is None else min(offset, length)
+        if count > counts.get(number, 0):
+            counts[number] = count
+        if topology.has_history:
+            counts.update(_filled(topology, number))
+    return counts
+
+
+def join(topology: Topology, positions: Iterable[Position]) -> DownSet:
+    """Unite down-sets: the least position that covers all of them."""
+    united: DownSet = {}
+    for position in positions:
+        raise_to(united, down_set(topology, position))
+    return united
+
+
+def covers(topology: Topology, position: Position, cut: Position) -> bool:
+    """Tell whether every event of the cut is in the position."""
+    return includes(down_set(topology, position), down_set(topology, cut))
+
+
+def precedes(topology: Topology, position: Position, cut: Position) -> bool:
+    """Tell whether the position is a proper subset of the cut."""
+    inner, outer = down_set(topology, position), down_set(topology, cut)
+    return inner != outer and includes(outer, inner)
+
+
+def cut_of(topology: Topology, position: Position) -> Position:
+    """Find the frontier of a down-set: its stream cut.
+
+    Every open segment that is not complete, with its offset, and every open complete segment
+    none of whose successors is open, at its sealed length.
+
+    Examples
+    --------
+    0 and 1, sealed at 100 each, merge into 2:
+
+    >>> from tidegauge.topology import Segment
+    >>> merged = Topology([Segment(0, sealed_length=100), Segment(1, sealed_length=100),
+    ...                    Segment(2, predecessors=(0, 1))])
+    >>> cut_of(merged, {0: 100, 1: 40})
+    {0: 100, 1: 40}
+    >>> cut_of(merged, {0: 100, 1: 100})
+    {2: 0}
+    """
+    counts = down_set(topology, position)
+    if not topology.has_history:
+        return {number: counts.get(number, 0) for number in topology.in_order}
+    complete: set[int] = set()
+    opened: set[int] = set()
+    for number in topology.in_order:
+        segment = topology[number]
+        if all(before in complete for before in segment.predecessors):
+            opened.add(number)
+            if counts.get(number, 0) == segment.sealed_length:
+                complete.add(number)
+            elif segment.sealed_length == 0:
+                complete.add(number)
+    return {
+        number: counts.get(number, 0)
+        for number in topology.in_order
+        if number in opened
+        and not (
+            number in complete
+            and any(after in opened for after in topology.successors[number])
+        )
+    }
+
+
+def count_between(topology: Topology, start: Position, end: Position) -> int:
+    """Count the events in the down-set of ``end`` and not in that of ``start``."""
+    begun = down_set(topology, start)
+    return sum(
+        max(0, count - begun.get(number, 0))
+        for number, count in down_set(topology, end).items()
+    )
+
+
+def includes(outer: DownSet, inner: DownSet) -> bool:
+    """Tell whether one down-set holds every event of another."""
+    return all(outer.get(number, 0) >= count for number, count in inner.items())
+
+
+def raise_to(counts: DownSet, other: DownSet) -> None:
+    """Unite a down-set with another, in place."""
+    for number, count in other.items():
+        if count > counts.get(number, 0):
+            counts[number] = count
+
+
+def _filled(topology: Topology, number: int) -> DownSet:
+    return {
+        before: topology[before].sealed_length or 0
+        for before in topology.ancestors[number]
+        if topology[before].sealed_length
+    }

@@ -1,0 +1,33 @@
+"""Marks: what the controller concludes from all reports."""
+
+from dataclasses import dataclass
+
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.topology import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Everything older than ``lower`` lies before ``cut``.
+
+    Attributes
+    ----------
+    revision
+        1, 2, 3 … in the stream, without gaps when written.
+    lower
+        The watermark, ms of event time; strictly rises from mark to mark.
+    upper
+        How far the writers behind the cut had noted time, ms: a hint, no bound on events.
+    cut
+        A stream cut; never goes back.
+    """
+
+    revision: int
+    lower: int
+    upper: int
+    cut: Position
+
+    @property
+    def final(self) -> bool:
+        """Whether the stream is sealed: no mark will follow."""
+        return self.lower == END_OF_TIME

@@ -1,0 +1,164 @@
+"""The topology of a stream: the DAG of its segments, which grows by scaling."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
+from typing import NamedTuple, Self, TypeAlias
+
+Position: TypeAlias = Mapping[int, int]
+"""Segment number to offset: how far a writer has written or a reader has read."""
+
+
+class KeyRange(NamedTuple):
+    """The half-open range of key hashes that a segment owns."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """An append-only list of events.
+
+    Attributes
+    ----------
+    number
+        Unique in the stream.
+    key_range
+        What it owns of ``[0, 1)``; None on external logs.
+    predecessors
+        The segments that it continues.
+    sealed_length
+        How many events it holds for ever, or None while it may grow.
+    """
+
+    number: int
+    key_range: KeyRange | None = None
+    predecessors: tuple[int, ...] = ()
+    sealed_length: int | None = None
+
+
+class Topology:
+    """All segments of a stream, immutable; scaling makes a new one.
+
+    Parameters
+    ----------
+    segments
+        In any order.
+    revision
+        Rises by one with every change.
+
+    Raises
+    ------
+    ValueError
+        If a number is used twice, a predecessor is unknown or not sealed, or there is a cycle.
+    """
+
+    def __init__(self, segments: Iterable[Segment], *, revision: int = 0) -> None:
+        listed = list(segments)
+        self.segments: Mapping[int, Segment] = {one.number: one for one in listed}
+        self.revision = revision
+        if len(self.segments) < len(listed):
+            msg = f"a segment number is used twice: {[one.number for one in listed]}"
+            raise ValueError(msg)
+        self.in_order = self._sorted()
+        self.has_history = any(one.predecessors for one in listed)
+
+    @classmethod
+    def of_equal_ranges(cls, count: int) -> Self:
+        """Make the first topology of an embedded stream: ``count`` ranges of equal size."""
+        edges = [number / count for number in range(count + 1)]
+        return cls(Segment(n, KeyRange(edges[n], edges[n + 1])) for n in range(count))
+
+    @classmethod
+    def of_partitions(cls, count: int) -> Self:
+        """Make the topology of an external log: segments are its partitions."""
+        return cls(Segment(number) for number in range(count))
+
+    def __contains__(self, number: object) -> bool:
+        return number in self.segments
+
+    def __getitem__(self, number: int) -> Segment:
+        return self.segments[number]
+
+    def __repr__(self) -> str:
+        return f"Topology({list(self.segments.values())!r}, revision={self.revision})"
+
+    @cached_property
+    def successors(self) -> Mapping[int, tuple[int, ...]]:
+        """The segments that continue each segment."""
+        found: dict[int, list[int]] = {number: [] for number in self.segments}
+        for number in self.in_order:
+            for before in self.segments[number].predecessors:
+                found[before].append(number)
+        return {number: tuple(after) for number, after in found.items()}
+
+    @cached_property
+    def ancestors(self) -> Mapping[int, frozenset[int]]:
+        """Every segment before each segment, direct and indirect."""
+        found: dict[int, frozenset[int]] = {}
+        for number in self.in_order:
+            before = self.segments[number].predecessors
+            found[number] = frozenset(before).union(*(found[one] for one in before))
+        return found
+
+    @cached_property
+    def unsealed(self) -> tuple[int, ...]:
+        """The segments that still grow, in order of their number."""
+        return tuple(
+            sorted(n for n, one in self.segments.items() if one.sealed_length is None)
+        )
+
+    def route(self, key_hash: float) -> int:
+        """Find the growing segment that owns a key.
+
+        Raises
+        ------
+        LookupError
+            If none does: an external log, or a sealed stream.
+        """
+        lows, numbers = self._routes
+        at = bisect_right(lows, key_hash) - 1
+        if at < 0:
+            msg = f"no growing segment owns {key_hash}"
+            raise LookupError(msg)
+        return numbers[at]
+
+    def scaled(self, seal: Mapping[int, int], segments: Iterable[Segment]) -> Self:
+        """Seal some segments at their lengths and add the ones that continue them."""
+        kept = (
+            replace(one, sealed_length=seal.get(one.number, one.sealed_length))
+            for one in self.segments.values()
+        )
+        return type(self)([*kept, *segments], revision=self.revision + 1)
+
+    def with_roots(self, numbers: Iterable[int]) -> Self:
+        """Add segments without predecessors: new partitions of an external log."""
+        return self.scaled({}, [Segment(number) for number in numbers])
+
+    @cached_property
+    def _routes(self) -> tuple[list[float], list[int]]:
+        ranged = sorted(
+            (self.segments[number].key_range, number)
+            for number in self.unsealed
+            if self.segments[number].key_range is not None
+        )
+        return [owned.low for owned, _ in ranged if owned], [n for _, n in ranged]
+
+    def _sorted(self) -> tuple[int, ...]:
+        for one in self.segments.values():
+            for before in one.predecessors:
+                if before not in self.segments:
+                    msg = f"segment {one.number} continues {before}, which does not exist"
+                    raise ValueError(msg)
+                if self.segments[before].sealed_length is None:
+                    msg = f"segment {one.number} continues {before}, which is not sealed"
+                    raise ValueError(msg)
+        graph = {n: one.predecessors for n, one in self.segments.items()}
+        try:
+            return tuple(TopologicalSorter(graph).static_order())
+        except CycleError as error:
+            msg = f"segments continue each other in a circle: {error.args[1]}"
+            raise ValueError(msg) from error

@@ -1,0 +1,61 @@
+"""Time windows: where in event time a position stands, from marks alone."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tidegauge.lattice import covers, precedes
+from tidegauge.marks import Mark
+from tidegauge.topology import Position, Topology
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """Event time between which a joint position stands, in ms.
+
+    Attributes
+    ----------
+    lower
+        Every event with a time below it has been read; None before the first mark.
+    upper
+        How far the writers had noted time at the next mark; None at the tail.
+    """
+
+    lower: int | None
+    upper: int | None
+
+
+def time_window(
+    topology: Topology, marks: Sequence[Mark], position: Position
+) -> TimeWindow:
+    """Compare a position with the marks of its stream.
+
+    ``lower`` comes from the newest mark whose cut the position covers, ``upper`` from the first
+    mark whose cut it strictly precedes. Standing exactly at a cut counts as passed.
+
+    Parameters
+    ----------
+    topology
+        Of the stream.
+    marks
+        All of them, oldest first; about ``2 log2(len(marks))`` of them are looked at.
+    position
+        Of one reader or, joined, of a whole group.
+    """
+    passed = count_passed(topology, marks, position)
+    ahead = bisect_left(
+        marks, True, key=lambda mark: precedes(topology, position, mark.cut)
+    )
+    return TimeWindow(
+        lower=marks[passed - 1].lower if passed else None,
+        upper=marks[ahead].upper if ahead < len(marks) else None,
+    )
+
+
+def count_passed(
+    topology: Topology, marks: Sequence[Mark], position: Position
+) -> int:
+    """Count the marks whose cuts a position covers; they come first, since cuts rise."""
+    return bisect_left(
+        marks, True, key=lambda mark: not covers(topology, position, mark.cut)
+    )

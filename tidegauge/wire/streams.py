@@ -1,0 +1,264 @@
+"""Messages about streams: settings, topology, marks, the tail."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from tidegauge.marks import Mark
+from tidegauge.topology import KeyRange, Segment, Topology
+from tidegauge.wire.values import Answer, EventTime, Integer, Request, WirePosition
+
+Milliseconds = Annotated[Integer, Field(ge=0, le=10 * 365 * 86_400_000)]
+PositiveMilliseconds = Annotated[Integer, Field(ge=1, le=10 * 365 * 86_400_000)]
+
+
+class SettingsFields(Request):
+    """The settings that a stream is created with and that PATCH changes.
+
+    A field left out is unchanged (the default, when the stream is created); null is the
+    value null.
+    """
+
+    max_segments: Integer | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="External logs: how many partitions a report may name in all; null for as "
+        "many as the stream was created with.",
+    )
+    scaling: Literal["fixed"] | None = Field(
+        None, description="How the number of segments follows the load: it is fixed."
+    )
+    aggregation_timeout_ms: PositiveMilliseconds | None = Field(
+        60_000,
+        description="How long one writer may hold the watermark while others wait, ms; null "
+        "waits for ever.",
+    )
+    min_writers: Annotated[Integer, Field(ge=0, le=10_000_000)] = Field(
+        0, description="No first mark before so many distinct writers reported."
+    )
+    mark_interval_ms: Milliseconds = Field(
+        100, description="At most one pass in so much wall clock, ms; 0: after every change."
+    )
+    mark_resolution_ms: Milliseconds = Field(
+        1_000, description="Least distance of marks in event time, ms; 0: all."
+    )
+    mark_retention_ms: PositiveMilliseconds | None = Field(
+        None, description="How long old marks are kept, ms; null: as long as the events."
+    )
+    writer_retention_ms: Milliseconds | None = Field(
+        7 * 86_400_000,
+        description="When a writer that left or expired is forgotten, ms; null: never.",
+    )
+    max_future_skew_ms: Milliseconds | None = Field(
+        86_400_000,
+        description="How far a noted time may be ahead of the server's clock, ms; null for "
+        "streams with logical time.",
+    )
+
+
+class CreateStream(SettingsFields):
+    """``PUT {stream}``."""
+
+    segments: Annotated[Integer, Field(ge=1, le=10_000)] = Field(
+        4, description="Segments of the embedded log, or partitions of the external one."
+    )
+    log: Literal["embedded", "external"] = Field(
+        "embedded",
+        description="Where the events live: here, or elsewhere (Kafka, files, a database).",
+    )
+
+
+class ChangeStream(SettingsFields):
+    """``PATCH {stream}``; the fixed settings are taken only to refuse them clearly."""
+
+    segments: Any = Field(None, description="Fixed: 409 `immutable_setting`.")
+    log: Any = Field(None, description="Fixed: 409 `immutable_setting`.")
+
+
+class SegmentInfo(Answer):
+    """One segment of a topology."""
+
+    number: int = Field(description="Unique in the stream.")
+    low: float | None = Field(description="Start of its key range; null on external logs.")
+    high: float | None = Field(description="End (exclusive) of its key range.")
+    predecessors: list[int] = Field(description="The segments that it continues.")
+    sealed_length: int | None = Field(description="Events it holds for ever; null: it grows.")
+
+    @classmethod
+    def of(cls, segment: Segment) -> "SegmentInfo":
+        """Describe a segment."""
+        low, high = segment.key_range or (None, None)
+        return cls(
+            number=segment.number,
+            low=low,
+            high=high,
+            predecessors=list(segment.predecessors),
+            sealed_length=segment.sealed_length,
+        )
+
+    def to_segment(self) -> Segment:
+        """Read the description back."""
+        owned = (
+            None
+            if self.low is None or self.high is None
+            else KeyRange(self.low, self.high)
+        )
+        return Segment(
+            self.number, owned, tuple(self.predecessors), self.sealed_length
+        )
+
+
+class TopologyInfo(Answer):
+    """The DAG of a stream's segments."""
+
+    revision: int = Field(description="Rises by one with every change.")
+    segments: list[SegmentInfo] = Field(description="All of them, in order of number.")
+
+    @classmethod
+    def of(cls, topology: Topology) -> "TopologyInfo":
+        """Describe a topology."""
+        return cls(
+            revision=topology.revision,
+            segments=[SegmentInfo.of(topology[n]) for n in sorted(topology.segments)],
+        )
+
+    def to_topology(self) -> Topology:
+        """Read the description back."""
+        return Topology(
+            (one.to_segment() for one in self.segments), revision=self.revision
+        )
+
+
+class MarkInfo(Answer):
+    """A mark: everything older than `lower` lies before `cut`."""
+
+    revision: int = Field(description="1, 2, 3 … in the stream.")
+    lower: int = Field(description="The watermark, ms of event time.")
+    upper: int = Field(description="How far the writers behind the cut had noted time, ms.")
+    cut: WirePosition = Field(description="A stream cut: segment to offset.")
+    final: bool = Field(description="Whether the stream is sealed.")
+
+    @classmethod
+    def of(cls, mark: Mark) -> "MarkInfo":
+        """Describe a mark."""
+        return cls(
+            revision=mark.revision,
+            lower=mark.lower,
+            upper=mark.upper,
+            cut=dict(mark.cut),
+            final=mark.final,
+        )
+
+    def to_mark(self) -> Mark:
+        """Read the description back."""
+        return Mark(self.revision, self.lower, self.upper, self.cut)
+
+
+class StreamConfig(Answer):
+    """What a stream was created with and is set to."""
+
+    segments: int = Field(description="How many it was created with.")
+    log: Literal["embedded", "external"] = Field(description="Where the events live.")
+    max_segments: int | None = Field(description="See `PUT`.")
+    scaling: Literal["fixed"] = Field(description="See `PUT`.")
+    aggregation_timeout_ms: int | None = Field(description="See `PUT`.")
+    min_writers: int = Field(description="See `PUT`.")
+    mark_interval_ms: int = Field(description="See `PUT`.")
+    mark_resolution_ms: int = Field(description="See `PUT`.")
+    mark_retention_ms: int | None = Field(description="See `PUT`.")
+    writer_retention_ms: int | None = Field(description="See `PUT`.")
+    max_future_skew_ms: int | None = Field(description="See `PUT`.")
+
+
+class StreamInfo(Answer):
+    """``GET {stream}``."""
+
+    stream: str = Field(description="scope/stream.")
+    stream_id: str = Field(description="Differs once the stream is deleted and created again.")
+    created_ms: int = Field(description="Wall clock of its creation, ms.")
+    config: StreamConfig = Field(description="Its settings.")
+    topology: TopologyInfo = Field(description="Its segments.")
+    watermark: int | None = Field(description="`lower` of the newest mark, ms.")
+    revision: int = Field(description="Of the newest mark; 0 before the first.")
+    final: bool = Field(description="Whether the stream is sealed.")
+    tail: WirePosition | None = Field(
+        description="Next offset of each growing or sealed segment; null on external logs."
+    )
+
+
+class StreamList(Answer):
+    """``GET /v1/streams``."""
+
+    streams: list[StreamInfo] = Field(description="In order of name.")
+    cursor: str | None = Field(description="Where the next page starts; null on the last.")
+
+
+class SealStream(Request):
+    """``POST {stream}/seal``."""
+
+    position: WirePosition | None = Field(
+        None, description="External logs: the end of each partition, which must be given."
+    )
+
+
+class SealedStream(Answer):
+    """The answer to a seal."""
+
+    stream_id: str = Field(description="The stream.")
+    mark: MarkInfo = Field(description="The final mark.")
+    watermark: int = Field(description="The end of time.")
+    final: bool = Field(True, description="Always true.")
+
+
+class MarkList(Answer):
+    """``GET {stream}/marks``."""
+
+    stream_id: str = Field(description="The stream.")
+    marks: list[MarkInfo] = Field(description="Oldest first; empty when the wait timed out.")
+    watermark: int | None = Field(description="Of the newest mark, ms.")
+    final: bool = Field(description="Whether the stream is sealed.")
+
+
+class Tail(Answer):
+    """``GET {stream}/tail``: what readers and Spark wait on."""
+
+    stream_id: str = Field(description="The stream.")
+    tail: WirePosition = Field(description="Next offset of each segment.")
+    topology_revision: int = Field(description="Rises when segments are added.")
+    revision: int = Field(description="Of the newest mark; 0 before the first.")
+    watermark: int | None = Field(description="Of the newest mark, ms.")
+    final: bool = Field(description="Whether the stream is sealed.")
+
+
+class MarksAtTime(Answer):
+    """``GET {stream}/marks/at?time=``: where to start and where to stop for a time."""
+
+    stream_id: str = Field(description="The stream.")
+    time: EventTime = Field(description="The time asked for, ms.")
+    start: WirePosition | None = Field(
+        description="Read from here to miss no event at or above the time; null: from the start."
+    )
+    exact: bool = Field(
+        description="Whether `start` is the first place at which event time reaches the time, "
+        "or only one before it (external logs)."
+    )
+    stop: MarkInfo | None = Field(
+        description="The first mark with `lower` ≥ time: read up to its cut and every event "
+        "below the time is read; null while there is none."
+    )
+    watermark: int | None = Field(description="Of the newest mark, ms.")
+    final: bool = Field(description="Whether the stream is sealed.")
+
+
+class MarksAtPosition(Answer):
+    """``GET {stream}/marks/at?position=``: the watermark in force at a position."""
+
+    stream_id: str = Field(description="The stream.")
+    lower: int | None = Field(description="Lower end of the time window there, ms.")
+    upper: int | None = Field(description="Upper end of the time window there, ms.")
+    passed: MarkInfo | None = Field(description="The newest mark whose cut it covers.")
+    watermark: int | None = Field(description="Of the newest mark, ms.")
+    final: bool = Field(description="Whether the stream is sealed.")
+
+

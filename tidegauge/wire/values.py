@@ -1,0 +1,99 @@
+"""Values that more than one message carries: times, offsets, positions, names."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, WithJsonSchema
+
+from tidegauge.event_time import parse_event_time
+from tidegauge.names import NAME_PATTERN
+
+_DECIMAL = re.compile(r"-?[0-9]{1,19}\Z", re.ASCII)
+_INTEGER_OR_TEXT = [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]{1,19}$"}]
+
+
+def _integer(value: object) -> int:
+    if type(value) is int:
+        number = value
+    elif isinstance(value, str) and _DECIMAL.match(value):
+        number = int(value)
+    else:
+        msg = f"{value!r} is no integer; send a JSON integer or a decimal string"
+        raise ValueError(msg)
+    if not -(2**63) <= number < 2**63:
+        msg = f"{number} does not fit into a signed 64-bit integer"
+        raise ValueError(msg)
+    return number
+
+
+def _position(value: object) -> dict[int, int]:
+    if not isinstance(value, Mapping):
+        msg = f'{value!r} is no position; send an object such as {{"0": 40, "1": 12}}'
+        raise ValueError(msg)  # noqa: TRY004 (pydantic reports a ValueError)
+    return {_integer(number): _integer(offset) for number, offset in value.items()}
+
+
+Integer = Annotated[
+    int, BeforeValidator(_integer), WithJsonSchema({"anyOf": _INTEGER_OR_TEXT})
+]
+"""A 64-bit integer, sent as a JSON integer or a decimal string."""
+
+EventTime = Annotated[
+    int,
+    BeforeValidator(parse_event_time),
+    WithJsonSchema({"anyOf": [*_INTEGER_OR_TEXT, {"type": "string", "format": "date-time"}]}),
+]
+"""Event time in ms: a JSON integer, a decimal string or RFC 3339 with a zone."""
+
+WirePosition = Annotated[
+    dict[int, int],
+    BeforeValidator(_position),
+    WithJsonSchema(
+        {"type": "object", "additionalProperties": {"anyOf": _INTEGER_OR_TEXT}}
+    ),
+]
+"""Segment number to offset, both as integers or decimal strings."""
+
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+"""ASCII letters, digits, ``-``, ``_`` and ``.``, the first a letter or digit, at most 255."""
+
+
+class Request(BaseModel):
+    """What a caller sends; a field that the call does not know is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Answer(BaseModel):
+    """What the service sends; clients ignore fields that they do not know."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+def parse_position(text: str) -> dict[int, int]:
+    """Read a position from a query, written ``0:40,1:12``.
+
+    Raises
+    ------
+    ValueError
+        If it is written otherwise.
+    """
+    position: dict[int, int] = {}
+    for entry in filter(None, text.split(",")):
+        number, colon, offset = entry.partition(":")
+        if not colon:
+            msg = f"{text!r} is no position; write segment:offset, such as 0:40,1:12"
+            raise ValueError(msg)
+        position[_integer(number)] = _integer(offset)
+    return position
+
+
+def format_position(position: Mapping[int, int]) -> str:
+    """Write a position for a query."""
+    return ",".join(f"{number}:{offset}" for number, offset in position.items())
+
+
+def wire_position(position: Mapping[int, int]) -> dict[str, Any]:
+    """Write a position as a JSON object."""
+    return {str(number): offset for number, offset in position.items()}

@@ -1,0 +1,148 @@
+"""Messages of writers: registering, noting time, leaving, and why the watermark stands."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from tidegauge.wire.streams import MarkInfo
+from tidegauge.wire.values import Answer, EventTime, Integer, Name, Request, WirePosition
+
+WriterState = Literal["joining", "active", "behind", "expired", "left"]
+
+
+class RegisterWriter(Request):
+    """``POST …/writers/{writer}/register``."""
+
+    time: EventTime | None = Field(
+        None, description="Nothing that the writer will write is older, ms."
+    )
+
+
+class WriterRegistered(Answer):
+    """The answer to a registration."""
+
+    stream_id: str = Field(description="The stream.")
+    incarnation: int = Field(description="To be sent with everything that this process says.")
+    watermark: int | None = Field(
+        description="Who writes only times at or above it is never late, ms."
+    )
+    final: bool = Field(False, description="Whether the stream is sealed.")
+    state: WriterState = Field(description="`joining`, or `expired` in a crash loop.")
+    position: WirePosition = Field(
+        description="What former incarnations wrote; joined into every report of this one."
+    )
+
+
+class NoteTime(Request):
+    """``POST …/writers/{writer}/note-time``."""
+
+    time: EventTime = Field(
+        description="Every event that the writer writes after the position is at or above it."
+    )
+    position: WirePosition | None = Field(
+        None,
+        description="How far the writer has written; only what changed need be named. Left out "
+        "on embedded streams: the current tails, always sound.",
+    )
+    incarnation: Integer | None = Field(
+        None, description="From the registration; left out by writers that never registered."
+    )
+
+
+class TimeNoted(Answer):
+    """The answer to an accepted report."""
+
+    stream_id: str = Field(description="The stream.")
+    watermark: int | None = Field(description="Of the newest mark, ms.")
+    state: WriterState = Field(description="Of the writer.")
+    final: bool = Field(False, description="Whether the stream is sealed.")
+    hint: str | None = Field(None, description="What looks wrong with an accepted report.")
+
+
+class Report(NoteTime):
+    """One entry of ``POST /v1/note-times``."""
+
+    stream: str = Field(description="scope/stream.")
+    writer: Name = Field(description="The writer's stable name.")
+    stream_id: str | None = Field(None, description="409 `stream_replaced` if it is another.")
+
+
+class NoteTimes(Request):
+    """``POST /v1/note-times``: many reports, each on its own, in order."""
+
+    reports: list[Report] = Field(max_length=10_000, description="In order.")
+
+
+class TimesNoted(Answer):
+    """The answer to ``POST /v1/note-times``."""
+
+    results: list[dict[str, object]] = Field(
+        description="One for each report, in order: `status` 200 with the fields of a noted "
+        "time, or a problem document."
+    )
+
+
+class LeaveStream(Request):
+    """``POST …/writers/{writer}/leave``: it will write no more."""
+
+    time: EventTime | None = Field(None, description="Of a last report, ms.")
+    position: WirePosition | None = Field(None, description="Of a last report.")
+    incarnation: Integer | None = Field(None, description="From the registration.")
+
+
+class WriterInfo(Answer):
+    """One writer of a stream."""
+
+    writer: str = Field(description="Its name.")
+    state: WriterState = Field(description="Live are `joining`, `active` and `behind`.")
+    incarnation: int = Field(description="0: it never registered.")
+    time: int | None = Field(description="Latest noted in this incarnation, ms.")
+    position: WirePosition = Field(description="How far it reported, former incarnations too.")
+    behind_ms: int | None = Field(
+        description="Event time between it and the one furthest ahead, ms."
+    )
+    silent_ms: int | None = Field(description="Since it last spoke, wall clock, ms.")
+    holding_ms: int | None = Field(description="Since its clock runs: it holds, others wait.")
+    expires_in_ms: int | None = Field(description="When its clock runs out, ms.")
+
+
+class WriterAnswer(WriterInfo):
+    """The answer to leave and expire."""
+
+    stream_id: str = Field(description="The stream.")
+    watermark: int | None = Field(description="Of the newest mark, ms.")
+    final: bool = Field(False, description="Whether the stream is sealed.")
+
+
+class WriterList(Answer):
+    """``GET {stream}/writers``."""
+
+    stream_id: str = Field(description="The stream.")
+    writers: list[WriterInfo] = Field(description="In order of name.")
+    cursor: str | None = Field(description="Where the next page starts; null on the last.")
+
+
+class ExplanationInfo(Answer):
+    """Why the watermark is where it is."""
+
+    reason: Literal[
+        "no_writers", "min_writers", "nobody_live", "joining", "holding", "caught_up", "sealed"
+    ] = Field(description="One word for it.")
+    sentence: str = Field(description="For a person: who holds it, who waits, what to do.")
+    holders: list[WriterInfo] = Field(description="Up to 10 writers that hold it.")
+    holder_count: int = Field(description="How many hold it in all.")
+    waiting: list[str] = Field(description="Up to 10 writers that are ahead and wait.")
+    waiting_count: int = Field(description="How many wait in all.")
+    next_expiry_ms: int | None = Field(description="When the first clock runs out, ms from now.")
+    hint: str | None = Field(None, description="What looks wrong: times in seconds, for example.")
+
+
+class Watermark(Answer):
+    """``GET {stream}/watermark``."""
+
+    stream: str = Field(description="scope/stream.")
+    stream_id: str = Field(description="The stream.")
+    watermark: int | None = Field(description="Of the newest mark, ms.")
+    final: bool = Field(description="Whether the stream is sealed.")
+    mark: MarkInfo | None = Field(description="The newest.")
+    explanation: ExplanationInfo = Field(description="Why it is where it is.")
