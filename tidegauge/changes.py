@@ -63,6 +63,8 @@ class Changes:
         To insert or replace, by name.
     forgotten
         Names to delete, with their reports and append sequences.
+    holds
+        New start of each clock that started or stopped (None), by name of its writer.
     marks
         To insert.
     counters
@@ -75,6 +77,7 @@ class Changes:
     dropped: list[int] = field(default_factory=list)
     writers: list[StoredWriter] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
+    holds: dict[str, int | None] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     counters: tuple[int, int] | None = None
 
@@ -85,6 +88,7 @@ class Changes:
             or self.dropped
             or self.writers
             or self.forgotten
+            or self.holds
             or self.marks
             or self.counters
         )

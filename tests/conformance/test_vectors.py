@@ -1,0 +1,32 @@
+"""The conformance vectors: one test a case, named after it.
+
+``TIDEGAUGE_VECTORS`` names a directory of more files of the same form.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conformance.runner import run_case
+
+HERE = Path(__file__).parent / "vectors"
+
+
+def _cases() -> list[Any]:
+    directories = [HERE]
+    if "TIDEGAUGE_VECTORS" in os.environ:
+        directories.append(Path(os.environ["TIDEGAUGE_VECTORS"]))
+    return [
+        pytest.param(case, id=case["name"])
+        for directory in directories
+        for path in sorted(directory.glob("*.json"))
+        for case in json.loads(path.read_text())
+    ]
+
+
+@pytest.mark.parametrize("case", _cases())
+def test_vector(case: dict[str, Any]) -> None:
+    run_case(case)

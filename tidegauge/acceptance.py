@@ -1,0 +1,146 @@
+"""Which reports are accepted: the checks of section 2 of the rules, in their order."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tidegauge.errors import (
+    IncarnationRequiredError,
+    InvalidPositionError,
+    InvalidTimeError,
+    StreamSealedError,
+    TimeInFutureError,
+    WriterFencedError,
+)
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.lattice import DownSet, down_set
+from tidegauge.topology import Position, Topology
+from tidegauge.writers import Writer
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What a report is checked against besides the writer's record.
+
+    Attributes
+    ----------
+    stream
+        Its name, for messages.
+    sealed
+        Whether it takes no more reports.
+    topology
+        Its segments.
+    tails
+        Appended lengths that bound every position; None where they are not known.
+    wall_ms
+        The server's clock.
+    max_future_skew_ms
+        How far a time may be ahead of it; None for logical time.
+    """
+
+    stream: str
+    sealed: bool
+    topology: Topology
+    tails: Position | None
+    wall_ms: int
+    max_future_skew_ms: int | None
+
+    def check(
+        self,
+        name: str,
+        record: Writer | None,
+        *,
+        time: int,
+        position: Position,
+        incarnation: int | None,
+    ) -> DownSet:
+        """Return the down-set of an acceptable report's position, or raise its refusal."""
+        if self.sealed:
+            raise StreamSealedError(self.stream)
+        if record is not None:
+            check_incarnation(record, incarnation)
+            if incarnation is not None and incarnation > record.incarnation:
+                record = None
+        self._check_order(name, record, time)
+        counts = self._counts(record, position)
+        self._check_future(time)
+        return counts
+
+    def check_first_time(self, name: str, time: int) -> None:
+        """Refuse a time that no first report may carry."""
+        self._check_order(name, None, time)
+        self._check_future(time)
+
+    def _check_order(self, name: str, record: Writer | None, time: int) -> None:
+        stored = None if record is None else record.time
+        if time >= END_OF_TIME or (stored is not None and time < stored):
+            raise InvalidTimeError(name, time, stored)
+
+    def _check_future(self, time: int) -> None:
+        skew = self.max_future_skew_ms
+        if skew is not None and time > self.wall_ms + skew:
+            raise TimeInFutureError(time, self.wall_ms, skew)
+
+    def _counts(self, record: Writer | None, position: Position) -> DownSet:
+        stored: Position = {} if record is None else record.position
+        for number, offset in position.items():
+            reason = self._flaw(number, offset)
+            if reason is not None:
+                raise InvalidPositionError(number, offset, reason, stored)
+        counts = down_set(self.topology, position)
+        for number in position:
+            if counts.get(number, 0) < stored.get(number, 0):
+                reason = f"the writer reported {stored[number]} before"
+                raise InvalidPositionError(number, position[number], reason, stored)
+        return counts
+
+    def _flaw(self, number: int, offset: int) -> str | None:
+        segment = self.topology.segments.get(number)
+        if segment is None:
+            return "there is no such segment"
+        if offset < 0:
+            return "offsets are not negative"
+        if segment.sealed_length is not None and offset > segment.sealed_length:
+            return f"it is sealed at {segment.sealed_length}"
+        if self.tails is not None and offset > self.tails.get(number, 0):
+            return f"only {self.tails.get(number, 0)} events were appended"
+        return None
+
+
+def check_incarnation(record: Writer, incarnation: int | None) -> None:
+    """Refuse who does not name its incarnation although it has one, or names an old one."""
+    if incarnation is None:
+        if record.incarnation > 0:
+            raise IncarnationRequiredError(record.name, record.incarnation)
+    elif incarnation < record.incarnation:
+        raise WriterFencedError(record.name, record.incarnation)
+
+
+def sealed_topology(
+    topology: Topology, lengths: Position, writers: Iterable[Writer]
+) -> Topology:
+    """Seal every growing segment at its length.
+
+    Raises
+    ------
+    InvalidPositionError
+        If a length is missing or negative, or a writer reported more.
+    """
+    reported: dict[int, int] = {}
+    for writer in writers:
+        _raise_to_maximum(reported, writer.position)
+        _raise_to_maximum(reported, writer.former_position)
+    for number in lengths:
+        if number not in topology.unsealed:
+            reason = "there is no such growing segment"
+            raise InvalidPositionError(number, lengths[number], reason, reported)
+    for number in topology.unsealed:
+        least = reported.get(number, 0)
+        if lengths.get(number, -1) < least:
+            reason = f"the end must be given, and writers reported {least}"
+            raise InvalidPositionError(number, lengths.get(number, -1), reason, reported)
+    return topology.scaled({n: lengths[n] for n in topology.unsealed}, [])
+
+
+def _raise_to_maximum(counts: dict[int, int], position: Mapping[int, int]) -> None:
+    for number, offset in position.items():
+        counts[number] = max(offset, counts.get(number, 0))

@@ -1,0 +1,675 @@
+"""Aggregation: from the reports of writers to marks.
+
+`Aggregator` holds one stream's writers and kept reports and is told everything that happens;
+`Aggregator.run_pass` concludes marks from it. It is pure: no I/O, both clocks injected, and what
+has to be stored is handed out by `Aggregator.take_changes`.
+
+A report costs O(log writers + entries it changes), a mark O(its cut), a pass what has changed
+since the one before it: never writers × segments.
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from tidegauge.acceptance import Acceptance, check_incarnation, sealed_topology
+from tidegauge.changes import Changes, Standing, StoredClock, StoredReport
+from tidegauge.departures import Departures
+from tidegauge.errors import StreamSealedError, UnknownWriterError
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.explain import Explanation, WriterStatus, explain
+from tidegauge.holds import HoldClocks
+from tidegauge.lattice import DownSet, cut_of, down_set, raise_to
+from tidegauge.marks import Mark
+from tidegauge.running_cut import RunningCut
+from tidegauge.settings import StreamSettings
+from tidegauge.thinning import thinned
+from tidegauge.topology import Position, Topology
+from tidegauge.writers import KeptReport, LeastTime, Now, Writer, WriterState
+
+KEPT_PER_WRITER = 1_024
+KEPT_PER_STREAM = 1_000_000
+_SHOWN = 10
+
+
+class Registration(NamedTuple):
+    """The answer to a registration."""
+
+    incarnation: int
+    watermark: int | None
+    state: WriterState
+    position: Position
+
+
+class PassOutcome(NamedTuple):
+    """What one pass did."""
+
+    marks: list[Mark]
+    expired: list[str]
+    forgotten: list[str]
+
+
+class Aggregator:
+    """The aggregation of one stream.
+
+    Parameters
+    ----------
+    stream
+        Its name, for messages.
+    settings
+        How reports become marks.
+    topology
+        Its segments.
+    """
+
+    def __init__(self, stream: str, settings: StreamSettings, topology: Topology) -> None:
+        self.stream = stream
+        self.settings = settings
+        self.topology = topology
+        self.newest: Mark | None = None
+        self.pass_due = False
+        self._writers: dict[str, Writer] = {}
+        self._reporters = 0
+        self._forgotten_incarnation = 0
+        self._serial = 0
+        self._cut = RunningCut()
+        self._covered: DownSet = {}
+        """The newest cut, as a down-set."""
+        self._settled_serial = 0
+        """The last report that the newest mark took in."""
+        self._least = LeastTime()
+        self._clocks = HoldClocks()
+        self._departures = Departures()
+        self._joining: set[Writer] = set()
+        self._holders: dict[Writer, None] = {}
+        self._ahead: dict[Writer, None] = {}
+        self._furthest: int | None = None
+        self._foldable: dict[Writer, None] = {}
+        """Writers with stored reports at or below the watermark."""
+        self._changes = Changes()
+        self._dirty: dict[str, Writer] = {}
+        self._merged: dict[int, KeptReport] = {}
+
+    @classmethod
+    def restore(
+        cls, stream: str, settings: StreamSettings, topology: Topology, stored: StoredClock
+    ) -> "Aggregator":
+        """Make the aggregation that wrote these rows, as of its last transaction."""
+        self = cls(stream, settings, topology)
+        self._reporters = stored.reporters
+        self._forgotten_incarnation = stored.forgotten_incarnation
+        if stored.newest is not None:
+            self.newest = stored.newest
+            self._covered = down_set(topology, stored.newest.cut)
+            self._cut = RunningCut(dict(self._covered), stored.newest.upper)
+        for row in stored.writers:
+            writer = self._writers[row.writer] = Writer.restore(row)
+            self._cut.release(writer.former_position, writer.former_time)
+        for report in stored.reports:
+            self._restore_report(report)
+        self._settled_serial = 0
+        self._restore_indices()
+        self._changes = Changes()
+        self.pass_due = True
+        return self
+
+    @property
+    def watermark(self) -> int | None:
+        """``lower`` of the newest mark, ms; None before the first."""
+        return None if self.newest is None else self.newest.lower
+
+    @property
+    def revision(self) -> int:
+        """Of the newest mark; 0 before the first."""
+        return 0 if self.newest is None else self.newest.revision
+
+    @property
+    def final(self) -> bool:
+        """Whether the stream is sealed."""
+        return self.newest is not None and self.newest.final
+
+    def note_time(  # noqa: PLR0913 (a report has so many parts)
+        self,
+        writer: str,
+        time: int,
+        position: Position,
+        *,
+        now: Now,
+        incarnation: int | None = None,
+        tails: Position | None = None,
+    ) -> None:
+        """Take in a report: what the writer writes after the position is at or above the time.
+
+        Parameters
+        ----------
+        writer
+            Its stable name.
+        time
+            Event time, ms.
+        position
+            Only the segments that changed need be named.
+        now
+            Both clocks.
+        incarnation
+            From its registration; None if it never registered.
+        tails
+            Appended lengths that bound the position; None where they are not known.
+
+        Raises
+        ------
+        ReportRefusedError
+            One of the refusals of section 2 of the rules; nothing has changed then.
+        """
+        record = self._writers.get(writer)
+        counts = self._acceptance(now, tails).check(
+            writer, record, time=time, position=position, incarnation=incarnation
+        )
+        if record is None:
+            record = self._writers[writer] = Writer(writer, incarnation or 0)
+            self._dirty[writer] = record
+        elif incarnation is not None and incarnation > record.incarnation:
+            self._start_afresh(record, incarnation)
+        self._take_in(record, time, counts, now)
+
+    def register(
+        self,
+        writer: str,
+        *,
+        now: Now,
+        time: int | None = None,
+        appended: Position | None = None,
+    ) -> Registration:
+        """Start a new incarnation of a writer, with a fresh record.
+
+        Parameters
+        ----------
+        writer
+            Its stable name.
+        now
+            Both clocks.
+        time
+            The same as a first report with an empty position right after it.
+        appended
+            What former incarnations appended to the embedded log, reported or not.
+
+        Raises
+        ------
+        ReportRefusedError
+            If the stream is sealed or the time is refused; nothing has changed then.
+        """
+        self._refuse_if_sealed()
+        if time is not None:
+            self._acceptance(now, None).check_first_time(writer, time)
+        record = self._writers.get(writer)
+        if record is None:
+            record = self._writers[writer] = Writer(writer, self._forgotten_incarnation)
+            self._dirty[writer] = record
+        self._start_afresh(record, record.incarnation + 1)
+        if appended:
+            counts = down_set(self.topology, appended)
+            raise_to(record.former_position, counts)
+            self._cut.release(counts, None)
+        record.heard_ms = now.wall_ms
+        if record.standing != "expired" or record.proved:
+            self._set_standing(record, "live", now)
+        self._classify(record)
+        if time is not None:
+            self._take_in(record, time, {}, now)
+        return Registration(
+            record.incarnation, self.watermark, self.state(writer), record.whole_position
+        )
+
+    def leave(  # noqa: PLR0913 (a last report has so many parts)
+        self,
+        writer: str,
+        *,
+        now: Now,
+        time: int | None = None,
+        position: Position | None = None,
+        incarnation: int | None = None,
+        tails: Position | None = None,
+    ) -> None:
+        """Count a writer no longer: it will write no more. See `note_time` for the parameters.
+
+        Raises
+        ------
+        UnknownWriterError
+            If the stream does not know the writer.
+        ReportRefusedError
+            If the incarnation or the last report is refused; the writer has not left then.
+        """
+        record = self._known(writer)
+        if time is not None:
+            self.note_time(
+                writer, time, position or {}, now=now, incarnation=incarnation, tails=tails
+            )
+        else:
+            check_incarnation(record, incarnation)
+            if incarnation is not None and incarnation > record.incarnation:
+                self._start_afresh(record, incarnation)
+        record.heard_ms = now.wall_ms
+        self._go(record, "left", now)
+
+    def expire(self, writer: str, *, now: Now) -> None:
+        """Drop a writer by hand; what it reported still counts.
+
+        Raises
+        ------
+        UnknownWriterError
+            If the stream does not know the writer.
+        """
+        self._go(self._known(writer), "expired", now)
+
+    def run_pass(self, now: Now) -> PassOutcome:
+        """Conclude: look at the clocks, expire, emit marks, look again, forget."""
+        self.pass_due = False
+        self._look_at_clocks(now)
+        expired = self._expire_run_out(now)
+        marks = self._emit()
+        self._look_at_clocks(now)
+        return PassOutcome(marks, expired, self._forget(now))
+
+    def seal(self, lengths: Position, now: Now) -> list[Mark]:
+        """End the stream: a pass, and then the final mark at the end of time.
+
+        Parameters
+        ----------
+        lengths
+            Of every segment that still grows.
+        now
+            Both clocks.
+
+        Returns
+        -------
+        list of Mark
+            Those of the pass, and the final one last.
+
+        Raises
+        ------
+        InvalidPositionError
+            If a length is missing or below what a writer reported.
+        StreamSealedError
+            If it is sealed.
+        """
+        self._refuse_if_sealed()
+        sealed = sealed_topology(self.topology, lengths, self._writers.values())
+        marks = self.run_pass(now).marks
+        self.topology = sealed
+        cut = cut_of(
+            sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()}
+        )
+        final = Mark(self.revision + 1, END_OF_TIME, END_OF_TIME, cut)
+        self._publish(final)
+        for writer in self._writers.values():
+            self._classify(writer)
+        self._look_at_clocks(now)
+        return [*marks, final]
+
+    def change_settings(self, settings: StreamSettings) -> None:
+        """Go on with other settings."""
+        self.settings = settings
+        self.pass_due = True
+
+    def change_topology(self, topology: Topology) -> None:
+        """Go on with more segments."""
+        self.topology = topology
+
+    def next_deadline(self) -> int | None:
+        """Say at which listening time a clock or a retention runs out, ms."""
+        spans = (
+            (self._clocks.oldest_start, self.settings.aggregation_timeout_ms),
+            (self._departures.oldest_ms, self.settings.writer_retention_ms),
+        )
+        return min(
+            (start + span for start, span in spans if start is not None and span is not None),
+            default=None,
+        )
+
+    def __contains__(self, writer: object) -> bool:
+        return writer in self._writers
+
+    def __len__(self) -> int:
+        return len(self._writers)
+
+    def incarnation(self, writer: str) -> int:
+        """Look up a writer's incarnation; raises `UnknownWriterError`."""
+        return self._known(writer).incarnation
+
+    def state(self, writer: str) -> WriterState:
+        """Name a writer's state; raises `UnknownWriterError`."""
+        return self._known(writer).state(somebody_waits=bool(self._ahead))
+
+    def status(self, writer: str, now: Now) -> WriterStatus:
+        """Describe a writer; raises `UnknownWriterError`."""
+        return self._status(self._known(writer), now)
+
+    def statuses(self, now: Now) -> Iterator[WriterStatus]:
+        """Describe all writers, in order of name."""
+        return (self._status(self._writers[name], now) for name in sorted(self._writers))
+
+    def explain(self, now: Now) -> Explanation:
+        """Say why the watermark is where it is; the cost does not grow with the writers."""
+        return explain(
+            self.newest,
+            writers=len(self._writers),
+            reporters=self._reporters,
+            min_writers=self.settings.min_writers,
+            holders=[self._status(one, now) for one in islice(self._holders, _SHOWN)],
+            holder_count=len(self._holders),
+            waiting=[one.name for one in islice(self._ahead, _SHOWN)],
+            waiting_count=len(self._ahead),
+            furthest=self._furthest,
+        )
+
+    def fold(self, limit: int, *, at_least: int = 1) -> None:
+        """Hand out, with the next changes, report rows that their writers' rows make needless.
+
+        Parameters
+        ----------
+        limit
+            At most so many writers.
+        at_least
+            Only writers with so many rows.
+        """
+        for writer in list(islice(self._foldable, limit)):
+            del self._foldable[writer]
+            needless = [row for row in writer.settled if self._is_needless(*row)]
+            if len(needless) >= at_least:
+                self._changes.dropped.extend(serial for serial, _ in needless)
+                self._dirty[writer.name] = writer
+                writer.settled = [
+                    row for row in writer.settled if not self._is_needless(*row)
+                ]
+            if writer.settled:
+                self._foldable[writer] = None
+
+    def take_changes(self) -> Changes:
+        """Hand out what storage must write in one transaction, and begin anew."""
+        changes, self._changes = self._changes, Changes()
+        changes.holds, self._clocks.changed = self._clocks.changed, {}
+        changes.writers = [writer.stored() for writer in self._dirty.values()]
+        changes.merged = [
+            _row(report) for report in self._merged.values() if not report.dropped
+        ]
+        self._dirty, self._merged = {}, {}
+        return changes
+
+    def _acceptance(self, now: Now, tails: Position | None) -> Acceptance:
+        return Acceptance(
+            self.stream,
+            self.final,
+            self.topology,
+            tails,
+            now.wall_ms,
+            self.settings.max_future_skew_ms,
+        )
+
+    def _refuse_if_sealed(self) -> None:
+        if self.final:
+            raise StreamSealedError(self.stream)
+
+    def _known(self, writer: str) -> Writer:
+        record = self._writers.get(writer)
+        if record is None:
+            raise UnknownWriterError(writer)
+        return record
+
+    def _take_in(self, record: Writer, time: int, counts: DownSet, now: Now) -> None:
+        gained = {
+            n: count for n, count in counts.items() if count > record.position.get(n, 0)
+        }
+        record.position.update(gained)
+        record.time = time
+        record.heard_ms = now.wall_ms
+        watermark = self.watermark
+        if record.standing != "live" and (watermark is None or time >= watermark):
+            self._set_standing(record, "live", now)
+        if not record.proved and (watermark is None or time > watermark):
+            record.proved = True
+            self._dirty[record.name] = record
+        if not record.reported:
+            record.reported = True
+            self._dirty[record.name] = record
+            self._count_reporter()
+        self._keep(record, time, gained)
+        self._classify(record)
+        self.pass_due = True
+
+    def _keep(self, record: Writer, time: int, gained: DownSet) -> None:
+        self._serial += 1
+        report = KeptReport(self._serial, time, gained, record)
+        self._changes.reports.append(_row(report))
+        if self._cut.add(report, self.watermark):
+            self._thin_out_if_many(record)
+        else:
+            self._settle(report)
+
+    def _thin_out_if_many(self, record: Writer) -> None:
+        share = max(4, KEPT_PER_STREAM // len(self._writers))
+        if len(record.kept) > min(KEPT_PER_WRITER, share):
+            self._thin_out(record)
+        if len(self._cut) > KEPT_PER_STREAM:
+            for writer in self._writers.values():
+                self._thin_out(writer)
+
+    def _thin_out(self, record: Writer) -> None:
+        for dropped, into in self._cut.thin_out(record):
+            self._changes.dropped.append(dropped.serial)
+            self._merged[into.serial] = into
+
+    def _settle(self, report: KeptReport) -> None:
+        report.writer.settled.append((report.serial, report.time))
+        self._foldable[report.writer] = None
+
+    def _is_needless(self, serial: int, time: int) -> bool:
+        return (
+            serial <= self._settled_serial
+            and self.newest is not None
+            and time < self.newest.lower
+        )
+
+    def _start_afresh(self, record: Writer, incarnation: int) -> None:
+        """Keep nothing of the former incarnation but its position and its greatest time."""
+        self._changes.dropped.extend(serial for serial, _ in record.settled)
+        self._changes.dropped.extend(report.serial for report in record.kept)
+        record.settled = []
+        self._foldable.pop(record, None)
+        self._cut.drop_all(record)
+        raise_to(record.former_position, record.position)
+        record.former_time = max(
+            (time for time in (record.former_time, record.time) if time is not None),
+            default=None,
+        )
+        self._cut.release(record.position, record.former_time)
+        record.position = {}
+        record.time = None
+        record.incarnation = incarnation
+        self._least.leave(record)
+        self._dirty[record.name] = record
+        self._classify(record)
+        self.pass_due = True
+
+    def _set_standing(self, record: Writer, standing: Standing, now: Now) -> None:
+        if standing != "live":
+            record.gone_ms = now.listening_ms
+            self._departures.add(record)
+            self._least.leave(record)
+            self._clocks.clear(record)
+        elif record.standing != "live":
+            record.gone_ms = None
+            record.proved = False
+            self._departures.remove(record)
+        record.standing = standing
+        self._dirty[record.name] = record
+        self.pass_due = True
+
+    def _go(self, record: Writer, standing: Standing, now: Now) -> None:
+        self._set_standing(record, standing, now)
+        self._classify(record)
+
+    def _classify(self, record: Writer) -> None:
+        """Bring the sets up to date that passes and explanations look at."""
+        watermark, time = self.watermark, record.time
+        ahead = (
+            time is not None
+            and record.standing != "expired"
+            and (watermark is None or time > watermark)
+        )
+        holds = record.live and not ahead and (time is None or watermark is not None)
+        if ahead != record.ahead:
+            record.ahead = ahead
+            if ahead:
+                self._ahead[record] = None
+            else:
+                del self._ahead[record]
+        if holds != record.holds:
+            self._set_holds(record, holds=holds)
+        if record.joining:
+            self._joining.add(record)
+        else:
+            self._joining.discard(record)
+            if record.live:
+                self._least.enter(record)
+        if time is not None and (self._furthest is None or time > self._furthest):
+            self._furthest = time
+
+    def _set_holds(self, record: Writer, *, holds: bool) -> None:
+        record.holds = holds
+        if holds:
+            self._holders[record] = None
+            self._clocks.begin_holding(record)
+        else:
+            del self._holders[record]
+            if record.live:
+                self._clocks.end_holding(record)
+            else:
+                self._clocks.clear(record)
+
+    def _look_at_clocks(self, now: Now) -> None:
+        self._clocks.look(now.listening_ms, somebody_waits=bool(self._ahead))
+
+    def _expire_run_out(self, now: Now) -> list[str]:
+        timeout = self.settings.aggregation_timeout_ms
+        writers = list(self._clocks.run_out(now.listening_ms, timeout))
+        for writer in writers:
+            self._go(writer, "expired", now)
+        return sorted(writer.name for writer in writers)
+
+    def _target(self) -> int | None:
+        """Find T, the time that all live writers have reached, if it is a new one."""
+        if not self._ahead or self._joining:
+            return None
+        if self.newest is None and self._reporters < self.settings.min_writers:
+            return None
+        target = self._least.least()
+        if target is None:
+            target = max(one.time for one in self._ahead if one.time is not None)
+        watermark = self.watermark
+        return target if watermark is None or target > watermark else None
+
+    def _emit(self) -> list[Mark]:
+        target = self._target()
+        if target is None:
+            return []
+        passed = self._cut.take_up_to(target)
+        times = dict.fromkeys(report.time for report in passed if report.time < target)
+        lowers = thinned(times, target, self.watermark, self.settings.mark_resolution_ms)
+        marks = []
+        for lower in self._cut.advance(passed, lowers):
+            marks.append(self._mark(lower))
+            self._publish(marks[-1])
+        for report in passed:
+            self._settle(report)
+            self._classify(report.writer)
+        return marks
+
+    def _mark(self, lower: int) -> Mark:
+        upper = lower if self._cut.upper is None else max(lower, self._cut.upper)
+        return Mark(
+            self.revision + 1, lower, upper, cut_of(self.topology, self._cut.reach)
+        )
+
+    def _publish(self, mark: Mark) -> None:
+        self.newest = mark
+        self._cut.release({}, mark.upper)
+        self._covered = dict(self._cut.reach)
+        self._settled_serial = self._serial
+        self._changes.marks.append(mark)
+
+    def _forget(self, now: Now) -> list[str]:
+        retention = self.settings.writer_retention_ms
+        if retention is None:
+            return []
+        forgotten = self._departures.take_forgotten(
+            gone_by_ms=now.listening_ms - retention,
+            covered=self._covered,
+            revision=self.revision,
+        )
+        for writer in forgotten:
+            self._forget_one(writer)
+        return sorted(writer.name for writer in forgotten)
+
+    def _forget_one(self, writer: Writer) -> None:
+        self._cut.drop_all(writer)
+        self._ahead.pop(writer, None)
+        self._foldable.pop(writer, None)
+        self._dirty.pop(writer.name, None)
+        del self._writers[writer.name]
+        self._changes.forgotten.append(writer.name)
+        if writer.incarnation > self._forgotten_incarnation:
+            self._forgotten_incarnation = writer.incarnation
+            self._changes.counters = (self._reporters, self._forgotten_incarnation)
+
+    def _count_reporter(self) -> None:
+        self._reporters += 1
+        self._changes.counters = (self._reporters, self._forgotten_incarnation)
+
+    def _status(self, record: Writer, now: Now) -> WriterStatus:
+        holding = expires = None
+        if record.hold_since_ms is not None:
+            holding = now.listening_ms - record.hold_since_ms
+            if self.settings.aggregation_timeout_ms is not None:
+                expires = max(0, self.settings.aggregation_timeout_ms - holding)
+        behind = None
+        if record.time is not None and self._furthest is not None:
+            behind = self._furthest - record.time
+        return WriterStatus(
+            writer=record.name,
+            state=record.state(somebody_waits=bool(self._ahead)),
+            incarnation=record.incarnation,
+            time=record.time,
+            position=record.whole_position,
+            behind_ms=behind,
+            silent_ms=None if record.heard_ms is None else now.wall_ms - record.heard_ms,
+            holding_ms=holding,
+            expires_in_ms=expires,
+        )
+
+    def _restore_report(self, row: StoredReport) -> None:
+        self._serial = max(self._serial, row.serial)
+        record = self._writers.get(row.writer)
+        if record is None or record.incarnation != row.incarnation:
+            return
+        counts = down_set(self.topology, row.position)
+        raise_to(record.position, counts)
+        record.time = row.time if record.time is None else max(record.time, row.time)
+        report = KeptReport(row.serial, row.time, counts, record)
+        if not self._cut.add(report, self.watermark):
+            self._settle(report)
+
+    def _restore_indices(self) -> None:
+        for writer in self._writers.values():
+            self._classify(writer)
+        running = [one for one in self._writers.values() if one.hold_since_ms is not None]
+        for writer in sorted(running, key=lambda one: one.hold_since_ms or 0):
+            self._clocks.restore(writer)
+        gone = [one for one in self._writers.values() if one.gone_ms is not None]
+        for writer in sorted(gone, key=lambda one: one.gone_ms or 0):
+            self._departures.add(writer)
+
+
+def _row(report: KeptReport) -> StoredReport:
+    writer = report.writer
+    return StoredReport(
+        report.serial, writer.name, writer.incarnation, report.time, report.gained
+    )

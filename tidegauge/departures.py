@@ -1,0 +1,62 @@
+"""Writers that left or expired, until they are forgotten."""
+
+from tidegauge.lattice import DownSet, includes
+from tidegauge.writers import Writer
+
+
+class Departures:
+    """Who is gone, in the order of going.
+
+    A writer is forgotten once its retention is over and the newest cut covers what it wrote;
+    those that no cut covers yet are looked at again only when there is a new one.
+    """
+
+    def __init__(self) -> None:
+        self._gone: dict[Writer, None] = {}
+        self._overdue: dict[Writer, None] = {}
+        self._looked_at_revision = 0
+
+    def add(self, writer: Writer) -> None:
+        """Note that a writer left or expired now, perhaps not for the first time."""
+        self.remove(writer)
+        self._gone[writer] = None
+
+    def remove(self, writer: Writer) -> None:
+        """Note that a writer is live again."""
+        self._gone.pop(writer, None)
+        self._overdue.pop(writer, None)
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """Listening time at which the first of those not yet due went, ms."""
+        return next((writer.gone_ms for writer in self._gone), None)
+
+    def take_forgotten(
+        self, *, gone_by_ms: int, covered: DownSet, revision: int
+    ) -> list[Writer]:
+        """Take out the writers to forget.
+
+        Parameters
+        ----------
+        gone_by_ms
+            Whoever went by then, in listening time, is due.
+        covered
+            The newest cut as a down-set.
+        revision
+            Of the newest mark.
+        """
+        due = []
+        for writer in self._gone:
+            if (writer.gone_ms or 0) > gone_by_ms:
+                break
+            due.append(writer)
+        for writer in due:
+            del self._gone[writer]
+            self._overdue[writer] = None
+        if revision != self._looked_at_revision:
+            due = list(self._overdue)
+            self._looked_at_revision = revision
+        forgotten = [one for one in due if includes(covered, one.whole_position)]
+        for writer in forgotten:
+            del self._overdue[writer]
+        return forgotten

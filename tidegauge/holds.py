@@ -1,0 +1,83 @@
+"""The clocks that bound how long one writer can hold the watermark."""
+
+from collections.abc import Iterator
+
+from tidegauge.writers import Writer
+
+
+class HoldClocks:
+    """The clocks of the writers that hold the watermark still while others wait.
+
+    A clock starts at the first pass that finds its writer holding while somebody waits, and is
+    cleared by the first pass that does not: nothing that happens between two passes touches it.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[Writer, None] = {}
+        """In order of their start."""
+        self._waiting_to_start: dict[Writer, None] = {}
+        self._waiting_to_stop: dict[Writer, None] = {}
+        self.changed: dict[str, int | None] = {}
+        """Clocks that started or stopped, for storage."""
+
+    def restore(self, writer: Writer) -> None:
+        """Take in a running clock, in order of its start."""
+        self._running[writer] = None
+        self._waiting_to_start.pop(writer, None)
+        if not writer.holds:
+            self._waiting_to_stop[writer] = None
+
+    def begin_holding(self, writer: Writer) -> None:
+        """Note that a writer holds; the next pass looks at it."""
+        if writer in self._running:
+            self._waiting_to_stop.pop(writer, None)
+        else:
+            self._waiting_to_start[writer] = None
+
+    def end_holding(self, writer: Writer) -> None:
+        """Note that a writer holds no longer; the next pass looks at it."""
+        self._waiting_to_start.pop(writer, None)
+        if writer in self._running:
+            self._waiting_to_stop[writer] = None
+
+    def clear(self, writer: Writer) -> None:
+        """Stop a clock at once: its writer is no longer live."""
+        self._waiting_to_stop.pop(writer, None)
+        self._waiting_to_start.pop(writer, None)
+        if writer in self._running:
+            del self._running[writer]
+            self._set(writer, None)
+
+    def look(self, listening_ms: int, *, somebody_waits: bool) -> None:
+        """Start and stop clocks, as a pass does before and after its marks."""
+        for writer in self._waiting_to_stop:
+            del self._running[writer]
+            self._set(writer, None)
+        self._waiting_to_stop.clear()
+        if somebody_waits:
+            for writer in self._waiting_to_start:
+                self._running[writer] = None
+                self._set(writer, listening_ms)
+            self._waiting_to_start.clear()
+        else:
+            for writer in self._running:
+                self._set(writer, None)
+                self._waiting_to_start[writer] = None
+            self._running.clear()
+
+    def run_out(self, listening_ms: int, timeout_ms: int | None) -> Iterator[Writer]:
+        """List the writers whose clocks have run for the timeout."""
+        if timeout_ms is not None:
+            for writer in self._running:
+                if (writer.hold_since_ms or 0) + timeout_ms > listening_ms:
+                    return
+                yield writer
+
+    @property
+    def oldest_start(self) -> int | None:
+        """When the clock that runs longest started; None if none runs."""
+        return next((writer.hold_since_ms for writer in self._running), None)
+
+    def _set(self, writer: Writer, since_ms: int | None) -> None:
+        writer.hold_since_ms = since_ms
+        self.changed[writer.name] = since_ms

@@ -1,0 +1,126 @@
+"""The running cut: kept reports, and what each mark may add to the cut of the one before it.
+
+A writer's contribution to a time x is its position at its first report with time ≥ x. So what a
+report gained beyond the writer's report before it belongs to the cut of every x above the time
+of *that* report, and to none below. Walking the kept reports in order of time, each one passed
+*releases* what the writer's next one gained. Every report is pushed, passed and released once,
+whatever the number of writers and segments.
+"""
+
+from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
+
+from tidegauge.lattice import DownSet, raise_to
+from tidegauge.topology import Position
+from tidegauge.writers import KeptReport, Writer
+
+
+class RunningCut:
+    """The down-set that the next mark's cut is made of, and the reports that will extend it.
+
+    Attributes
+    ----------
+    reach
+        The newest cut and everything released since.
+    upper
+        The greatest time of what was released, ms.
+    """
+
+    def __init__(self, reach: DownSet | None = None, upper: int | None = None) -> None:
+        self.reach: DownSet = {} if reach is None else reach
+        self.upper = upper
+        self._heap: list[tuple[int, int, KeptReport]] = []
+        self._dropped = 0
+
+    def __len__(self) -> int:
+        return len(self._heap) - self._dropped
+
+    def release(self, counts: Position, time: int | None) -> None:
+        """Add to the cut of every mark from now on."""
+        for number, count in counts.items():
+            if count > self.reach.get(number, 0):
+                self.reach[number] = count
+        if time is not None and (self.upper is None or time > self.upper):
+            self.upper = time
+
+    def add(self, report: KeptReport, watermark: int | None) -> bool:
+        """Take in a writer's newest report; tell whether it is kept, being above the watermark."""
+        kept = report.writer.kept
+        if kept:
+            kept[-1].following = report
+        else:
+            self.release(report.gained, report.time)
+        if watermark is not None and report.time <= watermark:
+            return False
+        kept.append(report)
+        heappush(self._heap, (report.time, report.serial, report))
+        return True
+
+    def drop_all(self, writer: Writer) -> None:
+        """Drop a writer's kept reports: it restarted, or is forgotten."""
+        for report in writer.kept:
+            report.dropped = True
+        self._dropped += len(writer.kept)
+        writer.kept.clear()
+        self._compact()
+
+    def thin_out(self, writer: Writer) -> Iterator[tuple[KeptReport, KeptReport]]:
+        """Drop every other inner report of a writer, merging it into the one that follows.
+
+        Its cuts become looser, but stay sound: the follower gained what both did.
+
+        Yields
+        ------
+        tuple
+            The report dropped, and the one it was merged into.
+        """
+        reports = list(writer.kept)
+        for at in range(1, len(reports) - 2, 2):
+            before, inner, after = reports[at - 1 : at + 2]
+            gained = dict(inner.gained)
+            raise_to(gained, after.gained)
+            after.gained = gained
+            before.following = after
+            inner.dropped = True
+            self._dropped += 1
+            yield inner, after
+        writer.kept.clear()
+        writer.kept.extend(report for report in reports if not report.dropped)
+        self._compact()
+
+    def take_up_to(self, target: int) -> list[KeptReport]:
+        """Take out the reports at or below a time, in order of time."""
+        taken = []
+        while self._heap and self._heap[0][0] <= target:
+            report = heappop(self._heap)[2]
+            if report.dropped:
+                self._dropped -= 1
+            else:
+                report.writer.kept.popleft()
+                taken.append(report)
+        return taken
+
+    def advance(self, passed: list[KeptReport], lowers: list[int]) -> Iterator[int]:
+        """Raise the cut from one lower bound to the next, yielding each when it is reached.
+
+        After the last one the reports at exactly that time are passed too, so that whatever
+        follows them belongs to the next mark.
+        """
+        at = 0
+        for lower in lowers:
+            while at < len(passed) and passed[at].time < lower:
+                self._pass(passed[at])
+                at += 1
+            yield lower
+        for report in passed[at:]:
+            self._pass(report)
+
+    def _pass(self, report: KeptReport) -> None:
+        if report.following is not None:
+            self.release(report.following.gained, report.following.time)
+
+    def _compact(self) -> None:
+        if self._dropped > 64 and self._dropped * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if not entry[2].dropped]
+            heapify(self._heap)
+            self._dropped = 0

@@ -1,0 +1,169 @@
+"""One writer as the aggregation sees it, and the least time of all of them."""
+
+from collections import deque
+from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import Literal, NamedTuple, TypeAlias
+
+from tidegauge.changes import Standing, StoredWriter
+from tidegauge.lattice import DownSet
+
+WriterState: TypeAlias = Literal["joining", "active", "behind", "expired", "left"]
+
+
+class Now(NamedTuple):
+    """The two clocks that a caller brings, in ms."""
+
+    wall_ms: int
+    """Wall clock, for times in the future and for how long somebody was silent."""
+    listening_ms: int
+    """Listening time, for everything that may expire a writer."""
+
+
+@dataclass(slots=True, eq=False)
+class KeptReport:
+    """A report that may still shape a mark: above the watermark when last looked at."""
+
+    serial: int
+    time: int
+    gained: DownSet
+    """What it covers beyond the writer's report before it."""
+    writer: "Writer"
+    following: "KeptReport | None" = None
+    dropped: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Writer:
+    """The record of one writer; the names of its fields are those of `StoredWriter`."""
+
+    name: str
+    incarnation: int = 0
+    standing: Standing = "live"
+    time: int | None = None
+    position: DownSet = field(default_factory=dict)
+    former_position: DownSet = field(default_factory=dict)
+    former_time: int | None = None
+    reported: bool = False
+    proved: bool = False
+    gone_ms: int | None = None
+    hold_since_ms: int | None = None
+    heard_ms: int | None = None
+    kept: deque[KeptReport] = field(default_factory=deque)
+    """Its reports above the watermark, in order."""
+    settled: list[tuple[int, int]] = field(default_factory=list)
+    """Serial and time of its stored reports at or below the watermark."""
+    holds: bool = False
+    ahead: bool = False
+    floor_entry: int | None = None
+
+    @classmethod
+    def restore(cls, stored: StoredWriter) -> "Writer":
+        """Make a writer from its row."""
+        return cls(
+            name=stored.writer,
+            incarnation=stored.incarnation,
+            standing=stored.standing,
+            time=stored.time,
+            position=dict(stored.position),
+            former_position=dict(stored.former_position),
+            former_time=stored.former_time,
+            reported=stored.reported,
+            proved=stored.proved,
+            gone_ms=stored.gone_ms,
+            hold_since_ms=stored.hold_since_ms,
+            heard_ms=stored.heard_ms,
+        )
+
+    def stored(self) -> StoredWriter:
+        """Make the row of this writer."""
+        return StoredWriter(
+            writer=self.name,
+            incarnation=self.incarnation,
+            standing=self.standing,
+            time=self.time,
+            position=dict(self.position),
+            former_position=dict(self.former_position),
+            former_time=self.former_time,
+            reported=self.reported,
+            proved=self.proved,
+            gone_ms=self.gone_ms,
+            hold_since_ms=self.hold_since_ms,
+            heard_ms=self.heard_ms,
+        )
+
+    @property
+    def live(self) -> bool:
+        """Whether it counts for the watermark."""
+        return self.standing == "live"
+
+    @property
+    def joining(self) -> bool:
+        """Whether it is live and silent so far: it may write anything."""
+        return self.time is None and self.standing == "live"
+
+    @property
+    def whole_position(self) -> DownSet:
+        """What all of its incarnations reported."""
+        if not self.former_position:
+            return self.position
+        keys = self.former_position.keys() | self.position.keys()
+        return {
+            n: max(self.former_position.get(n, 0), self.position.get(n, 0)) for n in keys
+        }
+
+    def state(self, *, somebody_waits: bool) -> WriterState:
+        """Name the state that section 2 of the rules gives it."""
+        if self.standing != "live":
+            return self.standing
+        if self.time is None:
+            return "joining"
+        return "behind" if self.holds and somebody_waits else "active"
+
+
+class LeastTime:
+    """The least latest time of the live writers that reported.
+
+    A heap with one entry a writer. Times only rise, so an entry may be too low but never too
+    high: it is corrected when it comes to the top, and a report costs nothing here.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Writer]] = []
+        self._serial = 0
+        self._entered = 0
+
+    def enter(self, writer: Writer) -> None:
+        """Count a writer that is live and has a time."""
+        if writer.floor_entry is not None or writer.time is None:
+            return
+        if len(self._heap) > 2 * self._entered + 64:
+            self._heap = [entry for entry in self._heap if self._is_current(entry)]
+            heapify(self._heap)
+        self._serial += 1
+        self._entered += 1
+        writer.floor_entry = self._serial
+        heappush(self._heap, (writer.time, self._serial, writer))
+
+    def leave(self, writer: Writer) -> None:
+        """Count a writer no longer, or anew with a lower time."""
+        if writer.floor_entry is not None:
+            writer.floor_entry = None
+            self._entered -= 1
+
+    def least(self) -> int | None:
+        """Find the least time; None if no live writer has one."""
+        while self._heap:
+            entry = self._heap[0]
+            time, serial, writer = entry
+            if not self._is_current(entry) or writer.time is None:
+                heappop(self._heap)
+            elif writer.time > time:
+                heapreplace(self._heap, (writer.time, serial, writer))
+            else:
+                return time
+        return None
+
+    @staticmethod
+    def _is_current(entry: tuple[int, int, Writer]) -> bool:
+        return entry[2].floor_entry == entry[1]
