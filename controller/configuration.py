@@ -1,0 +1,25 @@
+"""What `tidegauge serve` can be told: options, and environment variables of the same name."""
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class ServeSettings(BaseSettings):
+    """Settings of one controller; each is also the environment variable ``TIDEGAUGE_…``."""
+
+    model_config = SettingsConfigDict(env_prefix="TIDEGAUGE_", extra="ignore")
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8470, ge=0, le=65_535, description="Port to listen on; 0 for a free one.")
+    database_url: str = Field(
+        "sqlite:///tidegauge.db", description="Where the state lives: sqlite:///PATH."
+    )
+    max_database_bytes: int = Field(
+        0, ge=0, description="Refuse writes beyond this size of the database; 0: no limit."
+    )
+    max_body_bytes: int = Field(
+        16 * 2**20, ge=1_024, description="Refuse request bodies beyond this size."
+    )
+    log_level: str = Field(
+        "info", pattern="^(debug|info|warning|error)$", description="How much to log."
+    )

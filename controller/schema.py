@@ -1,0 +1,95 @@
+"""The tables. Positions and cuts are JSON objects with segment numbers as keys."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+SCHEMA_VERSION = 1
+
+metadata = MetaData()
+
+streams = Table(
+    "streams",
+    metadata,
+    Column("key", Integer, primary_key=True, autoincrement=True),
+    Column("scope", Text, nullable=False),
+    Column("stream", Text, nullable=False),
+    Column("stream_id", Text, nullable=False, unique=True),
+    Column("created_ms", BigInteger, nullable=False),
+    Column("config", Text, nullable=False),
+    Column("topology", Text, nullable=False),
+    Column("reporters", BigInteger, nullable=False, default=0),
+    Column("forgotten_incarnation", BigInteger, nullable=False, default=0),
+    UniqueConstraint("scope", "stream"),
+    sqlite_autoincrement=True,
+)
+
+marks = Table(
+    "marks",
+    metadata,
+    Column("stream_key", Integer, primary_key=True, autoincrement=False),
+    Column("revision", BigInteger, primary_key=True, autoincrement=False),
+    Column("lower", BigInteger, nullable=False),
+    Column("upper", BigInteger, nullable=False),
+    Column("cut", Text, nullable=False),
+    Column("created_ms", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+Index("marks_by_lower", marks.c.stream_key, marks.c.lower)
+Index("marks_by_upper", marks.c.stream_key, marks.c.upper)
+
+writers = Table(
+    "writers",
+    metadata,
+    Column("stream_key", Integer, primary_key=True, autoincrement=False),
+    Column("writer", Text, primary_key=True),
+    Column("incarnation", BigInteger, nullable=False),
+    Column("standing", Text, nullable=False),
+    Column("time", BigInteger),
+    Column("position", Text, nullable=False),
+    Column("former_position", Text, nullable=False),
+    Column("former_time", BigInteger),
+    Column("reported", Boolean, nullable=False),
+    Column("proved", Boolean, nullable=False),
+    Column("gone_ms", BigInteger),
+    Column("hold_since_ms", BigInteger),
+    Column("heard_ms", BigInteger),
+    sqlite_with_rowid=False,
+)
+
+reports = Table(
+    "reports",
+    metadata,
+    Column("stream_key", Integer, primary_key=True, autoincrement=False),
+    Column("serial", BigInteger, primary_key=True, autoincrement=False),
+    Column("writer", Text, nullable=False),
+    Column("incarnation", BigInteger, nullable=False),
+    Column("time", BigInteger, nullable=False),
+    Column("position", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+listening = Table(
+    "listening",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("listening_ms", BigInteger, nullable=False),
+)
+
+reader_groups = Table(
+    "reader_groups",
+    metadata,
+    Column("scope", Text, primary_key=True),
+    Column("reader_group", Text, primary_key=True),
+    Column("settings", Text, nullable=False),
+    Column("revision", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+)

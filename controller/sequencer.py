@@ -1,0 +1,221 @@
+"""The sequencer: one order for all changes, and group commit.
+
+What arrives while a transaction is being written shares the next one. Within a batch every
+change is first decided in memory, in order of arrival; then the passes that are due run; then
+everything is written in one transaction; then, and not before, the callers are answered and
+those who wait are woken. Memory is ahead of the disk only between the first and the last of
+these steps, and nobody can look in between.
+
+Races settled here: a registration and a pass are serialised, because both run in this loop. A
+transaction that fails leaves memory ahead of the disk, so all that it touched is read back
+before the next batch; its callers are told that nothing was stored.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+from controller.database import Database
+from tidegauge.errors import UnavailableError
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+Write = Callable[[Connection], None]
+
+
+class Touched(Protocol):
+    """Something in memory that mirrors rows, and takes part in batches."""
+
+    def before_commit(self, batch: "Batch") -> None:
+        """Add what has to be written, after all changes of the batch are decided."""
+
+    def after_commit(self) -> None:
+        """Publish what is durable now, and wake those who wait."""
+
+    async def reload(self) -> None:
+        """Become what the disk says, after a failed commit."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction will write."""
+
+    writes: list[Write] = field(default_factory=list)
+    touched: dict[Touched, None] = field(default_factory=dict)
+    undo: list[Callable[[], None]] = field(default_factory=list)
+
+    def write(self, work: Write) -> None:
+        """Write something, in order."""
+        self.writes.append(work)
+
+    def touch(self, one: Touched) -> None:
+        """Let a thing take part: it adds its changes, and publishes or reloads afterwards."""
+        self.touched[one] = None
+
+    def on_failure(self, undo: Callable[[], None]) -> None:
+        """Undo something in memory that no reload would."""
+        self.undo.append(undo)
+
+
+@dataclass(slots=True)
+class _Submission:
+    decide: Callable[[Batch], Any]
+    answer: Callable[[], Any] | None
+    future: asyncio.Future[Any]
+    result: Any = None
+
+
+class Sequencer:
+    """Runs batches one after another until it is closed.
+
+    Parameters
+    ----------
+    database
+        Where they are written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._queue: list[_Submission] = []
+        self._arrived = asyncio.Event()
+        self._stale: dict[Touched, None] = {}
+        self._closing = False
+        self._task: asyncio.Task[None] | None = None
+        self.on_batch: Callable[[int], None] = lambda _size: None
+
+    def start(self) -> None:
+        """Begin to work, on the running event loop."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """Finish what was submitted; refuse what comes from now on."""
+        self._closing = True
+        self._arrived.set()
+        if self._task is not None:
+            await self._task
+
+    @property
+    def queue_length(self) -> int:
+        """How many submissions wait for the next batch."""
+        return len(self._queue)
+
+    def submit(
+        self, decide: Callable[[Batch], _T], answer: Callable[[], Any] | None = None
+    ) -> "asyncio.Future[Any]":
+        """Have a change made durable.
+
+        Parameters
+        ----------
+        decide
+            Changes memory and adds writes to the batch. If it raises, it must have changed
+            nothing; only its own caller fails.
+        answer
+            Makes the result from what is durable, before anything else changes; without it the
+            result is what ``decide`` returned.
+
+        Returns
+        -------
+        Future
+            Done when the change is on disk. Fails with `UnavailableError` if the transaction
+            failed; nothing is stored then, and memory equals the disk again.
+        """
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._closing:
+            future.set_exception(UnavailableError("the service is shutting down"))
+        else:
+            self._queue.append(_Submission(decide, answer, future))
+            self._arrived.set()
+        return future
+
+    async def read(self, look: Callable[[], _T]) -> _T:
+        """Look at memory between two batches, when it equals the disk."""
+        result: _T = await self.submit(lambda _batch: None, look)
+        return result
+
+    async def _run(self) -> None:
+        while self._queue or not self._closing:
+            await self._arrived.wait()
+            self._arrived.clear()
+            submissions, self._queue = self._queue, []
+            if submissions:
+                await self._take(submissions)
+
+    async def _take(self, submissions: list[_Submission]) -> None:
+        if self._stale and not await self._reload():
+            _fail(submissions, UnavailableError("the database is away"))
+            return
+        batch = Batch()
+        decided = [one for one in submissions if _decide(one, batch)]
+        try:
+            for one in list(batch.touched):
+                one.before_commit(batch)
+            if batch.writes:
+                await self._database.write(lambda connection: _write(batch, connection))
+        except Exception as error:  # noqa: BLE001 (every caller gets it)
+            await self._roll_back(batch, decided, error)
+            return
+        self.on_batch(len(decided))
+        for one in batch.touched:
+            one.after_commit()
+        for submission in decided:
+            _answer(submission)
+
+    async def _roll_back(
+        self, batch: Batch, decided: list[_Submission], error: Exception
+    ) -> None:
+        _log.error("a transaction of %d changes failed: %s", len(decided), error)
+        for undo in reversed(batch.undo):
+            undo()
+        self._stale |= batch.touched
+        await self._reload()
+        _fail(decided, error)
+
+    async def _reload(self) -> bool:
+        for one in list(self._stale):
+            try:
+                await one.reload()
+            except UnavailableError as error:
+                _log.error("cannot read back after a failed transaction: %s", error)
+                return False
+            del self._stale[one]
+        return True
+
+
+def _decide(submission: _Submission, batch: Batch) -> bool:
+    try:
+        submission.result = submission.decide(batch)
+    except Exception as error:  # noqa: BLE001 (its caller gets it)
+        if not submission.future.done():
+            submission.future.set_exception(error)
+        return False
+    return True
+
+
+def _answer(submission: _Submission) -> None:
+    if submission.future.done():
+        return
+    if submission.answer is None:
+        submission.future.set_result(submission.result)
+        return
+    try:
+        submission.future.set_result(submission.answer())
+    except Exception as error:  # noqa: BLE001 (its caller gets it)
+        submission.future.set_exception(error)
+
+
+def _fail(submissions: list[_Submission], error: Exception) -> None:
+    for one in submissions:
+        if not one.future.done():
+            one.future.set_exception(error)
+
+
+def _write(batch: Batch, connection: Connection) -> None:
+    for work in batch.writes:
+        work(connection)
+
+

@@ -1,0 +1,41 @@
+"""The vocabulary of Tidegauge: topology, lattice, reports, marks, windows, errors.
+
+Pure: no I/O, no clock. The service and the clients are built on it; `tidegauge.wire` has the
+messages they exchange.
+"""
+
+from tidegauge.aggregation import Aggregator
+from tidegauge.errors import PROBLEMS, ProblemError, TidegaugeError
+from tidegauge.event_time import END_OF_TIME, to_event_time
+from tidegauge.lattice import count_between, covers, cut_of, join, precedes
+from tidegauge.marks import Mark
+from tidegauge.names import StreamName, key_hash
+from tidegauge.settings import StreamSettings
+from tidegauge.topology import KeyRange, Position, Segment, Topology
+from tidegauge.windows import TimeWindow, time_window
+from tidegauge.writers import Now
+
+__all__ = [
+    "END_OF_TIME",
+    "PROBLEMS",
+    "Aggregator",
+    "KeyRange",
+    "Mark",
+    "Now",
+    "Position",
+    "ProblemError",
+    "Segment",
+    "StreamName",
+    "StreamSettings",
+    "TidegaugeError",
+    "TimeWindow",
+    "Topology",
+    "count_between",
+    "covers",
+    "cut_of",
+    "join",
+    "key_hash",
+    "precedes",
+    "time_window",
+    "to_event_time",
+]

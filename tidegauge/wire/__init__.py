@@ -1,0 +1,1 @@
+"""The messages of the HTTP API, as pydantic models."""
