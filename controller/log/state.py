@@ -1,0 +1,137 @@
+"""The growing ends of a stream's segments, in memory, and the exactly-once rule of appends."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from controller.log.codec import encode, greatest_time
+from tidegauge.errors import SequenceGapError
+from tidegauge.topology import Position
+
+
+class Chunk(NamedTuple):
+    """Events of one segment as they are stored."""
+
+    segment: int
+    first_offset: int
+    events: int
+    running_time: int | None
+    data: bytes
+
+
+class LastAppend(NamedTuple):
+    """What a writer last appended to a segment."""
+
+    incarnation: int
+    sequence: int
+    next_offset: int
+
+
+class AppendOutcome(NamedTuple):
+    """Where an append ended up."""
+
+    next_offset: int
+    sequence: int
+    duplicate: bool
+
+
+@dataclass(slots=True)
+class SegmentEnds:
+    """The ends of all segments of one stream.
+
+    Attributes
+    ----------
+    tails
+        Next offset of each segment.
+    running_times
+        The greatest event time of each segment so far, ms.
+    last_appends
+        By writer and segment, for exactly-once appends.
+    """
+
+    tails: dict[int, int] = field(default_factory=dict)
+    running_times: dict[int, int | None] = field(default_factory=dict)
+    last_appends: dict[tuple[str, int], LastAppend] = field(default_factory=dict)
+    _segments_of: dict[str, set[int]] = field(default_factory=dict)
+    chunks: list[Chunk] = field(default_factory=list)
+    """Appended and not yet handed to a transaction."""
+    sequences: dict[tuple[str, int], LastAppend] = field(default_factory=dict)
+    """Changed and not yet handed to a transaction."""
+
+    def __post_init__(self) -> None:
+        for writer, segment in self.last_appends:
+            self._segments_of.setdefault(writer, set()).add(segment)
+
+    def append(self, segment: int, events: pa.RecordBatch) -> int:
+        """Append events and return the next offset."""
+        if not events.num_rows:
+            return self.tails[segment]
+        first = self.tails[segment]
+        times = (self.running_times.get(segment), greatest_time(events))
+        running = max((time for time in times if time is not None), default=None)
+        self.tails[segment] = first + events.num_rows
+        self.running_times[segment] = running
+        self.chunks.append(Chunk(segment, first, events.num_rows, running, encode(events)))
+        return self.tails[segment]
+
+    def append_once(
+        self,
+        segment: int,
+        events: pa.RecordBatch,
+        *,
+        writer: str,
+        incarnation: int,
+        sequence: int,
+    ) -> AppendOutcome:
+        """Append events unless this sequence number was stored before.
+
+        Raises
+        ------
+        SequenceGapError
+            If an earlier append of the writer is missing; nothing is appended.
+        """
+        last = self.last_append(writer, segment, incarnation)
+        if sequence <= last.sequence:
+            return AppendOutcome(last.next_offset, last.sequence, duplicate=True)
+        if sequence > last.sequence + 1:
+            raise SequenceGapError(writer, segment, sequence, last.sequence + 1)
+        next_offset = self.append(segment, events)
+        self.remember(writer, segment, LastAppend(incarnation, sequence, next_offset))
+        return AppendOutcome(next_offset, sequence, duplicate=False)
+
+    def last_append(self, writer: str, segment: int, incarnation: int) -> LastAppend:
+        """Look up a writer's last append in an incarnation; sequence 0 if there is none."""
+        last = self.last_appends.get((writer, segment))
+        if last is None:
+            return LastAppend(incarnation, 0, 0)
+        return last if last.incarnation == incarnation else LastAppend(incarnation, 0, 0)
+
+    def remember(self, writer: str, segment: int, last: LastAppend) -> None:
+        """Note what a writer appended last."""
+        self.last_appends[writer, segment] = last
+        self.sequences[writer, segment] = last
+        self._segments_of.setdefault(writer, set()).add(segment)
+
+    def appended_by(self, writer: str) -> Position:
+        """Find how far a writer, in any incarnation, appended."""
+        return {
+            segment: self.last_appends[writer, segment].next_offset
+            for segment in sorted(self._segments_of.get(writer, ()))
+        }
+
+    def forget(self, writer: str) -> None:
+        """Forget a writer's sequences."""
+        for segment in self._segments_of.pop(writer, ()):
+            self.last_appends.pop((writer, segment), None)
+            self.sequences.pop((writer, segment), None)
+
+    def take_chunks(self) -> list[Chunk]:
+        """Hand out the chunks to store."""
+        chunks, self.chunks = self.chunks, []
+        return chunks
+
+    def take_sequences(self) -> dict[tuple[str, int], LastAppend]:
+        """Hand out the sequences to store."""
+        sequences, self.sequences = self.sequences, {}
+        return sequences
