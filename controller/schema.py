@@ -19,7 +19,7 @@ metadata = MetaData()
 streams = Table(
     "streams",
     metadata,
-    Column("key", Integer, primary_key=True, autoincrement=True),
+    Column("key", Integer, primary_key=True, autoincrement=False),
     Column("scope", Text, nullable=False),
     Column("stream", Text, nullable=False),
     Column("stream_id", Text, nullable=False, unique=True),
@@ -29,7 +29,6 @@ streams = Table(
     Column("reporters", BigInteger, nullable=False, default=0),
     Column("forgotten_incarnation", BigInteger, nullable=False, default=0),
     UniqueConstraint("scope", "stream"),
-    sqlite_autoincrement=True,
 )
 
 marks = Table(

@@ -156,13 +156,11 @@ def _read_reports(connection: Connection, stream_key: int) -> Iterator[StoredRep
         yield StoredReport(serial, writer, incarnation, time, load_position(position))
 
 
-def insert_stream(connection: Connection, values: dict[str, Any]) -> int:
-    """Store a new stream and return its key."""
-    result = connection.execute(
+def insert_stream(connection: Connection, values: dict[str, Any]) -> None:
+    """Store a new stream."""
+    connection.execute(
         insert(streams).values(reporters=0, forgotten_incarnation=0, **values)
     )
-    key: int = result.inserted_primary_key[0]  # type: ignore[index]
-    return key
 
 
 def update_stream(connection: Connection, stream_key: int, values: dict[str, Any]) -> None:

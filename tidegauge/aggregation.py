@@ -314,6 +314,11 @@ class Aggregator:
         """Go on with more segments."""
         self.topology = topology
 
+    @property
+    def holds_run(self) -> bool:
+        """Whether the clock of any writer runs, so that listening time matters."""
+        return self._clocks.oldest_start is not None
+
     def next_deadline(self) -> int | None:
         """Say at which listening time a clock or a retention runs out, ms."""
         spans = (
@@ -343,9 +348,10 @@ class Aggregator:
         """Describe a writer; raises `UnknownWriterError`."""
         return self._status(self._known(writer), now)
 
-    def statuses(self, now: Now) -> Iterator[WriterStatus]:
-        """Describe all writers, in order of name."""
-        return (self._status(self._writers[name], now) for name in sorted(self._writers))
+    def statuses(self, now: Now, *, after: str = "") -> Iterator[WriterStatus]:
+        """Describe all writers whose names come after one, in order of name."""
+        names = sorted(name for name in self._writers if name > after)
+        return (self._status(self._writers[name], now) for name in names)
 
     def explain(self, now: Now) -> Explanation:
         """Say why the watermark is where it is; the cost does not grow with the writers."""
@@ -382,6 +388,11 @@ class Aggregator:
                 ]
             if writer.settled:
                 self._foldable[writer] = None
+
+    @property
+    def has_rows_to_fold(self) -> bool:
+        """Whether `fold` may find something."""
+        return bool(self._foldable)
 
     def take_changes(self) -> Changes:
         """Hand out what storage must write in one transaction, and begin anew."""

@@ -14,6 +14,7 @@ from tidegauge.topology import Topology
 
 COMPACT_EVENTS = 65_536
 COMPACT_BYTES = 1_048_576
+_SCANNED = 2_000
 
 
 class ChunkRow(NamedTuple):
@@ -206,8 +207,8 @@ def compact(
             chunks.c.first_offset < before,
         )
         .order_by(chunks.c.first_offset)
-        .limit(2_000)
-    )
+        .limit(_SCANNED)
+    ).all()
     run: list[ChunkRow] = []
     for row in map(ChunkRow._make, rows):
         if run and _is_full([*run, row]):
@@ -216,7 +217,7 @@ def compact(
             run = []
         run.append(row)
     if len(run) < 2:  # noqa: PLR2004 (one chunk is merged already)
-        return None
+        return run[0].first_offset if len(rows) == _SCANNED else None
     _merge(connection, stream_key, segment, run)
     return run[-1].first_offset + run[-1].events
 

@@ -1,0 +1,84 @@
+"""The index between time and position: where to start, where to stop, and what holds there."""
+
+from functools import partial
+
+from sqlalchemy import Connection
+
+from controller import storage
+from controller.log import storage as log_storage
+from controller.service import Service
+from controller.streams import StreamState
+from tidegauge.lattice import down_set
+from tidegauge.marks import Mark
+from tidegauge.topology import Position
+from tidegauge.windows import TimeWindow, count_passed, time_window
+
+
+async def marks_after(
+    service: Service, state: StreamState, revision: int, *, limit: int
+) -> list[Mark]:
+    """Read marks after a revision, oldest first."""
+    key = state.identity.key
+    return await service.database.read(
+        partial(storage.marks_after, stream_key=key, revision=revision, limit=limit)
+    )
+
+
+async def first_mark_from(service: Service, state: StreamState, time: int) -> Mark | None:
+    """Find the first mark with ``lower`` ≥ time: every event below it lies before its cut."""
+    return await service.database.read(
+        partial(storage.first_mark_from, stream_key=state.identity.key, time=time)
+    )
+
+
+async def start_of(
+    service: Service, state: StreamState, time: int
+) -> tuple[Position | None, bool]:
+    """Find where to start so that no event at or above a time is missed.
+
+    Returns
+    -------
+    tuple
+        The position (None: from the start) and whether it is exact. On the embedded log it is:
+        per segment the first event at which the running maximum of event time reaches the time.
+    """
+    key = state.identity.key
+    if state.published_tails is None:
+        mark = await service.database.read(
+            partial(storage.newest_mark_with_upper_below, stream_key=key, time=time)
+        )
+        return (None if mark is None else mark.cut), False
+    tails = dict(state.published_tails)
+
+    def read(connection: Connection) -> Position:
+        start = {}
+        for segment, tail in tails.items():
+            first = log_storage.first_offset_reaching(connection, key, segment, time)
+            start[segment] = tail if first is None else min(first, tail)
+        return start
+
+    return await service.database.read(read), True
+
+
+async def at_position(
+    service: Service, state: StreamState, position: Position
+) -> tuple[TimeWindow, Mark | None]:
+    """Find the time window at a position, and the newest mark that it covers.
+
+    Raises
+    ------
+    UnknownSegmentError
+        If the stream has no such segment.
+    """
+    topology = state.published_topology
+    down_set(topology, position)
+
+    def read(connection: Connection) -> tuple[TimeWindow, Mark | None]:
+        marks = storage.StoredMarks(connection, state.identity.key)
+        passed = count_passed(topology, marks, position)
+        return (
+            time_window(topology, marks, position),
+            marks[passed - 1] if passed else None,
+        )
+
+    return await service.database.read(read)

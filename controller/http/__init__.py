@@ -1,0 +1,1 @@
+"""The HTTP edge: handlers ask the service and return messages."""

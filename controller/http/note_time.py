@@ -1,0 +1,169 @@
+"""The hot path: one report a request, answered without a framework in between.
+
+It is a plain ASGI application in front of the others. `documentation` describes it in OpenAPI.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+from fastapi import APIRouter
+from pydantic import ValidationError
+from starlette.types import Receive, Scope, Send
+
+from controller import reports
+from controller.http.problems import invalid_request, send_problem
+from controller.http.routing import JSON, StreamOf, WriterName
+from controller.http.writers import WRITERS, seconds_hint
+from controller.metrics import ACCEPTED
+from controller.sequencer import Batch
+from controller.service import Service
+from controller.streams import StreamState
+from tidegauge.errors import (
+    BodyTooLargeError,
+    InternalError,
+    InvalidRequestError,
+    MethodNotAllowedError,
+    ProblemError,
+    UnsupportedMediaTypeError,
+)
+from tidegauge.names import StreamName, check_name
+from tidegauge.wire.writers import NoteTime, TimeNoted
+
+documentation = APIRouter(tags=["writers"])
+_SEGMENTS = 8
+
+
+@documentation.post(WRITERS + "/{writer}/note-time")
+async def note_time(state: StreamOf, writer: WriterName, report: NoteTime) -> TimeNoted:  # type: ignore[empty-body]
+    """Promise that what the writer writes after a position is at or above a time."""
+
+
+class _Call(NamedTuple):
+    stream: StreamState
+    writer: str
+    report: NoteTime
+
+
+class NoteTimeApp:
+    """Answers ``POST …/writers/{writer}/note-time``.
+
+    Parameters
+    ----------
+    service
+        What takes the reports.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._limit = service.settings.max_body_bytes
+
+    def serves(self, path: str) -> bool:
+        """Whether a path is this call's."""
+        return path.endswith("/note-time") and path.count("/") == _SEGMENTS - 1
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take in one report."""
+        try:
+            call = await self._read(scope, receive)
+            answer: bytes = await self._service.sequencer.submit(
+                partial(self._decide, call), partial(_answer, call)
+            )
+        except ProblemError as error:
+            self._service.metrics.report_tally[error.code] += 1
+            await send_problem(send, error)
+            return
+        except Exception:
+            await send_problem(send, InternalError(f"POST {scope['path']}"))
+            raise
+        self._service.metrics.report_tally[ACCEPTED] += 1
+        await send(
+            {
+                "type": "http.response.start",
+                "status": 200,
+                "headers": [
+                    (b"content-type", b"application/json"),
+                    (b"content-length", b"%d" % len(answer)),
+                ],
+            }
+        )
+        await send({"type": "http.response.body", "body": answer})
+
+    async def _read(self, scope: Scope, receive: Receive) -> _Call:
+        if scope["method"] != "POST":
+            raise MethodNotAllowedError(scope["method"], scope["path"])
+        *_, stream_scope, stream, _, writer, _ = scope["path"].split("/")
+        try:
+            name = StreamName(check_name(stream_scope), check_name(stream))
+            check_name(writer)
+        except ValueError as error:
+            raise InvalidRequestError.of("path", str(error)) from error
+        state = self._service.stream(name, _stream_id(scope["query_string"]))
+        _check_content_type(scope["headers"])
+        body = await self._body(receive)
+        try:
+            return _Call(state, writer, NoteTime.model_validate_json(body))
+        except ValidationError as error:
+            raise invalid_request(error) from error
+
+    async def _body(self, receive: Receive) -> bytes:
+        message = await receive()
+        body: bytes = message.get("body", b"")
+        while message.get("more_body", False):
+            message = await receive()
+            body += message.get("body", b"")
+            if len(body) > self._limit:
+                break
+        if len(body) > self._limit:
+            raise BodyTooLargeError(self._limit)
+        return body
+
+    def _decide(self, call: _Call, batch: Batch) -> None:
+        reports.note_time(batch, self._service.clocks, *call)
+
+
+def _stream_id(query: bytes) -> str | None:
+    if not query:
+        return None
+    values = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    for name in values:
+        if name != "stream_id":
+            raise InvalidRequestError.of(name, "this call has only stream_id")
+    return values["stream_id"][-1]
+
+
+def _check_content_type(headers: Any) -> None:  # noqa: ANN401 (pairs of bytes)
+    for name, value in headers:
+        if name == b"content-type":
+            content_type = value.decode("latin-1")
+            if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
+                raise UnsupportedMediaTypeError(content_type, JSON)
+            return
+
+
+def _answer(call: _Call) -> bytes:
+    stream = call.stream
+    watermark = stream.watermark
+    hint = seconds_hint(stream, call.report.time)
+    if hint is not None or watermark is None or stream.final:
+        return _full_answer(call, hint)
+    return b'{"stream_id":"%s","watermark":%d,"state":"%s","final":false,"hint":null}' % (
+        stream.identity.stream_id.encode(),
+        watermark,
+        stream.clock.state(call.writer).encode(),
+    )
+
+
+def _full_answer(call: _Call, hint: str | None) -> bytes:
+    stream = call.stream
+    return (
+        TimeNoted(
+            stream_id=stream.identity.stream_id,
+            watermark=stream.watermark,
+            state=stream.clock.state(call.writer),
+            final=stream.final,
+            hint=hint,
+        )
+        .model_dump_json()
+        .encode()
+    )

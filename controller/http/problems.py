@@ -1,0 +1,107 @@
+"""Every error as an RFC 9457 problem document."""
+
+import json
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.types import Send
+
+from tidegauge.errors import (
+    InternalError,
+    InvalidRequestError,
+    MethodNotAllowedError,
+    NotFoundError,
+    ProblemError,
+    UnavailableError,
+)
+
+PROBLEM_JSON = "application/problem+json"
+_RETRY_AFTER_S = "1"
+_log = logging.getLogger(__name__)
+
+
+def problem_headers(error: ProblemError) -> dict[str, str]:
+    """Choose the headers of an error beyond its content type."""
+    return {"retry-after": _RETRY_AFTER_S} if isinstance(error, UnavailableError) else {}
+
+
+def problem_response(error: ProblemError) -> Response:
+    """Answer with an error."""
+    return Response(
+        json.dumps(error.document()),
+        status_code=error.status,
+        media_type=PROBLEM_JSON,
+        headers=problem_headers(error),
+    )
+
+
+async def send_problem(send: Send, error: ProblemError) -> None:
+    """Answer with an error where there is no framework."""
+    body = json.dumps(error.document()).encode()
+    headers = {
+        "content-type": PROBLEM_JSON,
+        "content-length": str(len(body)),
+        **problem_headers(error),
+    }
+    await send(
+        {
+            "type": "http.response.start",
+            "status": error.status,
+            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        }
+    )
+    await send({"type": "http.response.body", "body": body})
+
+
+def invalid_request(error: ValidationError | RequestValidationError) -> InvalidRequestError:
+    """Say what is wrong with each field."""
+    return InvalidRequestError([_field_error(one) for one in error.errors()])
+
+
+def _field_error(one: Any) -> dict[str, str]:  # noqa: ANN401 (pydantic's error details)
+    place: Sequence[Any] = one["loc"]
+    if place and place[0] in {"body", "query", "path", "header"}:
+        place = place[1:] or place
+    message = one["msg"].removeprefix("Value error, ")
+    if one["type"] == "extra_forbidden":
+        message = "this call has no such field"
+    return {"field": ".".join(map(str, place)) or "body", "message": message}
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of the application with its document."""
+
+    @app.exception_handler(ProblemError)
+    async def known(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, ProblemError)  # noqa: S101 (narrows the registered type)
+        return problem_response(error)
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)  # noqa: S101
+        return problem_response(invalid_request(error))
+
+    @app.exception_handler(HTTPException)
+    async def framework(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)  # noqa: S101
+        return problem_response(_of_framework(request, error))
+
+    @app.exception_handler(Exception)
+    async def defect(request: Request, _error: Exception) -> Response:
+        return problem_response(InternalError(f"{request.method} {request.url.path}"))
+
+
+def _of_framework(request: Request, error: HTTPException) -> ProblemError:
+    path = request.url.path
+    if isinstance(error.__cause__, ProblemError):
+        return error.__cause__
+    if error.status_code == MethodNotAllowedError.status:
+        return MethodNotAllowedError(request.method, path)
+    if error.status_code == NotFoundError.status:
+        return NotFoundError(path)
+    return InvalidRequestError.of("body", f"cannot be read: {error.detail}")

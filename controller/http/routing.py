@@ -1,0 +1,86 @@
+"""How routes are declared: strict about what they take, and answered with an example."""
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any
+
+from fastapi import Depends, Path, Query, Request, Response
+from fastapi.routing import APIRoute
+
+from controller.service import Service
+from controller.streams import StreamState
+from tidegauge.errors import InvalidRequestError, UnsupportedMediaTypeError
+from tidegauge.names import StreamName
+from tidegauge.wire.values import Name
+
+JSON = "application/json"
+
+
+class StrictRoute(APIRoute):
+    """A route that refuses query parameters that it does not know, and bodies of other types."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Check first, then handle."""
+        handle = super().get_route_handler()
+        known = _query_names(self.dependant)
+
+        async def strict(request: Request) -> Response:
+            unknown = sorted(set(request.query_params) - known)
+            if unknown:
+                message = f"this call has no such parameter; it has {sorted(known)}"
+                raise InvalidRequestError.of(unknown[0], message)
+            if self.body_field is not None:
+                await _check_json(request)
+            return await handle(request)
+
+        return strict
+
+
+def _query_names(dependant: Any) -> set[str]:  # noqa: ANN401 (FastAPI's description of a route)
+    names = {param.alias for param in dependant.query_params}
+    return names.union(*(_query_names(one) for one in dependant.dependencies))
+
+
+async def _check_json(request: Request) -> None:
+    content_type = request.headers.get("content-type", JSON).partition(";")[0].strip()
+    if content_type.lower() != JSON and await request.body():
+        raise UnsupportedMediaTypeError(content_type, JSON)
+
+
+def get_service(request: Request) -> Service:
+    """Find the service that the application serves."""
+    service: Service = request.app.state.service
+    return service
+
+
+ServiceOf = Annotated[Service, Depends(get_service)]
+
+
+def get_stream(
+    service: ServiceOf,
+    scope: Annotated[Name, Path(description="Scope of the stream.")],
+    stream: Annotated[Name, Path(description="Name of the stream in its scope.")],
+    stream_id: Annotated[
+        str | None,
+        Query(description="Answer 409 `stream_replaced` if the stream is another one."),
+    ] = None,
+) -> StreamState:
+    """Find the stream that a path names."""
+    return service.stream(StreamName(scope, stream), stream_id)
+
+
+StreamOf = Annotated[StreamState, Depends(get_stream)]
+WriterName = Annotated[Name, Path(description="The writer's stable name.")]
+Limit = Annotated[int, Query(ge=1, le=1_000, description="At most so many entries.")]
+Cursor = Annotated[str | None, Query(description="From the page before.")]
+WaitMs = Annotated[
+    int, Query(ge=0, le=30_000, description="Wait so long for something new, ms.")
+]
+
+
+def stream_facts(state: StreamState) -> dict[str, Any]:
+    """What every answer about a stream carries."""
+    return {
+        "stream_id": state.identity.stream_id,
+        "watermark": state.watermark,
+        "final": state.final,
+    }

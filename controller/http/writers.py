@@ -1,0 +1,182 @@
+"""Calls of and about writers: register, leave, expire, list; and many reports at once."""
+
+from functools import partial
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+
+from controller import reports
+from controller.http.cursors import read_cursor, write_cursor
+from controller.http.routing import (
+    Cursor,
+    Limit,
+    ServiceOf,
+    StreamOf,
+    StrictRoute,
+    WriterName,
+    stream_facts,
+)
+from controller.metrics import ACCEPTED
+from controller.sequencer import Batch
+from controller.service import Service
+from controller.streams import StreamState
+from tidegauge.errors import InvalidRequestError, ProblemError
+from tidegauge.event_time import looks_like_seconds
+from tidegauge.names import StreamName
+from tidegauge.wire.values import EventTime
+from tidegauge.wire.writers import (
+    LeaveStream,
+    NoteTimes,
+    RegisterWriter,
+    Report,
+    TimeNoted,
+    TimesNoted,
+    WriterAnswer,
+    WriterInfo,
+    WriterList,
+    WriterRegistered,
+    WriterState,
+)
+
+router = APIRouter(route_class=StrictRoute, tags=["writers"])
+WRITERS = "/v1/streams/{scope}/{stream}/writers"
+
+
+@router.post(WRITERS + "/{writer}/register")
+async def register(
+    service: ServiceOf,
+    state: StreamOf,
+    writer: WriterName,
+    first: RegisterWriter | None = None,
+) -> WriterRegistered:
+    """Start a new incarnation of a writer; the former one is fenced."""
+    time = None if first is None else first.time
+    registration = await service.sequencer.submit(
+        partial(reports.register, clocks=service.clocks, state=state, writer=writer, time=time)
+    )
+    return WriterRegistered(
+        **stream_facts(state)
+        | {
+            "incarnation": registration.incarnation,
+            "state": registration.state,
+            "position": registration.position,
+        }
+    )
+
+
+@router.post(WRITERS + "/{writer}/leave")
+async def leave(
+    service: ServiceOf,
+    state: StreamOf,
+    writer: WriterName,
+    last: LeaveStream | None = None,
+) -> WriterAnswer:
+    """Count a writer no longer: it will write no more."""
+    return await service.sequencer.submit(
+        partial(
+            reports.leave,
+            clocks=service.clocks,
+            state=state,
+            writer=writer,
+            last=last or LeaveStream(),
+        ),
+        partial(_answer, service, state, writer),
+    )
+
+
+@router.post(WRITERS + "/{writer}/expire")
+async def expire(service: ServiceOf, state: StreamOf, writer: WriterName) -> WriterAnswer:
+    """Drop a writer by hand; what it reported still counts."""
+    return await service.sequencer.submit(
+        partial(reports.expire, clocks=service.clocks, state=state, writer=writer),
+        partial(_answer, service, state, writer),
+    )
+
+
+def _answer(service: Service, state: StreamState, writer: str) -> WriterAnswer:
+    status = state.clock.status(writer, service.clocks.now())
+    return WriterAnswer(**_info(status).model_dump(), **stream_facts(state))
+
+
+@router.get(WRITERS)
+async def list_writers(
+    service: ServiceOf,
+    state: StreamOf,
+    state_is: Annotated[
+        WriterState | None, Query(alias="state", description="Only writers in this state.")
+    ] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> WriterList:
+    """List writers in order of name, all or those in one state."""
+    after = "" if cursor is None else read_cursor(cursor)
+
+    def look() -> list[WriterInfo]:
+        statuses = state.clock.statuses(service.clocks.now(), after=after)
+        wanted = (one for one in statuses if state_is in {None, one.state})
+        return [_info(one) for one in islice(wanted, limit + 1)]
+
+    page = await service.sequencer.read(look)
+    return WriterList(
+        stream_id=state.identity.stream_id,
+        writers=page[:limit],
+        cursor=write_cursor(page[limit - 1].writer) if len(page) > limit else None,
+    )
+
+
+def _info(status: Any) -> WriterInfo:  # noqa: ANN401 (a dataclass of the same fields)
+    return WriterInfo.model_validate(status, from_attributes=True)
+
+
+@router.post("/v1/note-times", tags=["writers"])
+async def note_times(service: ServiceOf, many: NoteTimes) -> TimesNoted:
+    """Note many times in one request, each on its own, in order."""
+    outcomes: list[tuple[StreamState, str, EventTime] | ProblemError] = []
+
+    def decide(batch: Batch) -> None:
+        outcomes.extend(_note_one(batch, service, report) for report in many.reports)
+
+    def answer() -> list[dict[str, object]]:
+        return [_result(outcome) for outcome in outcomes]
+
+    results: list[dict[str, object]] = await service.sequencer.submit(decide, answer)
+    service.metrics.count_reports(
+        one.code if isinstance(one, ProblemError) else ACCEPTED for one in outcomes
+    )
+    return TimesNoted(results=results)
+
+
+def _result(outcome: tuple[StreamState, str, EventTime] | ProblemError) -> dict[str, object]:
+    if isinstance(outcome, ProblemError):
+        return outcome.document()
+    state, writer, time = outcome
+    noted = TimeNoted(
+        state=state.clock.state(writer), hint=seconds_hint(state, time), **stream_facts(state)
+    )
+    return {"status": 200, **noted.model_dump()}
+
+
+def _note_one(
+    batch: Batch, service: Service, report: Report
+) -> tuple[StreamState, str, EventTime] | ProblemError:
+    try:
+        state = service.stream(_stream_name(report.stream), report.stream_id)
+        reports.note_time(batch, service.clocks, state, report.writer, report)
+    except ProblemError as error:
+        return error
+    return state, report.writer, report.time
+
+
+def _stream_name(text: str) -> StreamName:
+    try:
+        return StreamName.parse(text)
+    except ValueError as error:
+        raise InvalidRequestError.of("stream", str(error)) from error
+
+
+def seconds_hint(state: StreamState, time: int) -> str | None:
+    """Say that an accepted time looks like seconds."""
+    if state.config.max_future_skew_ms is None or not looks_like_seconds(time):
+        return None
+    return f"time {time} lies in early 1970: are these seconds? Times are milliseconds"

@@ -1,0 +1,227 @@
+"""Creating, changing, sealing and deleting streams; decided inside a batch."""
+
+import hashlib
+import logging
+from functools import partial
+from uuid import uuid4
+
+from controller import storage
+from controller.log.state import SegmentEnds
+from controller.schema import metadata
+from controller.sequencer import Batch
+from controller.service import Service
+from controller.streams import Identity, StreamState, settings_of, write_topology
+from tidegauge.aggregation import Aggregator
+from tidegauge.errors import (
+    ImmutableSettingError,
+    InvalidPositionError,
+    PreconditionFailedError,
+    StreamExistsError,
+    UnknownStreamError,
+)
+from tidegauge.marks import Mark
+from tidegauge.names import StreamName
+from tidegauge.topology import Position, Topology
+from tidegauge.wire.streams import (
+    ChangeStream,
+    CreateStream,
+    StreamConfig,
+    StreamInfo,
+    TopologyInfo,
+)
+
+_log = logging.getLogger(__name__)
+
+
+def etag(state: StreamState) -> str:
+    """Name the version of a stream's settings."""
+    text = f"{state.identity.stream_id} {state.config.model_dump_json()}"
+    return f'"{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"'
+
+
+def describe(state: StreamState) -> StreamInfo:
+    """Describe a stream as of its newest durable state."""
+    return StreamInfo(
+        stream=str(state.identity.name),
+        stream_id=state.identity.stream_id,
+        created_ms=state.identity.created_ms,
+        config=state.config,
+        topology=TopologyInfo.of(state.published_topology),
+        watermark=state.watermark,
+        revision=state.revision,
+        final=state.final,
+        tail=state.published_tails,
+    )
+
+
+def create_stream(
+    batch: Batch,
+    service: Service,
+    name: StreamName,
+    wanted: CreateStream,
+    *,
+    only_create: bool,
+) -> tuple[StreamState, bool]:
+    """Create a stream, or find it there with the same settings.
+
+    Returns
+    -------
+    tuple
+        The stream, and whether it was created.
+
+    Raises
+    ------
+    StreamExistsError
+        If it is there with other settings than the given ones.
+    PreconditionFailedError
+        If it is there and should only be created.
+    """
+    existing = service.registry.find(name)
+    if existing is not None:
+        if only_create:
+            raise PreconditionFailedError(etag(existing))
+        _check_same(existing, wanted)
+        return existing, False
+    state = _new_stream(service, name, _config_of(wanted))
+    values = {
+        "key": state.identity.key,
+        "scope": name.scope,
+        "stream": name.stream,
+        "stream_id": state.identity.stream_id,
+        "created_ms": state.identity.created_ms,
+        "config": state.config.model_dump_json(),
+        "topology": write_topology(state.clock.topology),
+    }
+    service.registry.add(state)
+    batch.on_failure(partial(_take_back, service, state))
+    batch.write(partial(storage.insert_stream, values=values))
+    batch.touch(state)
+    _log.info("stream %s created", name)
+    return state, True
+
+
+def _new_stream(service: Service, name: StreamName, config: StreamConfig) -> StreamState:
+    created_ms = service.clocks.now().wall_ms
+    identity = Identity(service.registry.next_key(), name, str(uuid4()), created_ms)
+    embedded = config.log == "embedded"
+    make = Topology.of_equal_ranges if embedded else Topology.of_partitions
+    topology = make(config.segments)
+    clock = Aggregator(str(name), settings_of(config), topology)
+    ends = SegmentEnds(tails=dict.fromkeys(topology.in_order, 0)) if embedded else None
+    return StreamState(identity, config, clock, ends, service.context)
+
+
+def _take_back(service: Service, state: StreamState) -> None:
+    state.deleted = True
+    service.registry.remove(state)
+
+
+def _config_of(wanted: CreateStream) -> StreamConfig:
+    values = wanted.model_dump()
+    if values["log"] == "external" and values["max_segments"] is None:
+        values["max_segments"] = values["segments"]
+    return StreamConfig(**values | {"scaling": values["scaling"] or "fixed"})
+
+
+def _check_same(state: StreamState, wanted: CreateStream) -> None:
+    given = wanted.model_dump(include=wanted.model_fields_set)
+    stored = state.config.model_dump()
+    differences = {
+        field: {"stored": stored[field], "given": value}
+        for field, value in given.items()
+        if value != stored[field] and not (field == "scaling" and value is None)
+    }
+    if differences:
+        raise StreamExistsError(str(state.identity.name), differences)
+
+
+def change_stream(
+    batch: Batch, state: StreamState, change: ChangeStream, *, if_match: str
+) -> StreamState:
+    """Change the given settings of a stream.
+
+    Raises
+    ------
+    PreconditionFailedError
+        If the settings are no longer those that the caller read.
+    ImmutableSettingError
+        If a setting is fixed.
+    """
+    if state.deleted:
+        raise UnknownStreamError(str(state.identity.name))
+    if if_match not in {"*", etag(state)}:
+        raise PreconditionFailedError(etag(state))
+    given = change.model_dump(include=change.model_fields_set)
+    fixed = sorted(given.keys() & {"segments", "log"})
+    if fixed:
+        raise ImmutableSettingError(str(state.identity.name), fixed)
+    if "scaling" in given:
+        given["scaling"] = given["scaling"] or "fixed"
+    state.config = state.config.model_copy(update=given)
+    state.clock.change_settings(settings_of(state.config))
+    values = {"config": state.config.model_dump_json()}
+    batch.write(
+        partial(storage.update_stream, stream_key=state.identity.key, values=values)
+    )
+    batch.touch(state)
+    return state
+
+
+def delete_stream(batch: Batch, service: Service, state: StreamState) -> None:
+    """Delete a stream and all that belongs to it."""
+    if state.deleted:
+        raise UnknownStreamError(str(state.identity.name))
+
+    def restore() -> None:
+        state.deleted = False
+        service.registry.add(state)
+
+    _take_back(service, state)
+    batch.on_failure(restore)
+    batch.write(
+        partial(
+            storage.delete_stream,
+            stream_key=state.identity.key,
+            tables=metadata.sorted_tables,
+        )
+    )
+    batch.touch(state)
+    _log.info("stream %s deleted", state.identity.name)
+
+
+def seal_stream(
+    batch: Batch, service: Service, state: StreamState, position: Position | None
+) -> Mark:
+    """End a stream: a pass, and then the final mark; sealed again, the same mark.
+
+    Raises
+    ------
+    InvalidPositionError
+        If the log is external and the end of a partition is missing, or below what writers
+        reported.
+    """
+    if state.deleted:
+        raise UnknownStreamError(str(state.identity.name))
+    clock = state.clock
+    if not clock.final or clock.newest is None:
+        lengths = _end_of(state, position)
+        final = clock.seal(lengths, service.clocks.now())[-1]
+        values = {"topology": write_topology(clock.topology)}
+        batch.write(
+            partial(storage.update_stream, stream_key=state.identity.key, values=values)
+        )
+        batch.touch(state)
+        _log.info("stream %s sealed", state.identity.name)
+        return final
+    return clock.newest
+
+
+def _end_of(state: StreamState, position: Position | None) -> Position:
+    if state.ends is None:
+        return position or {}
+    tails = {number: state.ends.tails[number] for number in state.clock.topology.unsealed}
+    for number, offset in (position or {}).items():
+        if offset != tails.get(number):
+            reason = f"the end of an embedded segment is its tail, {tails.get(number)}"
+            raise InvalidPositionError(number, offset, reason, tails)
+    return tails

@@ -1,0 +1,110 @@
+"""Work in the background, a little at a time: stamps, folding, compaction, old marks."""
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from controller import storage
+from controller.listening import STAMP_MS
+from controller.log import storage as log_storage
+from controller.sequencer import Batch
+from controller.streams import StreamState
+from tidegauge.errors import TidegaugeError
+
+if TYPE_CHECKING:
+    from controller.service import Service
+
+_log = logging.getLogger(__name__)
+_PERIOD_S = 2.0
+_STAMPS_BETWEEN_IDLE_WRITES = 240
+_FOLD_WRITERS = 1_000
+_MARKS_AT_ONCE = 1_000
+_ANSWERS_KEPT_MS = 86_400_000
+
+
+async def stamp_listening_time(service: "Service") -> None:
+    """Stamp listening time every 250 ms, and store the stamp while any clock runs."""
+    count = 0
+    while True:
+        await asyncio.sleep(STAMP_MS / 1_000)
+        count += 1
+        stamp = service.clocks.listening.stamp()
+        runs = any(state.clock.holds_run for state in service.registry)
+        if runs or count % _STAMPS_BETWEEN_IDLE_WRITES == 0:
+            service.submit_quietly(partial(_write_stamp, stamp))
+
+
+def _write_stamp(stamp: int, batch: Batch) -> None:
+    batch.write(partial(storage.write_listening, listening_ms=stamp))
+
+
+async def maintain_streams(service: "Service") -> None:
+    """Look at every stream now and then, until cancelled."""
+    compacted: dict[tuple[int, int], int] = {}
+    while True:
+        await asyncio.sleep(_PERIOD_S)
+        for state in list(service.registry):
+            try:
+                await _maintain(service, state, compacted)
+            except TidegaugeError:
+                _log.exception("maintenance of %s failed", state.identity.name)
+        before_ms = service.clocks.now().wall_ms - _ANSWERS_KEPT_MS
+        service.submit_quietly(partial(_delete_answers, before_ms))
+
+
+def _delete_answers(before_ms: int, batch: Batch) -> None:
+    batch.write(partial(log_storage.delete_answers, before_ms=before_ms))
+
+
+async def _maintain(
+    service: "Service", state: StreamState, compacted: dict[tuple[int, int], int]
+) -> None:
+    def fold(batch: Batch) -> None:
+        if not state.deleted:
+            state.clock.fold(_FOLD_WRITERS)
+            batch.touch(state)
+
+    if state.clock.has_rows_to_fold:
+        await service.sequencer.submit(fold)
+    await _compact(service, state, compacted)
+    retention = state.config.mark_retention_ms
+    if retention is not None and state.revision > 1:
+        await service.sequencer.submit(partial(_delete_marks, service, state, retention))
+
+
+async def _compact(
+    service: "Service", state: StreamState, compacted: dict[tuple[int, int], int]
+) -> None:
+    for segment, tail in (state.published_tails or {}).items():
+        place = state.identity.key, segment
+        start: int | None = compacted.get(place, 0)
+        while start is not None and start < tail and not state.deleted:
+            compacted[place] = start
+            start = await service.database.write(
+                partial(_compact_some, state, segment, start, tail)
+            )
+
+
+def _compact_some(
+    state: StreamState, segment: int, start: int, tail: int, connection: Connection
+) -> int | None:
+    return log_storage.compact(
+        connection, state.identity.key, segment, start=start, before=tail
+    )
+
+
+def _delete_marks(
+    service: "Service", state: StreamState, retention_ms: int, batch: Batch
+) -> None:
+    batch.write(
+        partial(
+            storage.delete_marks,
+            stream_key=state.identity.key,
+            before_ms=service.clocks.now().wall_ms - retention_ms,
+            keep_from=service.groups.oldest_revision_needed(state),
+            limit=_MARKS_AT_ONCE,
+        )
+    )

@@ -1,0 +1,123 @@
+"""What writers say: reports, registrations, leaving; decided inside a batch."""
+
+from controller.clocks import Clocks
+from controller.sequencer import Batch
+from controller.streams import StreamState, write_topology
+from controller import storage
+from tidegauge.aggregation import Registration
+from tidegauge.errors import InvalidPositionError, InvalidRequestError, UnknownStreamError
+from tidegauge.topology import Position
+from tidegauge.wire.writers import LeaveStream, NoteTime
+
+
+def note_time(
+    batch: Batch, clocks: Clocks, state: StreamState, writer: str, report: NoteTime
+) -> None:
+    """Take in a report; see `Aggregator.note_time` for what it raises."""
+    if state.ends is not None:
+        _refuse_if_deleted(state)
+        tails = state.ends.tails
+        position = tails if report.position is None else report.position
+        state.clock.note_time(
+            writer,
+            report.time,
+            position,
+            incarnation=report.incarnation,
+            now=clocks.now(),
+            tails=tails,
+        )
+    else:
+        _note_external(batch, clocks, state, writer, report)
+    batch.touch(state)
+
+
+def register(
+    batch: Batch, clocks: Clocks, state: StreamState, writer: str, time: int | None
+) -> Registration:
+    """Start a new incarnation; see `Aggregator.register`."""
+    _refuse_if_deleted(state)
+    appended = None if state.ends is None else state.ends.appended_by(writer)
+    registration = state.clock.register(
+        writer, time=time, appended=appended, now=clocks.now()
+    )
+    batch.touch(state)
+    return registration
+
+
+def leave(
+    batch: Batch, clocks: Clocks, state: StreamState, writer: str, last: LeaveStream
+) -> None:
+    """Count a writer no longer; see `Aggregator.leave`."""
+    _refuse_if_deleted(state)
+    if last.position is not None and last.time is None:
+        raise InvalidRequestError.of("time", "a last report has a time; send both or none")
+    tails = None if state.ends is None else state.ends.tails
+    position = last.position
+    if last.time is not None and position is None:
+        position = tails or {}
+    state.clock.leave(
+        writer,
+        time=last.time,
+        position=position,
+        incarnation=last.incarnation,
+        now=clocks.now(),
+        tails=tails,
+    )
+    batch.touch(state)
+
+
+def expire(batch: Batch, clocks: Clocks, state: StreamState, writer: str) -> None:
+    """Drop a writer by hand; see `Aggregator.expire`."""
+    _refuse_if_deleted(state)
+    state.clock.expire(writer, now=clocks.now())
+    batch.touch(state)
+
+
+def _note_external(
+    batch: Batch, clocks: Clocks, state: StreamState, writer: str, report: NoteTime
+) -> None:
+    """Take in a report about an external log, which may name partitions for the first time."""
+    _refuse_if_deleted(state)
+    if report.position is None:
+        message = "send it: the log is external, so only the writer knows how far it has written"
+        raise InvalidRequestError.of("position", message)
+    before = state.clock.topology
+    added = sorted(report.position.keys() - before.segments.keys())
+    if added:
+        _check_partitions(state, added, report.position)
+        state.clock.change_topology(before.with_roots(added))
+    try:
+        state.clock.note_time(
+            writer,
+            report.time,
+            report.position,
+            incarnation=report.incarnation,
+            now=clocks.now(),
+        )
+    except Exception:
+        state.clock.change_topology(before)
+        raise
+    if added:
+        _store_topology(batch, state)
+
+
+def _check_partitions(state: StreamState, added: list[int], position: Position) -> None:
+    limit = state.config.max_segments or state.config.segments
+    segments = state.clock.topology.segments
+    if added[0] < 0 or len(segments) + len(added) > limit:
+        reason = (
+            f"there is no such partition, and the stream has {len(segments)} of at most "
+            f"{limit}; raise max_segments if the log has grown"
+        )
+        raise InvalidPositionError(added[-1], position[added[-1]], reason, {})
+
+
+def _store_topology(batch: Batch, state: StreamState) -> None:
+    values = {"topology": write_topology(state.clock.topology)}
+    key = state.identity.key
+    batch.write(lambda connection: storage.update_stream(connection, key, values))
+
+
+def _refuse_if_deleted(state: StreamState) -> None:
+    if state.deleted:
+        raise UnknownStreamError(str(state.identity.name))

@@ -1,0 +1,132 @@
+"""The service: what can be asked of it, independent of HTTP."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import Connection
+
+from controller import storage
+from controller.clocks import Clocks
+from controller.configuration import ServeSettings
+from controller.database import Database
+from controller.listening import ListeningClock
+from controller.maintenance import maintain_streams, stamp_listening_time
+from controller.metrics import Metrics
+from controller.sequencer import Batch, Sequencer
+from controller.streams import (
+    Registry,
+    StreamContext,
+    StreamState,
+    restore_all,
+    restore_stream,
+)
+from tidegauge.aggregation import PassOutcome
+from tidegauge.errors import StreamReplacedError
+from tidegauge.names import StreamName
+
+_log = logging.getLogger(__name__)
+
+
+class Service:
+    """One controller over one database.
+
+    Parameters
+    ----------
+    settings
+        What `tidegauge serve` was told.
+    """
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self.settings = settings
+        self.database = Database(
+            settings.database_url, max_bytes=settings.max_database_bytes
+        )
+        self.sequencer = Sequencer(self.database)
+        self.registry = Registry()
+        self.metrics = Metrics()
+        self.clocks: Clocks
+        self.context: StreamContext
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Read the streams back and begin to work."""
+        listening = ListeningClock(await self.database.read(storage.read_listening))
+        self.clocks = Clocks(listening)
+        self.context = StreamContext(self.clocks, self.touch, self._reload, self._on_pass)
+        await restore_all(self.database, self.registry, self.context)
+        self.sequencer.on_batch = self.metrics.batch_sizes.observe
+        self.sequencer.start()
+        for state in self.registry:
+            self.touch(state)
+        self._tasks = [
+            asyncio.create_task(work)
+            for work in (stamp_listening_time(self), maintain_streams(self))
+        ]
+
+    async def close(self) -> None:
+        """Answer who waits, finish what was submitted, give the database back."""
+        self.release_waiters()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.sequencer.close()
+        await self.database.write(
+            lambda connection: storage.write_listening(connection, self.clocks.listening.stamp())
+        )
+        self.database.close()
+
+    def release_waiters(self) -> None:
+        """Answer every long poll, now and from now on: the service shuts down."""
+        for state in self.registry:
+            state.bell.close()
+
+    def stream(self, name: StreamName, stream_id: str | None = None) -> StreamState:
+        """Look a stream up.
+
+        Raises
+        ------
+        UnknownStreamError
+            If there is none.
+        StreamReplacedError
+            If the caller means another one of that name.
+        """
+        state = self.registry.get(name)
+        if stream_id is not None and stream_id != state.identity.stream_id:
+            raise StreamReplacedError(str(name), state.identity.stream_id, stream_id)
+        return state
+
+    def touch(self, state: StreamState) -> None:
+        """Let a stream run its due pass and store what changed."""
+
+        def decide(batch: Batch) -> None:
+            if not state.deleted:
+                batch.touch(state)
+
+        self.submit_quietly(decide)
+
+    def submit_quietly(self, decide: Callable[[Batch], Any]) -> None:
+        """Submit a change that nobody waits for; a failure is logged."""
+        self.sequencer.submit(decide).add_done_callback(_log_failure)
+
+    async def _reload(self, state: StreamState) -> None:
+        def read(connection: Connection) -> StreamState | None:
+            rows = storage.read_streams(connection, state.identity.key)
+            return restore_stream(connection, rows[0], self.context) if rows else None
+
+        restored = await self.database.read(read)
+        if restored is not None:
+            state.become(restored)
+
+    def _on_pass(self, state: StreamState, outcome: PassOutcome) -> None:
+        self.metrics.marks.inc(len(outcome.marks))
+        for writer in outcome.expired:
+            _log.warning("stream %s: writer %s expired", state.identity.name, writer)
+        for writer in outcome.forgotten:
+            _log.info("stream %s: writer %s is forgotten", state.identity.name, writer)
+
+
+def _log_failure(future: "asyncio.Future[Any]") -> None:
+    if not future.cancelled() and (error := future.exception()) is not None:
+        _log.error("a background change failed: %s", error)

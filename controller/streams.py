@@ -1,0 +1,289 @@
+"""The streams in memory: each mirrors its rows and takes part in batches."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from time import monotonic
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Row
+
+from controller import storage
+from controller.bell import Bell
+from controller.clocks import Clocks
+from controller.database import Database
+from controller.log import storage as log_storage
+from controller.log.state import SegmentEnds
+from controller.sequencer import Batch
+from tidegauge.aggregation import Aggregator
+from tidegauge.errors import UnknownStreamError
+from tidegauge.marks import Mark
+from tidegauge.names import StreamName
+from tidegauge.settings import StreamSettings
+from tidegauge.topology import Topology
+from tidegauge.wire.streams import StreamConfig, TopologyInfo
+
+_FOLD_WRITERS = 16
+_FOLD_ROWS = 8
+
+
+class Identity(NamedTuple):
+    """What never changes of a stream."""
+
+    key: int
+    name: StreamName
+    stream_id: str
+    created_ms: int
+
+
+class StreamState:
+    """One stream: its aggregation, the ends of its segments, and who waits for it.
+
+    Parameters
+    ----------
+    identity
+        What never changes.
+    config
+        Its settings, as the API shows them.
+    clock
+        Its aggregation.
+    ends
+        The ends of its segments; None if the log is external.
+    context
+        What it needs of the service.
+    """
+
+    def __init__(
+        self,
+        identity: Identity,
+        config: StreamConfig,
+        clock: Aggregator,
+        ends: SegmentEnds | None,
+        context: "StreamContext",
+    ) -> None:
+        self.identity = identity
+        self.config = config
+        self.clock = clock
+        self.ends = ends
+        self.bell = Bell()
+        self.published: Mark | None = clock.newest
+        """The newest mark that is durable."""
+        self.published_tails = dict(ends.tails) if ends else None
+        """The tails that are durable."""
+        self.published_topology = clock.topology
+        self.durable = False
+        self.deleted = False
+        self._context = context
+        self._last_pass = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._wake_at = float("inf")
+
+    @property
+    def watermark(self) -> int | None:
+        """Of the newest durable mark, ms."""
+        return None if self.published is None else self.published.lower
+
+    @property
+    def revision(self) -> int:
+        """Of the newest durable mark; 0 before the first."""
+        return 0 if self.published is None else self.published.revision
+
+    @property
+    def final(self) -> bool:
+        """Whether a durable mark ends the stream."""
+        return self.published is not None and self.published.final
+
+    def before_commit(self, batch: Batch) -> None:
+        """Run the pass that is due, and add all that changed to the transaction."""
+        if self.deleted:
+            return
+        self._run_due_pass()
+        self.clock.fold(_FOLD_WRITERS, at_least=_FOLD_ROWS)
+        self._write_changes(batch)
+
+    def after_commit(self) -> None:
+        """Publish what is durable now, wake who waits, and plan the next pass."""
+        before = self.published, self.published_topology
+        self.durable = True
+        self.published = self.clock.newest
+        self.published_topology = self.clock.topology
+        grown = False
+        if self.ends is not None and self.ends.tails != self.published_tails:
+            self.published_tails = dict(self.ends.tails)
+            grown = True
+        if grown or self.deleted or before != (self.published, self.published_topology):
+            self.bell.ring()
+        if not self.deleted:
+            self._plan()
+
+    async def reload(self) -> None:
+        """Become what the disk says."""
+        await self._context.reload(self)
+
+    def become(self, other: "StreamState") -> None:
+        """Take over what was read back from disk."""
+        self.config, self.clock, self.ends = other.config, other.clock, other.ends
+        self.after_commit()
+
+    def _run_due_pass(self) -> None:
+        now = self._context.clocks.now()
+        deadline = self.clock.next_deadline()
+        due = self.clock.pass_due or (deadline is not None and deadline <= now.listening_ms)
+        if due and monotonic() >= self._last_pass + self.config.mark_interval_ms / 1_000:
+            outcome = self.clock.run_pass(now)
+            if outcome.marks:
+                self._last_pass = monotonic()
+            for writer in outcome.forgotten if self.ends is not None else ():
+                self.ends.forget(writer)  # type: ignore[union-attr]
+            self._context.on_pass(self, outcome)
+
+    def _write_changes(self, batch: Batch) -> None:
+        key = self.identity.key
+        changes = self.clock.take_changes()
+        if changes:
+            wall_ms = self._context.clocks.now().wall_ms
+            batch.write(
+                partial(
+                    storage.write_changes, stream_key=key, changes=changes, wall_ms=wall_ms
+                )
+            )
+        if self.ends is None:
+            return
+        if changes.forgotten:
+            batch.write(
+                partial(log_storage.forget_sequences, stream_key=key, names=changes.forgotten)
+            )
+        chunks, sequences = self.ends.take_chunks(), self.ends.take_sequences()
+        if chunks or sequences:
+            batch.write(
+                partial(
+                    log_storage.write_appends,
+                    stream_key=key,
+                    appended=chunks,
+                    sequences=sequences,
+                )
+            )
+
+    def _plan(self) -> None:
+        """Wake up when the interval of a due pass is over, or a clock runs out."""
+        loop = asyncio.get_running_loop()
+        delays = []
+        if self.clock.pass_due:
+            interval = self.config.mark_interval_ms / 1_000
+            delays.append(self._last_pass + interval - monotonic())
+        deadline = self.clock.next_deadline()
+        if deadline is not None:
+            delays.append((deadline - self._context.clocks.now().listening_ms) / 1_000)
+        wake_at = loop.time() + max(0.001, min(delays)) if delays else float("inf")
+        if self._timer is not None and self._wake_at <= wake_at:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        if delays:
+            self._wake_at = wake_at
+            self._timer = loop.call_at(wake_at, self._wake)
+
+    def _wake(self) -> None:
+        self._timer, self._wake_at = None, float("inf")
+        if not self.deleted:
+            self._context.touch(self)
+
+
+class StreamContext(NamedTuple):
+    """What a stream needs of the service around it."""
+
+    clocks: Clocks
+    touch: Callable[[StreamState], None]
+    reload: Callable[[StreamState], Any]
+    on_pass: Callable[[StreamState, Any], None]
+
+
+class Registry:
+    """All streams by name."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[StreamName, StreamState] = {}
+        self._last_key = 0
+
+    def __iter__(self) -> Iterator[StreamState]:
+        return iter(self._by_name.values())
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def find(self, name: StreamName) -> StreamState | None:
+        """Look a stream up, also one whose creation is not durable yet."""
+        return self._by_name.get(name)
+
+    def get(self, name: StreamName) -> StreamState:
+        """Look a durable stream up, or raise `UnknownStreamError`."""
+        state = self._by_name.get(name)
+        if state is None or not state.durable:
+            raise UnknownStreamError(str(name))
+        return state
+
+    def next_key(self) -> int:
+        """Choose the key of a new stream."""
+        return self._last_key + 1
+
+    def add(self, state: StreamState) -> None:
+        """Add a stream."""
+        self._by_name[state.identity.name] = state
+        self._last_key = max(self._last_key, state.identity.key)
+
+    def remove(self, state: StreamState) -> None:
+        """Remove a stream."""
+        del self._by_name[state.identity.name]
+
+    def page(self, after: StreamName | None, limit: int) -> list[StreamState]:
+        """List streams in order of name, after one."""
+        names = sorted(name for name in self._by_name if after is None or name > after)
+        return [self._by_name[name] for name in names[:limit] if self._by_name[name].durable]
+
+
+def settings_of(config: StreamConfig) -> StreamSettings:
+    """Pick the settings that steer the aggregation."""
+    names = asdict(StreamSettings())
+    return StreamSettings(**{name: getattr(config, name) for name in names})
+
+
+def restore_stream(
+    connection: Connection, row: Row[Any], context: StreamContext
+) -> StreamState:
+    """Read a stream with all that belongs to it."""
+    name = StreamName(row.scope, row.stream)
+    config = StreamConfig.model_validate_json(row.config)
+    topology = read_topology(row.topology)
+    clock = Aggregator.restore(
+        str(name), settings_of(config), topology, storage.read_clock(connection, row)
+    )
+    ends = None
+    if config.log == "embedded":
+        ends = log_storage.read_ends(connection, row.key, topology)
+    identity = Identity(row.key, name, row.stream_id, row.created_ms)
+    return StreamState(identity, config, clock, ends, context)
+
+
+def write_topology(topology: Topology) -> str:
+    """Write a topology as it is stored."""
+    return TopologyInfo.of(topology).model_dump_json()
+
+
+def read_topology(text: str) -> Topology:
+    """Read a stored topology."""
+    return TopologyInfo.model_validate_json(text).to_topology()
+
+
+async def restore_all(
+    database: Database, registry: Registry, context: StreamContext
+) -> None:
+    """Read every stream there is."""
+
+    def read(connection: Connection) -> list[StreamState]:
+        rows = storage.read_streams(connection)
+        return [restore_stream(connection, row, context) for row in rows]
+
+    for state in await database.read(read):
+        state.durable = True
+        registry.add(state)
