@@ -104,7 +104,7 @@ def _delete_marks(
             storage.delete_marks,
             stream_key=state.identity.key,
             before_ms=service.clocks.now().wall_ms - retention_ms,
-            keep_from=service.groups.oldest_revision_needed(state),
+            keep_from=state.revision,
             limit=_MARKS_AT_ONCE,
         )
     )

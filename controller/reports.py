@@ -11,12 +11,21 @@ from tidegauge.wire.writers import LeaveStream, NoteTime
 
 
 def note_time(
-    batch: Batch, clocks: Clocks, state: StreamState, writer: str, report: NoteTime
+    batch: Batch,
+    clocks: Clocks,
+    state: StreamState,
+    writer: str,
+    report: NoteTime,
+    *,
+    tails: Position | None = None,
 ) -> None:
-    """Take in a report; see `Aggregator.note_time` for what it raises."""
+    """Take in a report; see `Aggregator.note_time` for what it raises.
+
+    ``tails`` bound the position, if events are about to be appended with the report.
+    """
     if state.ends is not None:
         _refuse_if_deleted(state)
-        tails = state.ends.tails
+        tails = tails or state.ends.tails
         position = tails if report.position is None else report.position
         state.clock.note_time(
             writer,

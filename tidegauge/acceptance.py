@@ -57,7 +57,7 @@ class Acceptance:
         if self.sealed:
             raise StreamSealedError(self.stream)
         if record is not None:
-            check_incarnation(record, incarnation)
+            check_incarnation(name, record.incarnation, incarnation)
             if incarnation is not None and incarnation > record.incarnation:
                 record = None
         self._check_order(name, record, time)
@@ -106,13 +106,13 @@ class Acceptance:
         return None
 
 
-def check_incarnation(record: Writer, incarnation: int | None) -> None:
+def check_incarnation(name: str, stored: int, given: int | None) -> None:
     """Refuse who does not name its incarnation although it has one, or names an old one."""
-    if incarnation is None:
-        if record.incarnation > 0:
-            raise IncarnationRequiredError(record.name, record.incarnation)
-    elif incarnation < record.incarnation:
-        raise WriterFencedError(record.name, record.incarnation)
+    if given is None:
+        if stored > 0:
+            raise IncarnationRequiredError(name, stored)
+    elif given < stored:
+        raise WriterFencedError(name, stored)
 
 
 def sealed_topology(

@@ -244,7 +244,7 @@ class Aggregator:
                 writer, time, position or {}, now=now, incarnation=incarnation, tails=tails
             )
         else:
-            check_incarnation(record, incarnation)
+            check_incarnation(writer, record.incarnation, incarnation)
             if incarnation is not None and incarnation > record.incarnation:
                 self._start_afresh(record, incarnation)
         record.heard_ms = now.wall_ms

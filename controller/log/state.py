@@ -53,6 +53,8 @@ class SegmentEnds:
     tails: dict[int, int] = field(default_factory=dict)
     running_times: dict[int, int | None] = field(default_factory=dict)
     last_appends: dict[tuple[str, int], LastAppend] = field(default_factory=dict)
+    answered: dict[str, Position] = field(default_factory=dict)
+    """Idempotency keys of this process, so that two requests that race are told apart."""
     _segments_of: dict[str, set[int]] = field(default_factory=dict)
     chunks: list[Chunk] = field(default_factory=list)
     """Appended and not yet handed to a transaction."""

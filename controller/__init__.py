@@ -1,0 +1,7 @@
+"""The service: aggregation made durable, the embedded log, and their HTTP API."""
+
+from controller.configuration import ServeSettings
+from controller.database import DatabaseInUseError, DatabaseUnusableError
+from controller.server import serve
+
+__all__ = ["DatabaseInUseError", "DatabaseUnusableError", "ServeSettings", "serve"]

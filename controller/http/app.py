@@ -1,0 +1,105 @@
+"""The application: all calls, their documentation, and what surrounds them."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controller.configuration import ServeSettings
+from controller.http import events, marks, note_time, operations, problems, streams, writers
+from controller.http.note_time import NoteTimeApp
+from controller.service import Service
+from tidegauge.errors import BodyTooLargeError
+
+_DESCRIPTION = """Event-time watermarks for partitioned streams.
+
+Times are event time in ms; integers may be sent as JSON integers or decimal strings.
+Errors are RFC 9457 problem documents with a stable `code`.
+"""
+
+
+def create_app(settings: ServeSettings) -> "ControllerApp":
+    """Make the application; its lifespan opens and closes the database."""
+    service = Service(settings)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await service.start()
+        try:
+            yield
+        finally:
+            await service.close()
+
+    app = FastAPI(
+        title="Tidegauge", version="1", description=_DESCRIPTION, lifespan=lifespan
+    )
+    app.state.service = service
+    problems.install(app)
+    for module in (streams, writers, marks, events, operations):
+        app.include_router(module.router)
+    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    return ControllerApp(app, service)
+
+
+def _openapi(app: FastAPI) -> dict[str, Any]:
+    if app.openapi_schema is None:
+        app.openapi_schema = get_openapi(
+            title=app.title,
+            version=app.version,
+            description=app.description,
+            routes=[*app.routes, *note_time.documentation.routes],
+        )
+    return app.openapi_schema
+
+
+class ControllerApp:
+    """The hot path, then the framework; bodies are bounded for both.
+
+    Parameters
+    ----------
+    app
+        Everything but the hot path.
+    service
+        What both ask.
+    """
+
+    def __init__(self, app: ASGIApp, service: Service) -> None:
+        self.service = service
+        self._app = app
+        self._note_time = NoteTimeApp(service)
+        self._limit = service.settings.max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] == "http":
+            if self._note_time.serves(scope["path"]):
+                await self._note_time(scope, receive, send)
+                return
+            if _announced_length(scope) > self._limit:
+                await problems.send_problem(send, BodyTooLargeError(self._limit))
+                return
+            receive = self._bounded(receive)
+        await self._app(scope, receive, send)
+
+    def _bounded(self, receive: Receive) -> Receive:
+        size = 0
+
+        async def bounded() -> Message:
+            nonlocal size
+            message = await receive()
+            size += len(message.get("body", b""))
+            if size > self._limit:
+                raise BodyTooLargeError(self._limit)
+            return message
+
+        return bounded
+
+
+def _announced_length(scope: Scope) -> int:
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            return int(value) if value.isdigit() else 0
+    return 0

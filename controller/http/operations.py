@@ -1,0 +1,39 @@
+"""Calls of operators: is it alive, is it ready, what does it count."""
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from pydantic import Field
+from sqlalchemy import text
+
+from controller.http.routing import ServiceOf, StrictRoute
+from tidegauge.wire.values import Answer
+
+router = APIRouter(route_class=StrictRoute, tags=["operations"])
+
+
+class Health(Answer):
+    """The answer while all is well."""
+
+    status: str = Field(description="`ok`.")
+
+
+@router.get("/healthz")
+async def healthz() -> Health:
+    """Say that the process lives."""
+    return Health(status="ok")
+
+
+@router.get("/readyz")
+async def readyz(service: ServiceOf) -> Health:
+    """Say that the database answers; 503 while it does not."""
+    await service.database.read(lambda connection: connection.execute(text("SELECT 1")))
+    return Health(status="ok")
+
+
+@router.get("/metrics")
+async def metrics(service: ServiceOf) -> Response:
+    """Count, for Prometheus."""
+    service.metrics.flush()
+    return Response(
+        generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST
+    )
