@@ -47,6 +47,8 @@ def serve(settings: ServeSettings) -> None:
     with socket.create_server(
         (settings.host, settings.port), backlog=_BACKLOG, reuse_port=False
     ) as listener:
+        # Connections inherit it; without it an answer in two writes waits 40 ms for an ACK.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         app = create_app(settings)
         host, port = listener.getsockname()[:2]
         print(f"database {app.service.database.path}", flush=True)  # noqa: T201
