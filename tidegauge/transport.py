@@ -1,0 +1,231 @@
+"""How the clients talk to the service: one place for requests, retries and errors.
+
+A request is repeated only if the failure is transient *and* repeating it is safe.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import httpx
+import stamina
+from pydantic import BaseModel
+
+from tidegauge.errors import PROBLEMS, ProblemError, TidegaugeError, UnavailableError, problem_of
+
+_A = TypeVar("_A", bound=BaseModel)
+_JSON = "application/json"
+_WAIT_INITIAL_S = 0.05
+_WAIT_MAX_S = 2.0
+_LONGEST_POLL_S = 30.0
+
+RETRY_FOR = timedelta(seconds=60)
+"""How long a client tries again by default."""
+
+
+class ServiceUnreachableError(TidegaugeError):
+    """The service did not answer, however often it was asked.
+
+    Attributes
+    ----------
+    url
+        Where it should be.
+    reason
+        What happened at the last try.
+    """
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url = url
+        self.reason = reason
+        super().__init__(f"no answer from {url}: {reason}; is the service running there?")
+
+
+class UnexpectedAnswerError(TidegaugeError):
+    """Something answered, but not this version of the service.
+
+    Attributes
+    ----------
+    status
+        HTTP status.
+    body
+        The beginning of what it said.
+    """
+
+    def __init__(self, status: int, body: str) -> None:
+        self.status = status
+        self.body = body
+        super().__init__(f"not an answer of Tidegauge (status {status}): {body}")
+
+
+class Transport:
+    """Requests to one service. Nothing is sent before the first of them.
+
+    Parameters
+    ----------
+    url
+        Of the service, such as ``http://127.0.0.1:8470``.
+    token
+        Bearer token, if the service wants one.
+    retry_for
+        How long a request is repeated while the failure is transient.
+    """
+
+    def __init__(
+        self, url: str, *, token: str | None = None, retry_for: timedelta = RETRY_FOR
+    ) -> None:
+        self.url = url.rstrip("/")
+        self._retry_for = retry_for
+        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._client: httpx.AsyncClient | None = None
+
+    async def request(  # noqa: PLR0913 (parts of a request)
+        self,
+        method: str,
+        path: str,
+        *,
+        answer: type[_A],
+        retry: bool,
+        params: Mapping[str, Any] | None = None,
+        body: BaseModel | bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> _A:
+        """Send a request and read the answer.
+
+        Parameters
+        ----------
+        method, path
+            Which call.
+        answer
+            The message that a success carries.
+        retry
+            Whether the call may be repeated after it may have been carried out.
+        params
+            Query parameters; those that are None are left out.
+        body
+            A message, or bytes whose type ``headers`` name.
+        headers
+            More headers.
+
+        Raises
+        ------
+        ProblemError
+            What the service refused.
+        ServiceUnreachableError
+            If it did not answer in time.
+        """
+        content, sent = _content(body, headers)
+        response: httpx.Response | None = None
+        try:
+            async for attempt in self._attempts(repeatable=retry):
+                with attempt:
+                    response = await self._http().request(
+                        method, path, params=_given(params), content=content, headers=sent
+                    )
+                    _raise_for(response.status_code, response.content)
+        except httpx.TransportError as error:
+            raise ServiceUnreachableError(self.url, _reason(error)) from error
+        if response is None:
+            msg = "there is always a first attempt"
+            raise AssertionError(msg)
+        return answer.model_validate_json(response.content or b"{}")
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, params: Mapping[str, Any] | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """Open a large answer; whoever reads it resumes it after a failure.
+
+        Raises
+        ------
+        ProblemError
+            What the service refused.
+        httpx.TransportError
+            If the connection fails, now or while it is read.
+        """
+        async with self._http().stream("GET", path, params=_given(params)) as response:
+            if response.is_error:
+                _raise_for(response.status_code, await response.aread())
+            yield response
+
+    def attempts(self) -> Any:  # noqa: ANN401 (stamina's iterator)
+        """Repeat a read, of which nothing is lost by repeating."""
+        return self._attempts(repeatable=True)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            await self._client.aclose()
+            self._client = None
+
+    def _attempts(self, *, repeatable: bool) -> Any:  # noqa: ANN401 (stamina's iterator)
+        def worth_repeating(error: Exception) -> bool:
+            return is_transient(error) and (repeatable or is_certainly_not_done(error))
+
+        return stamina.retry_context(
+            on=worth_repeating,
+            attempts=None,
+            timeout=self._retry_for.total_seconds(),
+            wait_initial=_WAIT_INITIAL_S,
+            wait_max=_WAIT_MAX_S,
+            wait_jitter=_WAIT_INITIAL_S,
+        )
+
+    def _http(self) -> httpx.AsyncClient:
+        if self._client is None:
+            self._client = httpx.AsyncClient(
+                base_url=self.url,
+                headers=self._headers,
+                timeout=httpx.Timeout(_LONGEST_POLL_S + 10, connect=5),
+                limits=httpx.Limits(max_connections=None),
+            )
+        return self._client
+
+
+def is_transient(error: Exception) -> bool:
+    """Whether the same request may succeed later."""
+    return isinstance(error, httpx.TransportError | UnavailableError)
+
+
+def is_certainly_not_done(error: Exception) -> bool:
+    """Whether the service did nothing: it was not reached, or says so."""
+    return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | UnavailableError)
+
+
+def _content(
+    body: BaseModel | bytes | None, headers: Mapping[str, str] | None
+) -> tuple[bytes | None, dict[str, str]]:
+    sent = dict(headers or {})
+    if isinstance(body, BaseModel):
+        sent["content-type"] = _JSON
+        return body.model_dump_json(exclude_unset=True).encode(), sent
+    return body, sent
+
+
+def _given(params: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (params or {}).items() if value is not None}
+
+
+def _raise_for(status: int, content: bytes) -> None:
+    if status < 400:  # noqa: PLR2004 (HTTP)
+        return
+    try:
+        document = _Document.model_validate_json(content)
+    except ValueError:
+        raise UnexpectedAnswerError(status, content[:200].decode(errors="replace")) from None
+    if document.code not in PROBLEMS:
+        raise UnexpectedAnswerError(status, document.detail)
+    raise _problem(content)
+
+
+def _problem(content: bytes) -> ProblemError:
+    return problem_of(_Document.model_validate_json(content).model_dump())
+
+
+class _Document(BaseModel, extra="allow"):
+    code: str
+    detail: str = ""
+
+
+def _reason(error: httpx.TransportError) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,178 @@
+"""Noting time for a log of one's own."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Self
+
+from tidegauge.event_time import to_event_time
+from tidegauge.sync import LoopThread
+from tidegauge.transport import RETRY_FOR, Transport
+from writer_client._client import WriterCalls
+from writer_client._errors import WriterClosedError
+
+
+class AsyncTimeReporter:
+    """Notes time for events that its owner writes to another log, such as Kafka.
+
+    Parameters
+    ----------
+    url
+        Of the service.
+    stream
+        ``scope/stream``, created with ``log: external``.
+    name
+        Of this writer: chosen by its owner, and the same after a restart.
+    token
+        Bearer token, if the service wants one.
+    first_time
+        Nothing that will be written is older (ms or an aware datetime).
+    retry_for
+        How long a request is repeated while the service is away.
+
+    Notes
+    -----
+    After a restart the first report should cover what the former process wrote; the end
+    offsets of the log are always safe. For `close` and `leave` see `AsyncWriter`.
+    """
+
+    def __init__(  # noqa: PLR0913 (options, each with a default)
+        self,
+        url: str,
+        stream: str,
+        name: str,
+        *,
+        token: str | None = None,
+        first_time: int | datetime | None = None,
+        retry_for: timedelta = RETRY_FOR,
+    ) -> None:
+        self._calls = WriterCalls(
+            Transport(url, token=token, retry_for=retry_for), stream, name
+        )
+        self._first_time = None if first_time is None else to_event_time(first_time)
+        self._last: tuple[int, dict[int, int]] | None = None
+        self._closed = False
+
+    @property
+    def incarnation(self) -> int | None:
+        """From the registration; None before `open`."""
+        return self._calls.incarnation
+
+    @property
+    def watermark(self) -> int | None:
+        """The newest watermark that this writer was told, ms."""
+        return self._calls.watermark
+
+    async def open(self) -> None:
+        """Register. Every other method that needs it does it too."""
+        if self._closed:
+            raise WriterClosedError(self._calls.name)
+        if self._calls.incarnation is None:
+            await self._calls.describe()
+            await self._calls.register(self._first_time)
+
+    async def note_time(self, time: int | datetime, position: Mapping[int, int]) -> None:
+        """Promise that every event written after a position is at or above a time.
+
+        Parameters
+        ----------
+        time
+            In ms, or an aware datetime (floored to ms).
+        position
+            Partition to next offset; only those that changed need be named.
+
+        Raises
+        ------
+        ReportRefusedError
+            If the service refuses; `WriterFencedError` if another process took the name.
+        ServiceUnreachableError
+            If it does not answer; the report may be repeated.
+        """
+        noted = to_event_time(time)
+        await self.open()
+        await self._calls.note_times([(noted, dict(position))])
+        self._last = noted, (self._last[1] if self._last else {}) | dict(position)
+
+    async def close(self) -> None:
+        """Stop, and stay a member of the stream."""
+        self._closed = True
+        await self._calls.transport.aclose()
+
+    async def leave(self) -> None:
+        """Leave the stream: this writer will not return, and nobody waits for it."""
+        await self.open()
+        time, position = self._last or (None, {})
+        try:
+            await self._calls.leave(time, position)
+        finally:
+            await self.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+
+class TimeReporter:
+    """The synchronous face of `AsyncTimeReporter`.
+
+    Examples
+    --------
+    >>> with TimeReporter("http://127.0.0.1:8470", "shop/orders", "api-1") as reporter:
+    ...     reporter.note_time(1_700_000_000_000, {0: 120, 3: 45})  # doctest: +SKIP
+    """
+
+    def __init__(self, url: str, stream: str, name: str, **options: Any) -> None:  # noqa: ANN401 (AsyncTimeReporter's)
+        self._thread = LoopThread(f"tidegauge-reporter-{name}")
+        self._core = AsyncTimeReporter(url, stream, name, **options)
+
+    @property
+    def incarnation(self) -> int | None:
+        """From the registration; None before `open`."""
+        return self._core.incarnation
+
+    @property
+    def watermark(self) -> int | None:
+        """The newest watermark that this writer was told, ms."""
+        return self._core.watermark
+
+    def open(self) -> None:
+        """Register; see `AsyncTimeReporter.open`."""
+        self._thread.run(self._core.open())
+
+    def note_time(self, time: int | datetime, position: Mapping[int, int]) -> None:
+        """Note a time; see `AsyncTimeReporter.note_time`."""
+        self._thread.run(self._core.note_time(time, position))
+
+    def close(self) -> None:
+        """Stop, and stay a member of the stream."""
+        try:
+            self._thread.run(self._core.close())
+        finally:
+            self._thread.close()
+
+    def leave(self) -> None:
+        """Leave the stream; see `AsyncTimeReporter.leave`."""
+        try:
+            self._thread.run(self._core.leave())
+        finally:
+            self._thread.close()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
