@@ -1,0 +1,272 @@
+"""Reading one stream: its topology, tail, marks and events."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+import httpx
+import pyarrow as pa
+from pydantic import BaseModel
+
+from tidegauge.marks import Mark
+from tidegauge.names import StreamName
+from tidegauge.sync import LoopThread
+from tidegauge.topology import Position, Topology
+from tidegauge.transport import RETRY_FOR, ServiceUnreachableError, Transport
+from tidegauge.wire.events import FIRST_OFFSET_HEADER
+from tidegauge.wire.streams import (
+    MarkList,
+    MarksAtPosition,
+    MarksAtTime,
+    StreamInfo,
+    Tail,
+)
+from tidegauge.wire.values import format_position
+from tidegauge.wire.writers import Watermark
+
+_A = TypeVar("_A", bound=BaseModel)
+_T = TypeVar("_T")
+_PAGE_EVENTS = 131_072
+
+
+class Events(NamedTuple):
+    """Consecutive events of one segment."""
+
+    segment: int
+    first_offset: int
+    batch: pa.RecordBatch
+    """Columns ``key``, ``event_time`` (ms, may be null) and ``value``."""
+
+    @property
+    def end_offset(self) -> int:
+        """One past the offset of the last event."""
+        return self.first_offset + int(self.batch.num_rows)
+
+
+class AsyncStreamClient:
+    """Reads a stream, without being a member of anything.
+
+    Parameters
+    ----------
+    url
+        Of the service.
+    stream
+        ``scope/stream``.
+    token
+        Bearer token, if the service wants one.
+    stream_id
+        Insist on this stream; otherwise on the one of the first answer.
+    retry_for
+        How long a request is repeated while the service is away.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        stream: str,
+        *,
+        token: str | None = None,
+        stream_id: str | None = None,
+        retry_for: timedelta = RETRY_FOR,
+    ) -> None:
+        self._transport = Transport(url, token=token, retry_for=retry_for)
+        self.stream = StreamName.parse(stream)
+        self.stream_id = stream_id
+
+    async def describe(self) -> StreamInfo:
+        """Describe the stream: settings, topology, watermark and tail.
+
+        Raises
+        ------
+        UnknownStreamError
+            If there is none.
+        StreamReplacedError
+            If it is another one than before; every method may raise it.
+        ServiceUnreachableError
+            If the service does not answer; every method may raise it.
+        """
+        return await self._get("", StreamInfo)
+
+    async def topology(self) -> Topology:
+        """Read the topology."""
+        return (await self.describe()).topology.to_topology()
+
+    async def tail(
+        self, *, after: Position | None = None, revision: int = 0, wait_ms: int = 0
+    ) -> Tail:
+        """Read the tail, as soon as there is something beyond a position or a revision."""
+        return await self._get(
+            "/tail",
+            Tail,
+            after=None if after is None else format_position(after),
+            revision=revision,
+            wait_ms=wait_ms,
+        )
+
+    async def marks(
+        self, *, after: int = 0, limit: int = 1_000, wait_ms: int = 0
+    ) -> list[Mark]:
+        """Read marks after a revision, oldest first; wait for the next if there is none."""
+        found = await self._get("/marks", MarkList, after=after, limit=limit, wait_ms=wait_ms)
+        return [one.to_mark() for one in found.marks]
+
+    async def marks_at_time(self, time: int) -> MarksAtTime:
+        """Find where to start and where to stop for a time, ms."""
+        return await self._get("/marks/at", MarksAtTime, time=time)
+
+    async def marks_at_position(self, position: Position) -> MarksAtPosition:
+        """Find the time window at a position."""
+        return await self._get(
+            "/marks/at", MarksAtPosition, position=format_position(position)
+        )
+
+    async def explain(self) -> Watermark:
+        """Ask where the watermark stands, and why."""
+        return await self._get("/watermark", Watermark)
+
+    async def read(self, segment: int, start: int, end: int) -> AsyncIterator[Events]:
+        """Read the events of a segment in order; the next page is fetched meanwhile.
+
+        Parameters
+        ----------
+        segment
+            Which one.
+        start, end
+            Offsets; ``end`` is excluded.
+        """
+        while start < end:
+            page = await self.fetch(segment, start, end)
+            if not page:
+                return
+            for events in page:
+                yield events
+            start = page[-1].end_offset
+
+    async def fetch(
+        self, segment: int, start: int, end: int, *, wait_ms: int = 0
+    ) -> list[Events]:
+        """Read one page of events: at least one event, if there is one."""
+        page_end = min(end, start + _PAGE_EVENTS)
+        params = {"start": start, "end": page_end, "wait_ms": wait_ms}
+        path = f"/v1/streams/{self.stream}/segments/{segment}/events"
+        try:
+            async for attempt in self._transport.attempts():
+                with attempt:
+                    async with self._transport.stream(
+                        path, params=params | {"stream_id": self.stream_id}
+                    ) as response:
+                        body = await response.aread()
+                        first = int(response.headers[FIRST_OFFSET_HEADER])
+        except httpx.TransportError as error:
+            raise ServiceUnreachableError(self._transport.url, str(error)) from error
+        return list(_sliced(segment, body, first=first, start=start, end=end))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+    async def _get(self, path: str, answer: type[_A], **params: Any) -> _A:  # noqa: ANN401 (query values)
+        found = await self._transport.request(
+            "GET",
+            f"/v1/streams/{self.stream}{path}",
+            answer=answer,
+            params=params | {"stream_id": self.stream_id},
+            retry=True,
+        )
+        if self.stream_id is None:
+            self.stream_id = getattr(found, "stream_id", None)
+        return found
+
+
+class StreamClient:
+    """The synchronous face of `AsyncStreamClient`, with a thread of its own."""
+
+    def __init__(self, url: str, stream: str, **options: Any) -> None:  # noqa: ANN401 (AsyncStreamClient's)
+        self._thread = LoopThread(f"tidegauge-stream-{stream}")
+        self._core = AsyncStreamClient(url, stream, **options)
+
+    @property
+    def stream_id(self) -> str | None:
+        """The stream that this client insists on."""
+        return self._core.stream_id
+
+    def describe(self) -> StreamInfo:
+        """Describe the stream."""
+        return self._run(self._core.describe())
+
+    def topology(self) -> Topology:
+        """Read the topology."""
+        return self._run(self._core.topology())
+
+    def tail(
+        self, *, after: Position | None = None, revision: int = 0, wait_ms: int = 0
+    ) -> Tail:
+        """Read the tail; see `AsyncStreamClient.tail`."""
+        return self._run(self._core.tail(after=after, revision=revision, wait_ms=wait_ms))
+
+    def marks(self, *, after: int = 0, limit: int = 1_000, wait_ms: int = 0) -> list[Mark]:
+        """Read marks; see `AsyncStreamClient.marks`."""
+        return self._run(self._core.marks(after=after, limit=limit, wait_ms=wait_ms))
+
+    def marks_at_time(self, time: int) -> MarksAtTime:
+        """Find where to start and where to stop for a time, ms."""
+        return self._run(self._core.marks_at_time(time))
+
+    def marks_at_position(self, position: Mapping[int, int]) -> MarksAtPosition:
+        """Find the time window at a position."""
+        return self._run(self._core.marks_at_position(position))
+
+    def explain(self) -> Watermark:
+        """Ask where the watermark stands, and why."""
+        return self._run(self._core.explain())
+
+    def read(self, segment: int, start: int, end: int) -> Iterator[Events]:
+        """Read the events of a segment; see `AsyncStreamClient.read`."""
+        page = self._run(self._core.fetch(segment, start, end)) if start < end else []
+        while page:
+            at = page[-1].end_offset
+            following = self._ahead(segment, at, end) if at < end else None
+            yield from page
+            page = following() if following is not None else []
+
+    def close(self) -> None:
+        """Close the connections."""
+        try:
+            self._run(self._core.aclose())
+        finally:
+            self._thread.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _ahead(self, segment: int, start: int, end: int) -> Callable[[], list[Events]]:
+        """Fetch a page in the background, and return how to wait for it."""
+        future = asyncio.run_coroutine_threadsafe(
+            self._core.fetch(segment, start, end), self._thread.loop
+        )
+        return future.result
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return self._thread.run(work)
+
+
+def _sliced(
+    segment: int, body: bytes, *, first: int, start: int, end: int
+) -> Iterator[Events]:
+    """Cut whole chunks to the offsets that were asked for, without copying."""
+    with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
+        for batch in stream:
+            begin, stop = max(start, first), min(end, first + batch.num_rows)
+            if begin < stop:
+                yield Events(segment, begin, batch.slice(begin - first, stop - begin))
+            first += batch.num_rows
