@@ -1,0 +1,23 @@
+"""The Spark source: a stream as a DataFrame, and Spark's watermark driven exactly."""
+
+from spark_source._errors import (
+    EventTimeOutOfRangeError,
+    InvalidOptionError,
+    SparkSourceError,
+    TouchedLoadError,
+    WrongPythonError,
+)
+from spark_source._source import TidegaugeDataSource
+from spark_source._watermark import plain, read_stream, watermarked
+
+__all__ = [
+    "EventTimeOutOfRangeError",
+    "InvalidOptionError",
+    "SparkSourceError",
+    "TidegaugeDataSource",
+    "TouchedLoadError",
+    "WrongPythonError",
+    "plain",
+    "read_stream",
+    "watermarked",
+]

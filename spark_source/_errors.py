@@ -1,0 +1,53 @@
+"""What can go wrong with the Spark source."""
+
+from tidegauge.errors import TidegaugeError
+
+
+class SparkSourceError(TidegaugeError):
+    """The base of what this package raises."""
+
+
+class InvalidOptionError(SparkSourceError):
+    """An option that the source does not have, or a value that it does not take."""
+
+    def __init__(self, option: str, message: str) -> None:
+        self.option = option
+        super().__init__(f"option {option!r}: {message}")
+
+
+class TouchedLoadError(SparkSourceError):
+    """`watermarked` was given something else than an untouched load of the source."""
+
+    def __init__(self, found: str) -> None:
+        self.found = found
+        super().__init__(
+            f"watermarked() takes the DataFrame of format('tidegauge').load() as it is, and "
+            f"found {found} above it; a filter there would remove the rows that carry the "
+            "watermark. Call watermarked() first and filter afterwards"
+        )
+
+
+class EventTimeOutOfRangeError(SparkSourceError):
+    """An event time that Spark's timestamps or watermark cannot hold."""
+
+    def __init__(self, event_time: int, segment: int, offset: int) -> None:
+        self.event_time = event_time
+        self.segment = segment
+        self.offset = offset
+        super().__init__(
+            f"event time {event_time} at offset {offset} of segment {segment} is outside what "
+            "Spark can hold (1970-01-01T00:00:00.001Z to 9999-12-31T23:59:59.999Z); correct "
+            "the writer, or set outOfRange=null to read such times as null"
+        )
+
+
+class WrongPythonError(SparkSourceError):
+    """Spark would plan with another Python than this one."""
+
+    def __init__(self, found: str, expected: str) -> None:
+        self.found = found
+        self.expected = expected
+        super().__init__(
+            f"Spark runs Python sources with {found!r}, not with this interpreter; before the "
+            f"session starts, set os.environ['PYSPARK_PYTHON'] = {expected!r}"
+        )

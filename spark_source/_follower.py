@@ -1,0 +1,171 @@
+"""Following a stream in the background, so that Spark's many questions cost no request."""
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import Any
+
+from reader_client import StreamClient
+from spark_source._planner import Offset, View
+from tidegauge.errors import TidegaugeError
+from tidegauge.marks import Mark
+from tidegauge.wire.streams import Tail
+from tidegauge.topology import Topology
+
+_log = logging.getLogger(__name__)
+_WAIT_MS = 20_000
+_MARKS_KEPT = 4_000
+_SETTLED_S = 1.0
+_STUCK_S = 30.0
+_EXPLAIN_EVERY_S = 5.0
+
+
+class Follower:
+    """Knows the newest tail and marks of a stream.
+
+    Parameters
+    ----------
+    client
+        To the stream; owned from now on.
+    start
+        Where the query stands: marks beyond its revision are of interest.
+    """
+
+    def __init__(self, client: StreamClient, start: Offset) -> None:
+        self._client = client
+        self._lock = threading.Condition()
+        self._failure: TidegaugeError | None = None
+        self._stopped = False
+        self._marks: deque[Mark] = deque()
+        self._fetched = start.revision
+        self._explanation = ""
+        self._explained_at = 0.0
+        self._mark_at = time.monotonic()
+        self._rows_at: float | None = None
+        self._topology = client.topology()
+        self._tail = client.tail()
+        self._frozen: Tail | None = None
+        self._fetch_marks()
+        self._thread = threading.Thread(
+            target=self._follow, name="tidegauge-follower", daemon=True
+        )
+        self._thread.start()
+
+    def view(self, start: Offset) -> View:
+        """Show the stream from where the query stands.
+
+        Raises
+        ------
+        TidegaugeError
+            What stopped the following.
+        """
+        with self._lock:
+            if self._failure is not None:
+                raise self._failure
+            while self._marks and self._marks[0].revision <= start.revision:
+                self._marks.popleft()
+            self._lock.notify_all()
+            return View(
+                topology=self._topology,
+                marks=list(self._marks),
+                is_newest=self._fetched >= (self._frozen or self._tail).revision,
+                tail=dict(self._tail.tail),
+            )
+
+    def frozen_view(self, start: Offset) -> View:
+        """Show the stream as it was when this was first asked, for a query that drains it."""
+        with self._lock:
+            if self._frozen is None:
+                self._frozen = self._tail
+            frozen = self._frozen
+            self._lock.wait_for(
+                lambda: self._failure is not None
+                or self._fetched >= frozen.revision
+                or (self._marks and self._marks[-1].revision > start.revision)
+            )
+        view = self.view(start)
+        marks = [mark for mark in view.marks if mark.revision <= frozen.revision]
+        return View(view.topology, marks, view.is_newest, dict(frozen.tail))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether event time has stood still for a second of wall clock."""
+        return time.monotonic() - self._mark_at >= _SETTLED_S
+
+    def report(self) -> dict[str, Any]:
+        """Say where the stream stands, for Spark's progress."""
+        with self._lock:
+            return {
+                "tail": {str(n): offset for n, offset in sorted(self._tail.tail.items())},
+                "watermark": self._tail.watermark,
+                "revision": self._tail.revision,
+                "explanation": self._explanation,
+            }
+
+    def stop(self) -> None:
+        """Stop following."""
+        with self._lock:
+            self._stopped = True
+            self._lock.notify_all()
+        self._client.close()
+
+    def _follow(self) -> None:
+        try:
+            while not self._stopped:
+                self._follow_once()
+        except TidegaugeError as error:
+            with self._lock:
+                self._failure = None if self._stopped else error
+                self._lock.notify_all()
+
+    def _follow_once(self) -> None:
+        behind = self._fetched < self._tail.revision
+        if not behind:
+            known = self._tail
+            tail = self._client.tail(
+                after=known.tail, revision=known.revision, wait_ms=_WAIT_MS
+            )
+            self._take_tail(tail)
+        self._wait_for_room()
+        self._fetch_marks()
+        self._watch()
+
+    def _take_tail(self, tail: Tail) -> None:
+        topology = self._topology
+        if tail.topology_revision != topology.revision:
+            topology = self._client.topology()
+        with self._lock:
+            grown = tail.tail != self._tail.tail
+            self._topology, self._tail = topology, tail
+            if grown and self._rows_at is None:
+                self._rows_at = time.monotonic()
+
+    def _wait_for_room(self) -> None:
+        with self._lock:
+            self._lock.wait_for(lambda: self._stopped or len(self._marks) < _MARKS_KEPT)
+
+    def _fetch_marks(self) -> None:
+        if self._fetched >= self._tail.revision:
+            return
+        marks = self._client.marks(after=self._fetched, limit=1_000)
+        with self._lock:
+            self._marks.extend(marks)
+            if marks:
+                self._fetched = marks[-1].revision
+                self._mark_at = time.monotonic()
+                self._rows_at = None
+            self._lock.notify_all()
+
+    def _watch(self) -> None:
+        """Warn when rows come and time stands still; keep the explanation fresh."""
+        now = time.monotonic()
+        if now - self._explained_at < _EXPLAIN_EVERY_S:
+            return
+        self._explained_at = now
+        sentence = self._client.explain().explanation.sentence
+        with self._lock:
+            self._explanation = sentence
+        if self._rows_at is not None and now - self._rows_at >= _STUCK_S:
+            self._rows_at = now
+            _log.warning("rows come and the watermark stands still: %s", sentence)

@@ -1,0 +1,224 @@
+"""The data source: ``format("tidegauge")``."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from reader_client import StreamClient
+from spark_source._follower import Follower
+from spark_source._options import Options, read_options
+from spark_source._planner import Limits, Offset, plan, rows_between
+from spark_source._rows import SCHEMA, SegmentPartition, TickPartition, read_rows
+from spark_source._starts import ending_position, starting_offset
+from tidegauge.errors import StreamReplacedError
+from tidegauge.lattice import cut_of, down_set
+from tidegauge.topology import Topology
+
+_log = logging.getLogger(__name__)
+
+
+class TidegaugeDataSource(DataSource):
+    """Reads a stream of the embedded log with its watermark.
+
+    Options: ``url``, ``stream`` (``scope/stream``), ``token``, ``startingOffsets``
+    (``earliest``, ``latest``), ``startingTime``, ``startingCut``, ``endingTime``,
+    ``endingCut``, ``allowIncomplete``, ``maxEventTimePerTrigger``, ``maxRowsPerTrigger``,
+    ``admission`` (``tail``, ``marks``), ``minTimeStep``, ``outOfRange`` (``fail``, ``null``).
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Name the format."""
+        return "tidegauge"
+
+    def schema(self) -> StructType:
+        """Name the columns of a row."""
+        return SCHEMA
+
+    def reader(self, schema: StructType) -> "BatchReader":  # noqa: ARG002 (it is fixed)
+        """Read what is there."""
+        return BatchReader(read_options(dict(self.options)))
+
+    def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 (Spark's)
+        """Read what is there and what comes."""
+        return StreamReader(read_options(dict(self.options)))
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches in the planner's process and reads them on executors.
+
+    Parameters
+    ----------
+    options
+        Of the load. Nothing is connected before the first question.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._follower: Follower | None = None
+        self._run: int | None = None
+        self._drain = False
+        self._topology: Topology | None = None
+        self._end: Any = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
+        """Find where a query without a checkpoint starts."""
+        with _client(self._options) as client:
+            return starting_offset(client, self._options).to_json()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 (Spark's)
+        """Plan the end of the next batch; answered from what is known, without a request."""
+        begun = Offset.from_json(start)
+        follower = self._following(begun)
+        if self._run is None:
+            self._run = begun.run + 1
+        end = plan(
+            begun,
+            follower.frozen_view(begun) if self._drain else follower.view(begun),
+            self._limits(),
+            run=self._run,
+            is_settled=self._drain or follower.is_settled,
+        )
+        return end.to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's)
+        """Say where the stream stands, for Spark's progress."""
+        return None if self._follower is None else self._follower.report()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's)
+        """Read up to what is there now, and the newest bound."""
+        self._drain = True
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Divide a planned batch: a function of its offsets alone."""
+        begun, ended = Offset.from_json(start), Offset.from_json(end)
+        topology = self._topology_for(ended)
+        late_below = ([], []) if begun.bound is None else ([0], [begun.bound])
+        parts: list[InputPartition] = [
+            SegmentPartition(
+                self._options,
+                ended.stream_id,
+                segment,
+                offsets.start,
+                offsets.stop,
+                ended.bound,
+                late_below,
+            )
+            for segment, offsets in rows_between(
+                topology, begun.position, ended.position
+            ).items()
+        ]
+        if (begun.bound, begun.run) != (ended.bound, ended.run):
+            parts.append(TickPartition(ended.bound))
+        return parts
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a partition, on an executor."""
+        return read_rows(partition)
+
+    def stop(self) -> None:
+        """Stop following."""
+        if self._follower is not None:
+            self._follower.stop()
+            self._follower = None
+
+    def _following(self, start: Offset) -> Follower:
+        if self._follower is None:
+            client = _client(self._options, start.stream_id)
+            self._follower = Follower(client, start)
+            self._end = ending_position(client, self._options)
+        return self._follower
+
+    def _limits(self) -> Limits:
+        options = self._options
+        return Limits(
+            admission=options.admission,
+            max_rows=options.max_rows,
+            max_event_time_ms=options.max_event_time_ms,
+            min_time_step_ms=options.min_time_step_ms,
+            end=self._end,
+        )
+
+    def _topology_for(self, end: Offset) -> Topology:
+        """Know at least the segments of an offset; the topology only grows."""
+        if self._topology is None or any(n not in self._topology for n in end.position):
+            with _client(self._options, end.stream_id) as client:
+                info = client.describe()
+                if info.stream_id != end.stream_id:
+                    raise StreamReplacedError(
+                        self._options.stream, info.stream_id, end.stream_id
+                    )
+                self._topology = info.topology.to_topology()
+        return self._topology
+
+
+class BatchReader(DataSourceReader):
+    """Reads what is there when the job is planned.
+
+    Parameters
+    ----------
+    options
+        Of the load.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Divide what is there by segment."""
+        with _client(self._options) as client:
+            start = starting_offset(client, self._options)
+            topology = client.topology()
+            end = ending_position(client, self._options) or client.tail().tail
+            ranges = rows_between(topology, start.position, end)
+            marks = _marks_up_to(client, topology, end)
+        return [
+            SegmentPartition(
+                self._options,
+                start.stream_id,
+                segment,
+                offsets.start,
+                offsets.stop,
+                None,
+                marks.get(segment, ([], [])),
+            )
+            for segment, offsets in ranges.items()
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Read a partition, on an executor."""
+        return read_rows(partition)
+
+
+def _marks_up_to(
+    client: StreamClient, topology: Topology, end: Any  # noqa: ANN401 (a position)
+) -> dict[int, tuple[list[int], list[int]]]:
+    """List for each segment the offsets of the marks' cuts, and their lower bounds."""
+    last = down_set(topology, cut_of(topology, end))
+    found: dict[int, tuple[list[int], list[int]]] = {n: ([], []) for n in topology.in_order}
+    after = 0
+    while marks := client.marks(after=after, limit=1_000):
+        after = marks[-1].revision
+        for mark in marks:
+            counts = down_set(topology, mark.cut)
+            for number, (offsets, bounds) in found.items():
+                if counts.get(number, 0) <= last.get(number, 0):
+                    offsets.append(counts.get(number, 0))
+                    bounds.append(mark.lower)
+    return found
+
+
+def _client(options: Options, stream_id: str | None = None) -> StreamClient:
+    return StreamClient(
+        options.url, options.stream, token=options.token, stream_id=stream_id
+    )

@@ -1,0 +1,51 @@
+"""Where reads start and end."""
+
+from reader_client import StreamClient
+from spark_source._options import Options
+from spark_source._planner import Offset
+from tidegauge.errors import NotCompleteYetError
+from tidegauge.lattice import cut_of
+from tidegauge.topology import Position
+
+
+def starting_offset(client: StreamClient, options: Options) -> Offset:
+    """Find where a read without a checkpoint starts, and the bound that holds there."""
+    info = client.describe()
+    topology = info.topology.to_topology()
+    position: Position = {}
+    if options.latest:
+        position = info.tail or {}
+    elif options.starting_cut is not None:
+        position = options.starting_cut
+    elif options.starting_time is not None:
+        position = client.marks_at_time(options.starting_time).start or {}
+    cut = cut_of(topology, position)
+    passed = client.marks_at_position(cut).passed
+    return Offset(
+        stream_id=info.stream_id,
+        position=cut,
+        bound=None if passed is None else passed.lower,
+        revision=0 if passed is None else passed.revision,
+        run=0,
+    )
+
+
+def ending_position(client: StreamClient, options: Options) -> Position | None:
+    """Find where a bounded read ends; None if it is not bounded.
+
+    Raises
+    ------
+    NotCompleteYetError
+        If no mark says yet that everything below ``endingTime`` is there.
+    """
+    if options.ending_cut is not None:
+        return options.ending_cut
+    if options.ending_time is None:
+        return None
+    stop = client.marks_at_time(options.ending_time).stop
+    if stop is not None:
+        return stop.cut
+    if options.allow_incomplete:
+        return client.tail().tail
+    sentence = client.explain().explanation.sentence
+    raise NotCompleteYetError(options.stream, options.ending_time, sentence)

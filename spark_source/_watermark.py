@@ -1,0 +1,142 @@
+"""Driving Spark's own watermark with the bound that rows carry.
+
+Spark takes its watermark from a column's maximum, so that column is ``watermark``. Two things
+stand in the way of that being exact, and are worked around here. Filters are pushed below the
+node that looks at the column, and would remove the tick rows: an observation is a barrier that
+none passes. And Spark marks the column that it looked at as the event time; the mark, a
+metadata key, is moved to ``event_time``.
+"""
+
+import shutil
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
+
+from spark_source._errors import TouchedLoadError, WrongPythonError
+from spark_source._source import TidegaugeDataSource
+
+_MARKER = "spark.watermarkDelayMs"
+_DELAYS = {"any": "1 millisecond", "windows": "0 milliseconds"}
+
+
+def watermarked(
+    df: DataFrame,
+    *,
+    operators: Literal["any", "windows"] = "any",
+    dedup_horizon: timedelta | None = None,
+    name: str | None = None,
+) -> DataFrame:
+    """Make Spark's watermark follow the bound of the source.
+
+    Parameters
+    ----------
+    df
+        An untouched streaming load of ``format("tidegauge")``.
+    operators
+        ``any`` hands over the bound less 1 ms: no operator drops an event at the bound.
+        ``windows`` hands over the bound: a tumbling or sliding window that ends there fires at
+        once. Use it where such windows are the first stateful operators.
+    dedup_horizon
+        How long `dropDuplicatesWithinWatermark` remembers; without it that operator is useless,
+        since the bound itself has no delay.
+    name
+        Of the observation, unique in the query; the progress shows rows and bound under it.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``key, event_time, value, segment, offset, watermark, late``.
+
+    Raises
+    ------
+    TouchedLoadError
+        If something was done to the load before.
+    """
+    _refuse_touched(df)
+    observed = df.withWatermark("watermark", _DELAYS[operators]).observe(
+        name or f"tidegauge-{uuid4().hex}",
+        F.count(F.lit(1)).alias("rows"),
+        F.max("watermark").alias("bound"),
+    )
+    horizon = 0 if dedup_horizon is None else dedup_horizon // timedelta(milliseconds=1)
+    return observed.where("NOT tick").select(
+        "key",
+        F.col("event_time").alias("event_time", metadata={_MARKER: horizon}),
+        "value",
+        "segment",
+        "offset",
+        F.col("watermark").alias("watermark", metadata={}),
+        "late",
+    )
+
+
+def plain(df: DataFrame) -> DataFrame:
+    """Strip the marker of the event time, before a sink that stores schemas."""
+    return df.select(*(_plain_column(df, field) for field in df.schema.fields))
+
+
+def _plain_column(df: DataFrame, field: Any) -> Any:  # noqa: ANN401 (a field; a column)
+    metadata = {key: value for key, value in field.metadata.items() if key != _MARKER}
+    return df[field.name].alias(field.name, metadata=metadata)
+
+
+def read_stream(
+    spark: SparkSession,
+    *,
+    operators: Literal["any", "windows"] = "any",
+    dedup_horizon: timedelta | None = None,
+    name: str | None = None,
+    **options: Any,  # noqa: ANN401 (options of the source)
+) -> DataFrame:
+    """Load a stream with Spark's watermark following it.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    operators, dedup_horizon, name
+        See `watermarked`.
+    **options
+        Of the source, such as ``url`` and ``stream``; see `TidegaugeDataSource`.
+
+    Raises
+    ------
+    WrongPythonError
+        If the session would plan with another Python than this one.
+
+    Examples
+    --------
+    >>> rides = read_stream(spark, url="http://127.0.0.1:8470", stream="demo/rides")
+    ... # doctest: +SKIP
+    """
+    check_python(spark)
+    spark.dataSource.register(TidegaugeDataSource)
+    loaded = spark.readStream.format(TidegaugeDataSource.name()).options(**options).load()
+    return watermarked(loaded, operators=operators, dedup_horizon=dedup_horizon, name=name)
+
+
+def check_python(spark: SparkSession) -> None:
+    """Raise `WrongPythonError` if a classic session would not use this interpreter."""
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        return
+    found = shutil.which(context.pythonExec)
+    if found is None or Path(found).parent != Path(sys.executable).parent:
+        raise WrongPythonError(context.pythonExec, sys.executable)
+
+
+def _refuse_touched(df: DataFrame) -> None:
+    """Look at the top of the plan, which is the load itself if nothing was done to it."""
+    plan = getattr(df, "_plan", None)
+    if plan is not None:
+        found, expected = type(plan).__name__, "DataSource"
+    else:
+        found = df._jdf.queryExecution().analyzed().nodeName()  # noqa: SLF001 (no public way)
+        expected = "StreamingRelationV2"
+    if found != expected:
+        raise TouchedLoadError(found)
