@@ -1,0 +1,25 @@
+"""Hypothesis profiles: ``TIDEGAUGE_PROPERTY_PROFILE=hunt`` looks much longer, at random."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+_SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
+
+settings.register_profile(
+    "fixed",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    max_examples=150,
+    suppress_health_check=_SLOW,
+)
+settings.register_profile(
+    "hunt",
+    deadline=None,
+    database=None,
+    max_examples=10_000,
+    print_blob=True,
+    suppress_health_check=_SLOW,
+)
+settings.load_profile(os.environ.get("TIDEGAUGE_PROPERTY_PROFILE", "fixed"))
