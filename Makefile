@@ -1,0 +1,37 @@
+# Every target makes its own virtual environment first, from pinned versions.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: setup demo test lint bench serve clean
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt scripts/check_machine.sh
+	@PYTHON="$(PYTHON)" sh scripts/check_machine.sh
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip --constraint constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,test]'
+	@touch $@
+
+demo: setup
+	$(BIN)/tidegauge demo
+
+serve: setup
+	$(BIN)/tidegauge serve
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/python -m pytest -q
+
+bench: setup
+	$(BIN)/python -m bench
+
+clean:
+	rm -rf $(VENV)

@@ -1,0 +1,135 @@
+"""The Spark queries: Tidegauge's, and Spark's own watermark over the same arrival order."""
+
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_source import read_stream
+from tidegauge_cli.demo.windows import Emission, running_clock
+
+ROWS_PER_BATCH = 500
+_FLIGHT = "origin string, delay double, landed long"
+_ROW = "carrier string, origin string, delay double, departed long, landed long"
+
+
+def start_spark() -> SparkSession:
+    """Start a small local session, quiet and with this interpreter."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("tidegauge-demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.log.level", "OFF")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
+        .config("spark.sql.streaming.minBatchesToRetain", "2")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    return session
+
+
+class WindowQuery:
+    """Departures and mean delay per origin and hour, from one streaming source.
+
+    Parameters
+    ----------
+    name
+        Of the query.
+    flights
+        Columns ``event_time``, ``origin``, ``delay``, and the observation ``arrivals``.
+    checkpoint
+        Folder of its checkpoint.
+    """
+
+    def __init__(self, name: str, flights: DataFrame, checkpoint: Path) -> None:
+        self.name = name
+        self.emissions: list[Emission] = []
+        self._lock = threading.Lock()
+        windows = (
+            flights.groupBy("origin", F.window("event_time", "1 hour"))
+            .agg(F.count(F.lit(1)).alias("departures"), F.avg("delay").alias("mean_delay"))
+            .select(
+                "origin",
+                (F.unix_millis("window.start")).alias("start"),
+                "departures",
+                "mean_delay",
+            )
+        )
+        self.query: StreamingQuery = (
+            windows.writeStream.outputMode("append")
+            .queryName(name)
+            .option("checkpointLocation", str(checkpoint))
+            .foreachBatch(self._take)
+            .start()
+        )
+
+    def clock(self, start_ms: int) -> dict[int, int]:
+        """Find the arrival of the newest row that each batch had read."""
+        newest: dict[int, int | None] = {}
+        for progress in self.query.recentProgress:
+            observed: Any = progress["observedMetrics"].get("arrivals")
+            newest[progress["batchId"]] = None if observed is None else observed["newest"]
+        for emission in self.emissions:
+            newest.setdefault(emission.batch, None)
+        return running_clock(newest, start_ms)
+
+    @property
+    def windows_emitted(self) -> int:
+        """How many windows are finished."""
+        with self._lock:
+            return sum(len(one.windows) for one in self.emissions)
+
+    def _take(self, windows: DataFrame, batch: int) -> None:
+        found = windows.toPandas()
+        with self._lock:
+            self.emissions.append(Emission(batch, found, time.time()))
+
+
+def tidegauge_query(
+    spark: SparkSession, url: str, stream: str, checkpoint: Path
+) -> WindowQuery:
+    """Read the flights over HTTP, with the watermark that their carriers noted."""
+    rows = read_stream(spark, operators="windows", url=url, stream=stream)
+    flight = F.from_json(F.col("value").cast("string"), _FLIGHT)
+    flights = rows.select("event_time", flight.alias("flight")).select(
+        "event_time", "flight.*"
+    )
+    return WindowQuery("tidegauge", _observed(flights), checkpoint)
+
+
+def baseline_query(
+    spark: SparkSession, folder: Path, delay_h: int, checkpoint: Path
+) -> WindowQuery:
+    """Read the flights in order of arrival, with Spark's guess of the watermark."""
+    rows = (
+        spark.readStream.schema(_ROW).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    )
+    flights = rows.withColumn("event_time", F.timestamp_millis("departed"))
+    guessed = _observed(flights).withWatermark("event_time", f"{delay_h} hours")
+    return WindowQuery(f"delay {delay_h} h", guessed, checkpoint)
+
+
+def write_arrivals(flights: pd.DataFrame, folder: Path) -> None:
+    """Write the flights in order of arrival, a file for each batch of the baselines."""
+    folder.mkdir()
+    for number, start in enumerate(range(0, len(flights), ROWS_PER_BATCH)):
+        path = folder / f"{number:05}.parquet"
+        flights.iloc[start : start + ROWS_PER_BATCH].to_parquet(path, index=False)
+        os.utime(path, (number, number))
+
+
+def _observed(flights: DataFrame) -> DataFrame:
+    return flights.observe("arrivals", F.max("landed").alias("newest"))

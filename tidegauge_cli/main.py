@@ -1,0 +1,120 @@
+"""The verbs. Each imports what it needs when it runs, and says which extra is missing."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+try:
+    import typer
+except ModuleNotFoundError:
+    sys.exit("typer is not installed; run: pip install 'tidegauge[controller]'")
+
+app = typer.Typer(
+    help="Event-time watermarks for partitioned streams.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+@contextmanager
+def _extra(name: str) -> Iterator[None]:
+    """Turn a missing package into the command that installs it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        sys.exit(f"{error.name} is not installed; run: pip install 'tidegauge[{name}]'")
+
+
+def _show_version(wanted: bool) -> None:  # noqa: FBT001 (typer calls it)
+    if wanted:
+        print(version("tidegauge"))
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    show_version: Annotated[  # noqa: ARG001 (its callback shows it)
+        bool,
+        typer.Option(
+            "--version", help="Show the version.", is_eager=True, callback=_show_version
+        ),
+    ] = False,
+) -> None:
+    """Event-time watermarks for partitioned streams."""
+
+
+def _env(name: str) -> str:
+    return f"TIDEGAUGE_{name.upper()}"
+
+
+@app.command()
+def serve(  # noqa: PLR0913 (options, each with a default)
+    *,
+    host: Annotated[
+        str, typer.Option(envvar=_env("host"), help="Address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(envvar=_env("port"), help="Port to listen on; 0 for a free one.")
+    ] = 8470,
+    database_url: Annotated[
+        str, typer.Option(envvar=_env("database_url"), help="Where the state lives.")
+    ] = "sqlite:///tidegauge.db",
+    max_database_bytes: Annotated[
+        int,
+        typer.Option(
+            envvar=_env("max_database_bytes"),
+            help="Refuse writes beyond this size of the database; 0: no limit.",
+        ),
+    ] = 0,
+    max_body_bytes: Annotated[
+        int, typer.Option(envvar=_env("max_body_bytes"), help="Refuse larger requests.")
+    ] = 16 * 2**20,
+    log_level: Annotated[
+        str, typer.Option(envvar=_env("log_level"), help="debug, info, warning or error.")
+    ] = "info",
+) -> None:
+    """Serve the HTTP API until SIGTERM or Ctrl-C."""
+    with _extra("controller"):
+        import controller  # noqa: PLC0415 (says which extra is missing)
+        from tidegauge.errors import TidegaugeError  # noqa: PLC0415
+    try:
+        settings = controller.ServeSettings(
+            host=host,
+            port=port,
+            database_url=database_url,
+            max_database_bytes=max_database_bytes,
+            max_body_bytes=max_body_bytes,
+            log_level=log_level,
+        )
+        controller.serve(settings)
+    except (TidegaugeError, OSError, ValueError) as error:
+        sys.exit(f"tidegauge serve: {error}")
+
+
+@app.command()
+def demo(
+    *,
+    days: Annotated[
+        int, typer.Option(min=1, max=365, help="How many days of January 2013 and on.")
+    ] = 31,
+    speed: Annotated[
+        float, typer.Option(min=1, help="How many seconds of flights pass in one second.")
+    ] = 40_000,
+    output: Annotated[
+        Path, typer.Option(help="Folder for the table, the picture and the results.")
+    ] = Path("tidegauge-demo"),
+) -> None:
+    """Replay real flights through the service and Spark, and compare with the truth."""
+    with _extra("all"):
+        from tidegauge_cli.demo import run_demo  # noqa: PLC0415 (says which extra is missing)
+    sys.exit(run_demo(days=days, speed=speed, output=output))
+
+
+def main() -> None:
+    """Run the command line."""
+    app()
