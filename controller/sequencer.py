@@ -24,6 +24,7 @@ from tidegauge.errors import UnavailableError
 
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
+_PATIENCE_S = 0.001
 
 Write = Callable[[Connection], None]
 
@@ -83,14 +84,18 @@ class Sequencer:
         self._database = database
         self._queue: list[_Submission] = []
         self._arrived = asyncio.Event()
+        self._expected = 1
+        self._patience: asyncio.TimerHandle | None = None
         self._stale: dict[Touched, None] = {}
         self._closing = False
+        self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
         self.on_batch: Callable[[int], None] = lambda _size: None
 
     def start(self) -> None:
         """Begin to work, on the running event loop."""
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run())
 
     async def close(self) -> None:
         """Finish what was submitted; refuse what comes from now on."""
@@ -124,12 +129,12 @@ class Sequencer:
             Done when the change is on disk. Fails with `UnavailableError` if the transaction
             failed; nothing is stored then, and memory equals the disk again.
         """
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = self._loop.create_future()
         if self._closing:
             future.set_exception(UnavailableError("the service is shutting down"))
         else:
             self._queue.append(_Submission(decide, answer, future))
-            self._arrived.set()
+            self._begin_when_gathered()
         return future
 
     async def read(self, look: Callable[[], _T]) -> _T:
@@ -140,10 +145,29 @@ class Sequencer:
     async def _run(self) -> None:
         while self._queue or not self._closing:
             await self._arrived.wait()
-            self._arrived.clear()
             submissions, self._queue = self._queue, []
             if submissions:
                 await self._take(submissions)
+            self._expect(max(1, len(submissions) + len(self._queue)))
+
+    def _expect(self, count: int) -> None:
+        self._expected = count
+        self._arrived.clear()
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+        self._begin_when_gathered()
+
+    def _begin_when_gathered(self) -> None:
+        """Begin a batch with all who are expected, or with who came until the time is over.
+
+        Who was answered by the last batch will, under load, ask again at once. A batch that
+        began with the first of them would make the others wait for a commit of their own.
+        """
+        if len(self._queue) >= self._expected or self._closing:
+            self._arrived.set()
+        elif self._queue and self._patience is None:
+            self._patience = self._loop.call_later(_PATIENCE_S, self._arrived.set)
 
     async def _take(self, submissions: list[_Submission]) -> None:
         if self._stale and not await self._reload():

@@ -1,21 +1,25 @@
 """Running the service: uvicorn, signals, and what it says at its start."""
 
-import asyncio
+import gc
 import logging
+import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
+from controller.protocol import OneWriteProtocol
 
 _BACKLOG = 2_048
 _GRACE_S = 10
 
 
 class _Server(uvicorn.Server):
-    """Releases long polls as soon as it is told to stop, so that stopping is quick."""
+    """Stops quickly, releasing long polls at once, and quietly, a signal being no failure."""
 
     def __init__(self, config: uvicorn.Config, app: ControllerApp) -> None:
         super().__init__(config)
@@ -25,6 +29,19 @@ class _Server(uvicorn.Server):
         """Answer who waits, then stop."""
         self._app.service.release_waiters()
         await super().shutdown(sockets)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop at a signal; unlike uvicorn's own, do not die of it afterwards."""
+        former = {
+            one: signal.signal(one, self.handle_exit)
+            for one in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for one, handler in former.items():
+                signal.signal(one, handler)
 
 
 def serve(settings: ServeSettings) -> None:
@@ -55,10 +72,25 @@ def serve(settings: ServeSettings) -> None:
         print(f"serving  http://{host}:{port}  (docs: /docs)", flush=True)  # noqa: T201
         config = uvicorn.Config(
             app,
+            loop="uvloop",
+            http=OneWriteProtocol,
+            proxy_headers=False,
             access_log=False,
             log_level="warning",
             lifespan="on",
             timeout_graceful_shutdown=_GRACE_S,
             backlog=_BACKLOG,
         )
-        asyncio.run(_Server(config, app).serve(sockets=[listener]))
+        _rest_collector()
+        server = _Server(config, app)
+        server.run(sockets=[listener])
+        if not server.started:
+            msg = "the service could not start; its log says why"
+            raise SystemExit(msg)
+
+
+def _rest_collector() -> None:
+    """Look for garbage rarely: nearly all there is lives long, and looking stops everything."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)

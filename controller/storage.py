@@ -5,6 +5,7 @@ Every function runs inside a transaction that its caller owns.
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import orjson
@@ -15,6 +16,8 @@ from controller.schema import listening, marks, reports, streams, writers
 from tidegauge.changes import Changes, StoredClock, StoredReport, StoredWriter
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
+
+_ROWS_A_STATEMENT = 64
 
 
 def dump_position(position: Position) -> str:
@@ -30,15 +33,23 @@ def load_position(text: str) -> dict[int, int]:
 def insert_rows(
     connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Insert whole rows, values in the order of the table's columns, as fast as can be."""
-    if rows:
-        connection.exec_driver_sql(_insert_text(table), list(rows))
+    """Insert whole rows, values in the order of the table's columns, as fast as can be.
+
+    Many rows go into one statement: SQLite's driver gives up and takes back the interpreter's
+    lock once a statement, or once a row of ``executemany``, and waits for it each time.
+    """
+    for start in range(0, len(rows), _ROWS_A_STATEMENT):
+        some = rows[start : start + _ROWS_A_STATEMENT]
+        connection.exec_driver_sql(
+            _insert_text(table, len(some)), tuple(chain.from_iterable(some))
+        )
 
 
 @cache
-def _insert_text(table: Table) -> str:
+def _insert_text(table: Table, count: int) -> str:
     places = ", ".join("?" for _ in table.columns)
-    return f"INSERT INTO {table.name} VALUES ({places})"  # noqa: S608 (our own names)
+    places = ", ".join(f"({places})" for _ in range(count))
+    return f"INSERT INTO {table.name} VALUES {places}"  # noqa: S608 (our own names)
 
 
 def write_changes(
