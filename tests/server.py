@@ -1,0 +1,147 @@
+"""A real server process for tests: started, killed, stopped and looked into."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+LAUNCHER = "from controller import ServeSettings, serve; serve(ServeSettings())"
+_START_S = 30.0
+
+
+class ServerProcess:
+    """``serve`` in a process of its own, on a free port and a database in a directory.
+
+    Parameters
+    ----------
+    directory
+        Where the database and the logs go.
+    launcher
+        Python code that serves; tests of seeded bugs bring their own.
+    options
+        Further settings, by the name of their environment variable without its prefix.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        launcher: str = LAUNCHER,
+        prefix: tuple[str, ...] = (),
+        **options: object,
+    ) -> None:
+        self.directory = directory
+        self.database = directory / "tidegauge.db"
+        self.log = directory / "server.log"
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._command = [*prefix, sys.executable, "-c", launcher]
+        self._environment = {
+            **os.environ,
+            "TIDEGAUGE_PORT": str(self.port),
+            "TIDEGAUGE_DATABASE_URL": f"sqlite:///{self.database}",
+            **{f"TIDEGAUGE_{name.upper()}": str(value) for name, value in options.items()},
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The process that runs."""
+        assert self._process is not None
+        return self._process
+
+    def launch(self) -> None:
+        """Start without waiting."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                stdout=log,
+                stderr=log,
+                cwd=Path(__file__).parents[1],
+            )
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        self.launch()
+        deadline = time.monotonic() + _START_S
+        while not self._is_ready():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise AssertionError(f"the server does not start: {self.log.read_text()}")
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        """End it as a power cut would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        """Ask it to end, and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(timeout=20)
+
+    def _is_ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz").is_success
+        except httpx.TransportError:
+            return False
+
+
+class Api:
+    """The HTTP API as tests use it: one client, short names, JSON back."""
+
+    def __init__(self, url: str, stream: str = "tests/one") -> None:
+        self.client = httpx.Client(base_url=url, timeout=40)
+        self.path = f"/v1/streams/{stream}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+
+    def create(self, **settings: object) -> Any:
+        """Create the stream: external log, one segment and a pass after every change."""
+        wanted = {"log": "external", "segments": 1, "mark_interval_ms": 0} | settings
+        return self._json(self.client.put(self.path, json=wanted))
+
+    def post(self, call: str, **body: object) -> Any:
+        """Post to a call of the stream."""
+        return self._json(self.client.post(f"{self.path}/{call}", json=body))
+
+    def get(self, call: str, **query: object) -> Any:
+        """Get a call of the stream."""
+        params = {name: str(value) for name, value in query.items()}
+        return self._json(self.client.get(f"{self.path}/{call}", params=params))
+
+    def note(self, writer: str, time: int, offset: int | None = None, **more: object) -> Any:
+        """Note a time, at an offset of segment 0."""
+        position = {} if offset is None else {"0": offset}
+        return self.post(f"writers/{writer}/note-time", time=time, position=position, **more)
+
+    @staticmethod
+    def _json(response: httpx.Response) -> Any:
+        response.raise_for_status()
+        return response.json()
+
+
+def free_port() -> int:
+    """Find a port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
