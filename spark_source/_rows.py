@@ -1,7 +1,9 @@
 """Rows for Spark: Arrow record batches with exactly the schema that Spark expects."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -85,11 +87,19 @@ def read_rows(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return
     assert isinstance(partition, SegmentPartition)  # noqa: S101 (there are two kinds)
     options = partition.options
-    with StreamClient(
-        options.url, options.stream, token=options.token, stream_id=partition.stream_id
-    ) as client:
-        for events in client.read(partition.segment, partition.start, partition.end):
-            yield rows_of(events, partition)
+    client = _client_of_worker(
+        options.url, options.stream, options.token, partition.stream_id, os.getpid()
+    )
+    for events in client.read(partition.segment, partition.start, partition.end):
+        yield rows_of(events, partition)
+
+
+@lru_cache(maxsize=4)
+def _client_of_worker(
+    url: str, stream: str, token: str | None, stream_id: str, _pid: int
+) -> StreamClient:
+    """Keep the connections of a worker process from task to task."""
+    return StreamClient(url, stream, token=token, stream_id=stream_id)
 
 
 def rows_of(events: Events, partition: SegmentPartition) -> pa.RecordBatch:

@@ -4,10 +4,10 @@ import json
 import os
 import signal
 import time
+from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
-from multiprocessing.synchronize import Barrier
 from typing import Any
 
 import pandas as pd
@@ -15,26 +15,18 @@ import pandas as pd
 from tidegauge_cli.demo.replay import ReplayClock
 from writer_client import Writer
 
-_TICK_S = 0.05
+_TICK_S = 0.2
 _PATIENCE_S = 60
 
 
 def start_carriers(
     flights: pd.DataFrame, url: str, stream: str
-) -> tuple[list[BaseProcess], Barrier, Any]:
-    """Start a process a carrier; each registers and then waits for the replay.
-
-    Returns
-    -------
-    tuple
-        The processes; a barrier at which all of them and the caller meet once all are
-        registered; and a queue that takes the `ReplayClock` for each of them.
-    """
+) -> "Carriers":
+    """Start a process a carrier; each registers and then waits for the replay."""
     context: ForkServerContext = get_context("forkserver")
     context.set_forkserver_preload([__name__])
     carriers = sorted(flights["carrier"].unique())
-    registered = context.Barrier(len(carriers) + 1)
-    clocks = context.Queue()
+    registered, clocks = context.Queue(), context.Queue()
     processes: list[BaseProcess] = []
     for carrier in carriers:
         own = flights[flights["carrier"] == carrier]
@@ -49,7 +41,53 @@ def start_carriers(
         )
         process.start()
         processes.append(process)
-    return processes, registered, clocks
+    return Carriers(processes, registered, clocks)
+
+
+@dataclass(frozen=True, slots=True)
+class Carriers:
+    """The processes of the writers.
+
+    Attributes
+    ----------
+    processes
+        One a carrier.
+    registered
+        A queue in which each says that it has registered.
+    clocks
+        A queue that takes the `ReplayClock` for each of them.
+    """
+
+    processes: list[BaseProcess]
+    registered: Any
+    clocks: Any
+
+    def start_replay(self, clock: ReplayClock) -> None:
+        """Let all of them begin."""
+        for _ in self.processes:
+            self.clocks.put(clock)
+
+    @property
+    def all_registered(self) -> bool:
+        """Whether every carrier is known to the stream."""
+        return bool(self.registered.qsize() == len(self.processes))
+
+    @property
+    def any_alive(self) -> bool:
+        """Whether any carrier still reports."""
+        return any(process.is_alive() for process in self.processes)
+
+    @property
+    def failed(self) -> list[str]:
+        """Names of the processes that ended with an error."""
+        return [process.name for process in self.processes if process.exitcode]
+
+    def end(self) -> None:
+        """End all of them, finished or not."""
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            process.join()
 
 
 def oldest_unreported(rows: list[tuple[str, float, int, int]]) -> list[int]:
@@ -65,7 +103,7 @@ def _run_carrier(  # noqa: PLR0913 (what a process is given)
     rows: list[tuple[str, float, int, int]],
     url: str,
     stream: str,
-    registered: Barrier,
+    registered: Any,  # noqa: ANN401 (a queue)
     clocks: Any,  # noqa: ANN401 (a queue)
     parent: int,
 ) -> None:
@@ -73,7 +111,7 @@ def _run_carrier(  # noqa: PLR0913 (what a process is given)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     writer = Writer(url, stream, carrier)
     writer.open()
-    registered.wait(_PATIENCE_S)
+    registered.put(carrier)
     clock: ReplayClock = clocks.get(timeout=_PATIENCE_S)
     oldest = oldest_unreported(rows)
     at = 0

@@ -4,20 +4,17 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import FrameType
-from typing import Any
-
 import httpx
 import pandas as pd
 from pyspark.sql import SparkSession
 from rich.console import Console
 
 from tidegauge.event_time import describe_event_time
-from tidegauge_cli.demo.carriers import start_carriers
+from tidegauge_cli.demo.carriers import Carriers, start_carriers
 from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
 from tidegauge_cli.demo.queries import (
     WindowQuery,
@@ -95,14 +92,13 @@ class _Demo:
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             url = stack.enter_context(running_service(folder))
             _create_stream(url)
-            processes, registered, clocks = start_carriers(flights, url, STREAM)
-            stack.callback(_end, processes)
-            say(f"service at {url}; {len(processes)} carriers start; Spark starts")
+            carriers = start_carriers(flights, url, STREAM)
+            stack.callback(carriers.end)
+            say(f"service at {url}; {len(carriers.processes)} carriers start; Spark starts")
             spark = start_spark()
             stack.callback(spark.stop)
-            ours = self._live(
-                spark, flights, url, folder, processes, registered, clocks, expected
-            )
+            query = tidegauge_query(spark, url, STREAM, folder / "tidegauge")
+            ours = self._live(query, flights, url, carriers, expected)
             baselines = self._baselines(spark, flights, folder, expected)
         verdicts = [ours[0], *baselines]
         print_table(self._console, verdicts, rows=len(flights))
@@ -111,27 +107,26 @@ class _Demo:
             say(f"wrote {path.resolve()}")
         return verdicts
 
-    def _live(  # noqa: PLR0913 (everything that runs)
+    def _live(
         self,
-        spark: SparkSession,
+        query: WindowQuery,
         flights: pd.DataFrame,
         url: str,
-        folder: Path,
-        processes: list[BaseProcess],
-        registered: Any,  # noqa: ANN401 (a barrier)
-        clocks: Any,  # noqa: ANN401 (a queue)
+        carriers: Carriers,
         expected: pd.DataFrame,
     ) -> tuple[Verdict, pd.DataFrame]:
-        query = tidegauge_query(spark, url, STREAM, folder / "tidegauge")
-        _wait(lambda: bool(query.query.recentProgress), "the query to start", query)
-        registered.wait(_PATIENCE_S)
+        _wait(
+            lambda: carriers.all_registered and bool(query.query.recentProgress),
+            "the carriers and the query to start",
+            query,
+            carriers,
+        )
         clock = ReplayClock(int(flights["departed"].min()), time.time(), self._speed)
-        for _ in processes:
-            clocks.put(clock)
-        self._watch(query, url, clock, processes, total=len(expected))
+        carriers.start_replay(clock)
+        self._watch(query, url, clock, carriers, total=len(expected))
         before_seal = query.windows_emitted
         httpx.post(f"{url}/v1/streams/{STREAM}/seal").raise_for_status()
-        _wait(lambda: query.windows_emitted >= len(expected), "the last windows", query)
+        _wait(lambda: query.windows_emitted >= len(expected), "the last windows", query, carriers)
         query.query.processAllAvailable()
         query.query.stop()
         emitted = pd.concat([one.windows for one in query.emissions], ignore_index=True)
@@ -144,22 +139,19 @@ class _Demo:
         query: WindowQuery,
         url: str,
         clock: ReplayClock,
-        processes: list[BaseProcess],
+        carriers: Carriers,
         *,
         total: int,
     ) -> None:
         """Show progress until every carrier has left and the query has read everything."""
         shown = 0.0
-        while any(process.is_alive() for process in processes):
-            _raise_failure(query)
+        while carriers.any_alive:
+            _raise_failure(query, carriers)
             if time.time() - shown >= _SHOW_EVERY_S:
                 shown = time.time()
                 self._show(query, url, clock, total)
             time.sleep(0.1)
-        failed = [process.name for process in processes if process.exitcode]
-        if failed:
-            msg = f"these carriers failed: {', '.join(failed)}"
-            raise DemoFailedError(msg)
+        _raise_failure(query, carriers)
         query.query.processAllAvailable()
         self._show(query, url, clock, total)
 
@@ -220,27 +212,25 @@ def _create_stream(url: str) -> None:
     httpx.put(f"{url}/v1/streams/{STREAM}", json=settings).raise_for_status()
 
 
-def _wait(done: Any, what: str, query: WindowQuery) -> None:  # noqa: ANN401 (a condition)
+def _wait(
+    done: Callable[[], bool], what: str, query: WindowQuery, carriers: Carriers
+) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while not done():
-        _raise_failure(query)
+        _raise_failure(query, carriers)
         if time.monotonic() > deadline:
             msg = f"waited {_PATIENCE_S:.0f} s for {what}"
             raise DemoFailedError(msg)
         time.sleep(0.1)
 
 
-def _raise_failure(query: WindowQuery) -> None:
+def _raise_failure(query: WindowQuery, carriers: Carriers) -> None:
+    if carriers.failed:
+        msg = f"these carriers failed: {', '.join(carriers.failed)}"
+        raise DemoFailedError(msg)
     error = query.query.exception()
     if error is not None:
         raise DemoFailedError(str(error))
-
-
-def _end(processes: list[BaseProcess]) -> None:
-    for process in processes:
-        process.terminate()
-    for process in processes:
-        process.join()
 
 
 @contextmanager
