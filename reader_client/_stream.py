@@ -118,9 +118,7 @@ class AsyncStreamClient:
 
     async def marks_at_position(self, position: Position) -> MarksAtPosition:
         """Find the time window at a position."""
-        return await self._get(
-            "/marks/at", MarksAtPosition, position=format_position(position)
-        )
+        return await self._get("/marks/at", MarksAtPosition, position=format_position(position))
 
     async def explain(self) -> Watermark:
         """Ask where the watermark stands, and why."""
@@ -260,9 +258,7 @@ class StreamClient:
         return self._thread.run(work)
 
 
-def _sliced(
-    segment: int, body: bytes, *, first: int, start: int, end: int
-) -> Iterator[Events]:
+def _sliced(segment: int, body: bytes, *, first: int, start: int, end: int) -> Iterator[Events]:
     """Cut whole chunks to the offsets that were asked for, without copying."""
     with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
         for batch in stream:

@@ -11,7 +11,6 @@ from spark_source._planner import Offset, View
 from tidegauge.errors import TidegaugeError
 from tidegauge.marks import Mark
 from tidegauge.wire.streams import Tail
-from tidegauge.topology import Topology
 
 _log = logging.getLogger(__name__)
 _WAIT_MS = 20_000
@@ -80,9 +79,11 @@ class Follower:
                 self._frozen = self._tail
             frozen = self._frozen
             self._lock.wait_for(
-                lambda: self._failure is not None
-                or self._fetched >= frozen.revision
-                or (self._marks and self._marks[-1].revision > start.revision)
+                lambda: (
+                    self._failure is not None
+                    or self._fetched >= frozen.revision
+                    or (self._marks and self._marks[-1].revision > start.revision)
+                )
             )
         view = self.view(start)
         marks = [mark for mark in view.marks if mark.revision <= frozen.revision]

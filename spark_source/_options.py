@@ -83,9 +83,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         max_rows=_max_rows(take("maxRowsPerTrigger")),
         admission=_admission(take("admission") or "tail"),
         min_time_step_ms=_duration("minTimeStep", take("minTimeStep")) or 1_000,
-        out_of_range_as_null=_one_of(
-            "outOfRange", take("outOfRange") or "fail", "fail", "null"
-        )
+        out_of_range_as_null=_one_of("outOfRange", take("outOfRange") or "fail", "fail", "null")
         == "null",
     )
     for name, _ in rest.values():

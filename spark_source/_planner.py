@@ -156,9 +156,7 @@ def _target(start: Offset, view: View, limits: Limits) -> Position:
     return _open_part(topology, start.position, view.tail)
 
 
-def _next_mark(
-    start: Offset, ahead: Sequence[Mark], view: View, limits: Limits
-) -> Position:
+def _next_mark(start: Offset, ahead: Sequence[Mark], view: View, limits: Limits) -> Position:
     """Choose the cut of a mark ahead, or the start where one has to be waited for."""
     goal = _time_goal(start.bound, limits.max_event_time_ms)
     if goal is not None:
@@ -172,7 +170,7 @@ def _next_mark(
     allowed = limits.max_rows
     fitting = bisect_left(
         ahead,
-        True,  # noqa: FBT003 (the searched value)
+        True,
         key=lambda mark: count_between(view.topology, start.position, mark.cut) > allowed,
     )
     return ahead[max(0, fitting - 1)].cut
@@ -188,9 +186,7 @@ def _time_goal(bound: int | None, step_ms: int | None) -> int | None:
 def _open_part(topology: Topology, start: Position, tail: Position) -> Position:
     """Reach the tail of what is open at the start; a successor waits for the next batch."""
     begun = cut_of(topology, start)
-    return join(
-        topology, [start, {number: tail.get(number, 0) for number in begun}]
-    )
+    return join(topology, [start, {number: tail.get(number, 0) for number in begun}])
 
 
 def _within_end(topology: Topology, target: Position, end: Position | None) -> Position:
@@ -231,14 +227,10 @@ def _with_bound(start: Offset, position: Position, view: View, *, run: int) -> O
     return Offset(start.stream_id, cut, bound, revision, run)
 
 
-def _is_worth_a_batch(
-    start: Offset, end: Offset, limits: Limits, *, is_settled: bool
-) -> bool:
+def _is_worth_a_batch(start: Offset, end: Offset, limits: Limits, *, is_settled: bool) -> bool:
     if end.run != start.run or dict(end.position) != dict(start.position):
         return True
     if end.bound is None or end.bound == start.bound:
         return False
     rose = start.bound is None or end.bound - start.bound >= limits.min_time_step_ms
     return rose or is_settled
-
-

@@ -117,7 +117,7 @@ def rows_of(events: Events, partition: SegmentPartition) -> pa.RecordBatch:
             pa.array(offsets),
             _constant(_spark_time(partition.bound), count, _TIMESTAMP),
             late,
-            _constant(False, count, pa.bool_()),  # noqa: FBT003 (a value of the column)
+            _constant(False, count, pa.bool_()),
         ],
         schema=ARROW_SCHEMA,
     )
@@ -139,24 +139,24 @@ def _late(
 ) -> pa.Array:
     """Flag events below the bound in force at their offset; events without time are not late."""
     if not starts:
-        return _constant(False, len(times), pa.bool_())  # noqa: FBT003 (a value of the column)
+        return _constant(False, len(times), pa.bool_())
     if len(starts) == 1 and starts[0] <= offsets[0]:
         late = pc.less(times, bounds[0])
     else:
         places = np.searchsorted(starts, offsets, side="right")
         in_force = np.concatenate(([np.iinfo(np.int64).min], bounds))[places]
         late = pc.less(times, pa.array(in_force))
-    return pc.fill_null(late, False)  # noqa: FBT003 (the value for null)
+    return pc.fill_null(late, False)
 
 
 def _timestamps(times: pa.Array, events: Events, options: Options) -> pa.Array:
     outside = pc.fill_null(
         pc.or_(pc.less(times, LEAST_TIME), pc.greater(times, GREATEST_TIME)),
-        False,  # noqa: FBT003 (the value for null)
+        False,
     )
     if pc.any(outside).as_py():
         if not options.out_of_range_as_null:
-            at = pc.index(outside, True).as_py()  # noqa: FBT003 (the value to find)
+            at = pc.index(outside, True).as_py()
             raise EventTimeOutOfRangeError(
                 times[at].as_py(), events.segment, events.first_offset + at
             )
@@ -171,7 +171,7 @@ def _within_times(rows: pa.RecordBatch, times: pa.Array, options: Options) -> pa
         (options.ending_time, pc.less),
     ):
         if option is not None:
-            kept = pc.fill_null(compare(times, option), True)  # noqa: FBT003 (the value for null)
+            kept = pc.fill_null(compare(times, option), True)
             rows, times = rows.filter(kept), times.filter(kept)
     return rows
 

@@ -99,7 +99,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read up to what is there now, and the newest bound."""
         self._drain = True
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+    def partitions(
+        self, start: dict[str, Any], end: dict[str, Any]
+    ) -> Sequence[InputPartition]:
         """Divide a planned batch: a function of its offsets alone."""
         begun, ended = Offset.from_json(start), Offset.from_json(end)
         topology = self._topology_for(ended)
@@ -201,7 +203,9 @@ class BatchReader(DataSourceReader):
 
 
 def _marks_up_to(
-    client: StreamClient, topology: Topology, end: Any  # noqa: ANN401 (a position)
+    client: StreamClient,
+    topology: Topology,
+    end: Any,  # noqa: ANN401 (a position)
 ) -> dict[int, tuple[list[int], list[int]]]:
     """List for each segment the offsets of the marks' cuts, and their lower bounds."""
     last = down_set(topology, cut_of(topology, end))
@@ -219,6 +223,4 @@ def _marks_up_to(
 
 
 def _client(options: Options, stream_id: str | None = None) -> StreamClient:
-    return StreamClient(
-        options.url, options.stream, token=options.token, stream_id=stream_id
-    )
+    return StreamClient(options.url, options.stream, token=options.token, stream_id=stream_id)

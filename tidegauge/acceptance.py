@@ -56,10 +56,10 @@ class Acceptance:
         """Return the down-set of an acceptable report's position, or raise its refusal."""
         if self.sealed:
             raise StreamSealedError(self.stream)
-        if record is not None:
-            check_incarnation(name, record.incarnation, incarnation)
-            if incarnation is not None and incarnation > record.incarnation:
-                record = None
+        stored = 0 if record is None else record.incarnation
+        check_incarnation(name, stored, incarnation)
+        if incarnation is not None and incarnation > stored:
+            record = None
         self._check_order(name, record, time)
         counts = self._counts(record, position)
         self._check_future(time)

@@ -5,7 +5,7 @@
 has to be stored is handed out by `Aggregator.take_changes`.
 
 A report costs O(log writers + entries it changes), a mark O(its cut), a pass what has changed
-since the one before it: never writers × segments.
+since the one before it: never writers times segments.
 """
 
 from collections.abc import Iterator
@@ -295,19 +295,20 @@ class Aggregator:
         sealed = sealed_topology(self.topology, lengths, self._writers.values())
         marks = self.run_pass(now).marks
         self.topology = sealed
-        cut = cut_of(
-            sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()}
-        )
+        cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
         final = Mark(self.revision + 1, END_OF_TIME, END_OF_TIME, cut)
+        self._cut.release(down_set(sealed, cut), END_OF_TIME)
         self._publish(final)
         for writer in self._writers.values():
             self._classify(writer)
         self._look_at_clocks(now)
+        self.pass_due = True
         return [*marks, final]
 
     def change_settings(self, settings: StreamSettings) -> None:
         """Go on with other settings."""
         self.settings = settings
+        self._departures.reconsider()
         self.pass_due = True
 
     def change_topology(self, topology: Topology) -> None:
@@ -383,9 +384,7 @@ class Aggregator:
             if len(needless) >= at_least:
                 self._changes.dropped.extend(serial for serial, _ in needless)
                 self._dirty[writer.name] = writer
-                writer.settled = [
-                    row for row in writer.settled if not self._is_needless(*row)
-                ]
+                writer.settled = [row for row in writer.settled if not self._is_needless(*row)]
             if writer.settled:
                 self._foldable[writer] = None
 
@@ -426,9 +425,7 @@ class Aggregator:
         return record
 
     def _take_in(self, record: Writer, time: int, counts: DownSet, now: Now) -> None:
-        gained = {
-            n: count for n, count in counts.items() if count > record.position.get(n, 0)
-        }
+        gained = {n: count for n, count in counts.items() if count > record.position.get(n, 0)}
         record.position.update(gained)
         record.time = time
         record.heard_ms = now.wall_ms
@@ -596,9 +593,7 @@ class Aggregator:
 
     def _mark(self, lower: int) -> Mark:
         upper = lower if self._cut.upper is None else max(lower, self._cut.upper)
-        return Mark(
-            self.revision + 1, lower, upper, cut_of(self.topology, self._cut.reach)
-        )
+        return Mark(self.revision + 1, lower, upper, cut_of(self.topology, self._cut.reach))
 
     def _publish(self, mark: Mark) -> None:
         self.newest = mark
@@ -618,6 +613,7 @@ class Aggregator:
         )
         for writer in forgotten:
             self._forget_one(writer)
+        self.pass_due = self.pass_due or bool(forgotten)
         return sorted(writer.name for writer in forgotten)
 
     def _forget_one(self, writer: Writer) -> None:

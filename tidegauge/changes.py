@@ -62,7 +62,8 @@ class Changes:
     writers
         To insert or replace, by name.
     forgotten
-        Names to delete, with their reports and append sequences.
+        Names to delete, with their reports and append sequences, after everything else: changes
+        are to be taken after a pass before anything more happens under one of these names.
     holds
         New start of each clock that started or stopped (None), by name of its writer.
     marks

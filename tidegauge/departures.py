@@ -26,6 +26,11 @@ class Departures:
         self._gone.pop(writer, None)
         self._overdue.pop(writer, None)
 
+    def reconsider(self) -> None:
+        """Note that the retention changed: those that were due may not be any longer."""
+        self._gone = {**self._overdue, **self._gone}
+        self._overdue = {}
+
     @property
     def oldest_ms(self) -> int | None:
         """Listening time at which the first of those not yet due went, ms."""
@@ -43,7 +48,7 @@ class Departures:
         covered
             The newest cut as a down-set.
         revision
-            Of the newest mark.
+            Of the newest mark; 0 before the first, when nothing is covered, not even nothing.
         """
         due = []
         for writer in self._gone:
@@ -56,6 +61,8 @@ class Departures:
         if revision != self._looked_at_revision:
             due = list(self._overdue)
             self._looked_at_revision = revision
+        if revision == 0:
+            return []
         forgotten = [one for one in due if includes(covered, one.whole_position)]
         for writer in forgotten:
             del self._overdue[writer]

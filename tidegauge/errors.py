@@ -41,7 +41,7 @@ class ProblemError(TidegaugeError):
         raise NotImplementedError
 
     def document(self) -> dict[str, Any]:
-        """The problem document."""
+        """Make the problem document."""
         return {
             "type": f"urn:tidegauge:{self.code}",
             "title": self.code.replace("_", " "),

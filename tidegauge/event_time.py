@@ -46,9 +46,7 @@ def to_event_time(value: int | datetime) -> int:
             raise ValueError(msg)
         return (value - _EPOCH) // _MILLISECOND
     if isinstance(value, bool) or not isinstance(value, int):
-        msg = (
-            f"{value!r} is no event time; pass integer milliseconds or an aware datetime"
-        )
+        msg = f"{value!r} is no event time; pass integer milliseconds or an aware datetime"
         raise TypeError(msg)
     return _within_64_bits(value)
 

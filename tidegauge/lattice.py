@@ -92,17 +92,14 @@ def cut_of(topology: Topology, position: Position) -> Position:
         segment = topology[number]
         if all(before in complete for before in segment.predecessors):
             opened.add(number)
-            if counts.get(number, 0) == segment.sealed_length:
-                complete.add(number)
-            elif segment.sealed_length == 0:
+            if counts.get(number, 0) == segment.sealed_length or segment.sealed_length == 0:
                 complete.add(number)
     return {
         number: counts.get(number, 0)
         for number in topology.in_order
         if number in opened
         and not (
-            number in complete
-            and any(after in opened for after in topology.successors[number])
+            number in complete and any(after in opened for after in topology.successors[number])
         )
     }
 

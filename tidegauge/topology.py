@@ -107,9 +107,7 @@ class Topology:
     @cached_property
     def unsealed(self) -> tuple[int, ...]:
         """The segments that still grow, in order of their number."""
-        return tuple(
-            sorted(n for n, one in self.segments.items() if one.sealed_length is None)
-        )
+        return tuple(sorted(n for n, one in self.segments.items() if one.sealed_length is None))
 
     def route(self, key_hash: float) -> int:
         """Find the growing segment that owns a key.

@@ -12,7 +12,13 @@ import httpx
 import stamina
 from pydantic import BaseModel
 
-from tidegauge.errors import PROBLEMS, ProblemError, TidegaugeError, UnavailableError, problem_of
+from tidegauge.errors import (
+    PROBLEMS,
+    ProblemError,
+    TidegaugeError,
+    UnavailableError,
+    problem_of,
+)
 
 _A = TypeVar("_A", bound=BaseModel)
 _JSON = "application/json"
@@ -207,7 +213,7 @@ def _given(params: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _raise_for(status: int, content: bytes) -> None:
-    if status < 400:  # noqa: PLR2004 (HTTP)
+    if status < 400:
         return
     try:
         document = _Document.model_validate_json(content)

@@ -25,9 +25,7 @@ class TimeWindow:
     upper: int | None
 
 
-def time_window(
-    topology: Topology, marks: Sequence[Mark], position: Position
-) -> TimeWindow:
+def time_window(topology: Topology, marks: Sequence[Mark], position: Position) -> TimeWindow:
     """Compare a position with the marks of its stream.
 
     ``lower`` comes from the newest mark whose cut the position covers, ``upper`` from the first
@@ -43,19 +41,13 @@ def time_window(
         Of one reader or, joined, of a whole group.
     """
     passed = count_passed(topology, marks, position)
-    ahead = bisect_left(
-        marks, True, key=lambda mark: precedes(topology, position, mark.cut)
-    )
+    ahead = bisect_left(marks, True, key=lambda mark: precedes(topology, position, mark.cut))
     return TimeWindow(
         lower=marks[passed - 1].lower if passed else None,
         upper=marks[ahead].upper if ahead < len(marks) else None,
     )
 
 
-def count_passed(
-    topology: Topology, marks: Sequence[Mark], position: Position
-) -> int:
+def count_passed(topology: Topology, marks: Sequence[Mark], position: Position) -> int:
     """Count the marks whose cuts a position covers; they come first, since cuts rise."""
-    return bisect_left(
-        marks, True, key=lambda mark: not covers(topology, position, mark.cut)
-    )
+    return bisect_left(marks, True, key=lambda mark: not covers(topology, position, mark.cut))

@@ -108,9 +108,7 @@ class Writer:
         if not self.former_position:
             return self.position
         keys = self.former_position.keys() | self.position.keys()
-        return {
-            n: max(self.former_position.get(n, 0), self.position.get(n, 0)) for n in keys
-        }
+        return {n: max(self.former_position.get(n, 0), self.position.get(n, 0)) for n in keys}
 
     def state(self, *, somebody_waits: bool) -> WriterState:
         """Name the state that section 2 of the rules gives it."""

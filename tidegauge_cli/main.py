@@ -38,7 +38,7 @@ def _show_version(wanted: bool) -> None:  # noqa: FBT001 (typer calls it)
 @app.callback()
 def _root(
     *,
-    show_version: Annotated[  # noqa: ARG001 (its callback shows it)
+    show_version: Annotated[
         bool,
         typer.Option(
             "--version", help="Show the version.", is_eager=True, callback=_show_version

@@ -120,7 +120,7 @@ class WriterCalls:
             "POST", "/v1/note-times", answer=TimesNoted, body=many, retry=True
         )
         for result in answered.results:
-            if result["status"] != 200:  # noqa: PLR2004 (HTTP)
+            if result["status"] != 200:
                 raise _problem(result)
         self._learn(TimeNoted.model_validate(answered.results[-1]).watermark)
 
@@ -128,9 +128,7 @@ class WriterCalls:
         """Leave the stream, with a last report if a time was ever noted."""
         last = LeaveStream(incarnation=self.incarnation)
         if time is not None:
-            last = LeaveStream(
-                incarnation=self.incarnation, time=time, position=dict(position)
-            )
+            last = LeaveStream(incarnation=self.incarnation, time=time, position=dict(position))
         answer = await self._call(
             "POST", f"/writers/{self.name}/leave", answer=WriterAnswer, body=last
         )

@@ -165,7 +165,7 @@ class Outbox:
     def ready_notes(self, limit: int) -> list[tuple[int, Position]]:
         """Look at the notes whose events are all stored, in order."""
         with self._lock:
-            ready = []
+            ready: list[tuple[int, Position]] = []
             for note in self._notes:
                 if note.missing or len(ready) == limit:
                     break

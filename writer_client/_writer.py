@@ -463,7 +463,12 @@ class _ThreadedWriter(AsyncWriter):
     """The asynchronous writer on a thread of its own, fed from others."""
 
     def __init__(
-        self, thread: LoopThread, url: str, stream: str, name: str, **options: Any  # noqa: ANN401
+        self,
+        thread: LoopThread,
+        url: str,
+        stream: str,
+        name: str,
+        **options: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(url, stream, name, **options)
         self._thread = thread

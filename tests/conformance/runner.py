@@ -154,9 +154,7 @@ def _position(raw: dict[str, int]) -> dict[int, int]:
 
 
 def _segment(raw: Step) -> Segment:
-    return Segment(
-        raw["number"], KeyRange(raw["low"], raw["high"]), tuple(raw["predecessors"])
-    )
+    return Segment(raw["number"], KeyRange(raw["low"], raw["high"]), tuple(raw["predecessors"]))
 
 
 def _shown(mark: Mark) -> Step:

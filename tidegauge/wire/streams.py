@@ -99,14 +99,8 @@ class SegmentInfo(Answer):
 
     def to_segment(self) -> Segment:
         """Read the description back."""
-        owned = (
-            None
-            if self.low is None or self.high is None
-            else KeyRange(self.low, self.high)
-        )
-        return Segment(
-            self.number, owned, tuple(self.predecessors), self.sealed_length
-        )
+        owned = None if self.low is None or self.high is None else KeyRange(self.low, self.high)
+        return Segment(self.number, owned, tuple(self.predecessors), self.sealed_length)
 
 
 class TopologyInfo(Answer):
@@ -125,9 +119,7 @@ class TopologyInfo(Answer):
 
     def to_topology(self) -> Topology:
         """Read the description back."""
-        return Topology(
-            (one.to_segment() for one in self.segments), revision=self.revision
-        )
+        return Topology((one.to_segment() for one in self.segments), revision=self.revision)
 
 
 class MarkInfo(Answer):
@@ -260,5 +252,3 @@ class MarksAtPosition(Answer):
     passed: MarkInfo | None = Field(description="The newest mark whose cut it covers.")
     watermark: int | None = Field(description="Of the newest mark, ms.")
     final: bool = Field(description="Whether the stream is sealed.")
-
-

@@ -34,9 +34,7 @@ def _position(value: object) -> dict[int, int]:
     return {_integer(number): _integer(offset) for number, offset in value.items()}
 
 
-Integer = Annotated[
-    int, BeforeValidator(_integer), WithJsonSchema({"anyOf": _INTEGER_OR_TEXT})
-]
+Integer = Annotated[int, BeforeValidator(_integer), WithJsonSchema({"anyOf": _INTEGER_OR_TEXT})]
 """A 64-bit integer, sent as a JSON integer or a decimal string."""
 
 EventTime = Annotated[
@@ -49,9 +47,7 @@ EventTime = Annotated[
 WirePosition = Annotated[
     dict[int, int],
     BeforeValidator(_position),
-    WithJsonSchema(
-        {"type": "object", "additionalProperties": {"anyOf": _INTEGER_OR_TEXT}}
-    ),
+    WithJsonSchema({"type": "object", "additionalProperties": {"anyOf": _INTEGER_OR_TEXT}}),
 ]
 """Segment number to offset, both as integers or decimal strings."""
 

@@ -133,8 +133,12 @@ class ExplanationInfo(Answer):
     holder_count: int = Field(description="How many hold it in all.")
     waiting: list[str] = Field(description="Up to 10 writers that are ahead and wait.")
     waiting_count: int = Field(description="How many wait in all.")
-    next_expiry_ms: int | None = Field(description="When the first clock runs out, ms from now.")
-    hint: str | None = Field(None, description="What looks wrong: times in seconds, for example.")
+    next_expiry_ms: int | None = Field(
+        description="When the first clock runs out, ms from now."
+    )
+    hint: str | None = Field(
+        None, description="What looks wrong: times in seconds, for example."
+    )
 
 
 class Watermark(Answer):

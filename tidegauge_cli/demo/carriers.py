@@ -19,9 +19,7 @@ _TICK_S = 0.2
 _PATIENCE_S = 60
 
 
-def start_carriers(
-    flights: pd.DataFrame, url: str, stream: str
-) -> "Carriers":
+def start_carriers(flights: pd.DataFrame, url: str, stream: str) -> "Carriers":
     """Start a process a carrier; each registers and then waits for the replay."""
     context: ForkServerContext = get_context("forkserver")
     context.set_forkserver_preload([__name__])
@@ -98,7 +96,7 @@ def oldest_unreported(rows: list[tuple[str, float, int, int]]) -> list[int]:
     return oldest[::-1]
 
 
-def _run_carrier(  # noqa: PLR0913 (what a process is given)
+def _run_carrier(  # noqa: PLR0913, PLR0917 (what a process is given)
     carrier: str,
     rows: list[tuple[str, float, int, int]],
     url: str,

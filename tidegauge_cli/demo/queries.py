@@ -104,9 +104,7 @@ def tidegauge_query(
     """Read the flights over HTTP, with the watermark that their carriers noted."""
     rows = read_stream(spark, operators="windows", url=url, stream=stream)
     flight = F.from_json(F.col("value").cast("string"), _FLIGHT)
-    flights = rows.select("event_time", flight.alias("flight")).select(
-        "event_time", "flight.*"
-    )
+    flights = rows.select("event_time", flight.alias("flight")).select("event_time", "flight.*")
     return WindowQuery("tidegauge", _observed(flights), checkpoint)
 
 
@@ -114,9 +112,7 @@ def baseline_query(
     spark: SparkSession, folder: Path, delay_h: int, checkpoint: Path
 ) -> WindowQuery:
     """Read the flights in order of arrival, with Spark's guess of the watermark."""
-    rows = (
-        spark.readStream.schema(_ROW).option("maxFilesPerTrigger", 1).parquet(str(folder))
-    )
+    rows = spark.readStream.schema(_ROW).option("maxFilesPerTrigger", 1).parquet(str(folder))
     flights = rows.withColumn("event_time", F.timestamp_millis("departed"))
     guessed = _observed(flights).withWatermark("event_time", f"{delay_h} hours")
     return WindowQuery(f"delay {delay_h} h", guessed, checkpoint)

@@ -10,7 +10,7 @@ from rich.table import Table
 from tidegauge_cli.demo.windows import Verdict
 
 mpl.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402 (the backend is chosen first)
+from matplotlib import pyplot as plt
 
 _OURS = "#0b6e99"
 _THEIRS = "#c0602f"
@@ -19,7 +19,16 @@ _THEIRS = "#c0602f"
 def print_table(console: Console, verdicts: list[Verdict], *, rows: int) -> None:
     """Print a row for each query."""
     table = Table(title=f"{rows} flights, windows of one hour for each airport")
-    for heading in ("", "batches", "windows", "wrong", "rows lost", "", "mean wait", "max wait"):
+    for heading in (
+        "",
+        "batches",
+        "windows",
+        "wrong",
+        "rows lost",
+        "",
+        "mean wait",
+        "max wait",
+    ):
         table.add_column(heading, justify="left" if not heading else "right")
     for one in verdicts:
         table.add_row(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
+
 import httpx
 import pandas as pd
 from pyspark.sql import SparkSession
@@ -126,7 +127,9 @@ class _Demo:
         self._watch(query, url, clock, carriers, total=len(expected))
         before_seal = query.windows_emitted
         httpx.post(f"{url}/v1/streams/{STREAM}/seal").raise_for_status()
-        _wait(lambda: query.windows_emitted >= len(expected), "the last windows", query, carriers)
+        _wait(
+            lambda: query.windows_emitted >= len(expected), "the last windows", query, carriers
+        )
         query.query.processAllAvailable()
         query.query.stop()
         emitted = pd.concat([one.windows for one in query.emissions], ignore_index=True)
@@ -212,9 +215,7 @@ def _create_stream(url: str) -> None:
     httpx.put(f"{url}/v1/streams/{STREAM}", json=settings).raise_for_status()
 
 
-def _wait(
-    done: Callable[[], bool], what: str, query: WindowQuery, carriers: Carriers
-) -> None:
+def _wait(done: Callable[[], bool], what: str, query: WindowQuery, carriers: Carriers) -> None:
     deadline = time.monotonic() + _PATIENCE_S
     while not done():
         _raise_failure(query, carriers)
