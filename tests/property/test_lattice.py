@@ -1,6 +1,7 @@
 """The laws of the lattice, over random topologies, against sets of enumerated events."""
 
 from functools import reduce
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -123,7 +124,7 @@ def test_cuts_never_go_back_along_a_chain_of_joins(data: st.DataObject) -> None:
     cuts = [
         cut_of(topology, join(topology, steps[:taken])) for taken in range(1, len(steps) + 1)
     ]
-    for before, after in zip(cuts, cuts[1:], strict=False):
+    for before, after in pairwise(cuts):
         assert covers(topology, after, before)
         assert not precedes(topology, after, before)
         assert shape.events_of(after) >= shape.events_of(before)

@@ -1,0 +1,407 @@
+"""The rules of aggregation by brute force, over enumerated events.
+
+Everything is computed anew, from all reports ever accepted, each time it is asked for. No code
+is shared with the core, so that each can show the other wrong.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
+
+from tests.property.events import Events, Offsets, Shape, count_in, union
+
+END_OF_TIME = 2**63 - 1
+MARKS_PER_PASS = 1_000
+
+State: TypeAlias = Literal["joining", "active", "behind", "expired", "left"]
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The settings of a stream."""
+
+    timeout_ms: int | None = None
+    min_writers: int = 0
+    resolution_ms: int = 0
+    retention_ms: int | None = None
+    skew_ms: int | None = None
+
+
+class Clocks(NamedTuple):
+    wall_ms: int
+    listening_ms: int
+
+
+class Noted(NamedTuple):
+    """One accepted report."""
+
+    time: int
+    named: Events
+    """What the report itself stands for."""
+
+
+class ModelMark(NamedTuple):
+    revision: int
+    lower: int
+    upper: int
+    events: Events
+    """What lies before the cut."""
+
+
+@dataclass(eq=False)
+class ModelWriter:
+    name: str
+    incarnation: int = 0
+    standing: Literal["live", "left", "expired"] = "live"
+    reports: list[Noted] = field(default_factory=list)
+    """All of its present incarnation."""
+    former: list[Noted] = field(default_factory=list)
+    """All of former incarnations."""
+    appended: Events = frozenset()
+    """What former incarnations appended to the embedded log."""
+    proved: bool = False
+    gone_ms: int | None = None
+    hold_since_ms: int | None = None
+
+    @property
+    def live(self) -> bool:
+        return self.standing == "live"
+
+    @property
+    def time(self) -> int | None:
+        return self.reports[-1].time if self.reports else None
+
+    @property
+    def base(self) -> Events:
+        """The position that stays from former incarnations."""
+        return self.appended | union(report.named for report in self.former)
+
+    def position_at(self, count: int) -> Events:
+        """The join of all that it reported, up to so many reports of this incarnation."""
+        return self.base | union(report.named for report in self.reports[:count])
+
+    @property
+    def position(self) -> Events:
+        return self.position_at(len(self.reports))
+
+    def contribution(self, time: int) -> Events:
+        """Its position at its first report with a time at or above this one, or its last."""
+        return self.position_at(self._contributing(time))
+
+    def contributed_times(self, time: int) -> list[int]:
+        """The times that may raise the upper bound of a mark at this time."""
+        contributing = self.reports[: self._contributing(time)]
+        return [report.time for report in (*self.former, *contributing)]
+
+    def _contributing(self, time: int) -> int:
+        for at, report in enumerate(self.reports):
+            if report.time >= time:
+                return at + 1
+        return len(self.reports)
+
+    def restart(self, incarnation: int) -> None:
+        self.former += self.reports
+        self.reports = []
+        self.incarnation = incarnation
+
+    def revive(self) -> None:
+        self.standing, self.gone_ms, self.proved = "live", None, False
+
+
+class ModelOutcome(NamedTuple):
+    marks: list[ModelMark]
+    expired: list[str]
+    forgotten: list[str]
+
+
+@dataclass
+class Model:
+    """One stream."""
+
+    shape: Shape
+    rules: Rules
+    writers: dict[str, ModelWriter] = field(default_factory=dict)
+    marks: list[ModelMark] = field(default_factory=list)
+    reporters: set[str] = field(default_factory=set)
+    forgotten_incarnation: int = 0
+
+    @property
+    def watermark(self) -> int | None:
+        return self.marks[-1].lower if self.marks else None
+
+    @property
+    def final(self) -> bool:
+        return self.watermark == END_OF_TIME
+
+    @property
+    def covered(self) -> Events:
+        return self.marks[-1].events if self.marks else frozenset()
+
+    def above_watermark(self, time: int) -> bool:
+        return self.watermark is None or time > self.watermark
+
+    def note(
+        self,
+        name: str,
+        time: int,
+        position: Offsets,
+        *,
+        incarnation: int | None,
+        clocks: Clocks,
+        tails: Offsets | None = None,
+    ) -> str:
+        refusal = (
+            self._refused_incarnation(name, incarnation)
+            or self._refused_time(self._compared(name, incarnation), time)
+            or self._refused_position(self._compared(name, incarnation), position, tails)
+            or self._refused_future(time, clocks)
+        )
+        if self.final or refusal:
+            return "stream_sealed" if self.final else str(refusal)
+        writer = self.writers.setdefault(name, ModelWriter(name, incarnation or 0))
+        self._restart_if_higher(writer, incarnation)
+        self._take_in(writer, Noted(time, self.shape.events_of(position)))
+        return "accepted"
+
+    def register(
+        self, name: str, *, clocks: Clocks, time: int | None = None, appended: Offsets
+    ) -> str:
+        if self.final:
+            return "stream_sealed"
+        if time is not None:
+            refusal = self._refused_time([], time) or self._refused_future(time, clocks)
+            if refusal:
+                return refusal
+        unknown = ModelWriter(name, self.forgotten_incarnation)
+        writer = self.writers.setdefault(name, unknown)
+        writer.restart(writer.incarnation + 1)
+        writer.appended |= self.shape.events_of(appended)
+        if writer.standing == "left" or (writer.standing == "expired" and writer.proved):
+            writer.revive()
+        if time is not None:
+            self._take_in(writer, Noted(time, frozenset()))
+        return "accepted"
+
+    def leave(
+        self,
+        name: str,
+        *,
+        last: tuple[int, Offsets] | None,
+        incarnation: int | None,
+        clocks: Clocks,
+    ) -> str:
+        if name not in self.writers:
+            return "unknown_writer"
+        if last is not None:
+            result = self.note(name, *last, incarnation=incarnation, clocks=clocks)
+        else:
+            result = self._refused_incarnation(name, incarnation) or "accepted"
+        if result == "accepted":
+            self._restart_if_higher(self.writers[name], incarnation)
+            self._go(name, "left", clocks)
+        return result
+
+    def expire(self, name: str, *, clocks: Clocks) -> str:
+        if name not in self.writers:
+            return "unknown_writer"
+        self._go(name, "expired", clocks)
+        return "accepted"
+
+    def scale(self, seal: Offsets, added: dict[int, tuple[int, ...]]) -> None:
+        self.shape = self.shape.scaled(seal, added)
+
+    def run_pass(
+        self, clocks: Clocks, *, given: Sequence[ModelMark] | None = None
+    ) -> ModelOutcome:
+        """Run a pass; ``given`` marks are taken instead of those that the rules say."""
+        expired = self.begin_pass(clocks)
+        marks = self.due_marks() if given is None else list(given)
+        self.marks += marks
+        self._look_at_clocks(clocks)
+        return ModelOutcome(marks, expired, self._forget(clocks))
+
+    def begin_pass(self, clocks: Clocks) -> list[str]:
+        """Look at the clocks and expire; again has no effect."""
+        self._look_at_clocks(clocks)
+        timeout = self.rules.timeout_ms
+        expired = sorted(
+            writer.name
+            for writer in self.writers.values()
+            if timeout is not None
+            and writer.hold_since_ms is not None
+            and clocks.listening_ms - writer.hold_since_ms >= timeout
+        )
+        for name in expired:
+            self._go(name, "expired", clocks)
+        return expired
+
+    def seal(self, lengths: Offsets, clocks: Clocks) -> list[ModelMark]:
+        marks = self.run_pass(clocks).marks
+        self.shape = self.shape.scaled(lengths, {})
+        everything = self.shape.events_of(
+            {number: length or 0 for number, length in self.shape.lengths.items()}
+        )
+        final = ModelMark(len(self.marks) + 1, END_OF_TIME, END_OF_TIME, everything)
+        self.marks.append(final)
+        self._look_at_clocks(clocks)
+        return [*marks, final]
+
+    def state(self, name: str) -> State:
+        writer = self.writers[name]
+        if writer.standing != "live":
+            return writer.standing
+        if not writer.reports:
+            return "joining"
+        return "behind" if self.holds(writer) and self.waiting() else "active"
+
+    def waiting(self) -> list[str]:
+        """Whoever noted a time above the watermark and has not expired."""
+        return [
+            writer.name
+            for writer in self.writers.values()
+            if writer.standing != "expired"
+            and any(self.above_watermark(report.time) for report in writer.reports)
+        ]
+
+    def holds(self, writer: ModelWriter) -> bool:
+        if not writer.live:
+            return False
+        return writer.time is None or not self.above_watermark(writer.time)
+
+    def target(self) -> int | None:
+        """T: what all live writers have reached, or if none is live, those that left."""
+        live = [writer for writer in self.writers.values() if writer.live]
+        if any(not writer.reports for writer in live):
+            return None
+        if live:
+            return min(writer.reports[-1].time for writer in live)
+        return max(
+            (
+                writer.reports[-1].time
+                for writer in self.writers.values()
+                if writer.standing == "left" and writer.reports
+            ),
+            default=None,
+        )
+
+    def due_marks(self) -> list[ModelMark]:
+        target = self.target()
+        if target is None or not self.above_watermark(target):
+            return []
+        if not self.marks and len(self.reporters) < self.rules.min_writers:
+            return []
+        marks: list[ModelMark] = []
+        for lower in self._lowers(target):
+            marks.append(self._mark(lower, [*self.marks, *marks]))
+        return marks
+
+    def _lowers(self, target: int) -> list[int]:
+        times = {
+            report.time
+            for writer in self.writers.values()
+            for report in writer.reports
+            if self.above_watermark(report.time) and report.time < target
+        }
+        kept: list[int] = []
+        before = self.watermark
+        for time in sorted(times):
+            near_before = before is not None and time - before < self.rules.resolution_ms
+            if not near_before and target - time >= self.rules.resolution_ms:
+                kept.append(time)
+                before = time
+        below = MARKS_PER_PASS - 1
+        if len(kept) > below:
+            kept = [kept[len(kept) * rank // below] for rank in range(below)]
+        return [*kept, target]
+
+    def _mark(self, lower: int, marks: Sequence[ModelMark]) -> ModelMark:
+        writers = self.writers.values()
+        times = [time for writer in writers for time in writer.contributed_times(lower)]
+        events = union(writer.contribution(lower) for writer in writers)
+        if marks:
+            events |= marks[-1].events
+            times.append(marks[-1].upper)
+        return ModelMark(len(marks) + 1, lower, max([lower, *times]), events)
+
+    def _compared(self, name: str, incarnation: int | None) -> list[Noted]:
+        """The earlier reports that a report is compared with."""
+        writer = self.writers.get(name)
+        if writer is None or (incarnation is not None and incarnation > writer.incarnation):
+            return []
+        return writer.reports
+
+    def _refused_incarnation(self, name: str, incarnation: int | None) -> str | None:
+        stored = self.writers[name].incarnation if name in self.writers else 0
+        if incarnation is None:
+            return "incarnation_required" if stored > 0 else None
+        return "writer_fenced" if incarnation < stored else None
+
+    def _refused_time(self, earlier: Sequence[Noted], time: int) -> str | None:
+        back = any(time < report.time for report in earlier)
+        return "invalid_time" if back or time >= END_OF_TIME else None
+
+    def _refused_position(
+        self, earlier: Iterable[Noted], position: Offsets, tails: Offsets | None
+    ) -> str | None:
+        if any(self._is_impossible(at, offset, tails) for at, offset in position.items()):
+            return "invalid_position"
+        events = self.shape.events_of(position)
+        reported = union(report.named for report in earlier)
+        back = any(count_in(events, at) < count_in(reported, at) for at in position)
+        return "invalid_position" if back else None
+
+    def _is_impossible(self, number: int, offset: int, tails: Offsets | None) -> bool:
+        if number not in self.shape.predecessors or offset < 0:
+            return True
+        length = self.shape.lengths[number]
+        beyond = length is not None and offset > length
+        return beyond or (tails is not None and offset > tails.get(number, 0))
+
+    def _refused_future(self, time: int, clocks: Clocks) -> str | None:
+        skew = self.rules.skew_ms
+        ahead = skew is not None and time > clocks.wall_ms + skew
+        return "time_in_future" if ahead else None
+
+    def _restart_if_higher(self, writer: ModelWriter, incarnation: int | None) -> None:
+        if incarnation is not None and incarnation > writer.incarnation:
+            writer.restart(incarnation)
+
+    def _take_in(self, writer: ModelWriter, report: Noted) -> None:
+        writer.reports.append(report)
+        self.reporters.add(writer.name)
+        at_watermark = self.watermark is None or report.time >= self.watermark
+        if not writer.live and at_watermark:
+            writer.revive()
+        if self.above_watermark(report.time):
+            writer.proved = True
+
+    def _go(self, name: str, standing: Literal["left", "expired"], clocks: Clocks) -> None:
+        writer = self.writers[name]
+        writer.standing = standing
+        writer.gone_ms = clocks.listening_ms
+        writer.hold_since_ms = None
+
+    def _look_at_clocks(self, clocks: Clocks) -> None:
+        somebody_waits = bool(self.waiting())
+        for writer in self.writers.values():
+            if not (somebody_waits and self.holds(writer)):
+                writer.hold_since_ms = None
+            elif writer.hold_since_ms is None:
+                writer.hold_since_ms = clocks.listening_ms
+
+    def _forget(self, clocks: Clocks) -> list[str]:
+        forgotten = sorted(
+            writer.name
+            for writer in self.writers.values()
+            if self._is_over(writer, clocks) and writer.position <= self.covered
+        )
+        for name in forgotten:
+            incarnation = self.writers.pop(name).incarnation
+            self.forgotten_incarnation = max(self.forgotten_incarnation, incarnation)
+        return forgotten
+
+    def _is_over(self, writer: ModelWriter, clocks: Clocks) -> bool:
+        retention = self.rules.retention_ms
+        if writer.gone_ms is None or retention is None or not self.marks:
+            return False
+        return clocks.listening_ms - writer.gone_ms >= retention

@@ -1,0 +1,227 @@
+"""The core and the model side by side: the same happens to both, and they must agree."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.property.events import Offsets, Shape
+from tests.property.memory import Memory
+from tests.property.model import Clocks, Model, ModelMark, Rules
+from tests.property.topologies import core_topology
+from tidegauge.aggregation import Aggregator, Registration
+from tidegauge.errors import ProblemError
+from tidegauge.marks import Mark
+from tidegauge.settings import StreamSettings
+from tidegauge.topology import KeyRange, Segment
+from tidegauge.writers import Now
+
+RANGE = KeyRange(0, 1)
+
+
+def core_settings(rules: Rules) -> StreamSettings:
+    return StreamSettings(
+        aggregation_timeout_ms=rules.timeout_ms,
+        min_writers=rules.min_writers,
+        mark_interval_ms=0,
+        mark_resolution_ms=rules.resolution_ms,
+        writer_retention_ms=rules.retention_ms,
+        max_future_skew_ms=rules.skew_ms,
+    )
+
+
+@dataclass
+class Pair:
+    """One stream, twice."""
+
+    shape: Shape
+    rules: Rules
+    core_class: type[Aggregator] = Aggregator
+    clocks: Clocks = Clocks(0, 0)
+    memory: Memory = field(default_factory=Memory)
+
+    def __post_init__(self) -> None:
+        self.model = Model(self.shape, self.rules)
+        topology = core_topology(self.shape)
+        self.core = self.core_class("scope/stream", core_settings(self.rules), topology)
+
+    @property
+    def now(self) -> Now:
+        return Now(*self.clocks)
+
+    def tick(self, wall_ms: int, listening_ms: int) -> None:
+        self.clocks = Clocks(
+            self.clocks.wall_ms + wall_ms, self.clocks.listening_ms + listening_ms
+        )
+
+    def note(
+        self,
+        writer: str,
+        time: int,
+        position: Offsets,
+        *,
+        incarnation: int | None,
+        tails: Offsets | None = None,
+    ) -> str:
+        expected = self.model.note(
+            writer, time, position, incarnation=incarnation, clocks=self.clocks, tails=tails
+        )
+        result = "accepted"
+        try:
+            self.core.note_time(
+                writer, time, position, incarnation=incarnation, now=self.now, tails=tails
+            )
+        except ProblemError as error:
+            result = error.code
+        assert result == expected
+        return result
+
+    def register(
+        self, writer: str, *, time: int | None = None, appended: Offsets | None = None
+    ) -> str:
+        expected = self.model.register(
+            writer, time=time, appended=appended or {}, clocks=self.clocks
+        )
+        try:
+            answer = self.core.register(writer, time=time, appended=appended, now=self.now)
+        except ProblemError as error:
+            assert error.code == expected
+            return error.code
+        assert expected == "accepted"
+        self._compare_answer(writer, answer)
+        return expected
+
+    def _compare_answer(self, writer: str, answer: Registration) -> None:
+        record = self.model.writers[writer]
+        assert answer.incarnation == record.incarnation
+        assert answer.watermark == self.model.watermark
+        assert answer.state == self.model.state(writer)
+        assert self.model.shape.events_of(answer.position) == record.position
+
+    def leave(
+        self,
+        writer: str,
+        *,
+        last: tuple[int, Offsets] | None = None,
+        incarnation: int | None,
+    ) -> str:
+        expected = self.model.leave(
+            writer, last=last, incarnation=incarnation, clocks=self.clocks
+        )
+        time, position = last or (None, None)
+        result = "accepted"
+        try:
+            self.core.leave(
+                writer, time=time, position=position, incarnation=incarnation, now=self.now
+            )
+        except ProblemError as error:
+            result = error.code
+        assert result == expected
+        return result
+
+    def expire(self, writer: str) -> str:
+        expected = self.model.expire(writer, clocks=self.clocks)
+        result = "accepted"
+        try:
+            self.core.expire(writer, now=self.now)
+        except ProblemError as error:
+            result = error.code
+        assert result == expected
+        return result
+
+    def run_pass(self) -> None:
+        due = self._due()
+        clocks_before = self._hold_clocks()
+        outcome = self.core.run_pass(self.now)
+        expected = self.model.run_pass(self.clocks)
+        assert self.shown(outcome.marks) == self.expected(expected.marks)
+        assert outcome.expired == expected.expired
+        assert outcome.forgotten == expected.forgotten
+        changed = any(expected) or clocks_before != self._hold_clocks()
+        assert due or not changed, "a pass was due and nothing said so"
+        if outcome.forgotten:
+            self.commit()
+
+    def seal(self, lengths: Offsets) -> str:
+        if self.model.final:
+            expected = None
+        else:
+            expected = self.expected(self.model.seal(lengths, self.clocks))
+        try:
+            marks = self.core.seal(lengths, self.now)
+        except ProblemError as error:
+            assert expected is None
+            return error.code
+        assert self.shown(marks) == expected
+        self.commit()
+        return "accepted"
+
+    def scale(self, seal: Offsets, added: dict[int, tuple[int, ...]]) -> None:
+        if self.model.final:
+            return
+        self.model.scale(seal, added)
+        segments = [Segment(number, RANGE, before) for number, before in added.items()]
+        self.core.change_topology(self.core.topology.scaled(seal, segments))
+
+    def change_rules(self, rules: Rules) -> None:
+        self.model.rules = rules
+        self.core.change_settings(core_settings(rules))
+
+    def commit(self) -> None:
+        """Store what changed."""
+        self.memory.apply(self.core.take_changes())
+
+    def restart(self) -> None:
+        """Go on with a core made from what was stored."""
+        self.commit()
+        self.core = self.core_class.restore(
+            "scope/stream", self.core.settings, self.core.topology, self.memory.stored()
+        )
+
+    def compare(self) -> None:
+        """What can be seen from outside is the same."""
+        assert self.core.watermark == self.model.watermark
+        assert self.core.revision == len(self.model.marks)
+        assert self.core.final == self.model.final
+        statuses = {status.writer: status for status in self.core.statuses(self.now)}
+        assert statuses.keys() == self.model.writers.keys()
+        for name, status in statuses.items():
+            writer = self.model.writers[name]
+            assert status.state == self.model.state(name)
+            assert status.incarnation == writer.incarnation
+            assert status.time == writer.time
+            assert self.model.shape.events_of(status.position) == writer.position
+            assert status.holding_ms == self._holding_ms(name)
+        self._compare_explanation()
+
+    def _compare_explanation(self) -> None:
+        explanation = self.core.explain(self.now)
+        writers = self.model.writers.values()
+        holders = [writer.name for writer in writers if self.model.holds(writer)]
+        assert sorted(one.writer for one in explanation.holders) == sorted(holders)
+        assert sorted(explanation.waiting) == sorted(self.model.waiting())
+
+    def shown(self, marks: Sequence[Mark]) -> list[tuple[int, int, int, dict[int, int]]]:
+        return [(one.revision, one.lower, one.upper, dict(one.cut)) for one in marks]
+
+    def expected(
+        self, marks: Sequence[ModelMark]
+    ) -> list[tuple[int, int, int, dict[int, int]]]:
+        return [
+            (one.revision, one.lower, one.upper, self.model.shape.cut_of(one.events))
+            for one in marks
+        ]
+
+    def _holding_ms(self, name: str) -> int | None:
+        since = self.model.writers[name].hold_since_ms
+        return None if since is None else self.clocks.listening_ms - since
+
+    def _hold_clocks(self) -> dict[str, int]:
+        return {
+            name: writer.hold_since_ms
+            for name, writer in self.model.writers.items()
+            if writer.hold_since_ms is not None
+        }
+
+    def _due(self) -> bool:
+        deadline = self.core.next_deadline()
+        reached = deadline is not None and deadline <= self.clocks.listening_ms
+        return self.core.pass_due or reached

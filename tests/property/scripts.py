@@ -1,0 +1,282 @@
+"""Random scripts of what may happen to a stream; each step makes sense of its own numbers."""
+
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol, TypeAlias
+
+from hypothesis import strategies as st
+
+from tests.property.events import Shape, count_in
+from tests.property.model import END_OF_TIME, Rules
+from tests.property.pair import Pair
+from tests.property.topologies import SOME, chosen
+
+WRITERS = ["a", "b", "c", "d"]
+UNKNOWN_SEGMENT = 99
+
+Anchor: TypeAlias = Literal["zero", "own", "watermark", "greatest", "end"]
+"""What a time is near to."""
+Spoken: TypeAlias = Literal["right", "none", "older", "newer"]
+"""How a call names its incarnation."""
+
+
+class Step(Protocol):
+    def run(self, pair: Pair) -> None: ...
+
+
+@dataclass(frozen=True)
+class When:
+    anchor: Anchor
+    delta: int
+
+    def of(self, pair: Pair, writer: str) -> int:
+        times = [0]
+        if self.anchor == "own" and writer in pair.model.writers:
+            times.append(pair.model.writers[writer].time or 0)
+        if self.anchor == "watermark":
+            times.append(pair.model.watermark or 0)
+        if self.anchor == "greatest":
+            times += [one.time or 0 for one in pair.model.writers.values()]
+        if self.anchor == "end":
+            times.append(END_OF_TIME)
+        return max(times) + self.delta
+
+
+def _incarnation(pair: Pair, writer: str, spoken: Spoken) -> int | None:
+    record = pair.model.writers.get(writer)
+    stored = 0 if record is None else record.incarnation
+    if spoken == "right":
+        return stored or None
+    return {"none": None, "older": stored - 1, "newer": stored + 1}[spoken]
+
+
+@dataclass(frozen=True)
+class Note:
+    writer: str
+    when: When
+    position: dict[int, int]
+    spoken: Spoken
+    tail: int | None
+    then_pass: bool
+
+    def run(self, pair: Pair) -> None:
+        tails = (
+            None if self.tail is None else dict.fromkeys(pair.model.shape.lengths, self.tail)
+        )
+        pair.note(
+            self.writer,
+            self.when.of(pair, self.writer),
+            _known(pair, self.position),
+            incarnation=_incarnation(pair, self.writer, self.spoken),
+            tails=tails,
+        )
+        if self.then_pass:
+            pair.run_pass()
+
+
+def _known(pair: Pair, position: dict[int, int]) -> dict[int, int]:
+    """Fold segment numbers into those that exist, all but the one that never does."""
+    count = len(pair.model.shape.lengths)
+    return {
+        number if number == UNKNOWN_SEGMENT else number % count: offset
+        for number, offset in position.items()
+    }
+
+
+@dataclass(frozen=True)
+class Register:
+    writer: str
+    when: When | None
+    appended: dict[int, int]
+
+    def run(self, pair: Pair) -> None:
+        lengths = pair.model.shape.lengths
+        appended = {
+            number: offset if (length := lengths[number]) is None else min(offset, length)
+            for number, offset in _known(pair, self.appended).items()
+        }
+        time = None if self.when is None else self.when.of(pair, self.writer)
+        pair.register(self.writer, time=time, appended=appended)
+
+
+@dataclass(frozen=True)
+class Leave:
+    writer: str
+    last: tuple[When, dict[int, int]] | None
+    spoken: Spoken
+
+    def run(self, pair: Pair) -> None:
+        last = self.last and (
+            self.last[0].of(pair, self.writer),
+            _known(pair, self.last[1]),
+        )
+        incarnation = _incarnation(pair, self.writer, self.spoken)
+        pair.leave(self.writer, last=last, incarnation=incarnation)
+
+
+@dataclass(frozen=True)
+class Expire:
+    writer: str
+
+    def run(self, pair: Pair) -> None:
+        pair.expire(self.writer)
+
+
+@dataclass(frozen=True)
+class Pass:
+    def run(self, pair: Pair) -> None:
+        pair.run_pass()
+
+
+@dataclass(frozen=True)
+class Tick:
+    wall_ms: int
+    listening_ms: int
+    then_pass: bool
+
+    def run(self, pair: Pair) -> None:
+        pair.tick(self.wall_ms, self.listening_ms)
+        if self.then_pass:
+            pair.run_pass()
+
+
+@dataclass(frozen=True)
+class Scale:
+    sealed: int
+    extra: tuple[int, ...]
+    successors: tuple[int, ...]
+
+    def run(self, pair: Pair) -> None:
+        shape = pair.model.shape
+        sealed = chosen(shape.growing, self.sealed)
+        number = len(shape.lengths)
+        pair.scale(
+            {
+                one: reported(pair, one) + self.extra[at % len(self.extra)]
+                for at, one in enumerate(sealed)
+            },
+            {
+                number + at: tuple(chosen(sealed, bits))
+                for at, bits in enumerate(self.successors)
+            },
+        )
+
+
+def reported(pair: Pair, number: int) -> int:
+    """How many events of a segment anybody reported, forgotten writers included."""
+    known = [writer.position for writer in pair.model.writers.values()]
+    return max(count_in(events, number) for events in (pair.model.covered, *known))
+
+
+@dataclass(frozen=True)
+class Seal:
+    extra: int
+
+    def run(self, pair: Pair) -> None:
+        growing = pair.model.shape.growing
+        pair.seal({one: reported(pair, one) + self.extra for one in growing})
+
+
+@dataclass(frozen=True)
+class Change:
+    """New settings."""
+
+    rules: Rules
+
+    def run(self, pair: Pair) -> None:
+        pair.change_rules(replace(self.rules, skew_ms=pair.model.rules.skew_ms))
+
+
+@dataclass(frozen=True)
+class Commit:
+    fold: int
+    at_least: int
+
+    def run(self, pair: Pair) -> None:
+        pair.core.fold(self.fold, at_least=self.at_least)
+        pair.commit()
+
+
+@dataclass(frozen=True)
+class Restart:
+    def run(self, pair: Pair) -> None:
+        pair.restart()
+
+
+def run_script(pair: Pair, script: list[Step]) -> None:
+    """Do every step, and look at all that can be seen after each."""
+    for step in script:
+        step.run(pair)
+        pair.compare()
+
+
+rules = st.builds(
+    Rules,
+    timeout_ms=st.sampled_from([None, 1, 5, 10]),
+    min_writers=st.sampled_from([0, 0, 0, 2, 3]),
+    resolution_ms=st.sampled_from([0, 0, 2, 3]),
+    retention_ms=st.sampled_from([None, 0, 5, 10]),
+    skew_ms=st.sampled_from([None, None, 6]),
+)
+shapes = st.integers(1, 3).map(Shape.of)
+_writers = st.sampled_from(WRITERS)
+_times = st.builds(
+    When,
+    st.sampled_from(["own"] * 6 + ["zero", "watermark", "watermark", "greatest"]),
+    st.integers(-1, 4),
+) | st.builds(When, st.sampled_from(["zero", "own", "watermark"]), st.integers(-3, 8))
+_odd_times = _times | _times | st.builds(When, st.just("end"), st.integers(-1, 0))
+_positions = st.dictionaries(st.integers(0, 8), st.integers(0, 5), max_size=2)
+_odd_positions = st.dictionaries(
+    st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, UNKNOWN_SEGMENT]), st.integers(-1, 6), max_size=3
+)
+_spoken = st.sampled_from(["right"] * 6 + ["none", "older", "newer"])
+_plain_notes = st.builds(
+    Note,
+    writer=_writers,
+    when=_times,
+    position=_positions,
+    spoken=st.just("right"),
+    tail=st.none(),
+    then_pass=st.booleans(),
+)
+_odd_notes = st.builds(
+    Note,
+    writer=_writers,
+    when=_odd_times,
+    position=_positions | _odd_positions,
+    spoken=_spoken,
+    tail=st.none() | st.integers(0, 5),
+    then_pass=st.booleans(),
+)
+_steps = (
+    st.builds(Register, writer=_writers, when=st.none() | _times, appended=_positions),
+    st.builds(
+        Leave,
+        writer=_writers,
+        last=st.none() | st.tuples(_times, _positions),
+        spoken=_spoken,
+    ),
+    st.builds(Expire, _writers),
+    st.builds(
+        Tick,
+        wall_ms=st.integers(0, 5),
+        listening_ms=st.sampled_from([0, 1, 4, 5, 6, 9, 10]),
+        then_pass=st.just(True) | st.booleans(),
+    ),
+    st.builds(
+        Scale,
+        sealed=SOME,
+        extra=st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple),
+        successors=st.lists(SOME, min_size=1, max_size=2).map(tuple),
+    ),
+)
+_rare = st.builds(Seal, st.integers(0, 2)) | st.builds(Change, rules)
+_storage = st.builds(Commit, st.integers(0, 3), st.integers(1, 3)) | st.builds(Restart)
+_plain = st.one_of(*[_plain_notes] * 6, _odd_notes, st.builds(Pass), *_steps, _steps[3])
+
+scripts: st.SearchStrategy[list[Step]] = st.lists(
+    st.one_of(*[_plain] * 11, _rare), min_size=4, max_size=40
+)
+restarted_scripts: st.SearchStrategy[list[Step]] = st.lists(
+    st.one_of(*[_plain] * 11, _rare, _storage, _storage, _storage), min_size=4, max_size=40
+)
