@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import httpx
+import pytest
 
 LAUNCHER = "from controller import ServeSettings, serve; serve(ServeSettings())"
 _START_S = 30.0
@@ -81,7 +82,7 @@ class ServerProcess:
         deadline = time.monotonic() + _START_S
         while not self._is_ready():
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise AssertionError(f"the server does not start: {self.log.read_text()}")
+                pytest.fail(f"the server does not start: {self.log.read_text()}")
             time.sleep(0.02)
 
     def kill(self) -> None:

@@ -1,0 +1,160 @@
+"""Events over HTTP as the tests of the log use them."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+import httpx
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tidegauge.wire.events import ARROW, EVENT_SCHEMA, FIRST_OFFSET_HEADER, NDJSON
+
+Event = tuple[str, int | None, bytes]
+
+
+class Body(NamedTuple):
+    """What a read answers with, before the client slices it."""
+
+    first_offset: int
+    table: pa.Table
+
+
+class LogApi:
+    """One stream's log, with a client of its own."""
+
+    def __init__(self, url: str, stream: str = "tests/log") -> None:
+        self.client = httpx.Client(base_url=url, timeout=40)
+        self.path = f"/v1/streams/{stream}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.client.close()
+
+    def create(self, **settings: object) -> dict[str, Any]:
+        wanted = {"segments": 1, "mark_interval_ms": 0} | settings
+        return self.json(self.client.put(self.path, json=wanted))
+
+    def register(self, writer: str = "w") -> dict[str, Any]:
+        return self.json(self.client.post(f"{self.path}/writers/{writer}/register", json={}))
+
+    def note_time(self, time: int, writer: str = "w", **fields: object) -> dict[str, Any]:
+        body = {"time": time} | fields
+        return self.json(self.client.post(f"{self.path}/writers/{writer}/note-time", json=body))
+
+    def append(
+        self,
+        events: list[Event],
+        sequence: int,
+        *,
+        segment: int = 0,
+        writer: str = "w",
+        incarnation: int | None = 1,
+    ) -> dict[str, Any]:
+        return self.append_bytes(
+            arrow_of(events),
+            sequence,
+            segment=segment,
+            writer=writer,
+            incarnation=incarnation,
+        )
+
+    def append_bytes(
+        self,
+        body: bytes,
+        sequence: int,
+        *,
+        segment: int = 0,
+        writer: str = "w",
+        incarnation: int | None = 1,
+        content_type: str = ARROW,
+    ) -> dict[str, Any]:
+        headers = {
+            "content-type": content_type,
+            "tidegauge-writer": writer,
+            "tidegauge-sequence": str(sequence),
+        }
+        if incarnation is not None:
+            headers["tidegauge-incarnation"] = str(incarnation)
+        path = f"{self.path}/segments/{segment}/events"
+        return self.json(self.client.post(path, content=body, headers=headers))
+
+    def append_lines(
+        self, lines: str, *, key: str | None = None, **params: Any
+    ) -> dict[str, Any]:
+        headers = {"content-type": NDJSON} | ({} if key is None else {"idempotency-key": key})
+        return self.json(
+            self.client.post(
+                f"{self.path}/events", content=lines, headers=headers, params=params
+            )
+        )
+
+    def read(self, segment: int = 0, **params: int) -> Body:
+        response = self.client.get(f"{self.path}/segments/{segment}/events", params=params)
+        assert response.status_code == 200, response.text
+        assert response.headers["content-type"] == ARROW
+        with pa.ipc.open_stream(response.content) as reader:
+            return Body(int(response.headers[FIRST_OFFSET_HEADER]), reader.read_all())
+
+    def refused_read(self, segment: int = 0, **params: int) -> dict[str, Any]:
+        return self.json(
+            self.client.get(f"{self.path}/segments/{segment}/events", params=params)
+        )
+
+    def events(self, segment: int = 0) -> list[Event]:
+        return events_of(self.read(segment).table)
+
+    def tail(self) -> dict[str, int]:
+        tail: dict[str, int] = self.json(self.client.get(f"{self.path}/tail"))["tail"]
+        return tail
+
+    def start_of(self, time: int) -> dict[str, int]:
+        found = self.json(self.client.get(f"{self.path}/marks/at", params={"time": str(time)}))
+        assert found["exact"] is True
+        start: dict[str, int] = found["start"]
+        return start
+
+    @staticmethod
+    def json(response: httpx.Response) -> dict[str, Any]:
+        answer: dict[str, Any] = response.json()
+        if response.is_error:
+            assert answer["status"] == response.status_code
+        return answer
+
+
+def arrow_of(events: list[Event]) -> bytes:
+    columns = list(zip(*events, strict=True)) or [(), (), ()]
+    arrays = [
+        pa.array(column, field.type)
+        for column, field in zip(columns, EVENT_SCHEMA, strict=True)
+    ]
+    return stream_of(pa.Table.from_arrays(arrays, schema=EVENT_SCHEMA))
+
+
+def stream_of(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def events_of(table: pa.Table) -> list[Event]:
+    assert table.schema == EVENT_SCHEMA
+    assert pc.all(pc.is_valid(table["key"])).as_py() in {True, None}
+    return [(row["key"], row["event_time"], row["value"]) for row in table.to_pylist()]
+
+
+def numbered(first: int, count: int) -> list[Event]:
+    return [(f"k{n}", n, b"%d" % n) for n in range(first, first + count)]
+
+
+def database_of(directory: Path) -> Path:
+    return directory / "tidegauge.db"

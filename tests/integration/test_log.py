@@ -1,0 +1,277 @@
+"""The embedded event log over HTTP: appends, reads, refusals."""
+
+import threading
+import time
+from collections.abc import Iterator
+from itertools import count
+
+import pyarrow as pa
+import pytest
+
+from tests.integration.log_api import LogApi, arrow_of, numbered, stream_of
+from tests.server import ServerProcess
+from tidegauge.wire.events import EVENT_SCHEMA
+
+_NAMES = count()
+
+
+@pytest.fixture
+def log(shared_server: ServerProcess) -> Iterator[LogApi]:
+    with LogApi(shared_server.url, f"tests/log-{next(_NAMES)}") as api:
+        yield api
+
+
+def test_events_come_back_as_they_were_appended(log: LogApi) -> None:
+    log.create()
+    log.register()
+    events = [("a", 1_000, b"\x00\xff"), ("", None, b""), ("ü", -5, b"x" * 3_000)]
+    answer = log.append(events, 1)
+    assert (answer["next_offset"], answer["sequence"], answer["duplicate"]) == (3, 1, False)
+    assert answer["watermark"] is None
+    assert answer["final"] is False
+    assert log.events() == events
+    assert log.tail() == {"0": 3}
+
+
+def test_an_append_without_events_counts_as_one(log: LogApi) -> None:
+    log.create()
+    log.register()
+    assert log.append([], 1)["next_offset"] == 0
+    assert log.append([("a", None, b"x")], 2)["next_offset"] == 1
+    assert log.append([], 3)["next_offset"] == 1
+    assert log.events() == [("a", None, b"x")]
+
+
+def test_a_repeated_append_is_stored_once_and_answered_with_what_is_stored(log: LogApi) -> None:
+    log.create()
+    log.register()
+    log.append([("a", 1, b"first")], 1)
+    log.append([("a", 2, b"second")], 2)
+    answer = log.append([("a", 1, b"first")], 1)
+    assert (answer["next_offset"], answer["sequence"], answer["duplicate"]) == (2, 2, True)
+    assert log.events() == [("a", 1, b"first"), ("a", 2, b"second")]
+
+
+def test_an_append_that_overtakes_is_refused_with_the_number_expected(log: LogApi) -> None:
+    log.create()
+    log.register()
+    log.append([("a", 1, b"1")], 1)
+    answer = log.append([("a", 3, b"3")], 3)
+    assert (answer["status"], answer["code"]) == (409, "sequence_gap")
+    assert answer["expected_sequence"] == 2
+    assert log.tail() == {"0": 1}
+
+
+def test_sequences_are_counted_for_each_segment(log: LogApi) -> None:
+    log.create(segments=2)
+    log.register()
+    assert log.append([("a", 1, b"1")], 1, segment=0)["duplicate"] is False
+    assert log.append([("b", 1, b"1")], 1, segment=1)["duplicate"] is False
+    assert log.append([("b", 1, b"1")], 2, segment=2)["code"] == "unknown_segment"
+
+
+def test_a_zombie_is_fenced_and_its_successor_counts_from_one(log: LogApi) -> None:
+    log.create()
+    log.register()
+    log.append([("a", 1, b"1")], 1)
+    assert log.register()["position"] == {"0": 1}
+    zombie = log.append([("a", 2, b"2")], 2, incarnation=1)
+    assert (zombie["status"], zombie["code"], zombie["incarnation"]) == (
+        409,
+        "writer_fenced",
+        2,
+    )
+    assert log.append([("a", 3, b"3")], 1, incarnation=2)["duplicate"] is False
+    assert log.events() == [("a", 1, b"1"), ("a", 3, b"3")]
+
+
+def test_an_append_under_a_newer_incarnation_fences_the_older_one(log: LogApi) -> None:
+    log.create()
+    log.register()
+    assert log.append([("a", 1, b"1")], 1, incarnation=3)["next_offset"] == 1
+    zombie = log.append([("a", 2, b"2")], 1, incarnation=1)
+    assert (zombie["code"], zombie["incarnation"]) == ("writer_fenced", 3)
+
+
+def test_a_writer_appends_only_once_the_stream_knows_it(log: LogApi) -> None:
+    log.create()
+    assert log.append([("a", 1, b"1")], 1)["code"] == "unknown_writer"
+    log.note_time(0)
+    assert log.append([("a", 1, b"1")], 1, incarnation=None)["next_offset"] == 1
+    log.register()
+    refused = log.append([("a", 1, b"1")], 1, incarnation=None)
+    assert (refused["code"], refused["incarnation"]) == ("incarnation_required", 1)
+
+
+def test_what_a_crashed_writer_appended_lies_before_the_mark_of_its_successor(
+    log: LogApi,
+) -> None:
+    log.create()
+    log.register()
+    log.append(numbered(0, 5), 1)
+    assert log.register()["position"] == {"0": 5}
+    log.note_time(1_000, incarnation=2, position={})
+    marks = log.json(log.client.get(f"{log.path}/marks"))["marks"]
+    assert [(mark["lower"], mark["cut"]) for mark in marks] == [(1_000, {"0": 5})]
+
+
+def test_a_sealed_stream_takes_no_events_but_answers_repeated_ones(log: LogApi) -> None:
+    log.create()
+    log.register()
+    log.append([("a", 1, b"1")], 1)
+    sealed = log.json(log.client.post(f"{log.path}/seal"))
+    assert sealed["mark"]["cut"] == {"0": 1}
+    assert log.append([("a", 2, b"2")], 2)["code"] == "stream_sealed"
+    assert log.append([("a", 1, b"1")], 1)["duplicate"] is True
+    assert log.append_lines('{"key": "a", "value": "x"}')["code"] == "stream_sealed"
+    assert log.events() == [("a", 1, b"1")]
+
+
+def test_an_external_stream_has_no_events(log: LogApi) -> None:
+    log.create(log="external")
+    log.register()
+    assert log.append([("a", 1, b"1")], 1)["code"] == "log_is_external"
+    assert log.append_lines('{"key": "a", "value": "x"}')["code"] == "log_is_external"
+    assert log.refused_read()["code"] == "log_is_external"
+
+
+@pytest.mark.parametrize(
+    ("table", "field"),
+    [
+        (pa.table({"key": ["a"], "value": [b"x"]}), "body"),
+        (pa.table({"key": ["a"], "event_time": [1.0], "value": [b"x"]}), "event_time"),
+        (pa.table({"key": [1], "event_time": [1], "value": [b"x"]}), "key"),
+        (pa.table({"key": ["a"], "event_time": [1], "value": [2]}), "value"),
+        (pa.table({"key": [None, "a"], "event_time": [1, 1], "value": [b"", b""]}), "key"),
+        (pa.table({"key": ["a", "a"], "event_time": [1, 1], "value": [b"", None]}), "value"),
+        (
+            pa.table(
+                {
+                    "key": ["a"],
+                    "event_time": pa.array([1], pa.timestamp("us")),
+                    "value": [b"x"],
+                }
+            ),
+            "event_time",
+        ),
+    ],
+)
+def test_columns_that_are_not_those_of_an_event_are_refused(
+    log: LogApi, table: pa.Table, field: str
+) -> None:
+    log.create()
+    log.register()
+    answer = log.append_bytes(stream_of(table), 1)
+    assert (answer["status"], answer["code"]) == (422, "invalid_request")
+    assert [error["field"] for error in answer["errors"]] == [field]
+
+
+def test_wider_text_and_narrower_integers_are_taken(log: LogApi) -> None:
+    log.create()
+    log.register()
+    table = pa.table(
+        {
+            "key": pa.array(["a"], pa.large_string()),
+            "event_time": pa.array([7], pa.int32()),
+            "value": pa.array(["text"], pa.string()),
+        }
+    )
+    log.append_bytes(stream_of(table), 1)
+    assert log.events() == [("a", 7, b"text")]
+
+
+def test_a_body_that_is_no_arrow_stream_is_refused(log: LogApi) -> None:
+    log.create()
+    log.register()
+    assert log.append_bytes(b"nonsense", 1)["code"] == "invalid_request"
+    assert log.append_bytes(b"", 1)["code"] == "invalid_request"
+    whole = arrow_of(numbered(0, 100))
+    assert log.append_bytes(whole[:-200], 1)["code"] == "invalid_request"
+    wrong = log.append_bytes(whole, 1, content_type="application/json")
+    assert (wrong["status"], wrong["code"]) == (415, "unsupported_media_type")
+    assert log.tail() == {"0": 0}
+
+
+def test_a_body_beyond_the_limit_is_refused(log: LogApi) -> None:
+    log.create()
+    answer = log.append_lines("x" * (16 * 2**20 + 1))
+    assert (answer["status"], answer["code"]) == (413, "body_too_large")
+
+
+def test_a_large_append_is_read_back_in_chunks(log: LogApi) -> None:
+    log.create()
+    log.register()
+    log.append(numbered(0, 150_000), 1)
+    body = log.read(start=100_000, end=100_001)
+    assert body.first_offset == 65_536
+    assert body.table.num_rows == 65_536
+    assert log.events() == numbered(0, 150_000)
+
+
+def test_a_read_answers_whole_chunks_and_says_where_they_begin(log: LogApi) -> None:
+    log.create()
+    log.register()
+    for sequence in range(1, 5):
+        log.append(numbered(10 * sequence - 10, 10), sequence)
+    body = log.read(start=15, end=21)
+    assert body.first_offset == 10
+    assert body.table["event_time"].to_pylist() == list(range(10, 30))
+    assert log.read(start=15, end=15).table.num_rows == 0
+    empty = log.read(start=40)
+    assert (empty.first_offset, empty.table.num_rows) == (40, 0)
+    assert empty.table.schema == EVENT_SCHEMA
+
+
+def test_a_read_beyond_the_tail_is_refused_and_names_it(log: LogApi) -> None:
+    log.create()
+    log.register()
+    log.append(numbered(0, 3), 1)
+    answer = log.refused_read(start=4)
+    assert (answer["status"], answer["code"]) == (422, "invalid_request")
+    assert answer["errors"] == [{"field": "start", "message": "4 is beyond the tail, 3"}]
+    assert log.refused_read(start=3, end=2)["errors"][0]["field"] == "end"
+    assert log.refused_read(segment=7)["code"] == "unknown_segment"
+
+
+def test_a_read_at_the_tail_waits_for_the_next_event(
+    log: LogApi, shared_server: ServerProcess
+) -> None:
+    log.create()
+    log.register()
+    log.append(numbered(0, 1), 1)
+    woken: list[tuple[float, list[int]]] = []
+    with LogApi(shared_server.url, log.path.removeprefix("/v1/streams/")) as other:
+        other.tail()
+
+        def wait() -> None:
+            body = other.read(start=1, wait_ms=20_000)
+            woken.append((time.monotonic(), body.table["event_time"].to_pylist()))
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        waiting.join(0.3)
+        assert waiting.is_alive()
+        appended = time.monotonic()
+        log.append(numbered(1, 1), 2)
+        waiting.join(10)
+    assert [times for _, times in woken] == [[1]]
+    assert woken[0][0] - appended < 1
+
+
+def test_a_read_at_the_tail_ends_empty_when_the_time_is_over(log: LogApi) -> None:
+    log.create()
+    begun = time.monotonic()
+    assert log.read(start=0, wait_ms=200).table.num_rows == 0
+    assert 0.19 < time.monotonic() - begun < 5
+
+
+def test_a_time_starts_where_the_running_maximum_reaches_it(log: LogApi) -> None:
+    log.create(segments=2)
+    log.register()
+    for sequence, times in enumerate([[5, 30, 20], [10, None], [25, 40, 35]], start=1):
+        log.append([("a", time, b"") for time in times], sequence)
+    assert log.start_of(-1) == {"0": 0, "1": 0}
+    assert log.start_of(6) == {"0": 1, "1": 0}
+    assert log.start_of(30) == {"0": 1, "1": 0}
+    assert log.start_of(31) == {"0": 6, "1": 0}
+    assert log.start_of(41) == {"0": 8, "1": 0}
