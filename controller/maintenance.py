@@ -5,11 +5,10 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection
-
 from controller import storage
 from controller.listening import STAMP_MS
 from controller.log import storage as log_storage
+from controller.log.compaction import Compactor
 from controller.sequencer import Batch
 from controller.streams import StreamState
 from tidegauge.errors import TidegaugeError
@@ -43,12 +42,12 @@ def _write_stamp(stamp: int, batch: Batch) -> None:
 
 async def maintain_streams(service: "Service") -> None:
     """Look at every stream now and then, until cancelled."""
-    compacted: dict[tuple[int, int], int] = {}
+    compactor = Compactor(service.database)
     while True:
         await asyncio.sleep(_PERIOD_S)
         for state in list(service.registry):
             try:
-                await _maintain(service, state, compacted)
+                await _maintain(service, state, compactor)
             except TidegaugeError:
                 _log.exception("maintenance of %s failed", state.identity.name)
         before_ms = service.clocks.now().wall_ms - _ANSWERS_KEPT_MS
@@ -60,7 +59,7 @@ def _delete_answers(before_ms: int, batch: Batch) -> None:
 
 
 async def _maintain(
-    service: "Service", state: StreamState, compacted: dict[tuple[int, int], int]
+    service: "Service", state: StreamState, compactor: Compactor
 ) -> None:
     def fold(batch: Batch) -> None:
         if not state.deleted:
@@ -69,31 +68,10 @@ async def _maintain(
 
     if state.clock.has_rows_to_fold:
         await service.sequencer.submit(fold)
-    await _compact(service, state, compacted)
+    await compactor.compact(state.identity.key, state.published_tails or {})
     retention = state.config.mark_retention_ms
     if retention is not None and state.revision > 1:
         await service.sequencer.submit(partial(_delete_marks, service, state, retention))
-
-
-async def _compact(
-    service: "Service", state: StreamState, compacted: dict[tuple[int, int], int]
-) -> None:
-    for segment, tail in (state.published_tails or {}).items():
-        place = state.identity.key, segment
-        start: int | None = compacted.get(place, 0)
-        while start is not None and start < tail and not state.deleted:
-            compacted[place] = start
-            start = await service.database.write(
-                partial(_compact_some, state, segment, start, tail)
-            )
-
-
-def _compact_some(
-    state: StreamState, segment: int, start: int, tail: int, connection: Connection
-) -> int | None:
-    return log_storage.compact(
-        connection, state.identity.key, segment, start=start, before=tail
-    )
 
 
 def _delete_marks(

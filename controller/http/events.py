@@ -1,23 +1,42 @@
 """Calls about events: append and read."""
 
+import asyncio
+from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from controller.http.routing import ServiceOf, StreamOf, StrictRoute, WaitMs, stream_facts
+from controller.log import reading
 from controller.log import service as log
-from controller.log.codec import read_arrow, read_ndjson
+from controller.log.codec import EncodedEvents, encode_chunks, read_arrow
+from controller.log.ndjson import read_ndjson
 from controller.log.state import AppendOutcome
-from tidegauge.errors import InvalidRequestError, UnsupportedMediaTypeError
+from controller.streams import StreamState
+from tidegauge.errors import (
+    InvalidRequestError,
+    StreamSealedError,
+    UnsupportedMediaTypeError,
+)
 from tidegauge.event_time import parse_event_time
-from tidegauge.wire.events import ARROW, FIRST_OFFSET_HEADER, NDJSON, Appended, EventsAppended
+from tidegauge.wire.events import (
+    ARROW,
+    FIRST_OFFSET_HEADER,
+    NDJSON,
+    STREAM_ID_HEADER,
+    Appended,
+    EventsAppended,
+)
 from tidegauge.wire.values import Name
 
 router = APIRouter(route_class=StrictRoute, tags=["events"])
 ONE = "/v1/streams/{scope}/{stream}"
 SEGMENT_EVENTS = ONE + "/segments/{segment}/events"
+
+_T = TypeVar("_T")
+_READ_AT_ONCE_BYTES = 16_384
 
 _ARROW_BODY = {
     "requestBody": {
@@ -39,21 +58,30 @@ _NDJSON_BODY = {
 
 
 @router.post(SEGMENT_EVENTS, openapi_extra=_ARROW_BODY)
-async def append(  # noqa: PLR0913 (parts of one request)
+async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
     state: StreamOf,
     segment: int,
     request: Request,
     tidegauge_writer: Annotated[Name, Header(description="The writer's name.")],
-    tidegauge_incarnation: Annotated[
-        int, Header(ge=1, description="From its registration.")
-    ],
     tidegauge_sequence: Annotated[
         int, Header(ge=1, description="1, 2, 3 … for each writer, incarnation and segment.")
     ],
+    tidegauge_incarnation: Annotated[
+        int | None,
+        Header(
+            ge=0,
+            lt=2**63,
+            description="From its registration; left out by writers that never registered.",
+        ),
+    ] = None,
 ) -> Appended:
-    """Append events to a segment, exactly once for each sequence number."""
-    events = read_arrow(await _body(request, ARROW))
+    """Append events to a segment, exactly once for each sequence number.
+
+    The stream must know the writer: it registers, or notes a time, first.
+    """
+    log.ends_of(state)
+    events = await _aside(_encoded, await _body(request, ARROW))
     outcome: AppendOutcome = await service.sequencer.submit(
         partial(
             log.append_arrow,
@@ -75,7 +103,7 @@ async def append(  # noqa: PLR0913 (parts of one request)
 
 
 @router.post(ONE + "/events", openapi_extra=_NDJSON_BODY)
-async def append_lines(  # noqa: PLR0913 (parts of one request)
+async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
     state: StreamOf,
     request: Request,
@@ -84,7 +112,7 @@ async def append_lines(  # noqa: PLR0913 (parts of one request)
         str | None, Query(description="A time to note with the append; needs `writer`.")
     ] = None,
     incarnation: Annotated[
-        int | None, Query(ge=0, description="From the writer's registration.")
+        int | None, Query(ge=0, lt=2**63, description="From the writer's registration.")
     ] = None,
     idempotency_key: Annotated[
         str | None,
@@ -92,18 +120,22 @@ async def append_lines(  # noqa: PLR0913 (parts of one request)
     ] = None,
 ) -> EventsAppended:
     """Append one JSON object a line, routed by key; append and report are one transaction."""
-    events = read_ndjson(await _body(request, NDJSON))
     source = log.Source(writer, incarnation, _time(note_time))
     if source.writer is None and (note_time is not None or incarnation is not None):
         raise InvalidRequestError.of("writer", "say who notes the time")
+    body = await _body(request, NDJSON)
+    routed = await _aside(partial(_routed, state), body)
     if idempotency_key is not None:
-        return await log.append_once_by_key(
-            service, state, events, source, idempotency_key=idempotency_key
+        position = await log.append_once_by_key(
+            service, state, routed, source, idempotency_key=idempotency_key, body=body
         )
-    position = await service.sequencer.submit(
-        partial(log.append_routed, service=service, state=state, events=events, source=source)
-    )
-    return log.appended_answer(state, position)
+    else:
+        position = await service.sequencer.submit(
+            partial(
+                log.append_routed, service=service, state=state, routed=routed, source=source
+            )
+        )
+    return EventsAppended(position=dict(position), **stream_facts(state))
 
 
 @router.get(
@@ -117,7 +149,7 @@ async def append_lines(  # noqa: PLR0913 (parts of one request)
         }
     },
 )
-async def read(  # noqa: PLR0913 (parts of one request)
+async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
     state: StreamOf,
     segment: int,
@@ -128,19 +160,38 @@ async def read(  # noqa: PLR0913 (parts of one request)
     wait_ms: WaitMs = 0,
 ) -> Response:
     """Read events of a segment; at the tail, wait for more."""
-    log.check_range(state, segment, start, end)
+    reading.check_range(state, segment, start, end)
 
     def has_more() -> bool | None:
-        tail = (state.published_tails or {}).get(segment, 0)
-        return tail > start or state.final or state.deleted or None
+        grown = reading.durable_tail(state, segment) > start
+        return grown or state.final or state.deleted or None
 
-    await state.bell.until(has_more, wait_ms=wait_ms)
-    first, body = await log.first_page(
-        service, state, segment, *log.check_range(state, segment, start, end)
+    if end != start:
+        await state.bell.until(has_more, wait_ms=wait_ms)
+    first, body = await reading.open_read(
+        service, state, segment, *reading.check_range(state, segment, start, end)
     )
-    return StreamingResponse(
-        body, media_type=ARROW, headers={FIRST_OFFSET_HEADER: str(first)}
-    )
+    headers = {FIRST_OFFSET_HEADER: str(first), STREAM_ID_HEADER: state.identity.stream_id}
+    return StreamingResponse(body, media_type=ARROW, headers=headers)
+
+
+async def _aside(work: Callable[[bytes], _T], body: bytes) -> _T:
+    """Read a body in a thread if it is large, so that others are served meanwhile."""
+    if len(body) <= _READ_AT_ONCE_BYTES:
+        return work(body)
+    return await asyncio.to_thread(work, body)
+
+
+def _encoded(body: bytes) -> list[EncodedEvents]:
+    return encode_chunks(read_arrow(body))
+
+
+def _routed(state: StreamState, body: bytes) -> log.RoutedEvents:
+    events = read_ndjson(body)
+    log.ends_of(state)
+    if state.final:
+        raise StreamSealedError(str(state.identity.name))
+    return log.route(state.published_topology, events)
 
 
 async def _body(request: Request, expected: str) -> bytes:

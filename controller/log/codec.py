@@ -4,28 +4,54 @@ A chunk is stored as the IPC message of its record batch alone. A reply is the s
 the chunks as they lie in the database, and the end-of-stream marker: a valid IPC stream.
 """
 
-import base64
-import binascii
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
 
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import ipc
 
 from tidegauge.errors import InvalidRequestError
-from tidegauge.event_time import parse_event_time
 from tidegauge.wire.events import EVENT_SCHEMA
 
-_LZ4 = ipc.IpcWriteOptions(compression="lz4")
 SCHEMA_MESSAGE = EVENT_SCHEMA.serialize().to_pybytes()
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+CHUNK_EVENTS = 65_536
+_CHUNK_BYTES = 4 * 1_048_576
+_COMPRESSED_FROM_BYTES = 1_024
+_LZ4 = ipc.IpcWriteOptions(compression="lz4")
+
+
+class EncodedEvents(NamedTuple):
+    """Events as one chunk stores them.
+
+    Attributes
+    ----------
+    rows
+        How many they are.
+    greatest_time
+        Their greatest event time, ms; None if none has one.
+    message
+        The IPC message of their record batch.
+    """
+
+    rows: int
+    greatest_time: int | None
+    message: bytes
+
+
+def encode_chunks(events: pa.RecordBatch) -> list[EncodedEvents]:
+    """Encode events as they are stored, in chunks that a reader can hold in memory."""
+    affordable = events.num_rows * _CHUNK_BYTES // max(1, events.nbytes)
+    step = max(1, min(CHUNK_EVENTS, affordable))
+    parts = (events.slice(start, step) for start in range(0, events.num_rows, step))
+    return [EncodedEvents(part.num_rows, _greatest_time(part), encode(part)) for part in parts]
 
 
 def encode(events: pa.RecordBatch) -> bytes:
-    """Encode events as they are stored."""
+    """Encode events as one message."""
     message: bytes = events.serialize().to_pybytes()
-    if len(message) > 1_024:
+    if len(message) > _COMPRESSED_FROM_BYTES:
         with pa.BufferOutputStream() as sink:
             with ipc.new_stream(sink, EVENT_SCHEMA, options=_LZ4) as writer:
                 writer.write_batch(events)
@@ -39,104 +65,83 @@ def decode(message: bytes) -> pa.RecordBatch:
     return ipc.read_record_batch(pa.py_buffer(message), EVENT_SCHEMA)
 
 
+def without_first(message: bytes, count: int) -> bytes:
+    """Encode stored events anew, without the first ones."""
+    return encode(decode(message).slice(count))
+
+
+def merge(messages: Iterable[bytes]) -> bytes:
+    """Make one message of the events of several."""
+    batches = [decode(message) for message in messages]
+    return encode(_one_batch(pa.Table.from_batches(batches, EVENT_SCHEMA)))
+
+
+def first_reaching(message: bytes, time: int) -> int:
+    """Find the first of stored events whose time is at or above one; there must be one."""
+    times = decode(message).column("event_time")
+    index: int = pc.indices_nonzero(pc.greater_equal(times, time))[0].as_py()
+    return index
+
+
 def read_arrow(body: bytes) -> pa.RecordBatch:
     """Read the events of a request that is an Arrow IPC stream.
 
     Raises
     ------
     InvalidRequestError
-        If it is none, or its columns are not those of an event.
+        If it is none, or its columns are not those of an event: text, integer ms, bytes or text,
+        the first and the last without nulls.
     """
     try:
         with ipc.open_stream(pa.py_buffer(body)) as reader:
             table = reader.read_all()
         table.validate(full=True)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidRequestError.of("body", f"is no Arrow IPC stream: {error}") from error
     if table.column_names != EVENT_SCHEMA.names:
         message = f"has columns {table.column_names}; send {EVENT_SCHEMA.names}"
         raise InvalidRequestError.of("body", message)
+    for field in table.schema:
+        _check_column(field.name, table.column(field.name))
     try:
-        table = table.cast(EVENT_SCHEMA)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
+        return _one_batch(table.cast(EVENT_SCHEMA))
+    except (pa.ArrowException, ValueError) as error:
         raise InvalidRequestError.of("body", f"{error}; send {EVENT_SCHEMA}") from error
-    return _one_batch(table)
 
 
-def read_ndjson(body: bytes) -> pa.RecordBatch:
-    """Read the events of a request with one JSON object a line.
-
-    Raises
-    ------
-    InvalidRequestError
-        Naming the first line that is none, what is wrong with it, and the cure.
-    """
-    columns: tuple[list[str], list[int | None], list[bytes]] = ([], [], [])
-    for number, line in enumerate(body.splitlines(), start=1):
-        if line.strip():
-            try:
-                event = _event(line)
-            except ValueError as error:
-                raise InvalidRequestError.of(f"line {number}", str(error)) from error
-            for column, value in zip(columns, event, strict=True):
-                column.append(value)  # type: ignore[arg-type]
-    arrays = [
-        pa.array(column, field.type)
-        for column, field in zip(columns, EVENT_SCHEMA, strict=True)
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=EVENT_SCHEMA)
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def greatest_time(events: pa.RecordBatch) -> int | None:
-    """Find the greatest event time; None if no event has one."""
+def _is_bytes(kind: pa.DataType) -> bool:
+    return _is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+
+
+def _is_integer_or_null(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_null(kind))
+
+
+_TAKES: Mapping[str, tuple[Callable[[pa.DataType], bool], str]] = {
+    "key": (_is_text, "string"),
+    "event_time": (_is_integer_or_null, "int64, milliseconds"),
+    "value": (_is_bytes, "binary"),
+}
+
+
+def _check_column(name: str, column: pa.ChunkedArray) -> None:
+    takes, wanted = _TAKES[name]
+    if not takes(column.type):
+        raise InvalidRequestError.of(name, f"is {column.type}; cast it to {wanted}")
+    if column.null_count and not EVENT_SCHEMA.field(name).nullable:
+        message = f"{column.null_count} of {len(column)} are null; only event_time may be"
+        raise InvalidRequestError.of(name, message)
+
+
+def _greatest_time(events: pa.RecordBatch) -> int | None:
     greatest: int | None = pc.max(events.column("event_time")).as_py()
     return greatest
-
-
-def concatenate(batches: Iterable[pa.RecordBatch]) -> pa.RecordBatch:
-    """Make one batch of several."""
-    return _one_batch(pa.Table.from_batches(batches, EVENT_SCHEMA))
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
     return batches[0] if batches else pa.RecordBatch.from_pylist([], EVENT_SCHEMA)
-
-
-_FIELDS = {"key", "event_time", "value", "value_base64"}
-
-
-def _event(line: bytes) -> tuple[str, int | None, bytes]:
-    try:
-        event = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        msg = f"is no JSON: {error}"
-        raise ValueError(msg) from error
-    if not isinstance(event, dict):
-        msg = 'is no object; send {"key": …, "event_time": …, "value": …}'
-        raise ValueError(msg)  # noqa: TRY004 (answered like the others)
-    if unknown := event.keys() - _FIELDS:
-        msg = f"has unknown fields {sorted(unknown)}; send some of {sorted(_FIELDS)}"
-        raise ValueError(msg)
-    if not isinstance(event.get("key"), str):
-        msg = f"key is {event.get('key')!r}; send a string, it routes the event"
-        raise ValueError(msg)
-    time = event.get("event_time")
-    return event["key"], None if time is None else parse_event_time(time), _value(event)
-
-
-def _value(event: dict[str, object]) -> bytes:
-    if ("value" in event) == ("value_base64" in event):
-        msg = "send either value or value_base64"
-        raise ValueError(msg)
-    value = event.get("value", event.get("value_base64"))
-    if not isinstance(value, str):
-        msg = f"value is {value!r}; send a string, or bytes as value_base64"
-        raise ValueError(msg)  # noqa: TRY004 (answered like the others)
-    if "value" in event:
-        return value.encode()
-    try:
-        return base64.b64decode(value, validate=True)
-    except binascii.Error as error:
-        msg = f"value_base64 is no base64: {error}"
-        raise ValueError(msg) from error

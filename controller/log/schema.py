@@ -1,6 +1,6 @@
 """The tables of the embedded event log."""
 
-from sqlalchemy import BigInteger, Column, Integer, LargeBinary, Table, Text
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, Table, Text
 
 from controller.schema import metadata
 
@@ -16,6 +16,13 @@ chunks = Table(
     Column("data", LargeBinary, nullable=False),
 )
 """``running_time`` is the maximum of event time over the segment up to the chunk's end."""
+Index(
+    "chunks_by_running_time",
+    chunks.c.stream_key,
+    chunks.c.segment,
+    chunks.c.running_time,
+    chunks.c.first_offset,
+)
 
 append_sequences = Table(
     "append_sequences",
@@ -34,7 +41,8 @@ idempotency_keys = Table(
     metadata,
     Column("stream_key", Integer, primary_key=True, autoincrement=False),
     Column("idempotency_key", Text, primary_key=True),
-    Column("answer", Text, nullable=False),
+    Column("fingerprint", Text, nullable=False),
+    Column("position", Text, nullable=False),
     Column("created_ms", BigInteger, nullable=False, index=True),
     sqlite_with_rowid=False,
 )

@@ -1,16 +1,18 @@
-"""Appending to and reading from the embedded log, independent of HTTP."""
+"""Appending to the embedded log, independent of HTTP; decided inside a batch."""
 
-from collections.abc import AsyncIterator
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from controller import reports
 from controller.log import storage as log_storage
-from controller.log.codec import END_OF_STREAM, SCHEMA_MESSAGE
-from controller.log.state import AppendOutcome, SegmentEnds
+from controller.log.codec import EncodedEvents, encode_chunks
+from controller.log.state import AppendOutcome, KeyedAnswer, SegmentEnds
 from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import StreamState
@@ -25,11 +27,8 @@ from tidegauge.errors import (
     UnknownWriterError,
 )
 from tidegauge.names import key_hash
-from tidegauge.topology import Position
-from tidegauge.wire.events import EventsAppended
+from tidegauge.topology import Position, Topology
 from tidegauge.wire.writers import NoteTime
-
-_PAGE_BYTES = 4 * 1_048_576
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +50,32 @@ class Source:
     note_time: int | None = None
 
 
-def append_arrow(
+class RoutedEvents(NamedTuple):
+    """Events of many keys, encoded for the segments that own the keys.
+
+    Attributes
+    ----------
+    events
+        As they came.
+    topology_revision
+        For which topology they were routed.
+    parts
+        By segment.
+    """
+
+    events: pa.RecordBatch
+    topology_revision: int
+    parts: Mapping[int, list[EncodedEvents]]
+
+
+def append_arrow(  # noqa: PLR0913 (parts of one append)
     batch: Batch,
     state: StreamState,
     segment: int,
-    events: pa.RecordBatch,
+    events: list[EncodedEvents],
     *,
     writer: str,
-    incarnation: int,
+    incarnation: int | None,
     sequence: int,
 ) -> AppendOutcome:
     """Append events to one segment exactly once.
@@ -66,17 +83,17 @@ def append_arrow(
     Raises
     ------
     UnknownWriterError
-        If the writer never registered.
-    WriterFencedError, SequenceGapError, SegmentSealedError, StreamSealedError
+        If the stream does not know the writer: its sequences could never be forgotten.
+    WriterFencedError, IncarnationRequiredError
+        By the rules for reports.
+    SequenceGapError, SegmentSealedError, StreamSealedError
         By the rules of the log; nothing is stored then.
     """
     ends = ends_of(state)
-    if writer not in state.clock:
-        raise UnknownWriterError(writer)
-    check_incarnation(writer, state.clock.incarnation(writer), incarnation)
     topology = state.clock.topology
     if segment not in topology:
         raise UnknownStreamSegmentError(segment)
+    incarnation = _checked_incarnation(state, ends, writer, incarnation)
     last = ends.last_append(writer, segment, incarnation)
     if topology[segment].sealed_length is not None and sequence > last.sequence:
         if state.clock.final:
@@ -90,10 +107,36 @@ def append_arrow(
     return outcome
 
 
+def _checked_incarnation(
+    state: StreamState, ends: SegmentEnds, writer: str, given: int | None
+) -> int:
+    """Refuse zombies: an append may name a newer incarnation before any report of it does."""
+    if writer not in state.clock:
+        raise UnknownWriterError(writer)
+    newest = max(state.clock.incarnation(writer), ends.newest_incarnation(writer))
+    check_incarnation(writer, newest, given)
+    return given or 0
+
+
+def route(topology: Topology, events: pa.RecordBatch) -> RoutedEvents:
+    """Find the segments of events by their keys, and encode them; keeps the order in each."""
+    segments: dict[str, int] = {}
+    keys = events.column("key").to_pylist()
+    for key in keys:
+        if key not in segments:
+            segments[key] = topology.route(key_hash(key))
+    routes = pa.array([segments[key] for key in keys], pa.int64())
+    parts = {
+        number: encode_chunks(events.filter(pc.equal(routes, number)))
+        for number in sorted(set(segments.values()))
+    }
+    return RoutedEvents(events, topology.revision, parts)
+
+
 def append_routed(
-    batch: Batch, service: Service, state: StreamState, events: pa.RecordBatch, source: Source
+    batch: Batch, service: Service, state: StreamState, routed: RoutedEvents, source: Source
 ) -> Position:
-    """Route events by key, append them, and note a time, all or nothing.
+    """Append routed events, and note a time, all or nothing.
 
     Returns
     -------
@@ -103,14 +146,16 @@ def append_routed(
     ends = ends_of(state)
     if state.clock.final:
         raise StreamSealedError(str(state.identity.name))
-    parts = _by_segment(state, events)
-    position = {n: ends.tails[n] + part.num_rows for n, part in parts.items()}
-    if source.writer is not None:
-        _note(batch, service, state, source, ends.tails | position)
-    for segment, part in parts.items():
+    if routed.topology_revision != state.clock.topology.revision:
+        routed = route(state.clock.topology, routed.events)
+    position = {
+        number: ends.tails[number] + sum(chunk.rows for chunk in part)
+        for number, part in routed.parts.items()
+    }
+    incarnation = _note(batch, service, state, source, ends.tails | position)
+    for segment, part in routed.parts.items():
         next_offset = ends.append(segment, part)
-        if source.writer is not None and source.writer in state.clock:
-            incarnation = source.incarnation or 0
+        if source.writer is not None and incarnation is not None:
             last = ends.last_append(source.writer, segment, incarnation)
             ends.remember(source.writer, segment, last._replace(next_offset=next_offset))
     batch.touch(state)
@@ -119,82 +164,84 @@ def append_routed(
 
 def _note(
     batch: Batch, service: Service, state: StreamState, source: Source, tails: Position
-) -> None:
+) -> int | None:
     """Check the writer, and take in its report as if the events were appended already.
 
-    Everything that can be refused is refused here, before anything is appended.
+    Everything that can be refused is refused here, before anything is appended. Returns the
+    incarnation that the events belong to; None if nobody known answers for them.
     """
-    assert source.writer is not None  # noqa: S101 (checked by the caller)
+    writer = source.writer
+    if writer is None:
+        return None
+    ends = ends_of(state)
+    if writer in state.clock:
+        _checked_incarnation(state, ends, writer, source.incarnation)
     if source.note_time is not None:
-        report = NoteTime(
-            time=source.note_time, position=tails, incarnation=source.incarnation
-        )
-        reports.note_time(batch, service.clocks, state, source.writer, report, tails=tails)
-    elif source.writer in state.clock:
-        stored = state.clock.incarnation(source.writer)
-        check_incarnation(source.writer, stored, source.incarnation)
+        report = NoteTime(time=source.note_time, position=tails, incarnation=source.incarnation)
+        reports.note_time(batch, service.clocks, state, writer, report, tails=tails)
+    return (source.incarnation or 0) if writer in state.clock else None
 
 
-def _by_segment(state: StreamState, events: pa.RecordBatch) -> dict[int, pa.RecordBatch]:
-    topology = state.clock.topology
-    keys = events.column("key").to_pylist()
-    routes = pa.array([topology.route(key_hash(key)) for key in keys], pa.int64())
-    return {
-        number: events.filter(pc.equal(routes, number))
-        for number in sorted(set(routes.to_pylist()))
-    }
-
-
-async def append_once_by_key(
+async def append_once_by_key(  # noqa: PLR0913 (parts of one append)
     service: Service,
     state: StreamState,
-    events: pa.RecordBatch,
+    routed: RoutedEvents,
     source: Source,
     *,
     idempotency_key: str,
-) -> EventsAppended:
+    body: bytes,
+) -> Position:
     """Append routed events unless this idempotency key was answered before.
 
-    A key is looked up on disk before the batch and in memory within it, so that of two requests
-    that race one is stored and the other gets its answer.
+    The race: two requests with one key. Each looks on disk before its batch and in memory
+    within it, so that one is stored and the other gets its answer; should memory have lost the
+    key in between, the primary key of the table refuses the second.
+
+    Raises
+    ------
+    InvalidRequestError
+        If the key was used for another request.
     """
-    key = state.identity.key
-    stored = await service.database.read(
-        partial(log_storage.stored_answer, stream_key=key, key=idempotency_key)
+    fingerprint = _fingerprint(body, source)
+    on_disk = await service.database.read(
+        partial(log_storage.stored_answer, stream_key=state.identity.key, key=idempotency_key)
     )
-    if stored is not None:
-        return EventsAppended.model_validate_json(stored)
-    ends = ends_of(state)
 
     def decide(batch: Batch) -> Position:
-        if idempotency_key in ends.answered:
-            return ends.answered[idempotency_key]
-        position = append_routed(batch, service, state, events, source)
-        ends.answered[idempotency_key] = position
-        answer = appended_answer(state, position).model_dump_json()
-        batch.write(
-            partial(
-                log_storage.store_answer,
-                stream_key=key,
-                key=idempotency_key,
-                answer=answer,
-                wall_ms=service.clocks.now().wall_ms,
-            )
+        ends = ends_of(state)
+        answer = on_disk or ends.answered.get(idempotency_key)
+        if answer is None:
+            position = append_routed(batch, service, state, routed, source)
+            answer = KeyedAnswer(fingerprint, position)
+            ends.remember_answer(idempotency_key, answer)
+            _store(batch, service, state, idempotency_key, answer)
+        elif answer.fingerprint != fingerprint:
+            message = f"{idempotency_key!r} was used for another request; make a new one"
+            raise InvalidRequestError.of("Idempotency-Key", message)
+        return answer.position
+
+    position: Position = await service.sequencer.submit(decide)
+    return position
+
+
+def _store(
+    batch: Batch, service: Service, state: StreamState, key: str, answer: KeyedAnswer
+) -> None:
+    batch.write(
+        partial(
+            log_storage.store_answer,
+            stream_key=state.identity.key,
+            key=key,
+            answer=answer,
+            wall_ms=service.clocks.now().wall_ms,
         )
-        return position
-
-    position = await service.sequencer.submit(decide)
-    return appended_answer(state, position)
-
-
-def appended_answer(state: StreamState, position: Position) -> EventsAppended:
-    """Answer an append of routed events."""
-    return EventsAppended(
-        stream_id=state.identity.stream_id,
-        position=dict(position),
-        watermark=state.watermark,
-        final=state.final,
     )
+
+
+def _fingerprint(body: bytes, source: Source) -> str:
+    digest = blake2b(body, digest_size=16)
+    digest.update(repr((source.writer, source.note_time)).encode())
+    return digest.hexdigest()
 
 
 def ends_of(state: StreamState) -> SegmentEnds:
@@ -204,66 +251,3 @@ def ends_of(state: StreamState) -> SegmentEnds:
     if state.ends is None:
         raise LogIsExternalError(str(state.identity.name))
     return state.ends
-
-
-def check_range(
-    state: StreamState, segment: int, start: int, end: int | None
-) -> tuple[int, int]:
-    """Bound a range of offsets by what is durable.
-
-    Raises
-    ------
-    InvalidRequestError
-        If it starts beyond the tail, or ends before it starts.
-    """
-    ends_of(state)
-    if segment not in state.published_topology:
-        raise UnknownStreamSegmentError(segment)
-    tail = (state.published_tails or {}).get(segment, 0)
-    if start > tail:
-        raise InvalidRequestError.of("start", f"{start} is beyond the tail, {tail}")
-    if end is not None and end < start:
-        raise InvalidRequestError.of("end", f"{end} is before the start, {start}")
-    return start, tail if end is None else min(end, tail)
-
-
-async def first_page(
-    service: Service, state: StreamState, segment: int, start: int, end: int
-) -> tuple[int, AsyncIterator[bytes]]:
-    """Open a read of whole chunks.
-
-    Returns
-    -------
-    tuple
-        The offset of the first event, and the bytes of an Arrow IPC stream.
-    """
-    read = partial(_page, service, state, segment)
-    page = await read(start, end) if start < end else []
-    first = page[0].first_offset if page else start
-
-    async def body() -> AsyncIterator[bytes]:
-        yield SCHEMA_MESSAGE
-        chunks, at = page, start
-        while chunks:
-            for chunk in chunks:
-                yield chunk.data
-            at = chunks[-1].first_offset + chunks[-1].events
-            chunks = await read(at, end) if at < end else []
-        yield END_OF_STREAM
-
-    return first, body()
-
-
-async def _page(
-    service: Service, state: StreamState, segment: int, start: int, end: int
-) -> list[log_storage.Chunk]:
-    return await service.database.read(
-        partial(
-            log_storage.read_chunks,
-            stream_key=state.identity.key,
-            segment=segment,
-            start=start,
-            end=end,
-            limit=_PAGE_BYTES,
-        )
-    )

@@ -1,13 +1,14 @@
 """The growing ends of a stream's segments, in memory, and the exactly-once rule of appends."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-import pyarrow as pa
-
-from controller.log.codec import encode, greatest_time
+from controller.log.codec import EncodedEvents
 from tidegauge.errors import SequenceGapError
 from tidegauge.topology import Position
+
+_ANSWERS_IN_MEMORY = 10_000
 
 
 class Chunk(NamedTuple):
@@ -26,6 +27,21 @@ class LastAppend(NamedTuple):
     incarnation: int
     sequence: int
     next_offset: int
+
+
+class KeyedAnswer(NamedTuple):
+    """What an idempotency key stands for.
+
+    Attributes
+    ----------
+    fingerprint
+        Of the request, so that a key used for another one is found out.
+    position
+        The next offset of each segment that was written to.
+    """
+
+    fingerprint: str
+    position: Position
 
 
 class AppendOutcome(NamedTuple):
@@ -53,8 +69,8 @@ class SegmentEnds:
     tails: dict[int, int] = field(default_factory=dict)
     running_times: dict[int, int | None] = field(default_factory=dict)
     last_appends: dict[tuple[str, int], LastAppend] = field(default_factory=dict)
-    answered: dict[str, Position] = field(default_factory=dict)
-    """Idempotency keys of this process, so that two requests that race are told apart."""
+    answered: dict[str, KeyedAnswer] = field(default_factory=dict)
+    """By idempotency key: recent ones, so that two requests that race are told apart."""
     _segments_of: dict[str, set[int]] = field(default_factory=dict)
     chunks: list[Chunk] = field(default_factory=list)
     """Appended and not yet handed to a transaction."""
@@ -65,22 +81,21 @@ class SegmentEnds:
         for writer, segment in self.last_appends:
             self._segments_of.setdefault(writer, set()).add(segment)
 
-    def append(self, segment: int, events: pa.RecordBatch) -> int:
+    def append(self, segment: int, events: Sequence[EncodedEvents]) -> int:
         """Append events and return the next offset."""
-        if not events.num_rows:
-            return self.tails[segment]
-        first = self.tails[segment]
-        times = (self.running_times.get(segment), greatest_time(events))
-        running = max((time for time in times if time is not None), default=None)
-        self.tails[segment] = first + events.num_rows
-        self.running_times[segment] = running
-        self.chunks.append(Chunk(segment, first, events.num_rows, running, encode(events)))
+        for chunk in events:
+            first = self.tails[segment]
+            times = (self.running_times.get(segment), chunk.greatest_time)
+            running = max((time for time in times if time is not None), default=None)
+            self.tails[segment] = first + chunk.rows
+            self.running_times[segment] = running
+            self.chunks.append(Chunk(segment, first, chunk.rows, running, chunk.message))
         return self.tails[segment]
 
     def append_once(
         self,
         segment: int,
-        events: pa.RecordBatch,
+        events: Sequence[EncodedEvents],
         *,
         writer: str,
         incarnation: int,
@@ -109,11 +124,27 @@ class SegmentEnds:
             return LastAppend(incarnation, 0, 0)
         return last if last.incarnation == incarnation else LastAppend(incarnation, 0, 0)
 
+    def newest_incarnation(self, writer: str) -> int:
+        """Find the newest incarnation of a writer that appended; 0 if none did."""
+        return max(
+            (
+                self.last_appends[writer, segment].incarnation
+                for segment in self._segments_of.get(writer, ())
+            ),
+            default=0,
+        )
+
     def remember(self, writer: str, segment: int, last: LastAppend) -> None:
         """Note what a writer appended last."""
         self.last_appends[writer, segment] = last
         self.sequences[writer, segment] = last
         self._segments_of.setdefault(writer, set()).add(segment)
+
+    def remember_answer(self, key: str, answer: KeyedAnswer) -> None:
+        """Note what an idempotency key stands for; older keys are found on disk."""
+        self.answered[key] = answer
+        if len(self.answered) > _ANSWERS_IN_MEMORY:
+            del self.answered[next(iter(self.answered))]
 
     def appended_by(self, writer: str) -> Position:
         """Find how far a writer, in any incarnation, appended."""

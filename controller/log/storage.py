@@ -3,18 +3,16 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from sqlalchemy import Connection, delete, func, select
+from sqlalchemy import ColumnElement, Connection, delete, func, select
 from sqlalchemy.dialects.sqlite import insert as upsert
 
-from controller.log.codec import concatenate, decode, encode
+from controller.log.codec import first_reaching
 from controller.log.schema import append_sequences, chunks, idempotency_keys
-from controller.log.state import Chunk, LastAppend, SegmentEnds
-from controller.storage import insert_rows
+from controller.log.state import Chunk, KeyedAnswer, LastAppend, SegmentEnds
+from controller.storage import dump_position, insert_rows, load_position
 from tidegauge.topology import Topology
 
-COMPACT_EVENTS = 65_536
-COMPACT_BYTES = 1_048_576
-_SCANNED = 2_000
+CHUNKS_LISTED = 1_000
 
 
 class ChunkRow(NamedTuple):
@@ -69,10 +67,7 @@ def write_appends(
     insert_rows(
         connection,
         chunks,
-        [
-            (stream_key, *one[:4], len(one.data), one.data)
-            for one in appended
-        ],
+        [(stream_key, *one[:4], len(one.data), one.data) for one in appended],
     )
     if sequences:
         statement = upsert(append_sequences)
@@ -101,33 +96,17 @@ def forget_sequences(connection: Connection, stream_key: int, names: list[str]) 
     )
 
 
-def read_chunks(
+def read_chunks(  # noqa: PLR0913 (where, which and how much)
     connection: Connection, stream_key: int, segment: int, *, start: int, end: int, limit: int
 ) -> list[Chunk]:
-    """Read whole chunks that overlap ``[start, end)``, in order, at most ``limit`` bytes or one."""
-    rows = connection.execute(
-        select(
-            chunks.c.segment,
-            chunks.c.first_offset,
-            chunks.c.events,
-            chunks.c.running_time,
-            chunks.c.size,
-        )
-        .where(
-            chunks.c.stream_key == stream_key,
-            chunks.c.segment == segment,
-            chunks.c.first_offset >= _chunk_start(stream_key, segment, start),
-            chunks.c.first_offset < end,
-        )
-        .order_by(chunks.c.first_offset)
-        .limit(1_000)
-    ).all()
-    last, size = start, 0
-    for row in rows:
-        if size and size + row.size > limit:
+    """Read whole chunks that overlap ``[start, end)``, in order: ``limit`` bytes, or one."""
+    sizes = _chunk_sizes(connection, stream_key, segment, start=start, end=end)
+    last, read = start, 0
+    for row in sizes:
+        if read and read + row.size > limit:
             break
-        last, size = row.first_offset, size + row.size
-    if not rows:
+        last, read = row.first_offset, read + row.size
+    if not sizes:
         return []
     found = connection.execute(
         select(
@@ -138,27 +117,46 @@ def read_chunks(
             chunks.c.data,
         )
         .where(
-            chunks.c.stream_key == stream_key,
-            chunks.c.segment == segment,
-            chunks.c.first_offset >= rows[0].first_offset,
-            chunks.c.first_offset <= last,
+            _in_segment(stream_key, segment),
+            chunks.c.first_offset.between(sizes[0].first_offset, last),
         )
         .order_by(chunks.c.first_offset)
     )
     return [Chunk(*row) for row in found]
 
 
-def _chunk_start(stream_key: int, segment: int, offset: int):  # type: ignore[no-untyped-def]  # noqa: ANN202
-    """The first offset of the chunk that holds an offset, as a scalar query."""
-    return (
-        select(func.coalesce(func.max(chunks.c.first_offset), 0))
-        .where(
-            chunks.c.stream_key == stream_key,
-            chunks.c.segment == segment,
-            chunks.c.first_offset <= offset,
-        )
+def _chunk_sizes(
+    connection: Connection, stream_key: int, segment: int, *, start: int, end: int
+) -> list[ChunkRow]:
+    holds_start = (
+        select(func.max(chunks.c.first_offset))
+        .where(_in_segment(stream_key, segment), chunks.c.first_offset <= start)
         .scalar_subquery()
     )
+    within = chunks.c.first_offset.between(holds_start, end - 1)
+    return _chunk_rows(connection, _in_segment(stream_key, segment) & within)
+
+
+def chunks_from(
+    connection: Connection, stream_key: int, segment: int, start: int
+) -> list[ChunkRow]:
+    """List some of the chunks that start at or after an offset, in order."""
+    after = chunks.c.first_offset >= start
+    return _chunk_rows(connection, _in_segment(stream_key, segment) & after)
+
+
+def _chunk_rows(connection: Connection, condition: ColumnElement[bool]) -> list[ChunkRow]:
+    rows = connection.execute(
+        select(chunks.c.first_offset, chunks.c.events, chunks.c.running_time, chunks.c.size)
+        .where(condition)
+        .order_by(chunks.c.first_offset)
+        .limit(CHUNKS_LISTED)
+    )
+    return [ChunkRow(*row) for row in rows]
+
+
+def _in_segment(stream_key: int, segment: int) -> ColumnElement[bool]:
+    return (chunks.c.stream_key == stream_key) & (chunks.c.segment == segment)
 
 
 def first_offset_reaching(
@@ -166,113 +164,59 @@ def first_offset_reaching(
 ) -> int | None:
     """Find the first event at which the running maximum of event time reaches a time.
 
-    Returns None where it never does.
+    Returns None where it never does. Before the chunk found the maximum is below the time, so
+    within it the first event at or above the time is the one.
     """
     row = connection.execute(
         select(chunks.c.first_offset, chunks.c.data)
-        .where(
-            chunks.c.stream_key == stream_key,
-            chunks.c.segment == segment,
-            chunks.c.running_time >= time,
-        )
-        .order_by(chunks.c.first_offset)
+        .where(_in_segment(stream_key, segment), chunks.c.running_time >= time)
+        .order_by(chunks.c.running_time, chunks.c.first_offset)
         .limit(1)
     ).first()
-    if row is None:
-        return None
-    times = decode(row.data).column("event_time").to_pylist()
-    within = next(
-        at for at, event_time in enumerate(times) if event_time is not None and event_time >= time
-    )
-    offset: int = row.first_offset + within
-    return offset
+    return None if row is None else row.first_offset + first_reaching(row.data, time)
 
 
-def compact(
-    connection: Connection, stream_key: int, segment: int, *, start: int, before: int
-) -> int | None:
-    """Merge one run of small chunks at or after an offset into one.
-
-    Returns
-    -------
-    int or None
-        Where to go on; None when nothing is left to merge below ``before``.
-    """
-    rows = connection.execute(
-        select(chunks.c.first_offset, chunks.c.events, chunks.c.running_time, chunks.c.size)
-        .where(
-            chunks.c.stream_key == stream_key,
-            chunks.c.segment == segment,
-            chunks.c.first_offset >= start,
-            chunks.c.first_offset < before,
-        )
-        .order_by(chunks.c.first_offset)
-        .limit(_SCANNED)
-    ).all()
-    run: list[ChunkRow] = []
-    for row in map(ChunkRow._make, rows):
-        if run and _is_full([*run, row]):
-            if len(run) > 1:
-                break
-            run = []
-        run.append(row)
-    if len(run) < 2:  # noqa: PLR2004 (one chunk is merged already)
-        return run[0].first_offset if len(rows) == _SCANNED else None
-    _merge(connection, stream_key, segment, run)
-    return run[-1].first_offset + run[-1].events
-
-
-def _is_full(run: list[ChunkRow]) -> bool:
-    return (
-        sum(one.size for one in run) > COMPACT_BYTES
-        or sum(one.events for one in run) > COMPACT_EVENTS
-    )
-
-
-def _merge(
-    connection: Connection, stream_key: int, segment: int, run: list[ChunkRow]
+def replace_run(
+    connection: Connection,
+    stream_key: int,
+    segment: int,
+    run: Sequence[ChunkRow],
+    message: bytes,
 ) -> None:
-    here = (chunks.c.stream_key == stream_key) & (chunks.c.segment == segment)
-    within = chunks.c.first_offset.between(run[0].first_offset, run[-1].first_offset)
-    stored = connection.execute(
-        select(chunks.c.data).where(here, within).order_by(chunks.c.first_offset)
-    ).scalars()
-    merged = concatenate(decode(data) for data in stored)
-    connection.execute(delete(chunks).where(here, within))
-    data = encode(merged)
-    insert_rows(
-        connection,
-        chunks,
-        [
-            (
-                stream_key,
-                segment,
-                run[0].first_offset,
-                merged.num_rows,
-                run[-1].running_time,
-                len(data),
-                data,
-            )
-        ],
+    """Put one chunk in place of several adjacent ones.
+
+    The race: the stream may have been deleted since the chunks were read. Then some are not
+    there any more, and nothing is written.
+    """
+    within = _in_segment(stream_key, segment) & chunks.c.first_offset.between(
+        run[0].first_offset, run[-1].first_offset
     )
+    present = connection.execute(select(func.count()).select_from(chunks).where(within))
+    if present.scalar_one() != len(run):
+        return
+    connection.execute(delete(chunks).where(within))
+    count = sum(one.events for one in run)
+    row = (run[0].first_offset, count, run[-1].running_time, len(message), message)
+    insert_rows(connection, chunks, [(stream_key, segment, *row)])
 
 
-def stored_answer(connection: Connection, stream_key: int, key: str) -> str | None:
-    """Look up what was answered to an idempotency key."""
-    answer: str | None = connection.execute(
-        select(idempotency_keys.c.answer).where(
+def stored_answer(connection: Connection, stream_key: int, key: str) -> KeyedAnswer | None:
+    """Look up what an idempotency key stands for."""
+    row = connection.execute(
+        select(idempotency_keys.c.fingerprint, idempotency_keys.c.position).where(
             idempotency_keys.c.stream_key == stream_key,
             idempotency_keys.c.idempotency_key == key,
         )
-    ).scalar()
-    return answer
+    ).first()
+    return None if row is None else KeyedAnswer(row.fingerprint, load_position(row.position))
 
 
 def store_answer(
-    connection: Connection, stream_key: int, key: str, *, answer: str, wall_ms: int
+    connection: Connection, stream_key: int, key: str, answer: KeyedAnswer, *, wall_ms: int
 ) -> None:
-    """Remember what was answered to an idempotency key."""
-    insert_rows(connection, idempotency_keys, [(stream_key, key, answer, wall_ms)])
+    """Remember what an idempotency key stands for."""
+    row = (stream_key, key, answer.fingerprint, dump_position(answer.position), wall_ms)
+    insert_rows(connection, idempotency_keys, [row])
 
 
 def delete_answers(connection: Connection, *, before_ms: int) -> None:

@@ -21,6 +21,7 @@ WRITER_HEADER = "Tidegauge-Writer"
 INCARNATION_HEADER = "Tidegauge-Incarnation"
 SEQUENCE_HEADER = "Tidegauge-Sequence"
 FIRST_OFFSET_HEADER = "Tidegauge-First-Offset"
+STREAM_ID_HEADER = "Tidegauge-Stream-Id"
 
 
 class Appended(Answer):

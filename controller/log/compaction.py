@@ -1,0 +1,126 @@
+"""Compaction: many small adjacent chunks become one, so that reads stay fast.
+
+Chunks are small, tiny or neither, by what part of a full chunk they are. A run of at least
+`_FEWEST` tiny or small ones is merged, so that an event is written again about twice in its
+life, however small the appends are. Reads are not disturbed: they go by offset, and one that
+finds a merged chunk begin before the offset it has come to leaves out what it has sent.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from time import monotonic
+
+from sqlalchemy import Connection
+
+from controller.database import Database
+from controller.log import storage
+from controller.log.codec import CHUNK_EVENTS, merge
+from controller.log.storage import ChunkRow
+from tidegauge.topology import Position
+
+_FULL_BYTES = 1_048_576
+_FEWEST = 16
+_SMALL = 1 / 16
+_TINY = 1 / 256
+
+
+def next_run(rows: Sequence[ChunkRow]) -> Sequence[ChunkRow]:
+    """Choose adjacent chunks to merge into one; empty if there is nothing worth it."""
+    for below in (_TINY, _SMALL):
+        run: list[ChunkRow] = []
+        filled = 0.0
+        for row in rows:
+            weight = _weight(row)
+            if weight >= below or filled + weight > 1:
+                if len(run) >= _FEWEST:
+                    return run
+                run, filled = [], 0.0
+            if weight < below:
+                run.append(row)
+                filled += weight
+        if len(run) >= _FEWEST:
+            return run
+    return []
+
+
+def settled_before(rows: Sequence[ChunkRow], start: int) -> int:
+    """Find the offset before which nothing will be merged, once `next_run` finds nothing."""
+    for row in reversed(rows):
+        if _weight(row) >= _SMALL:
+            return row.first_offset + row.events
+    return start
+
+
+class Compactor:
+    """Merges chunks of one database, remembering what is done.
+
+    Parameters
+    ----------
+    database
+        Where the chunks are. They are merged in a reader's thread; the writer's only puts the
+        result in place, so that commits wait for one small transaction at most.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._settled: dict[tuple[int, int], int] = {}
+        self._tails: dict[tuple[int, int], int] = {}
+
+    async def compact(self, stream_key: int, tails: Position) -> None:
+        """Merge what is worth it in the segments of a stream that have grown."""
+        for segment, tail in tails.items():
+            place = stream_key, segment
+            if tail != self._tails.get(place, 0):
+                while await self._merge_some(stream_key, segment):
+                    pass
+                self._tails[place] = tail
+
+    async def _merge_some(self, stream_key: int, segment: int) -> bool:
+        """Merge one run, and rest as long as it took; False when nothing is left to merge."""
+        begun = monotonic()
+        place = stream_key, segment
+        start = self._settled.get(place, 0)
+        rows = await self._database.read(
+            partial(storage.chunks_from, stream_key=stream_key, segment=segment, start=start)
+        )
+        run = next_run(rows)
+        if run:
+            await self._merge(stream_key, segment, run)
+            await asyncio.sleep(monotonic() - begun)
+            return True
+        self._settled[place] = settled_before(rows, start)
+        return len(rows) == storage.CHUNKS_LISTED
+
+    async def _merge(self, stream_key: int, segment: int, run: Sequence[ChunkRow]) -> None:
+        message = await self._database.read(
+            partial(_merged, stream_key=stream_key, segment=segment, run=run)
+        )
+        await self._database.write(
+            partial(
+                storage.replace_run,
+                stream_key=stream_key,
+                segment=segment,
+                run=run,
+                message=message,
+            )
+        )
+
+
+def _merged(
+    connection: Connection, stream_key: int, segment: int, run: Sequence[ChunkRow]
+) -> bytes:
+    stored = storage.read_chunks(
+        connection,
+        stream_key,
+        segment,
+        start=run[0].first_offset,
+        end=run[-1].first_offset + 1,
+        limit=sum(one.size for one in run),
+    )
+    return merge(chunk.data for chunk in stored)
+
+
+def _weight(row: ChunkRow) -> float:
+    """Say what part of a full chunk a chunk is."""
+    return max(row.size / _FULL_BYTES, row.events / CHUNK_EVENTS)

@@ -1,0 +1,77 @@
+"""Events for people with curl: one JSON object a line."""
+
+import base64
+import binascii
+
+import orjson
+import pyarrow as pa
+
+from tidegauge.errors import InvalidRequestError
+from tidegauge.event_time import parse_event_time
+from tidegauge.wire.events import EVENT_SCHEMA
+
+_FIELDS = {"key", "event_time", "value", "value_base64"}
+
+
+def read_ndjson(body: bytes) -> pa.RecordBatch:
+    """Read the events of a request with one JSON object a line; empty lines are skipped.
+
+    Raises
+    ------
+    InvalidRequestError
+        Naming the first line that is none, what is wrong with it, and the cure.
+    """
+    keys: list[str] = []
+    times: list[int | None] = []
+    values: list[bytes] = []
+    for number, line in enumerate(body.split(b"\n"), start=1):
+        if line.strip():
+            try:
+                key, time, value = _event(line)
+            except ValueError as error:
+                place = f"line {number}"
+                raise InvalidRequestError.of(place, str(error)) from error
+            keys.append(key)
+            times.append(time)
+            values.append(value)
+    arrays = [
+        pa.array(column, field.type)
+        for column, field in zip((keys, times, values), EVENT_SCHEMA, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=EVENT_SCHEMA)
+
+
+def _event(line: bytes) -> tuple[str, int | None, bytes]:
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        msg = f"is no JSON: {error}"
+        raise ValueError(msg) from error
+    if not isinstance(event, dict):
+        msg = 'is no object; send {"key": …, "event_time": …, "value": …}'
+        raise ValueError(msg)  # noqa: TRY004 (answered like the others)
+    if unknown := event.keys() - _FIELDS:
+        msg = f"has unknown fields {sorted(unknown)}; send some of {sorted(_FIELDS)}"
+        raise ValueError(msg)
+    if not isinstance(event.get("key"), str):
+        msg = f"key is {event.get('key')!r}; send a string, it routes the event"
+        raise ValueError(msg)  # noqa: TRY004 (answered like the others)
+    time = event.get("event_time")
+    return event["key"], None if time is None else parse_event_time(time), _value(event)
+
+
+def _value(event: dict[str, object]) -> bytes:
+    if ("value" in event) == ("value_base64" in event):
+        msg = "send either value or value_base64"
+        raise ValueError(msg)
+    value = event.get("value", event.get("value_base64"))
+    if not isinstance(value, str):
+        msg = f"value is {value!r}; send a string, or bytes as value_base64"
+        raise ValueError(msg)  # noqa: TRY004 (answered like the others)
+    if "value" in event:
+        return value.encode()
+    try:
+        return base64.b64decode(value, validate=True)
+    except binascii.Error as error:
+        msg = f"value_base64 is no base64: {error}"
+        raise ValueError(msg) from error
