@@ -24,9 +24,7 @@ class Bell:
         self._closed = True
         self._rung.set()
 
-    async def until(
-        self, look: Callable[[], _T | None], *, wait_ms: int
-    ) -> _T | None:
+    async def until(self, look: Callable[[], _T | None], *, wait_ms: int) -> _T | None:
         """Wait until a look finds something; None if the time is over or the bell is closed.
 
         ``look`` runs on the event loop, once at first and then after each ring.

@@ -160,9 +160,7 @@ def change_stream(
     state.config = state.config.model_copy(update=given)
     state.clock.change_settings(settings_of(state.config))
     values = {"config": state.config.model_dump_json()}
-    batch.write(
-        partial(storage.update_stream, stream_key=state.identity.key, values=values)
-    )
+    batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
     batch.touch(state)
     return state
 

@@ -22,9 +22,7 @@ class ListeningClock:
         The clock underneath.
     """
 
-    def __init__(
-        self, stored_ms: int, monotonic_ms: Callable[[], int] = _monotonic_ms
-    ) -> None:
+    def __init__(self, stored_ms: int, monotonic_ms: Callable[[], int] = _monotonic_ms) -> None:
         self._monotonic_ms = monotonic_ms
         self._stamp_ms = stored_ms
         self._stamped_at = monotonic_ms()

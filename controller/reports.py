@@ -1,9 +1,9 @@
 """What writers say: reports, registrations, leaving; decided inside a batch."""
 
+from controller import storage
 from controller.clocks import Clocks
 from controller.sequencer import Batch
 from controller.streams import StreamState, write_topology
-from controller import storage
 from tidegauge.aggregation import Registration
 from tidegauge.errors import InvalidPositionError, InvalidRequestError, UnknownStreamError
 from tidegauge.topology import Position
@@ -46,9 +46,7 @@ def register(
     """Start a new incarnation; see `Aggregator.register`."""
     _refuse_if_deleted(state)
     appended = None if state.ends is None else state.ends.appended_by(writer)
-    registration = state.clock.register(
-        writer, time=time, appended=appended, now=clocks.now()
-    )
+    registration = state.clock.register(writer, time=time, appended=appended, now=clocks.now())
     batch.touch(state)
     return registration
 
@@ -88,7 +86,9 @@ def _note_external(
     """Take in a report about an external log, which may name partitions for the first time."""
     _refuse_if_deleted(state)
     if report.position is None:
-        message = "send it: the log is external, so only the writer knows how far it has written"
+        message = (
+            "send it: the log is external, so only the writer knows how far it has written"
+        )
         raise InvalidRequestError.of("position", message)
     before = state.clock.topology
     added = sorted(report.position.keys() - before.segments.keys())

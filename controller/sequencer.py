@@ -241,5 +241,3 @@ def _fail(submissions: list[_Submission], error: Exception) -> None:
 def _write(batch: Batch, connection: Connection) -> None:
     for work in batch.writes:
         work(connection)
-
-

@@ -34,8 +34,7 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Stop at a signal; unlike uvicorn's own, do not die of it afterwards."""
         former = {
-            one: signal.signal(one, self.handle_exit)
-            for one in (signal.SIGINT, signal.SIGTERM)
+            one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)
         }
         try:
             yield

@@ -40,9 +40,7 @@ class Service:
 
     def __init__(self, settings: ServeSettings) -> None:
         self.settings = settings
-        self.database = Database(
-            settings.database_url, max_bytes=settings.max_database_bytes
-        )
+        self.database = Database(settings.database_url, max_bytes=settings.max_database_bytes)
         self.sequencer = Sequencer(self.database)
         self.registry = Registry()
         self.metrics = Metrics()
@@ -73,7 +71,9 @@ class Service:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.sequencer.close()
         await self.database.write(
-            lambda connection: storage.write_listening(connection, self.clocks.listening.stamp())
+            lambda connection: storage.write_listening(
+                connection, self.clocks.listening.stamp()
+            )
         )
         self.database.close()
 

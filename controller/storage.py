@@ -30,9 +30,7 @@ def load_position(text: str) -> dict[int, int]:
     return {int(number): offset for number, offset in orjson.loads(text).items()}
 
 
-def insert_rows(
-    connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]
-) -> None:
+def insert_rows(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert whole rows, values in the order of the table's columns, as fast as can be.
 
     Many rows go into one statement: SQLite's driver gives up and takes back the interpreter's
@@ -169,9 +167,7 @@ def _read_reports(connection: Connection, stream_key: int) -> Iterator[StoredRep
 
 def insert_stream(connection: Connection, values: dict[str, Any]) -> None:
     """Store a new stream."""
-    connection.execute(
-        insert(streams).values(reporters=0, forgotten_incarnation=0, **values)
-    )
+    connection.execute(insert(streams).values(reporters=0, forgotten_incarnation=0, **values))
 
 
 def update_stream(connection: Connection, stream_key: int, values: dict[str, Any]) -> None:
@@ -179,9 +175,7 @@ def update_stream(connection: Connection, stream_key: int, values: dict[str, Any
     connection.execute(update(streams).where(streams.c.key == stream_key).values(values))
 
 
-def delete_stream(
-    connection: Connection, stream_key: int, tables: Iterable[Table]
-) -> None:
+def delete_stream(connection: Connection, stream_key: int, tables: Iterable[Table]) -> None:
     """Delete a stream and its rows in all tables that have a ``stream_key``."""
     for table in tables:
         if "stream_key" in table.columns:

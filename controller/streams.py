@@ -144,9 +144,7 @@ class StreamState:
         if changes:
             wall_ms = self._context.clocks.now().wall_ms
             batch.write(
-                partial(
-                    storage.write_changes, stream_key=key, changes=changes, wall_ms=wall_ms
-                )
+                partial(storage.write_changes, stream_key=key, changes=changes, wall_ms=wall_ms)
             )
         if self.ends is None:
             return
@@ -275,9 +273,7 @@ def read_topology(text: str) -> Topology:
     return TopologyInfo.model_validate_json(text).to_topology()
 
 
-async def restore_all(
-    database: Database, registry: Registry, context: StreamContext
-) -> None:
+async def restore_all(database: Database, registry: Registry, context: StreamContext) -> None:
     """Read every stream there is."""
 
     def read(connection: Connection) -> list[StreamState]:

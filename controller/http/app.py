@@ -33,9 +33,7 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
         finally:
             await service.close()
 
-    app = FastAPI(
-        title="Tidegauge", version="1", description=_DESCRIPTION, lifespan=lifespan
-    )
+    app = FastAPI(title="Tidegauge", version="1", description=_DESCRIPTION, lifespan=lifespan)
     app.state.service = service
     problems.install(app)
     for module in (streams, writers, marks, events, operations):

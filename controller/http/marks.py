@@ -136,4 +136,3 @@ def _position(text: str, field: str) -> dict[int, int]:
         return parse_position(text)
     except ValueError as error:
         raise InvalidRequestError.of(field, str(error)) from error
-

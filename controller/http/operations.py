@@ -34,6 +34,4 @@ async def readyz(service: ServiceOf) -> Health:
 async def metrics(service: ServiceOf) -> Response:
     """Count, for Prometheus."""
     service.metrics.flush()
-    return Response(
-        generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST
-    )
+    return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)

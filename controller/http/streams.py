@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 
 from controller import lifecycle
+from controller.http.cursors import read_cursor, write_cursor
 from controller.http.routing import (
     Cursor,
     Limit,
@@ -14,7 +15,6 @@ from controller.http.routing import (
     StrictRoute,
     stream_facts,
 )
-from controller.http.cursors import read_cursor, write_cursor
 from controller.streams import StreamState
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.names import StreamName
@@ -106,9 +106,7 @@ async def list_streams(
     page = service.registry.page(after, limit + 1)
     return StreamList(
         streams=[lifecycle.describe(state) for state in page[:limit]],
-        cursor=write_cursor(str(page[limit - 1].identity.name))
-        if len(page) > limit
-        else None,
+        cursor=write_cursor(str(page[limit - 1].identity.name)) if len(page) > limit else None,
     )
 
 
