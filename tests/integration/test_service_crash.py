@@ -3,9 +3,12 @@
 import asyncio
 import multiprocessing
 import random
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
@@ -59,18 +62,18 @@ class Nursery:
 async def _write(client: httpx.AsyncClient, name: str, known: Acknowledged) -> None:
     """Append and report for ever, each time a little later; now and then register first."""
     answer = (await client.get(STREAM)).raise_for_status()
-    time = max([answer.json()["watermark"] or 0, *known.times.values()])
+    noted = max([answer.json()["watermark"] or 0, *known.times.values()])
     if name not in known.incarnations or random.random() < 0.2:
         await _register(client, name, known)
     while True:
-        time += random.randrange(1, 50)
-        event = {"key": name, "event_time": time, "value": f"{name}@{time}"}
+        noted += random.randrange(1, 50)
+        event = {"key": name, "event_time": noted, "value": f"{name}@{noted}"}
         appended = await client.post(
             f"{STREAM}/events", json=event, headers={"content-type": "application/x-ndjson"}
         )
         offset = appended.raise_for_status().json()["position"]["0"]
         known.events[offset - 1] = str(event["value"])
-        await _note(client, name, known, time=time, offset=offset)
+        await _note(client, name, known, time_ms=noted, offset=offset)
 
 
 async def _register(client: httpx.AsyncClient, name: str, known: Acknowledged) -> None:
@@ -79,17 +82,17 @@ async def _register(client: httpx.AsyncClient, name: str, known: Acknowledged) -
 
 
 async def _note(
-    client: httpx.AsyncClient, name: str, known: Acknowledged, *, time: int, offset: int
+    client: httpx.AsyncClient, name: str, known: Acknowledged, *, time_ms: int, offset: int
 ) -> None:
     incarnation = known.incarnations[name]
-    report = {"time": time, "position": {"0": offset}, "incarnation": incarnation}
+    report = {"time": time_ms, "position": {"0": offset}, "incarnation": incarnation}
     answer = await client.post(f"{STREAM}/writers/{name}/note-time", json=report)
     if answer.status_code == WriterFencedError.status:
         assert answer.json()["code"] == WriterFencedError.code
         await _register(client, name, known)  # an answer to a registration was lost
     else:
         answer.raise_for_status()
-        known.times[name, incarnation] = time
+        known.times[name, incarnation] = time_ms
 
 
 async def _watch(client: httpx.AsyncClient, known: Acknowledged) -> None:
@@ -106,8 +109,7 @@ async def _serving(nursery: Nursery) -> AsyncIterator[httpx.AsyncClient]:
     nursery.start()
     try:
         async with httpx.AsyncClient(base_url=nursery.url, timeout=20) as client:
-            while not await _answers(client):
-                await asyncio.sleep(0.01)
+            await _until(partial(_answers, client))
             yield client
     finally:
         nursery.kill()
@@ -138,9 +140,9 @@ async def _check(client: httpx.AsyncClient, known: Acknowledged) -> None:
     for name, incarnation in known.incarnations.items():
         assert stored[name]["incarnation"] >= incarnation
         assert stored[name]["state"] in {"joining", "active", "behind"}
-    for (name, incarnation), time in known.times.items():
+    for (name, incarnation), noted in known.times.items():
         if stored[name]["incarnation"] == incarnation:
-            assert stored[name]["time"] >= time
+            assert stored[name]["time"] >= noted
     tail = (await client.get(f"{STREAM}/tail")).json()["tail"]["0"]
     assert tail > max(known.events, default=-1)
     await _check_marks(client, known)
@@ -150,9 +152,18 @@ async def _check(client: httpx.AsyncClient, known: Acknowledged) -> None:
 
 async def _wait_for_watermark(client: httpx.AsyncClient, least: int | None) -> None:
     """Every stored report counts again, without anybody repeating it."""
-    async with asyncio.timeout(10):
-        while (await client.get(STREAM)).json()["watermark"] != least:
-            await asyncio.sleep(0.01)
+
+    async def has_risen() -> bool:
+        return bool((await client.get(STREAM)).json()["watermark"] == least)
+
+    await _until(has_risen)
+
+
+async def _until(condition: Callable[[], Awaitable[bool]]) -> None:
+    deadline = time.monotonic() + 10
+    while not await condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        await asyncio.sleep(0.01)
 
 
 async def _check_marks(client: httpx.AsyncClient, known: Acknowledged) -> None:
@@ -160,7 +171,7 @@ async def _check_marks(client: httpx.AsyncClient, known: Acknowledged) -> None:
     while page := await _marks_after(client, len(marks)):
         marks += page
     assert [one["revision"] for one in marks] == list(range(1, len(marks) + 1))
-    for before, after in zip(marks, marks[1:], strict=False):
+    for before, after in pairwise(marks):
         assert before["lower"] < after["lower"]
         assert before["upper"] <= after["upper"]
         assert before["cut"]["0"] <= after["cut"]["0"]

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import signal
 from pathlib import Path
+from typing import Any
 
 import httpx
 
@@ -105,7 +106,7 @@ def test_a_full_disk_answers_503_and_memory_equals_the_disk(tmp_path: Path) -> N
         assert _state(api) == in_memory
 
 
-def _state(api: Api) -> dict[str, dict[str, object]]:
+def _state(api: Api) -> dict[str, dict[str, Any]]:
     writers = {
         one["writer"]: {name: one[name] for name in ("time", "position", "incarnation")}
         for one in api.get("writers")["writers"]
