@@ -1,0 +1,140 @@
+"""A stream that a test writes to, and a query that it follows batch by batch."""
+
+import json
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Self
+
+import httpx
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_source import read_stream
+
+DAY = 86_400_000
+"""Spark has no times at or below 0, so the cases are moved by a day."""
+
+_PATIENCE_S = 60
+
+
+class Feed:
+    """Writes to one stream, without delays and thinning of marks."""
+
+    def __init__(self, url: str, stream: str) -> None:
+        self.url = url
+        self.stream = stream
+        self._client = httpx.Client(base_url=url, timeout=40)
+        self._path = f"/v1/streams/{stream}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    @property
+    def options(self) -> dict[str, str]:
+        return {"url": self.url, "stream": self.stream}
+
+    def create(self, segments: int = 1) -> None:
+        settings = {"segments": segments, "mark_interval_ms": 0, "mark_resolution_ms": 0}
+        self._client.put(self._path, json=settings).raise_for_status()
+
+    def delete(self) -> None:
+        self._client.delete(self._path).raise_for_status()
+
+    def write(self, *times: int | None, key: str = "k", value: str = "v") -> None:
+        """Write an event for each time, a day later."""
+        lines = [
+            json.dumps({"key": key, "value": value, "event_time": _a_day_later(one)})
+            for one in times
+        ]
+        self._client.post(
+            f"{self._path}/events",
+            content="\n".join(lines),
+            headers={"content-type": "application/x-ndjson"},
+        ).raise_for_status()
+
+    def note(self, time_ms: int, writer: str = "w") -> None:
+        """Note a time, a day later, with the current tails."""
+        body = {"time": DAY + time_ms}
+        path = f"{self._path}/writers/{writer}/note-time"
+        self._client.post(path, json=body).raise_for_status()
+
+    def seal(self) -> None:
+        self._client.post(f"{self._path}/seal").raise_for_status()
+
+    def load(self, spark: SparkSession, **options: Any) -> DataFrame:
+        return read_stream(spark, **self.options, **options)
+
+
+def _a_day_later(time_ms: int | None) -> int | None:
+    return None if time_ms is None else DAY + time_ms
+
+
+class Followed:
+    """A running query; its rows, and the bounds that it reached."""
+
+    def __init__(self, df: DataFrame, checkpoint: str) -> None:
+        self.rows: list[tuple[Any, ...]] = []
+        self.query: StreamingQuery = (
+            df.writeStream.outputMode("append")
+            .option("checkpointLocation", checkpoint)
+            .foreachBatch(self._take)
+            .start()
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.query.stop()
+
+    def until_bound(self, time_ms: int) -> None:
+        """Wait until a batch after the one that reached a bound is done."""
+        self.until(lambda: self._spark_watermark() >= DAY + time_ms, f"bound {time_ms}")
+
+    def until(self, done: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not done():
+            error = self.query.exception()
+            if error is not None:
+                raise error
+            assert time.monotonic() < deadline, f"waited for {what}: {self.query.lastProgress}"
+            time.sleep(0.02)
+
+    @property
+    def bounds(self) -> list[int | None]:
+        """The bound of each batch's end offset, less a day, without repetitions."""
+        found: list[int | None] = []
+        for progress in self.query.recentProgress:
+            bound = json.loads(progress["sources"][0]["endOffset"])["bound"]
+            moved = None if bound is None else bound - DAY
+            if not found or found[-1] != moved:
+                found.append(moved)
+        return found
+
+    @property
+    def dropped(self) -> int:
+        return sum(
+            operator["numRowsDroppedByWatermark"]
+            for progress in self.query.recentProgress
+            for operator in progress["stateOperators"]
+        )
+
+    def _spark_watermark(self) -> int:
+        reached = [
+            _to_ms(progress["eventTime"]["watermark"])
+            for progress in self.query.recentProgress
+            if "watermark" in progress["eventTime"]
+        ]
+        return max(reached, default=0)
+
+    def _take(self, batch: DataFrame, _number: int) -> None:
+        self.rows += [tuple(row) for row in batch.collect()]
+
+
+def _to_ms(text: str) -> int:
+
+    return round(datetime.fromisoformat(text).timestamp() * 1_000)
