@@ -1,0 +1,222 @@
+"""Every refusal is an RFC 9457 problem document with a stable code and what to do."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server import Api, ServerProcess
+from tidegauge.errors import PROBLEMS
+
+ONE = "/v1/streams/tests/one"
+NOTE = f"{ONE}/writers/w/note-time"
+JSON = {"content-type": "application/json"}
+LIMIT = 100_000
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    directory = tmp_path_factory.mktemp("problems")
+    with ServerProcess(directory, max_body_bytes=LIMIT) as server, Api(server.url) as api:
+        api.create()
+        api.note("w", 1_700_000_000_000, 40)
+        yield api.client
+
+
+def _problem(answer: httpx.Response, status: int, code: str) -> Any:
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
+    assert (answer.status_code, document["code"]) == (status, code), document
+    assert document["status"] == status
+    assert document["type"] == f"urn:tidegauge:{code}"
+    assert document["title"]
+    assert document["detail"]
+    return document
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "code"),
+    [
+        ("GET", "/v1/streams/tests/none", 404, "unknown_stream"),
+        ("POST", "/v1/streams/tests/none/writers/w/register", 404, "unknown_stream"),
+        ("POST", "/v1/streams/tests/none/writers/w/note-time", 404, "unknown_stream"),
+        ("GET", "/v1/streams/tests/none/marks", 404, "unknown_stream"),
+        ("DELETE", "/v1/streams/tests/none", 404, "unknown_stream"),
+        ("POST", f"{ONE}/writers/none/leave", 404, "unknown_writer"),
+        ("POST", f"{ONE}/writers/none/expire", 404, "unknown_writer"),
+        ("GET", "/v2/streams", 404, "not_found"),
+        ("GET", "/", 404, "not_found"),
+        ("POST", f"{ONE}/scale", 404, "not_found"),
+        ("POST", "/v1/streams", 405, "method_not_allowed"),
+        ("GET", NOTE, 405, "method_not_allowed"),
+        ("PUT", f"{ONE}/marks", 405, "method_not_allowed"),
+        ("GET", "/v1/streams/tests/-bad", 422, "invalid_request"),
+        ("GET", "/v1/streams/t%20t/one", 422, "invalid_request"),
+        ("GET", f"/v1/streams/tests/{'x' * 256}", 422, "invalid_request"),
+        ("POST", "/v1/streams/tests/one/writers/%C3%A4/note-time", 422, "invalid_request"),
+        ("POST", "/v1/streams/tests/one/writers/_w/register", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks?after=-1", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks?after=x", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks?wait_ms=30001", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks?limit=0", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks?limit=1001", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks?unknown=1", 422, "invalid_request"),
+        ("POST", f"{NOTE}?unknown=1", 422, "invalid_request"),
+        ("GET", "/v1/streams?cursor=nonsense", 422, "invalid_request"),
+        ("GET", f"{ONE}/writers?state=sleeping", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks/at", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks/at?time=1&position=0:1", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks/at?time=1.5", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks/at?position=0-1", 422, "invalid_request"),
+        ("GET", f"{ONE}/marks/at?position=7:1", 409, "invalid_position"),
+        ("GET", f"{ONE}/tail?after=x", 422, "invalid_request"),
+        ("GET", f"{ONE}?stream_id=another", 409, "stream_replaced"),
+        ("POST", f"{NOTE}?stream_id=another", 409, "stream_replaced"),
+    ],
+)
+def test_what_cannot_be_asked(
+    client: httpx.Client, method: str, path: str, status: int, code: str
+) -> None:
+    body = {"json": {"time": 1, "position": {}}} if method == "POST" else {}
+    _problem(client.request(method, path, **body), status, code)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "1.5",
+        "1e3",
+        "1.0",
+        "true",
+        "null",
+        "NaN",
+        "Infinity",
+        '"soon"',
+        '"1.5"',
+        '"2024-01-01T00:00:00"',
+        "[1]",
+        "9223372036854775808",
+        "-9223372036854775809",
+        '"9223372036854775808"',
+        "1" + "0" * 5_000,
+    ],
+)
+def test_a_time_that_is_no_64_bit_integer(client: httpx.Client, time: str) -> None:
+    body = f'{{"time": {time}, "position": {{}}}}'
+    for path in (NOTE, f"{ONE}/writers/w/leave"):
+        document = _problem(
+            client.post(path, content=body, headers=JSON)
+            if time != "null" or path == NOTE
+            else client.post(NOTE, content=body, headers=JSON),
+            422,
+            "invalid_request",
+        )
+        assert document["errors"]
+
+
+@pytest.mark.parametrize(
+    "position",
+    [
+        '{"0": 1.5}',
+        '{"x": 1}',
+        '{"0": null}',
+        "[0, 1]",
+        '"0:1"',
+        '{"0": 9223372036854775808}',
+        '{"9223372036854775808": 1}',
+    ],
+)
+def test_a_position_that_cannot_be(client: httpx.Client, position: str) -> None:
+    body = f'{{"time": 1700000000000, "position": {position}}}'
+    _problem(client.post(NOTE, content=body, headers=JSON), 422, "invalid_request")
+
+
+@pytest.mark.parametrize("body", ["", "{", "[]", '"x"', "\x00", '{"time": 1} x', "\udcff"])
+@pytest.mark.parametrize("call", [("POST", NOTE), ("PUT", "/v1/streams/tests/two")])
+def test_a_body_that_is_no_object(
+    client: httpx.Client, call: tuple[str, str], body: str
+) -> None:
+    content = body.encode("utf-8", "surrogateescape")
+    _problem(client.request(*call, content=content, headers=JSON), 422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("call", "body"),
+    [
+        (("POST", NOTE), {"time": 1, "positon": {"0": 1}}),
+        (("POST", f"{ONE}/writers/w/register"), {"times": 1}),
+        (("POST", f"{ONE}/writers/w/leave"), {"tiem": 1}),
+        (("PUT", "/v1/streams/tests/two"), {"segment": 4}),
+        (("POST", "/v1/note-times"), {"report": []}),
+        (("POST", "/v1/note-times"), {"reports": [{"stream": "tests/one"}]}),
+        (("POST", f"{ONE}/seal"), {"lengths": {}}),
+    ],
+)
+def test_an_unknown_field_is_refused_and_named(
+    client: httpx.Client, call: tuple[str, str], body: dict[str, Any]
+) -> None:
+    document = _problem(client.request(*call, json=body), 422, "invalid_request")
+    assert all(one["field"] and one["message"] for one in document["errors"])
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"segments": 0},
+        {"segments": 10_001},
+        {"segments": 1.5},
+        {"log": "kafka"},
+        {"scaling": "auto"},
+        {"aggregation_timeout_ms": 0},
+        {"aggregation_timeout_ms": -1},
+        {"mark_interval_ms": -1},
+        {"mark_interval_ms": None},
+        {"min_writers": None},
+        {"max_future_skew_ms": "soon"},
+        {"max_segments": 0},
+    ],
+)
+def test_a_setting_that_cannot_be(client: httpx.Client, settings: dict[str, Any]) -> None:
+    _problem(client.put("/v1/streams/tests/two", json=settings), 422, "invalid_request")
+
+
+@pytest.mark.parametrize("path", [NOTE, f"{ONE}/writers/w/register", "/v1/note-times"])
+def test_another_content_type_is_refused(client: httpx.Client, path: str) -> None:
+    answer = client.post(path, content=b"time=1", headers={"content-type": "text/plain"})
+    document = _problem(answer, 415, "unsupported_media_type")
+    assert document["expected"] == "application/json"
+
+
+@pytest.mark.parametrize("path", [NOTE, "/v1/note-times", f"{ONE}/writers/w/register"])
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_huge_body_is_refused(client: httpx.Client, path: str, *, chunked: bool) -> None:
+    body = b'{"time": 1, "position": {' + b" " * LIMIT + b"}}"
+    content: Any = iter([body[:5_000], body[5_000:]]) if chunked else body
+    document = _problem(client.post(path, content=content, headers=JSON), 413, "body_too_large")
+    assert document["limit_bytes"] == LIMIT
+
+
+def test_a_report_that_conflicts_tells_the_stored_values(client: httpx.Client) -> None:
+    back = client.post(NOTE, json={"time": 1_699_999_999_999, "position": {}})
+    document = _problem(back, 409, "invalid_time")
+    assert document["stored_time"] == 1_700_000_000_000
+    less = client.post(NOTE, json={"time": 1_700_000_000_001, "position": {"0": 39}})
+    assert _problem(less, 409, "invalid_position")["stored_position"] == {"0": 40}
+    future = client.post(NOTE, json={"time": 1_700_000_000_000_000, "position": {}})
+    assert _problem(future, 409, "time_in_future")["max_future_skew_ms"] == 86_400_000
+
+
+def test_an_external_stream_needs_a_position(client: httpx.Client) -> None:
+    document = _problem(client.post(NOTE, json={"time": 1}), 422, "invalid_request")
+    assert document["errors"][0]["field"] == "position"
+
+
+def test_every_code_has_one_status_and_one_class() -> None:
+    statuses = {code: cls.status for code, cls in PROBLEMS.items()}
+    assert len(set(PROBLEMS.values())) == len(PROBLEMS)
+    assert statuses["invalid_request"] == 422
+    assert statuses["unavailable"] == 503
+    assert all(400 <= status < 600 for status in statuses.values())
+    assert all(re.fullmatch(r"[a-z0-9_]+", code) for code in statuses)
