@@ -119,6 +119,10 @@ class Aggregator:
         return None if self.newest is None else self.newest.lower
 
     @property
+    def _upper(self) -> int | None:
+        return None if self.newest is None else self.newest.upper
+
+    @property
     def revision(self) -> int:
         """Of the newest mark; 0 before the first."""
         return 0 if self.newest is None else self.newest.revision
@@ -389,6 +393,11 @@ class Aggregator:
                 self._foldable[writer] = None
 
     @property
+    def kept_reports(self) -> int:
+        """How many reports above the watermark are kept."""
+        return len(self._cut)
+
+    @property
     def has_rows_to_fold(self) -> bool:
         """Whether `fold` may find something."""
         return bool(self._foldable)
@@ -613,6 +622,8 @@ class Aggregator:
         )
         for writer in forgotten:
             self._forget_one(writer)
+        if any(writer.noted_above(self._upper) for writer in forgotten):
+            self._cut.recount_upper(self._upper, self._writers.values())
         self.pass_due = self.pass_due or bool(forgotten)
         return sorted(writer.name for writer in forgotten)
 

@@ -7,7 +7,7 @@ of *that* report, and to none below. Walking the kept reports in order of time, 
 whatever the number of writers and segments.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from tidegauge.lattice import DownSet, raise_to
@@ -42,6 +42,14 @@ class RunningCut:
                 self.reach[number] = count
         if time is not None and (self.upper is None or time > self.upper):
             self.upper = time
+
+    def recount_upper(self, upper: int | None, writers: Iterable[Writer]) -> None:
+        """Find `upper` anew from that of the newest mark and from whoever is not forgotten."""
+        self.upper = upper
+        for writer in writers:
+            self.release({}, writer.former_time)
+            if writer.kept:
+                self.release({}, writer.kept[0].time)
 
     def add(self, report: KeptReport, watermark: int | None) -> bool:
         """Take in a writer's newest report; tell whether it is kept, being above the watermark."""

@@ -110,6 +110,11 @@ class Writer:
         keys = self.former_position.keys() | self.position.keys()
         return {n: max(self.former_position.get(n, 0), self.position.get(n, 0)) for n in keys}
 
+    def noted_above(self, upper: int | None) -> bool:
+        """Tell whether it, or a former incarnation, noted a time above this one."""
+        times = (self.time, self.former_time)
+        return any(upper is None or time > upper for time in times if time is not None)
+
     def state(self, *, somebody_waits: bool) -> WriterState:
         """Name the state that section 2 of the rules gives it."""
         if self.standing != "live":
