@@ -18,7 +18,7 @@ settings.register_profile(
     "hunt",
     deadline=None,
     database=None,
-    max_examples=10_000,
+    max_examples=int(os.environ.get("TIDEGAUGE_PROPERTY_EXAMPLES", "10_000")),
     print_blob=True,
     suppress_health_check=_SLOW,
 )

@@ -209,6 +209,15 @@ def run_script(pair: Pair, script: list[Step]) -> None:
         pair.compare()
 
 
+Weighted: TypeAlias = tuple[int, st.SearchStrategy[Step]]
+
+
+def _mixed(*weighted: Weighted) -> st.SearchStrategy[Step]:
+    """Choose by weight, which ``one_of`` does not: it takes each strategy once."""
+    choices = [strategy for weight, strategy in weighted for _ in range(weight)]
+    return st.sampled_from(range(len(choices))).flatmap(choices.__getitem__)
+
+
 rules = st.builds(
     Rules,
     timeout_ms=st.sampled_from([None, 1, 5, 10]),
@@ -221,23 +230,23 @@ shapes = st.integers(1, 3).map(Shape.of)
 _writers = st.sampled_from(WRITERS)
 _times = st.builds(
     When,
-    st.sampled_from(["own"] * 6 + ["zero", "watermark", "watermark", "greatest"]),
-    st.integers(-1, 4),
-) | st.builds(When, st.sampled_from(["zero", "own", "watermark"]), st.integers(-3, 8))
-_odd_times = _times | _times | st.builds(When, st.just("end"), st.integers(-1, 0))
+    st.sampled_from(["own", "own", "own", "own", "watermark", "watermark", "greatest", "zero"]),
+    st.sampled_from([0, 1, 1, 2, 3, 4, 8, -1, -2]),
+)
+_odd_times = _times | st.builds(When, st.just("end"), st.integers(-1, 0))
 _positions = st.dictionaries(st.integers(0, 8), st.integers(0, 5), max_size=2)
 _odd_positions = st.dictionaries(
     st.sampled_from([0, 1, 2, 3, 4, 5, 6, 7, UNKNOWN_SEGMENT]), st.integers(-1, 6), max_size=3
 )
-_spoken = st.sampled_from(["right"] * 6 + ["none", "older", "newer"])
-_plain_notes = st.builds(
+_spoken: st.SearchStrategy[Spoken] = st.sampled_from(["right", "none", "older", "newer"])
+_notes = st.builds(
     Note,
     writer=_writers,
     when=_times,
     position=_positions,
     spoken=st.just("right"),
     tail=st.none(),
-    then_pass=st.booleans(),
+    then_pass=st.sampled_from([False, False, False, True]),
 )
 _odd_notes = st.builds(
     Note,
@@ -248,35 +257,45 @@ _odd_notes = st.builds(
     tail=st.none() | st.integers(0, 5),
     then_pass=st.booleans(),
 )
-_steps = (
-    st.builds(Register, writer=_writers, when=st.none() | _times, appended=_positions),
-    st.builds(
-        Leave,
-        writer=_writers,
-        last=st.none() | st.tuples(_times, _positions),
-        spoken=_spoken,
-    ),
-    st.builds(Expire, _writers),
-    st.builds(
-        Tick,
-        wall_ms=st.integers(0, 5),
-        listening_ms=st.sampled_from([0, 1, 4, 5, 6, 9, 10]),
-        then_pass=st.just(True) | st.booleans(),
-    ),
-    st.builds(
-        Scale,
-        sealed=SOME,
-        extra=st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple),
-        successors=st.lists(SOME, min_size=1, max_size=2).map(tuple),
-    ),
+_registers = st.builds(Register, writer=_writers, when=st.none() | _times, appended=_positions)
+_leaves = st.builds(
+    Leave, writer=_writers, last=st.none() | st.tuples(_times, _positions), spoken=_spoken
 )
-_rare = st.builds(Seal, st.integers(0, 2)) | st.builds(Change, rules)
-_storage = st.builds(Commit, st.integers(0, 3), st.integers(1, 3)) | st.builds(Restart)
-_plain = st.one_of(*[_plain_notes] * 6, _odd_notes, st.builds(Pass), *_steps, _steps[3])
+_ticks = st.builds(
+    Tick,
+    wall_ms=st.integers(0, 5),
+    listening_ms=st.sampled_from([0, 1, 4, 5, 6, 9, 10]),
+    then_pass=st.just(True),
+)
+_scales = st.builds(
+    Scale,
+    sealed=SOME,
+    extra=st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple),
+    successors=st.lists(SOME, min_size=1, max_size=2).map(tuple),
+)
+_plain: list[Weighted] = [
+    (50, _notes),
+    (6, _odd_notes),
+    (8, _registers),
+    (6, _leaves),
+    (4, st.builds(Expire, _writers)),
+    (14, _ticks),
+    (6, st.builds(Pass)),
+    (5, _scales),
+    (2, st.builds(Change, rules)),
+    (1, st.builds(Seal, st.integers(0, 2))),
+]
+_storage: list[Weighted] = [
+    (12, st.builds(Commit, st.integers(0, 3), st.integers(1, 3))),
+    (8, st.builds(Restart)),
+]
 
-scripts: st.SearchStrategy[list[Step]] = st.lists(
-    st.one_of(*[_plain] * 11, _rare), min_size=4, max_size=40
-)
-restarted_scripts: st.SearchStrategy[list[Step]] = st.lists(
-    st.one_of(*[_plain] * 11, _rare, _storage, _storage, _storage), min_size=4, max_size=40
-)
+
+def _lists(steps: st.SearchStrategy[Step]) -> st.SearchStrategy[list[Step]]:
+    """Scripts of any length; left alone, most lists are short."""
+    lengths = st.integers(0, 60)
+    return lengths.flatmap(lambda count: st.lists(steps, min_size=count, max_size=count))
+
+
+scripts = _lists(_mixed(*_plain))
+restarted_scripts = _lists(_mixed(*_plain, *_storage))
