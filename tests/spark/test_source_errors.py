@@ -73,5 +73,5 @@ def test_a_stream_created_again_under_a_checkpoint_is_refused(
 def test_an_unknown_option_is_refused(spark: SparkSession, feed: Feed) -> None:
     spark.dataSource.register(TidegaugeDataSource)
     options = feed.options | {"maxRowPerTrigger": "5"}
-    with pytest.raises(Exception, match="maxrowpertrigger.*no such option"):
+    with pytest.raises(Exception, match=r"maxrowpertrigger.*no such option"):
         spark.read.format("tidegauge").options(**options).load().collect()

@@ -1,0 +1,58 @@
+"""Processes that are measured: the real service, and a bare application as its baseline."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+BARE = """
+import socket, uvicorn
+async def app(scope, receive, send):
+    body, more = b"", True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body", "body": b""})
+listener = socket.create_server(("127.0.0.1", 0))
+print("serving http://127.0.0.1:%d" % listener.getsockname()[1], flush=True)
+config = uvicorn.Config(app, access_log=False, log_level="warning", lifespan="off")
+uvicorn.Server(config).run(sockets=[listener])
+"""
+
+
+@contextmanager
+def bare() -> Iterator[str]:
+    """Serve an application that reads the body and answers 204."""
+    with _running([sys.executable, "-c", BARE]) as url:
+        yield url
+
+
+@contextmanager
+def service(folder: Path) -> Iterator[str]:
+    """Serve Tidegauge on a new database, with logs and metrics as ever."""
+    database = f"--database-url=sqlite:///{folder / 'bench.db'}"
+    with _running(
+        [sys.executable, "-m", "tidegauge_cli", "serve", "--port=0", database]
+    ) as url:
+        yield url
+
+
+@contextmanager
+def _running(command: list[str]) -> Iterator[str]:
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
+    try:
+        for line in process.stdout or ():
+            found = re.search(r"http://\S+", line)
+            if found is not None:
+                yield found[0]
+                return
+        sys.exit(f"{command} did not start")
+    finally:
+        process.terminate()
+        process.wait()

@@ -1,0 +1,84 @@
+"""Durable reports over HTTP against a bare application: same load, body and connections."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+
+from bench import servers
+
+_SECONDS = 5
+_ROUNDS = 3
+_STREAM = "bench/reports"
+
+_SINGLE = """
+local count = 0
+request = function()
+    count = count + 1
+    local body = string.format('{"time":%d,"position":{"0":%d}}', 1700000000000 + count, count)
+    local path = "/v1/streams/bench/reports/writers/w" .. (count % 1000) .. "/note-time"
+    return wrk.format("POST", path, {["content-type"] = "application/json"}, body)
+end
+"""
+_BULK = """
+local count = 0
+request = function()
+    local reports = {}
+    for at = 1, 500 do
+        count = count + 1
+        reports[at] = string.format(
+            '{"stream":"bench/reports","writer":"b%d","time":%d,"position":{"0":%d}}',
+            count % 100000, 1700000000000 + count, count)
+    end
+    local body = '{"reports":[' .. table.concat(reports, ",") .. ']}'
+    return wrk.format("POST", "/v1/note-times", {["content-type"] = "application/json"}, body)
+end
+"""
+
+
+def measure() -> Iterator[tuple[str, str, str]]:
+    """Load both in turn and compare."""
+    if shutil.which("wrk") is None:
+        sys.exit("the load generator wrk is missing; get it with: apt-get install wrk")
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        servers.bare() as bare_url,
+        servers.service(Path(folder)) as url,
+    ):
+        settings = {"log": "external", "segments": 1}
+        httpx.put(f"{url}/v1/streams/{_STREAM}", json=settings).raise_for_status()
+        rounds = [
+            (_load(bare_url, _SINGLE, folder), _load(url, _SINGLE, folder))
+            for _ in range(_ROUNDS)
+        ]
+        bulk = _load(url, _BULK, folder, connections=4) * 500
+    bare, single = sorted(rounds, key=lambda pair: pair[1] / pair[0])[_ROUNDS // 2]
+    yield "bare ASGI application", f"{bare:,.0f} requests/s", "the baseline"
+    yield (
+        "note-time, one report a request, durable, 32 connections",
+        f"{single:,.0f} reports/s",
+        f"{single / bare:.2f} of the bare application (goal ≥ 0.3)",
+    )
+    yield (
+        "note-times, 500 reports a request, 4 connections",
+        f"{bulk:,.0f} reports/s",
+        f"{bulk / single:.1f} times the single ones (goal ≥ 8)",
+    )
+
+
+def _load(url: str, script: str, folder: str, *, connections: int = 32) -> float:
+    path = Path(folder) / "load.lua"
+    path.write_text(script)
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{_SECONDS}s", "-s", str(path), url]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    if "Non-2xx" in shown:
+        sys.exit(f"some requests were refused:\n{shown}")
+    found = re.search(r"Requests/sec:\s*([\d.]+)", shown)
+    if found is None:
+        sys.exit(f"wrk says no rate:\n{shown}")
+    return float(found[1])
