@@ -98,7 +98,8 @@ class Database:
         try:
             return await asyncio.get_running_loop().run_in_executor(threads, work)
         except DBAPIError as error:
-            raise UnavailableError(f"the database says: {error.orig}") from error
+            reason = f"the database says: {error.orig}"
+            raise UnavailableError(reason) from error
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
         with self._connection.begin():

@@ -10,7 +10,7 @@ from tidegauge.topology import Position
 from tidegauge.wire.writers import LeaveStream, NoteTime
 
 
-def note_time(
+def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     batch: Batch,
     clocks: Clocks,
     state: StreamState,

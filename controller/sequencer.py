@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, overload
 
 from sqlalchemy import Connection
 
@@ -109,8 +109,16 @@ class Sequencer:
         """How many submissions wait for the next batch."""
         return len(self._queue)
 
+    @overload
+    def submit(self, decide: Callable[[Batch], _T]) -> "asyncio.Future[_T]": ...
+
+    @overload
     def submit(
-        self, decide: Callable[[Batch], _T], answer: Callable[[], Any] | None = None
+        self, decide: Callable[[Batch], object], answer: Callable[[], _T]
+    ) -> "asyncio.Future[_T]": ...
+
+    def submit(
+        self, decide: Callable[[Batch], Any], answer: Callable[[], Any] | None = None
     ) -> "asyncio.Future[Any]":
         """Have a change made durable.
 
@@ -139,8 +147,7 @@ class Sequencer:
 
     async def read(self, look: Callable[[], _T]) -> _T:
         """Look at memory between two batches, when it equals the disk."""
-        result: _T = await self.submit(lambda _batch: None, look)
-        return result
+        return await self.submit(lambda _batch: None, look)
 
     async def _run(self) -> None:
         while self._queue or not self._closing:

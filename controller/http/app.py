@@ -5,11 +5,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.configuration import ServeSettings
 from controller.http import events, marks, note_time, operations, problems, streams, writers
+from controller.http.documentation import document
 from controller.http.note_time import NoteTimeApp
 from controller.service import Service
 from tidegauge.errors import BodyTooLargeError
@@ -44,12 +44,7 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        app.openapi_schema = get_openapi(
-            title=app.title,
-            version=app.version,
-            description=app.description,
-            routes=[*app.routes, *note_time.documentation.routes],
-        )
+        app.openapi_schema = document(app, note_time.documentation.routes)
     return app.openapi_schema
 
 

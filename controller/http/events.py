@@ -8,7 +8,14 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from controller.http.routing import ServiceOf, StreamOf, StrictRoute, WaitMs, stream_facts
+from controller.http.routing import (
+    SegmentNumber,
+    ServiceOf,
+    StreamOf,
+    StrictRoute,
+    WaitMs,
+    stream_facts,
+)
 from controller.log import reading
 from controller.log import service as log
 from controller.log.codec import EncodedEvents, encode_chunks, read_arrow
@@ -61,7 +68,7 @@ _NDJSON_BODY = {
 async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
     state: StreamOf,
-    segment: int,
+    segment: SegmentNumber,
     request: Request,
     tidegauge_writer: Annotated[Name, Header(description="The writer's name.")],
     tidegauge_sequence: Annotated[
@@ -152,7 +159,7 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
 async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
     state: StreamOf,
-    segment: int,
+    segment: SegmentNumber,
     start: Annotated[int, Query(ge=0, description="Offset of the first event.")] = 0,
     end: Annotated[
         int | None, Query(ge=0, description="Offset after the last; default: the tail.")

@@ -1,6 +1,7 @@
 """Calls of operators: is it alive, is it ready, what does it count."""
 
 from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from pydantic import Field
 from sqlalchemy import text
@@ -30,7 +31,7 @@ async def readyz(service: ServiceOf) -> Health:
     return Health(status="ok")
 
 
-@router.get("/metrics")
+@router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(service: ServiceOf) -> Response:
     """Count, for Prometheus."""
     service.metrics.flush()

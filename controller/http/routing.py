@@ -55,10 +55,15 @@ def get_service(request: Request) -> Service:
 ServiceOf = Annotated[Service, Depends(get_service)]
 
 
+ScopeName = Annotated[Name, Path(description="Scope of the stream.")]
+NameInScope = Annotated[Name, Path(description="Name of the stream in its scope.")]
+SegmentNumber = Annotated[int, Path(description="Number of the segment.")]
+
+
 def get_stream(
     service: ServiceOf,
-    scope: Annotated[Name, Path(description="Scope of the stream.")],
-    stream: Annotated[Name, Path(description="Name of the stream in its scope.")],
+    scope: ScopeName,
+    stream: NameInScope,
     stream_id: Annotated[
         str | None,
         Query(description="Answer 409 `stream_replaced` if the stream is another one."),
@@ -78,7 +83,7 @@ WaitMs = Annotated[
 
 
 def stream_facts(state: StreamState) -> dict[str, Any]:
-    """What every answer about a stream carries."""
+    """Give what every answer about a stream carries."""
     return {
         "stream_id": state.identity.stream_id,
         "watermark": state.watermark,

@@ -10,6 +10,8 @@ from controller.http.cursors import read_cursor, write_cursor
 from controller.http.routing import (
     Cursor,
     Limit,
+    NameInScope,
+    ScopeName,
     ServiceOf,
     StreamOf,
     StrictRoute,
@@ -27,17 +29,16 @@ from tidegauge.wire.streams import (
     StreamInfo,
     StreamList,
 )
-from tidegauge.wire.values import Name
 
 router = APIRouter(route_class=StrictRoute, tags=["streams"])
 ONE = "/v1/streams/{scope}/{stream}"
 
 
 @router.put(ONE, responses={201: {"model": StreamInfo, "description": "Created."}})
-async def create(  # noqa: PLR0913 (parts of one request)
+async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
-    scope: Name,
-    stream: Name,
+    scope: ScopeName,
+    stream: NameInScope,
     wanted: CreateStream,
     response: Response,
     if_none_match: Annotated[
@@ -89,7 +90,7 @@ async def change(
     return lifecycle.describe(state)
 
 
-@router.delete(ONE, status_code=204)
+@router.delete(ONE, status_code=204, response_class=Response)
 async def delete(service: ServiceOf, state: StreamOf) -> None:
     """Delete a stream with its events, marks and writers."""
     await service.sequencer.submit(

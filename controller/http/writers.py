@@ -119,9 +119,9 @@ async def list_writers(
 
     page = await service.sequencer.read(look)
     return WriterList(
-        stream_id=state.identity.stream_id,
         writers=page[:limit],
         cursor=write_cursor(page[limit - 1].writer) if len(page) > limit else None,
+        **stream_facts(state),
     )
 
 

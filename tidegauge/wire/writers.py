@@ -120,6 +120,8 @@ class WriterList(Answer):
     stream_id: str = Field(description="The stream.")
     writers: list[WriterInfo] = Field(description="In order of name.")
     cursor: str | None = Field(description="Where the next page starts; null on the last.")
+    watermark: int | None = Field(description="Of the newest mark, ms.")
+    final: bool = Field(False, description="Whether the stream is sealed.")
 
 
 class ExplanationInfo(Answer):

@@ -1,0 +1,91 @@
+"""The examples of the OpenAPI document are played against a server, one after another."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from controller.http.examples import EXAMPLES, Example
+from tests.server import ServerProcess
+
+CHANGING = {"stream_id", "created_ms", "silent_ms"}
+
+
+@pytest.fixture(scope="module")
+def document(shared_server: ServerProcess) -> Any:
+    return httpx.get(f"{shared_server.url}/openapi.json").raise_for_status().json()
+
+
+def _operations(document: Any) -> Iterator[tuple[str, Any]]:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def _play(client: httpx.Client, example: Example, stream_id: str) -> httpx.Response:
+    query = {**example.query}
+    if "stream_id" in query:
+        query["stream_id"] = stream_id
+    content: Any = {"json": example.body} if isinstance(example.body, dict) else {}
+    if isinstance(example.body, (str, bytes)):
+        content = {"content": example.body}
+    return client.request(
+        example.method, example.url, params=query, headers=dict(example.headers), **content
+    )
+
+
+def _steady(value: Any) -> Any:
+    """Leave out what differs from run to run."""
+    if isinstance(value, dict):
+        return {name: _steady(one) for name, one in value.items() if name not in CHANGING}
+    return [_steady(one) for one in value] if isinstance(value, list) else value
+
+
+def test_the_examples_say_what_the_server_answers(server: ServerProcess) -> None:
+    stream_id = ""
+    with httpx.Client(base_url=server.url, timeout=20) as client:
+        for example in EXAMPLES:
+            answer = _play(client, example, stream_id)
+            assert answer.status_code == example.status, (example.call, answer.text)
+            if isinstance(example.answer, dict):
+                assert _steady(answer.json()) == _steady(example.answer), example.call
+                assert answer.json().keys() == example.answer.keys()
+                stream_id = answer.json().get("stream_id", stream_id)
+            elif example.answer is not None:
+                assert answer.text.startswith(example.answer)
+
+
+def test_every_call_has_an_example(document: Any) -> None:
+    assert {call for call, _ in _operations(document)} == {one.call for one in EXAMPLES}
+    assert len({one.call for one in EXAMPLES}) == len(EXAMPLES)
+
+
+def test_every_call_and_every_field_is_described(document: Any) -> None:
+    for call, operation in _operations(document):
+        assert operation["description"], call
+        assert "4XX" in operation["responses"] or "default" in operation["responses"]
+        for parameter in operation.get("parameters", ()):
+            assert parameter.get("description"), (call, parameter["name"])
+    for name, schema in document["components"]["schemas"].items():
+        assert schema.get("description"), name
+        for field, described in schema.get("properties", {}).items():
+            assert described.get("description"), (name, field)
+
+
+def test_the_examples_are_in_the_document(document: Any) -> None:
+    noting = document["paths"]["/v1/streams/{scope}/{stream}/writers/{writer}/note-time"]
+    content = noting["post"]["requestBody"]["content"]["application/json"]
+    assert content["example"] == {
+        "time": 1_357_034_700_000,
+        "position": {"0": 0},
+        "incarnation": 1,
+    }
+    answer = noting["post"]["responses"]["200"]["content"]["application/json"]["example"]
+    assert answer["watermark"] == 1_357_034_700_000
+
+
+def test_the_interactive_documentation_is_served(shared_server: ServerProcess) -> None:
+    answer = httpx.get(f"{shared_server.url}/docs")
+    assert answer.status_code == 200
+    assert "Tidegauge" in answer.text
