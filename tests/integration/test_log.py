@@ -268,7 +268,8 @@ def test_a_read_at_the_tail_ends_empty_when_the_time_is_over(log: LogApi) -> Non
 def test_a_time_starts_where_the_running_maximum_reaches_it(log: LogApi) -> None:
     log.create(segments=2)
     log.register()
-    for sequence, times in enumerate([[5, 30, 20], [10, None], [25, 40, 35]], start=1):
+    appends: list[list[int | None]] = [[5, 30, 20], [10, None], [25, 40, 35]]
+    for sequence, times in enumerate(appends, start=1):
         log.append([("a", time, b"") for time in times], sequence)
     assert log.start_of(-1) == {"0": 0, "1": 0}
     assert log.start_of(6) == {"0": 1, "1": 0}

@@ -1,0 +1,149 @@
+"""The service in this process, for what cannot be brought about over HTTP."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from sqlalchemy import Connection
+
+from controller import lifecycle, reports
+from controller.configuration import ServeSettings
+from controller.log import service as appending
+from controller.log.codec import encode_chunks
+from controller.log.reading import check_range, open_read
+from controller.log.state import AppendOutcome
+from controller.service import Service
+from controller.streams import StreamState
+from tests.integration.log_api import Event, arrow_of, events_of
+from tidegauge.aggregation import Registration
+from tidegauge.errors import UnavailableError
+from tidegauge.names import StreamName
+from tidegauge.topology import Position
+from tidegauge.wire.streams import CreateStream
+
+_T = TypeVar("_T")
+NAME = StreamName("tests", "log")
+REFUSAL = "the test says so"
+
+
+@asynccontextmanager
+async def serving(directory: Path) -> AsyncIterator["LogService"]:
+    """A service over a database in a directory, closed in the end."""
+    service = Service(ServeSettings(database_url=f"sqlite:///{directory / 'tidegauge.db'}"))
+    await service.start()
+    try:
+        yield LogService(service)
+    finally:
+        await service.close()
+
+
+def run_with(directory: Path, work: Callable[["LogService"], Coroutine[Any, Any, _T]]) -> _T:
+    """Run something with a service of its own."""
+
+    async def run() -> _T:
+        async with serving(directory) as log:
+            return await work(log)
+
+    return asyncio.run(run())
+
+
+class LogService:
+    """One stream of a service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._failing = False
+
+    @property
+    def state(self) -> StreamState:
+        return self.service.stream(NAME)
+
+    async def create(self, *, segments: int) -> None:
+        wanted = CreateStream(segments=segments, log="embedded", mark_interval_ms=0)
+        await self.service.sequencer.submit(
+            partial(
+                lifecycle.create_stream,
+                service=self.service,
+                name=NAME,
+                wanted=wanted,
+                only_create=True,
+            )
+        )
+
+    async def register(self, writer: str) -> Registration:
+        registration: Registration = await self.service.sequencer.submit(
+            partial(
+                reports.register,
+                clocks=self.service.clocks,
+                state=self.state,
+                writer=writer,
+                time=None,
+            )
+        )
+        return registration
+
+    async def append(
+        self, writer: str, incarnation: int, segment: int, sequence: int, events: list[Event]
+    ) -> AppendOutcome:
+        outcome: AppendOutcome = await self.service.sequencer.submit(
+            partial(
+                appending.append_arrow,
+                state=self.state,
+                segment=segment,
+                events=encode_chunks(batch_of(events)),
+                writer=writer,
+                incarnation=incarnation,
+                sequence=sequence,
+            )
+        )
+        return outcome
+
+    async def append_by_key(self, events: list[Event], key: str) -> Position:
+        routed = appending.route(self.state.clock.topology, batch_of(events))
+        return await appending.append_once_by_key(
+            self.service,
+            self.state,
+            routed,
+            appending.Source(),
+            idempotency_key=key,
+            body=repr(events).encode(),
+        )
+
+    async def read(self, segment: int, start: int = 0) -> tuple[int, list[Event]]:
+        first, body = await self.open_read(segment, start)
+        return first, stored_events([part async for part in body])
+
+    async def open_read(self, segment: int, start: int = 0) -> tuple[int, AsyncIterator[bytes]]:
+        bounds = check_range(self.state, segment, start, None)
+        return await open_read(self.service, self.state, segment, *bounds)
+
+    def fail_next_write(self) -> None:
+        """Let the next transaction do its work and then fail, as a full disk would."""
+        database = self.service.database
+        write = database.write
+
+        async def failing(work: Callable[[Connection], _T]) -> _T:
+            database.write = write  # type: ignore[method-assign]
+
+            def refused(connection: Connection) -> _T:
+                work(connection)
+                raise UnavailableError(REFUSAL)
+
+            return await write(refused)
+
+        database.write = failing  # type: ignore[method-assign]
+
+
+def batch_of(events: list[Event]) -> pa.RecordBatch:
+    with pa.ipc.open_stream(arrow_of(events)) as reader:
+        batches = reader.read_all().combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], reader.schema)
+
+
+def stored_events(parts: list[bytes]) -> list[Event]:
+    with pa.ipc.open_stream(b"".join(parts)) as reader:
+        return events_of(reader.read_all())
