@@ -66,7 +66,7 @@ class Feed:
         self._client.post(f"{self._path}/seal").raise_for_status()
 
     def load(self, spark: SparkSession, **options: Any) -> DataFrame:
-        return read_stream(spark, **self.options, **options)
+        return read_stream(spark, url=self.url, stream=self.stream, **options)
 
 
 def _a_day_later(time_ms: int | None) -> int | None:
