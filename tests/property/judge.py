@@ -4,12 +4,12 @@ The judge knows what really happened: every event that was written, by whom and 
 It never looks at how a mark was made.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from tests.property.events import Event, Events, Shape, union
+from tests.property.events import Event, Events, union
 from tests.property.model import Model, ModelMark, ModelWriter
 from tidegauge.marks import Mark
 
@@ -20,14 +20,15 @@ class Written(NamedTuple):
     event: Event
     time: int
     writer: str
-    incarnation: int
+    process: object
 
 
 class Known(NamedTuple):
     """What was known of a writer when a mark was made."""
 
     live: bool
-    incarnation: int
+    process: object
+    """The one that spoke last."""
     reported: Events
     """By all of its incarnations."""
     promises: tuple[tuple[int, Events], ...]
@@ -52,9 +53,13 @@ class Judged:
 class Judge:
     judged: list[Judged] = field(default_factory=list)
 
-    def hear(self, marks: Sequence[Mark], model: Model) -> list[ModelMark]:
+    def hear(
+        self, marks: Sequence[Mark], model: Model, speakers: Mapping[str, object]
+    ) -> list[ModelMark]:
         """Take in the marks of a pass, as of the model after expiring; return them for it."""
-        writers = {name: _known(writer) for name, writer in model.writers.items()}
+        writers = {
+            name: _known(writer, speakers[name]) for name, writer in model.writers.items()
+        }
         heard = []
         for mark in marks:
             previous = self.judged[-1].events if self.judged else frozenset[Event]()
@@ -121,15 +126,15 @@ def _is_excused(written: Written, one: Judged) -> bool:
     known = one.writers.get(written.writer)
     if known is None:
         return True
-    if written.event in known.reported:
-        return False
-    return not known.live or known.incarnation != written.incarnation
+    if known.process is not written.process:
+        return written.event not in known.former
+    return not known.live and written.event not in known.reported
 
 
-def _known(writer: ModelWriter) -> Known:
+def _known(writer: ModelWriter, process: object) -> Known:
     return Known(
         writer.live,
-        writer.incarnation,
+        process,
         writer.position,
         tuple((report.time, report.named) for report in writer.reports),
         writer.base,
@@ -168,8 +173,3 @@ class HoldWatch:
                 break
             since = observation.listening_ms
         return since
-
-
-def all_events(shape: Shape, written: Iterable[Written]) -> Events:
-    """Every event of the log that the shape can hold."""
-    return frozenset(one.event for one in written if one.event[0] in shape.predecessors)

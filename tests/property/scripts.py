@@ -1,7 +1,7 @@
 """Random scripts of what may happen to a stream; each step makes sense of its own numbers."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
 
@@ -209,10 +209,11 @@ def run_script(pair: Pair, script: list[Step]) -> None:
         pair.compare()
 
 
-Weighted: TypeAlias = tuple[int, st.SearchStrategy[Step]]
+T = TypeVar("T")
+Weighted: TypeAlias = tuple[int, st.SearchStrategy[T]]
 
 
-def _mixed(*weighted: Weighted) -> st.SearchStrategy[Step]:
+def mixed(*weighted: Weighted[T]) -> st.SearchStrategy[T]:
     """Choose by weight, which ``one_of`` does not: it takes each strategy once."""
     choices = [strategy for weight, strategy in weighted for _ in range(weight)]
     return st.sampled_from(range(len(choices))).flatmap(choices.__getitem__)
@@ -273,7 +274,7 @@ _scales = st.builds(
     extra=st.lists(st.integers(0, 2), min_size=1, max_size=3).map(tuple),
     successors=st.lists(SOME, min_size=1, max_size=2).map(tuple),
 )
-_plain: list[Weighted] = [
+_plain: list[Weighted[Step]] = [
     (50, _notes),
     (6, _odd_notes),
     (8, _registers),
@@ -285,17 +286,17 @@ _plain: list[Weighted] = [
     (2, st.builds(Change, rules)),
     (1, st.builds(Seal, st.integers(0, 2))),
 ]
-_storage: list[Weighted] = [
+_storage: list[Weighted[Step]] = [
     (12, st.builds(Commit, st.integers(0, 3), st.integers(1, 3))),
     (8, st.builds(Restart)),
 ]
 
 
-def _lists(steps: st.SearchStrategy[Step]) -> st.SearchStrategy[list[Step]]:
+def of_any_length(steps: st.SearchStrategy[T]) -> st.SearchStrategy[list[T]]:
     """Scripts of any length; left alone, most lists are short."""
     lengths = st.integers(0, 60)
     return lengths.flatmap(lambda count: st.lists(steps, min_size=count, max_size=count))
 
 
-scripts = _lists(_mixed(*_plain))
-restarted_scripts = _lists(_mixed(*_plain, *_storage))
+scripts = of_any_length(mixed(*_plain))
+restarted_scripts = of_any_length(mixed(*_plain, *_storage))

@@ -1,0 +1,337 @@
+"""Writers that keep their promise: they write events, note time, crash, restart, leave, expire.
+
+Each step makes sense of its own numbers, as in `scripts`; what is random is what happens, never
+whether a promise is kept.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from hypothesis import strategies as st
+
+from tests.property.events import Offsets, Shape
+from tests.property.judge import HoldWatch, Judge, Observation, Written
+from tests.property.model import Clocks, Model, Rules
+from tests.property.pair import core_settings
+from tests.property.scripts import Weighted, mixed, of_any_length
+from tests.property.topologies import SOME, chosen, core_topology
+from tidegauge.aggregation import Aggregator
+from tidegauge.errors import IncarnationRequiredError, WriterFencedError
+from tidegauge.topology import Segment
+from tidegauge.writers import Now
+
+WRITERS = ["a", "b", "c"]
+
+
+@dataclass(eq=False)
+class Process:
+    """A running writer: what it promised, and what it wrote and has not reported."""
+
+    writer: str
+    incarnation: int | None
+    promised: int | None = None
+    unreported: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class World:
+    """The log, its writers, and the core that hears only what they report.
+
+    The model follows the core's marks instead of making its own: it only keeps the books that
+    the judge needs.
+    """
+
+    shape: Shape
+    rules: Rules
+    core_class: type[Aggregator] = Aggregator
+    log: list[Written] = field(default_factory=list)
+    ends: dict[int, int] = field(default_factory=dict)
+    running: dict[str, Process] = field(default_factory=dict)
+    zombies: list[Process] = field(default_factory=list)
+    speakers: dict[str, object] = field(default_factory=dict)
+    """The process behind each writer's present incarnation."""
+    judge: Judge = field(default_factory=Judge)
+    clocks: Clocks = field(default_factory=lambda: Clocks(0, 0))
+
+    def __post_init__(self) -> None:
+        self.model = Model(self.shape, self.rules)
+        self.watch = HoldWatch(self.rules.timeout_ms)
+        topology = core_topology(self.shape)
+        self.core = self.core_class("scope/stream", core_settings(self.rules), topology)
+
+    @property
+    def now(self) -> Now:
+        return Now(*self.clocks)
+
+    def write(self, process: Process, segment: int, time: int) -> None:
+        """Append an event; its writer sees only the offset after it."""
+        growing = self.model.shape.growing
+        number = growing[segment % len(growing)]
+        end = self.ends.get(number, 0)
+        if process.promised is not None:
+            time += process.promised
+        self.log.append(Written((number, end), time, process.writer, process))
+        self.ends[number] = process.unreported[number] = end + 1
+
+    def note(self, process: Process, time: int, position: Offsets) -> None:
+        """Promise a time; a process that was replaced is told so, and stops."""
+        try:
+            self.core.note_time(
+                process.writer, time, position, incarnation=process.incarnation, now=self.now
+            )
+        except (WriterFencedError, IncarnationRequiredError):
+            assert process in self.zombies
+            return
+        assert process not in self.zombies
+        heard = self.model.note(
+            process.writer, time, position, incarnation=process.incarnation, clocks=self.clocks
+        )
+        assert heard == "accepted"
+        self.speakers[process.writer] = process
+        process.promised = time
+        process.unreported = {}
+
+    def start(self, writer: str, incarnation: int | None) -> Process:
+        """Run a new process under a name; one that still runs does not know yet."""
+        if writer in self.running:
+            self.zombies.append(self.running[writer])
+        process = self.running[writer] = Process(writer, incarnation)
+        return process
+
+    def run_pass(self) -> None:
+        self.watch.before_pass(self._observe())
+        outcome = self.core.run_pass(self.now)
+        expired = self.model.begin_pass(self.clocks)
+        heard = self.judge.hear(outcome.marks, self.model, self.speakers)
+        self.model.run_pass(self.clocks, given=heard)
+        assert outcome.expired == expired
+        self.watch.after_pass(self._observe(), outcome.expired)
+
+    def check(self) -> None:
+        """Whatever is judged at the end, when all events are written."""
+        self.judge.check_invariants()
+        self.judge.check_soundness(self.log)
+        self.judge.check_needed()
+
+    def _observe(self) -> Observation:
+        waiting = self.core.explain(self.now).waiting_count > 0
+        holding = frozenset(
+            status.writer
+            for status in self.core.statuses(self.now)
+            if status.state == "behind" or (status.state == "joining" and waiting)
+        )
+        return Observation(self.clocks.listening_ms, holding, waiting)
+
+
+class Act(Protocol):
+    def run(self, world: World) -> None: ...
+
+
+@dataclass(frozen=True)
+class Start:
+    """A process starts: for the first time, after a crash, or while another one still runs."""
+
+    writer: str
+    registers: bool
+    time: int | None
+    covers_log: bool
+
+    def run(self, world: World) -> None:
+        if self.registers:
+            self._register(world)
+        else:
+            self._report_higher(world)
+
+    def _register(self, world: World) -> None:
+        appended = dict(world.ends) if self.covers_log else {}
+        answer = world.core.register(
+            self.writer, time=self.time, appended=appended, now=world.now
+        )
+        world.model.register(
+            self.writer, time=self.time, appended=appended, clocks=world.clocks
+        )
+        process = world.start(self.writer, answer.incarnation)
+        process.promised = self.time
+        world.speakers[self.writer] = process
+
+    def _report_higher(self, world: World) -> None:
+        record = world.model.writers.get(self.writer)
+        process = world.start(self.writer, 1 if record is None else record.incarnation + 1)
+        world.note(process, self.time or 0, dict(world.ends) if self.covers_log else {})
+
+
+@dataclass(frozen=True)
+class Write:
+    """An event, with a time as old as was not excluded."""
+
+    writer: str
+    segment: int
+    time: int
+
+    def run(self, world: World) -> None:
+        process = _process(world, self.writer)
+        world.write(process, self.segment, self.time)
+
+
+@dataclass(frozen=True)
+class ZombieWrites:
+    """A process that was replaced writes on, and is told at its next report."""
+
+    segment: int
+    time: int
+
+    def run(self, world: World) -> None:
+        for process in world.zombies[-1:]:
+            world.write(process, self.segment, self.time)
+            record = world.model.writers.get(process.writer)
+            if record is not None and record.incarnation > (process.incarnation or 0):
+                time = (process.promised or 0) + self.time
+                world.note(process, time, process.unreported)
+
+
+@dataclass(frozen=True)
+class NoteTime:
+    """A promise that covers what was written: exactly, by its frontier, or the whole log."""
+
+    writer: str
+    rise: int
+    covers: str
+    then_pass: bool
+
+    def run(self, world: World) -> None:
+        process = _process(world, self.writer)
+        positions = {
+            "written": process.unreported,
+            "frontier": _frontier(world.model.shape, process.unreported),
+            "log": dict(world.ends),
+        }
+        world.note(process, (process.promised or 0) + self.rise, positions[self.covers])
+        if self.then_pass:
+            world.run_pass()
+
+
+def _frontier(shape: Shape, position: Offsets) -> dict[int, int]:
+    """Leave out segments of which a descendant is named: they are implied."""
+    implied = {before for number in position for before in shape.ancestors(number)}
+    return {number: at for number, at in position.items() if number not in implied}
+
+
+def _process(world: World, writer: str) -> Process:
+    """The running process of a name, or one that never registers."""
+    if writer not in world.running:
+        record = world.model.writers.get(writer)
+        if record is not None and record.incarnation > 0:
+            Start(writer, registers=True, time=None, covers_log=False).run(world)
+        else:
+            world.start(writer, None)
+    return world.running[writer]
+
+
+@dataclass(frozen=True)
+class Crash:
+    """A process that registered dies with what it has not reported."""
+
+    writer: str
+
+    def run(self, world: World) -> None:
+        if self.writer in world.running and world.running[self.writer].incarnation:
+            del world.running[self.writer]
+
+
+@dataclass(frozen=True)
+class LeaveOrExpire:
+    """A writer leaves, or is expired by hand; either way its process may write on."""
+
+    writer: str
+    leaves: bool
+
+    def run(self, world: World) -> None:
+        if self.writer not in world.model.writers:
+            return
+        if self.leaves:
+            incarnation = world.model.writers[self.writer].incarnation or None
+            world.core.leave(self.writer, incarnation=incarnation, now=world.now)
+            world.model.leave(
+                self.writer, last=None, incarnation=incarnation, clocks=world.clocks
+            )
+        else:
+            world.core.expire(self.writer, now=world.now)
+            world.model.expire(self.writer, clocks=world.clocks)
+
+
+@dataclass(frozen=True)
+class Wait:
+    ms: int
+
+    def run(self, world: World) -> None:
+        listening_ms = world.clocks.listening_ms + self.ms
+        world.clocks = Clocks(listening_ms, listening_ms)
+        world.run_pass()
+
+
+@dataclass(frozen=True)
+class Rescale:
+    """Segments are sealed where they end, and others continue them."""
+
+    sealed: int
+    successors: tuple[int, ...]
+
+    def run(self, world: World) -> None:
+        shape = world.model.shape
+        sealed = chosen(shape.growing, self.sealed)
+        number = len(shape.lengths)
+        added = {
+            number + at: tuple(chosen(sealed, bits)) for at, bits in enumerate(self.successors)
+        }
+        seal = {one: world.ends.get(one, 0) for one in sealed}
+        world.model.scale(seal, added)
+        segments = [Segment(one, predecessors=before) for one, before in added.items()]
+        world.core.change_topology(world.core.topology.scaled(seal, segments))
+
+
+def live_through(world: World, acts: Sequence[Act]) -> None:
+    for act in acts:
+        act.run(world)
+    world.run_pass()
+    world.check()
+
+
+_writers = st.sampled_from(WRITERS)
+_rises = st.sampled_from([0, 1, 1, 2, 3, 5])
+_acts: list[Weighted[Act]] = [
+    (30, st.builds(Write, _writers, segment=st.integers(0, 3), time=st.integers(0, 5))),
+    (
+        30,
+        st.builds(
+            NoteTime,
+            _writers,
+            rise=_rises,
+            covers=st.sampled_from(["written", "written", "frontier", "frontier", "log"]),
+            then_pass=st.sampled_from([False, False, True]),
+        ),
+    ),
+    (
+        8,
+        st.builds(
+            Start,
+            _writers,
+            registers=st.sampled_from([True, True, False]),
+            time=st.none() | st.integers(0, 10),
+            covers_log=st.booleans(),
+        ),
+    ),
+    (3, st.builds(ZombieWrites, segment=st.integers(0, 3), time=st.integers(0, 5))),
+    (3, st.builds(Crash, _writers)),
+    (5, st.builds(LeaveOrExpire, _writers, leaves=st.booleans())),
+    (15, st.builds(Wait, st.sampled_from([0, 1, 4, 5, 6, 10]))),
+    (5, st.builds(Rescale, SOME, st.lists(SOME, min_size=1, max_size=2).map(tuple))),
+]
+acts = of_any_length(mixed(*_acts))
+rules = st.builds(
+    Rules,
+    timeout_ms=st.sampled_from([None, 5, 10]),
+    min_writers=st.sampled_from([0, 0, 2]),
+    resolution_ms=st.sampled_from([0, 0, 2]),
+    retention_ms=st.sampled_from([None, 0, 5]),
+)
