@@ -1,21 +1,24 @@
 """The index between time and position: where to start, where to stop, and what holds there."""
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from controller import storage
 from controller.log import storage as log_storage
-from controller.service import Service
 from controller.streams import StreamState
 from tidegauge.lattice import down_set
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 from tidegauge.windows import TimeWindow, count_passed, time_window
 
+if TYPE_CHECKING:
+    from controller.service import Service
+
 
 async def marks_after(
-    service: Service, state: StreamState, revision: int, *, limit: int
+    service: "Service", state: StreamState, revision: int, *, limit: int
 ) -> list[Mark]:
     """Read marks after a revision, oldest first."""
     key = state.identity.key
@@ -24,7 +27,7 @@ async def marks_after(
     )
 
 
-async def first_mark_from(service: Service, state: StreamState, time: int) -> Mark | None:
+async def first_mark_from(service: "Service", state: StreamState, time: int) -> Mark | None:
     """Find the first mark with ``lower`` ≥ time: every event below it lies before its cut."""
     return await service.database.read(
         partial(storage.first_mark_from, stream_key=state.identity.key, time=time)
@@ -32,7 +35,7 @@ async def first_mark_from(service: Service, state: StreamState, time: int) -> Ma
 
 
 async def start_of(
-    service: Service, state: StreamState, time: int
+    service: "Service", state: StreamState, time: int
 ) -> tuple[Position | None, bool]:
     """Find where to start so that no event at or above a time is missed.
 
@@ -61,7 +64,7 @@ async def start_of(
 
 
 async def at_position(
-    service: Service, state: StreamState, position: Position
+    service: "Service", state: StreamState, position: Position
 ) -> tuple[TimeWindow, Mark | None]:
     """Find the time window at a position, and the newest mark that it covers.
 

@@ -45,6 +45,7 @@ async def maintain_streams(service: "Service") -> None:
     compactor = Compactor(service.database)
     while True:
         await asyncio.sleep(_PERIOD_S)
+        service.groups.take_dead_offline()
         for state in list(service.registry):
             try:
                 await _maintain(service, state, compactor)
@@ -58,9 +59,7 @@ def _delete_answers(before_ms: int, batch: Batch) -> None:
     batch.write(partial(log_storage.delete_answers, before_ms=before_ms))
 
 
-async def _maintain(
-    service: "Service", state: StreamState, compactor: Compactor
-) -> None:
+async def _maintain(service: "Service", state: StreamState, compactor: Compactor) -> None:
     def fold(batch: Batch) -> None:
         if not state.deleted:
             state.clock.fold(_FOLD_WRITERS)
@@ -82,7 +81,9 @@ def _delete_marks(
             storage.delete_marks,
             stream_key=state.identity.key,
             before_ms=service.clocks.now().wall_ms - retention_ms,
-            keep_from=state.revision,
+            keep_from=service.groups.oldest_revision_needed(
+                str(state.identity.name), state.revision
+            ),
             limit=_MARKS_AT_ONCE,
         )
     )

@@ -11,6 +11,7 @@ from controller import storage
 from controller.clocks import Clocks
 from controller.configuration import ServeSettings
 from controller.database import Database
+from controller.groups import Groups
 from controller.listening import ListeningClock
 from controller.maintenance import maintain_streams, stamp_listening_time
 from controller.metrics import Metrics
@@ -43,6 +44,7 @@ class Service:
         self.database = Database(settings.database_url, max_bytes=settings.max_database_bytes)
         self.sequencer = Sequencer(self.database)
         self.registry = Registry()
+        self.groups = Groups(self)
         self.metrics = Metrics()
         self.clocks: Clocks
         self.context: StreamContext
@@ -54,6 +56,7 @@ class Service:
         self.clocks = Clocks(listening)
         self.context = StreamContext(self.clocks, self.touch, self._reload, self._on_pass)
         await restore_all(self.database, self.registry, self.context)
+        await self.groups.restore()
         self.sequencer.on_batch = self.metrics.batch_sizes.observe
         self.sequencer.start()
         for state in self.registry:

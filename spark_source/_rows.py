@@ -62,6 +62,8 @@ class SegmentPartition(InputPartition):
     late_below
         Offsets from which a bound counts, and those bounds: an event is late if its time is
         below the last bound whose offset it has reached.
+    tick
+        Whether the tick row of the batch comes with it.
     """
 
     options: Options
@@ -71,11 +73,12 @@ class SegmentPartition(InputPartition):
     end: int
     bound: int | None
     late_below: tuple[list[int], list[int]]
+    tick: bool = False
 
 
 @dataclass(slots=True)
 class TickPartition(InputPartition):
-    """The one row that carries a new bound, or a new run of the query."""
+    """The tick row of a batch without events."""
 
     bound: int | None
 
@@ -87,6 +90,8 @@ def read_rows(partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return
     assert isinstance(partition, SegmentPartition)  # noqa: S101 (there are two kinds)
     options = partition.options
+    if partition.tick:
+        yield tick_row(partition.bound)
     client = _client_of_worker(
         options.url, options.stream, options.token, partition.stream_id, os.getpid()
     )

@@ -106,7 +106,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun, ended = Offset.from_json(start), Offset.from_json(end)
         topology = self._topology_for(ended)
         late_below = ([], []) if begun.bound is None else ([0], [begun.bound])
-        parts: list[InputPartition] = [
+        has_tick = (begun.bound, begun.run) != (ended.bound, ended.run)
+        ranges = rows_between(topology, begun.position, ended.position)
+        if not ranges:
+            return [TickPartition(ended.bound)] if has_tick else []
+        return [
             SegmentPartition(
                 self._options,
                 ended.stream_id,
@@ -115,14 +119,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 offsets.stop,
                 ended.bound,
                 late_below,
+                tick=has_tick and place == 0,
             )
-            for segment, offsets in rows_between(
-                topology, begun.position, ended.position
-            ).items()
+            for place, (segment, offsets) in enumerate(ranges.items())
         ]
-        if (begun.bound, begun.run) != (ended.bound, ended.run):
-            parts.append(TickPartition(ended.bound))
-        return parts
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, on an executor."""

@@ -8,7 +8,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.configuration import ServeSettings
-from controller.http import events, marks, note_time, operations, problems, streams, writers
+from controller.http import events, groups, marks, note_time, operations, problems, streams, writers
 from controller.http.documentation import document
 from controller.http.note_time import NoteTimeApp
 from controller.service import Service
@@ -36,7 +36,7 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
     app = FastAPI(title="Tidegauge", version="1", description=_DESCRIPTION, lifespan=lifespan)
     app.state.service = service
     problems.install(app)
-    for module in (streams, writers, marks, events, operations):
+    for module in (streams, writers, marks, events, groups, operations):
         app.include_router(module.router)
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return ControllerApp(app, service)

@@ -211,7 +211,7 @@ class _Demo:
 
 
 def _create_stream(url: str) -> None:
-    settings = {"segments": 2, "mark_interval_ms": 50, "mark_resolution_ms": 60_000}
+    settings = {"segments": 1, "mark_interval_ms": 50, "mark_resolution_ms": 60_000}
     httpx.put(f"{url}/v1/streams/{STREAM}", json=settings).raise_for_status()
 
 

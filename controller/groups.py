@@ -1,0 +1,303 @@
+"""Reader groups: their shared state, made durable, and who of their readers lives."""
+
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from controller import history
+from controller.schema import reader_groups
+from controller.sequencer import Batch
+from tidegauge.errors import (
+    GroupExistsError,
+    InvalidRequestError,
+    LogIsExternalError,
+    PreconditionFailedError,
+    UnknownGroupError,
+)
+from tidegauge.groups import GroupState, check_change, go_offline, start
+from tidegauge.names import StreamName
+from tidegauge.topology import Position, Topology
+from tidegauge.wire.groups import CreateGroup, GroupInfo, StateDocument
+from tidegauge.wire.values import Answer
+
+if TYPE_CHECKING:
+    from controller.service import Service
+
+_log = logging.getLogger(__name__)
+
+
+class GroupSettings(Answer):
+    """What a group was created with, as it is stored."""
+
+    streams: list[str]
+    stream_ids: dict[str, str]
+    heartbeat_ms: int
+    dead_after_ms: int
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """One group in memory.
+
+    Attributes
+    ----------
+    name
+        Its scope and name.
+    settings
+        What it was created with.
+    state
+        The shared state.
+    revision
+        Of the shared state.
+    heard
+        Listening time at which each reader last said that it lives, ms.
+    """
+
+    name: StreamName
+    settings: GroupSettings
+    state: GroupState
+    revision: int = 1
+    heard: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def etag(self) -> str:
+        """The version of the shared state."""
+        return f'"{self.revision}"'
+
+    def describe(self) -> GroupInfo:
+        """Describe it."""
+        return GroupInfo(
+            group=str(self.name),
+            revision=self.revision,
+            state=StateDocument.of(self.state),
+            **self.settings.model_dump(),
+        )
+
+
+class Groups:
+    """All reader groups.
+
+    Parameters
+    ----------
+    service
+        What they are part of.
+    """
+
+    def __init__(self, service: "Service") -> None:
+        self._service = service
+        self._by_name: dict[StreamName, Group] = {}
+
+    def __iter__(self) -> Iterator[Group]:
+        return iter(self._by_name.values())
+
+    async def restore(self) -> None:
+        """Read every group back; all readers are given the time to say that they live."""
+        now = self._service.clocks.now().listening_ms
+        for group in await self._service.database.read(_read_groups):
+            group.heard = dict.fromkeys(group.state.readers, now)
+            self._by_name[group.name] = group
+
+    def get(self, name: StreamName) -> Group:
+        """Look a group up, or raise `UnknownGroupError`."""
+        group = self._by_name.get(name)
+        if group is None:
+            raise UnknownGroupError(str(name))
+        return group
+
+    def page(self, after: StreamName | None, limit: int) -> list[Group]:
+        """List groups in order of name, after one."""
+        names = sorted(name for name in self._by_name if after is None or name > after)
+        return [self._by_name[name] for name in names[:limit]]
+
+    async def create(self, name: StreamName, wanted: CreateGroup) -> tuple[Group, bool]:
+        """Create a group, or find it there with the same settings; tells whether it is new.
+
+        Raises
+        ------
+        UnknownStreamError, LogIsExternalError
+            If one of its streams cannot be read.
+        GroupExistsError
+            If it is there with other settings.
+        """
+        settings = self._settings_of(wanted)
+        positions = {stream: await self._start(stream, wanted) for stream in settings.streams}
+
+        def decide(batch: Batch) -> tuple[Group, bool]:
+            if name in self._by_name:
+                _check_same(self._by_name[name], settings)
+                return self._by_name[name], False
+            group = Group(name, settings, start(self.topologies(settings.streams), positions))
+            self._by_name[name] = group
+            batch.on_failure(partial(self._take_back, name))
+            batch.write(partial(_insert, group=group))
+            return group, True
+
+        created: tuple[Group, bool] = await self._service.sequencer.submit(decide)
+        return created
+
+    def delete(self, name: StreamName, batch: Batch) -> None:
+        """Delete a group, and with it what it retained."""
+        group = self.get(name)
+        del self._by_name[name]
+        batch.on_failure(partial(self._by_name.__setitem__, name, group))
+        batch.write(partial(_delete, name=name))
+
+    def change(
+        self,
+        name: StreamName,
+        transition: Callable[[GroupState], GroupState],
+        batch: Batch,
+        *,
+        if_match: str | None = None,
+    ) -> Group:
+        """Change the shared state by a transition, checked by the laws of groups.
+
+        Raises
+        ------
+        PreconditionFailedError
+            If somebody was faster than ``if_match`` says.
+        InvalidTransitionError, ReaderFencedError
+            If the change breaks a law; nothing is stored then.
+        """
+        group = self.get(name)
+        if if_match is not None and if_match != group.etag:
+            raise PreconditionFailedError(group.etag)
+        former = group.state, group.revision
+        state = transition(group.state)
+        check_change(group.state, state, self.topologies(group.settings.streams))
+        group.state, group.revision = state, group.revision + 1
+        now = self._service.clocks.now().listening_ms
+        group.heard = {name: group.heard.get(name, now) for name in state.readers}
+        batch.on_failure(partial(_set_back, group, *former))
+        batch.write(
+            partial(
+                _update,
+                name=name,
+                revision=group.revision,
+                text=StateDocument.of(state).model_dump_json(),
+            )
+        )
+        return group
+
+    def hear(self, name: StreamName, reader: str) -> None:
+        """Note that a reader lives."""
+        self.get(name).heard[reader] = self._service.clocks.now().listening_ms
+
+    def take_dead_offline(self) -> None:
+        """Take readers offline that have been silent for too long."""
+        now = self._service.clocks.now().listening_ms
+        for group in self:
+            for reader, heard in group.heard.items():
+                if now - heard > group.settings.dead_after_ms and reader in group.state.readers:
+                    _log.warning("group %s: reader %s is silent", group.name, reader)
+                    offline = partial(
+                        go_offline,
+                        reader=reader,
+                        topologies=self.topologies(group.settings.streams),
+                    )
+                    self._service.submit_quietly(
+                        partial(self._change_quietly, group.name, offline)
+                    )
+
+    def topologies(self, streams: list[str]) -> dict[str, Topology]:
+        """Look up the topologies of some streams."""
+        return {
+            stream: self._service.stream(StreamName.parse(stream)).published_topology
+            for stream in streams
+        }
+
+    def oldest_revision_needed(self, stream: str, newest: int) -> int:
+        """Find the revision from which on a stream's marks are needed by groups."""
+        reads = any(stream in group.settings.streams for group in self)
+        return 1 if reads else newest
+
+    def _change_quietly(
+        self, name: StreamName, transition: Callable[[GroupState], GroupState], batch: Batch
+    ) -> None:
+        self.change(name, transition, batch)
+
+    def _take_back(self, name: StreamName) -> None:
+        del self._by_name[name]
+
+    def _settings_of(self, wanted: CreateGroup) -> GroupSettings:
+        ids = {}
+        for stream in wanted.streams:
+            try:
+                state = self._service.stream(StreamName.parse(stream))
+            except ValueError as error:
+                raise InvalidRequestError.of("streams", str(error)) from error
+            if state.published_tails is None:
+                raise LogIsExternalError(stream)
+            ids[stream] = state.identity.stream_id
+        return GroupSettings(
+            streams=sorted(ids),
+            stream_ids=ids,
+            heartbeat_ms=wanted.heartbeat_ms,
+            dead_after_ms=wanted.dead_after_ms,
+        )
+
+    async def _start(self, stream: str, wanted: CreateGroup) -> Position:
+        state = self._service.stream(StreamName.parse(stream))
+        if wanted.start_cut is not None:
+            return wanted.start_cut.get(stream, {})
+        if wanted.start_time is not None:
+            position, _ = await history.start_of(self._service, state, wanted.start_time)
+            return position or {}
+        return dict(state.published_tails or {}) if wanted.start == "latest" else {}
+
+
+def _check_same(group: Group, wanted: GroupSettings) -> None:
+    stored, given = group.settings.model_dump(), wanted.model_dump()
+    differences = {
+        name: {"stored": stored[name], "given": value}
+        for name, value in given.items()
+        if value != stored[name]
+    }
+    if differences:
+        raise GroupExistsError(str(group.name), differences)
+
+
+def _set_back(group: Group, state: GroupState, revision: int) -> None:
+    group.state, group.revision = state, revision
+
+
+def _read_groups(connection: Connection) -> list[Group]:
+    return [
+        Group(
+            StreamName(row.scope, row.reader_group),
+            GroupSettings.model_validate_json(row.settings),
+            StateDocument.model_validate_json(row.state).to_state(),
+            row.revision,
+        )
+        for row in connection.execute(select(reader_groups))
+    ]
+
+
+def _insert(connection: Connection, group: Group) -> None:
+    connection.execute(
+        insert(reader_groups).values(
+            scope=group.name.scope,
+            reader_group=group.name.stream,
+            settings=group.settings.model_dump_json(),
+            revision=group.revision,
+            state=StateDocument.of(group.state).model_dump_json(),
+        )
+    )
+
+
+def _update(connection: Connection, name: StreamName, revision: int, text: str) -> None:
+    connection.execute(
+        update(reader_groups).where(*_is(name)).values(revision=revision, state=text)
+    )
+
+
+def _delete(connection: Connection, name: StreamName) -> None:
+    connection.execute(delete(reader_groups).where(*_is(name)))
+
+
+def _is(name: StreamName) -> tuple[Any, Any]:
+    return reader_groups.c.scope == name.scope, reader_groups.c.reader_group == name.stream

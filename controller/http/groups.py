@@ -1,0 +1,201 @@
+"""Calls about reader groups: the shared state, time windows, and readers without a client."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Response
+
+from controller import history
+from controller.groups import Group
+from controller.http.cursors import read_cursor, write_cursor
+from controller.http.routing import (
+    Cursor,
+    Limit,
+    ServiceOf,
+    StrictRoute,
+    stream_facts,
+)
+from controller.sequencer import Batch
+from controller.service import Service
+from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
+from tidegauge.groups import GroupState, advance, go_offline, join_group
+from tidegauge.names import StreamName
+from tidegauge.wire.groups import (
+    CreateGroup,
+    GroupInfo,
+    GroupList,
+    ReaderHeartbeat,
+    ReaderJoined,
+    ReaderPosition,
+    StateDocument,
+    TimeWindowInfo,
+    by_segment,
+    by_stream,
+)
+from tidegauge.wire.values import Name
+
+router = APIRouter(route_class=StrictRoute, tags=["reader groups"])
+ALL = "/v1/reader-groups"
+ONE = ALL + "/{scope}/{group}"
+READER = ONE + "/readers/{reader}"
+
+
+def get_name(
+    scope: Annotated[Name, Path(description="Scope of the group.")],
+    group: Annotated[Name, Path(description="Name of the group in its scope.")],
+) -> StreamName:
+    """Read the name that a path gives."""
+    return StreamName(scope, group)
+
+
+GroupName = Annotated[StreamName, Depends(get_name)]
+ReaderName = Annotated[Name, Path(description="The reader's name.")]
+
+
+@router.put(ONE, responses={201: {"model": GroupInfo, "description": "Created."}})
+async def create(
+    service: ServiceOf, name: GroupName, wanted: CreateGroup, response: Response
+) -> GroupInfo:
+    """Create a group; the same again changes nothing."""
+    group, is_new = await service.groups.create(name, wanted)
+    response.status_code = 201 if is_new else 200
+    response.headers["etag"] = group.etag
+    return group.describe()
+
+
+@router.get(ONE)
+async def describe(service: ServiceOf, name: GroupName) -> GroupInfo:
+    """Describe a group and its shared state."""
+    return await service.sequencer.read(lambda: service.groups.get(name).describe())
+
+
+@router.delete(ONE, status_code=204)
+async def delete(service: ServiceOf, name: GroupName) -> None:
+    """Delete a group; what it retained is free."""
+    await service.sequencer.submit(partial(service.groups.delete, name))
+
+
+@router.get(ALL)
+async def list_groups(
+    service: ServiceOf, limit: Limit = 100, cursor: Cursor = None
+) -> GroupList:
+    """List groups in order of name."""
+    after = None if cursor is None else StreamName.parse(read_cursor(cursor))
+    page = await service.sequencer.read(
+        lambda: [one.describe() for one in service.groups.page(after, limit + 1)]
+    )
+    last = page[limit - 1].group if len(page) > limit else None
+    return GroupList(groups=page[:limit], cursor=None if last is None else write_cursor(last))
+
+
+@router.get(ONE + "/state")
+async def read_state(service: ServiceOf, name: GroupName, response: Response) -> StateDocument:
+    """Read the shared state; its ETag is what a change must name."""
+
+    def look() -> tuple[StateDocument, str]:
+        group = service.groups.get(name)
+        return StateDocument.of(group.state), group.etag
+
+    document, response.headers["etag"] = await service.sequencer.read(look)
+    return document
+
+
+@router.put(ONE + "/state")
+async def write_state(
+    service: ServiceOf,
+    name: GroupName,
+    document: StateDocument,
+    response: Response,
+    if_match: Annotated[
+        str | None, Header(description="The ETag of the state that was read; required.")
+    ] = None,
+) -> StateDocument:
+    """Write the shared state, unless somebody was faster (412) or it breaks a law (409)."""
+    if if_match is None:
+        raise PreconditionRequiredError("If-Match")
+    group = await _change(service, name, lambda _former: document.to_state(), if_match=if_match)
+    response.headers["etag"] = group.etag
+    return StateDocument.of(group.state)
+
+
+@router.get(ONE + "/time-window")
+async def time_window(
+    service: ServiceOf,
+    name: GroupName,
+    stream: Annotated[str, Query(description="One of the group's streams, scope/stream.")],
+) -> TimeWindowInfo:
+    """Find the time window of the group: the same for all of its readers."""
+    group = service.groups.get(name)
+    if stream not in group.settings.streams:
+        message = f"{stream!r} is not read by the group; it reads {group.settings.streams}"
+        raise InvalidRequestError.of("stream", message)
+    state = service.stream(StreamName.parse(stream), group.settings.stream_ids[stream])
+    position = await service.sequencer.read(lambda: group.state.position(stream))
+    window, _ = await history.at_position(service, state, position)
+    return TimeWindowInfo(
+        lower=window.lower, upper=window.upper, position=position, **stream_facts(state)
+    )
+
+
+@router.post(READER)
+async def join(service: ServiceOf, name: GroupName, reader: ReaderName) -> ReaderJoined:
+    """Join, or take over the name from another process."""
+    group = await _change(service, name, partial(join_group, reader=reader))
+    service.groups.hear(name, reader)
+    member = group.state.readers[reader]
+    return ReaderJoined(reader=reader, epoch=member.epoch, owned=by_stream(member.owned))
+
+
+@router.post(READER + "/position", status_code=204)
+async def report_position(
+    service: ServiceOf, name: GroupName, reader: ReaderName, report: ReaderPosition
+) -> None:
+    """Confirm how far a reader has read."""
+    transition = partial(
+        advance, reader=reader, epoch=report.epoch, offsets=by_segment(report.position)
+    )
+    await _change(service, name, transition)
+    service.groups.hear(name, reader)
+
+
+@router.post(READER + "/heartbeat", status_code=204)
+async def heartbeat(
+    service: ServiceOf, name: GroupName, reader: ReaderName, beat: ReaderHeartbeat
+) -> None:
+    """Say that a reader lives."""
+    check = partial(advance, reader=reader, epoch=beat.epoch, offsets={})
+    await service.sequencer.read(lambda: check(service.groups.get(name).state))
+    service.groups.hear(name, reader)
+
+
+@router.delete(READER, status_code=204)
+async def offline(
+    service: ServiceOf,
+    name: GroupName,
+    reader: ReaderName,
+    position: ReaderPosition | None = None,
+) -> None:
+    """Take a reader offline; its segments go back at its confirmed offsets, or at a position."""
+    streams = service.groups.get(name).settings.streams
+    transition = partial(
+        go_offline,
+        reader=reader,
+        topologies=service.groups.topologies(streams),
+        position=None if position is None else by_segment(position.position),
+    )
+    await _change(service, name, transition)
+
+
+async def _change(
+    service: Service,
+    name: StreamName,
+    transition: Callable[[GroupState], GroupState],
+    *,
+    if_match: str | None = None,
+) -> Group:
+    def decide(batch: Batch) -> Group:
+        return service.groups.change(name, transition, batch, if_match=if_match)
+
+    group: Group = await service.sequencer.submit(decide)
+    return group

@@ -1,0 +1,337 @@
+"""Reader groups: the shared state, and the pure transitions by which it changes.
+
+A group's state is one revisioned document. Readers change it by compare-and-set: read it, apply a
+transition, write it back; who loses the race reads again and applies its transition again. The
+service checks every change with `check_change`, whatever made it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+
+from tidegauge.errors import InvalidTransitionError, ReaderFencedError, UnknownReaderError
+from tidegauge.lattice import cut_of, join
+from tidegauge.topology import Position, Topology
+
+Topologies: TypeAlias = Mapping[str, Topology]
+"""The topology of each stream of a group, by ``scope/stream``."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SegmentRef:
+    """A segment of one of the group's streams."""
+
+    stream: str
+    segment: int
+
+
+Offsets: TypeAlias = Mapping[SegmentRef, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderState:
+    """One reader of a group.
+
+    Attributes
+    ----------
+    epoch
+        Of the process that has the name; a newer one takes it over with a higher epoch.
+    owned
+        Its segments and the offsets that it has confirmed.
+    """
+
+    epoch: int
+    owned: Offsets = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """The shared state of a reader group.
+
+    Attributes
+    ----------
+    readers
+        By name.
+    unassigned
+        Open segments that nobody owns, and where to go on.
+    completed
+        Segments read to their end, at their sealed length.
+    epochs
+        The highest epoch that was given out; the next one is above it.
+    checkpoints
+        Named positions to resume from exactly.
+    """
+
+    readers: Mapping[str, ReaderState] = field(default_factory=dict)
+    unassigned: Offsets = field(default_factory=dict)
+    completed: Offsets = field(default_factory=dict)
+    epochs: int = 0
+    checkpoints: Mapping[str, Offsets] = field(default_factory=dict)
+
+    @property
+    def offsets(self) -> dict[SegmentRef, int]:
+        """Where the group stands in every segment that it has opened."""
+        owned = (reader.owned for reader in self.readers.values())
+        merged: dict[SegmentRef, int] = {}
+        for part in (self.completed, self.unassigned, *owned):
+            merged |= part
+        return merged
+
+    def position(self, stream: str) -> Position:
+        """Join the positions of a stream, whoever has them: the group's position."""
+        return {
+            ref.segment: offset for ref, offset in self.offsets.items() if ref.stream == stream
+        }
+
+
+def start(topologies: Topologies, positions: Mapping[str, Position]) -> GroupState:
+    """Make the state of a new group that starts at a position of each stream."""
+    unassigned: dict[SegmentRef, int] = {}
+    completed: dict[SegmentRef, int] = {}
+    for stream, topology in topologies.items():
+        counts = join(topology, [positions.get(stream, {})])
+        frontier = cut_of(topology, counts)
+        passed = frozenset[int]().union(*(topology.ancestors[one] for one in frontier))
+        for number in topology.in_order:
+            ref = SegmentRef(stream, number)
+            if number in frontier:
+                unassigned[ref] = frontier[number]
+            elif number in passed:
+                completed[ref] = counts.get(number, 0)
+    return GroupState(unassigned=unassigned, completed=completed)
+
+
+def join_group(state: GroupState, reader: str) -> GroupState:
+    """Let a reader join; under a name that is there it takes over, with a higher epoch."""
+    epoch = state.epochs + 1
+    owned = state.readers[reader].owned if reader in state.readers else {}
+    readers = dict(state.readers) | {reader: ReaderState(epoch, owned)}
+    return replace(state, readers=readers, epochs=epoch)
+
+
+def acquire(state: GroupState, reader: str, epoch: int, ref: SegmentRef) -> GroupState:
+    """Let a reader own an unassigned segment."""
+    member = _member(state, reader, epoch)
+    if ref not in state.unassigned:
+        msg = f"segment {ref.segment} of {ref.stream} is not unassigned"
+        raise InvalidTransitionError(msg)
+    unassigned = dict(state.unassigned)
+    offset = unassigned.pop(ref)
+    owned = dict(member.owned) | {ref: offset}
+    return replace(_with(state, reader, owned), unassigned=unassigned)
+
+
+def release(state: GroupState, reader: str, epoch: int, ref: SegmentRef) -> GroupState:
+    """Give a segment back, at its confirmed offset."""
+    owned = dict(_member(state, reader, epoch).owned)
+    offset = _pop_owned(owned, reader, ref)
+    unassigned = dict(state.unassigned) | {ref: offset}
+    return replace(_with(state, reader, owned), unassigned=unassigned)
+
+
+def advance(state: GroupState, reader: str, epoch: int, offsets: Offsets) -> GroupState:
+    """Confirm how far a reader has read."""
+    owned = dict(_member(state, reader, epoch).owned)
+    for ref, offset in offsets.items():
+        if ref not in owned:
+            _pop_owned(owned, reader, ref)
+        if offset < owned[ref]:
+            msg = f"segment {ref.segment} of {ref.stream} is at {owned[ref]}, beyond {offset}"
+            raise InvalidTransitionError(msg)
+        owned[ref] = offset
+    return _with(state, reader, owned)
+
+
+def complete(
+    state: GroupState, reader: str, epoch: int, ref: SegmentRef, topology: Topology
+) -> GroupState:
+    """Note that a segment is read to its end; its successors open once all before them are."""
+    owned = dict(_member(state, reader, epoch).owned)
+    offset = _pop_owned(owned, reader, ref)
+    if offset != topology[ref.segment].sealed_length:
+        msg = (
+            f"segment {ref.segment} of {ref.stream} is read to {offset}, and its sealed length "
+            f"is {topology[ref.segment].sealed_length}"
+        )
+        raise InvalidTransitionError(msg)
+    completed = dict(state.completed) | {ref: offset}
+    changed = replace(_with(state, reader, owned), completed=completed)
+    return open_segments(changed, ref.stream, topology)
+
+
+def open_segments(state: GroupState, stream: str, topology: Topology) -> GroupState:
+    """Add the segments that have opened: new partitions, successors of completed ones."""
+    known = state.offsets
+    opened = {
+        SegmentRef(stream, number): 0
+        for number in topology.in_order
+        if SegmentRef(stream, number) not in known
+        and all(
+            SegmentRef(stream, before) in state.completed
+            for before in topology[number].predecessors
+        )
+    }
+    return replace(state, unassigned=dict(state.unassigned) | opened) if opened else state
+
+
+def go_offline(
+    state: GroupState,
+    reader: str,
+    topologies: Topologies,
+    position: Offsets | None = None,
+) -> GroupState:
+    """Take a reader out; its segments go back at its confirmed offsets, or at a position.
+
+    The only transition in which offsets may go back: what the reader had not confirmed, or not
+    finished with, is read again.
+
+    Raises
+    ------
+    UnknownReaderError
+        If the group has no such reader.
+    InvalidTransitionError
+        If the position goes back before a segment whose successors were opened.
+    """
+    if reader not in state.readers:
+        raise UnknownReaderError(reader)
+    back = dict(state.readers[reader].owned)
+    completed = dict(state.completed)
+    for ref, offset in (position or {}).items():
+        if ref in back:
+            back[ref] = offset
+        elif ref in completed and offset < completed[ref]:
+            _refuse_if_opened(state, ref, topologies[ref.stream])
+            del completed[ref]
+            back[ref] = offset
+    readers = {name: one for name, one in state.readers.items() if name != reader}
+    return replace(
+        state,
+        readers=readers,
+        unassigned=dict(state.unassigned) | back,
+        completed=completed,
+    )
+
+
+def checkpoint(state: GroupState, name: str) -> GroupState:
+    """Remember where the group stands under a name."""
+    return replace(state, checkpoints=dict(state.checkpoints) | {name: state.offsets})
+
+
+def share(state: GroupState) -> tuple[int, int]:
+    """Find how many segments a reader should own: at least, and at most."""
+    readers = len(state.readers)
+    segments = len(state.unassigned) + sum(len(one.owned) for one in state.readers.values())
+    if readers == 0:
+        return 0, 0
+    return segments // readers, -(-segments // readers)
+
+
+def check_change(before: GroupState, after: GroupState, topologies: Topologies) -> None:
+    """Check a change of the state, whoever made it.
+
+    Raises
+    ------
+    InvalidTransitionError
+        Naming the law that it breaks.
+    ReaderFencedError
+        If it speaks for a reader whose name was taken over.
+    """
+    if after.epochs < before.epochs:
+        msg = f"epochs cannot go back from {before.epochs} to {after.epochs}"
+        raise InvalidTransitionError(msg)
+    for name, reader in after.readers.items():
+        known = before.readers.get(name)
+        if known is not None and reader.epoch < known.epoch:
+            raise ReaderFencedError(name, known.epoch)
+    _check_owners(after)
+    _check_openings(after, topologies)
+    _check_direction(before, after)
+
+
+def _check_owners(state: GroupState) -> None:
+    """One owner a segment; each open segment owned, unassigned or completed."""
+    seen: set[SegmentRef] = set()
+    owned = (reader.owned for reader in state.readers.values())
+    for part in (state.unassigned, state.completed, *owned):
+        for ref in part:
+            if ref in seen:
+                msg = f"segment {ref.segment} of {ref.stream} is in two places"
+                raise InvalidTransitionError(msg)
+            seen.add(ref)
+
+
+def _check_openings(state: GroupState, topologies: Topologies) -> None:
+    """Successors open when all predecessors are complete, and then must be there."""
+    offsets = state.offsets
+    for ref, offset in offsets.items():
+        topology = topologies.get(ref.stream)
+        if topology is None or ref.segment not in topology:
+            msg = f"the group does not read segment {ref.segment} of {ref.stream}"
+            raise InvalidTransitionError(msg)
+        length = topology[ref.segment].sealed_length
+        if offset < 0 or (length is not None and offset > length):
+            msg = f"offset {offset} of segment {ref.segment} of {ref.stream} cannot be"
+            raise InvalidTransitionError(msg)
+    for stream, topology in topologies.items():
+        for number in topology.in_order:
+            _check_opening(state, offsets, SegmentRef(stream, number), topology)
+
+
+def _check_opening(
+    state: GroupState, offsets: Offsets, ref: SegmentRef, topology: Topology
+) -> None:
+    before = [SegmentRef(ref.stream, one) for one in topology[ref.segment].predecessors]
+    may_open = all(one in state.completed for one in before)
+    if ref in offsets and not may_open:
+        msg = f"segment {ref.segment} of {ref.stream} opens once all before it are complete"
+        raise InvalidTransitionError(msg)
+    if ref not in offsets and before and may_open:
+        msg = f"segment {ref.segment} of {ref.stream} is open and must not get lost"
+        raise InvalidTransitionError(msg)
+
+
+def _check_direction(before: GroupState, after: GroupState) -> None:
+    """Offsets go back only with a reader that went offline, and nothing gets lost."""
+    gone = {name for name in before.readers if name not in after.readers}
+    may_go_back = {ref for name in gone for ref in before.readers[name].owned}
+    now = after.offsets
+    for ref, offset in before.offsets.items():
+        if ref not in now:
+            msg = f"segment {ref.segment} of {ref.stream} must not get lost"
+            raise InvalidTransitionError(msg)
+        if now[ref] < offset and not (gone and (ref in may_go_back or ref in before.completed)):
+            msg = (
+                f"segment {ref.segment} of {ref.stream} cannot go back from {offset} to "
+                f"{now[ref]}; only a reader that goes offline gives offsets back"
+            )
+            raise InvalidTransitionError(msg)
+
+
+def _member(state: GroupState, reader: str, epoch: int) -> ReaderState:
+    member = state.readers.get(reader)
+    if member is None or member.epoch != epoch:
+        raise ReaderFencedError(reader, state.epochs if member is None else member.epoch)
+    return member
+
+
+def _with(state: GroupState, reader: str, owned: Offsets) -> GroupState:
+    member = replace(state.readers[reader], owned=owned)
+    return replace(state, readers=dict(state.readers) | {reader: member})
+
+
+def _pop_owned(owned: dict[SegmentRef, int], reader: str, ref: SegmentRef) -> int:
+    if ref not in owned:
+        msg = f"reader {reader!r} does not own segment {ref.segment} of {ref.stream}"
+        raise InvalidTransitionError(msg)
+    return owned.pop(ref)
+
+
+def _refuse_if_opened(state: GroupState, ref: SegmentRef, topology: Topology) -> None:
+    opened = state.offsets
+    for successor in topology.successors[ref.segment]:
+        if SegmentRef(ref.stream, successor) in opened:
+            msg = (
+                f"segment {ref.segment} of {ref.stream} is complete and segment {successor} "
+                "after it was opened; go back to a checkpoint instead"
+            )
+            raise InvalidTransitionError(msg)

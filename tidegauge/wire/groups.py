@@ -1,0 +1,153 @@
+"""Messages about reader groups."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tidegauge import groups
+from tidegauge.wire.values import Answer, EventTime, Integer, Request, WirePosition
+
+StreamOffsets = Annotated[
+    dict[str, WirePosition], Field(description="For each `scope/stream`, segment to offset.")
+]
+
+
+class CreateGroup(Request):
+    """``PUT /v1/reader-groups/{scope}/{group}``."""
+
+    streams: list[str] = Field(
+        min_length=1, max_length=1_000, description="What the group reads, `scope/stream` each."
+    )
+    start: Literal["earliest", "latest"] = Field(
+        "earliest", description="Where it starts, unless a time or a cut is given."
+    )
+    start_time: EventTime | None = Field(
+        None, description="Start where no event at or above this time is missed, ms."
+    )
+    start_cut: StreamOffsets | None = Field(
+        None, description="Start at this cut of each stream."
+    )
+    heartbeat_ms: Annotated[Integer, Field(ge=100, le=3_600_000)] = Field(
+        3_000, description="How often readers say that they live, ms."
+    )
+    dead_after_ms: Annotated[Integer, Field(ge=200, le=86_400_000)] = Field(
+        15_000, description="A reader silent for so long is taken offline, ms."
+    )
+
+
+class ReaderDocument(Answer):
+    """One reader in the shared state."""
+
+    epoch: int = Field(description="Of the process that has the name.")
+    owned: StreamOffsets = Field(description="Its segments and confirmed offsets.")
+
+
+class StateDocument(Answer):
+    """The shared state of a group, as it is read and written."""
+
+    readers: dict[str, ReaderDocument] = Field(description="By name.")
+    unassigned: StreamOffsets = Field(description="Open segments that nobody owns.")
+    completed: StreamOffsets = Field(description="Segments read to their end.")
+    epochs: int = Field(description="The highest epoch that was given out.")
+    checkpoints: dict[str, StreamOffsets] = Field(description="Named positions.")
+
+    @classmethod
+    def of(cls, state: groups.GroupState) -> "StateDocument":
+        """Write a state."""
+        return cls(
+            readers={
+                name: ReaderDocument(epoch=one.epoch, owned=by_stream(one.owned))
+                for name, one in state.readers.items()
+            },
+            unassigned=by_stream(state.unassigned),
+            completed=by_stream(state.completed),
+            epochs=state.epochs,
+            checkpoints={
+                name: by_stream(offsets) for name, offsets in state.checkpoints.items()
+            },
+        )
+
+    def to_state(self) -> groups.GroupState:
+        """Read a state back."""
+        return groups.GroupState(
+            readers={
+                name: groups.ReaderState(one.epoch, by_segment(one.owned))
+                for name, one in self.readers.items()
+            },
+            unassigned=by_segment(self.unassigned),
+            completed=by_segment(self.completed),
+            epochs=self.epochs,
+            checkpoints={
+                name: by_segment(offsets) for name, offsets in self.checkpoints.items()
+            },
+        )
+
+
+class GroupInfo(Answer):
+    """``GET /v1/reader-groups/{scope}/{group}``."""
+
+    group: str = Field(description="scope/group.")
+    streams: list[str] = Field(description="What it reads.")
+    stream_ids: dict[str, str] = Field(description="Which streams of those names it means.")
+    heartbeat_ms: int = Field(description="How often readers say that they live, ms.")
+    dead_after_ms: int = Field(description="When a silent reader is taken offline, ms.")
+    revision: int = Field(description="Of the shared state.")
+    state: StateDocument = Field(description="The shared state.")
+
+
+class GroupList(Answer):
+    """``GET /v1/reader-groups``."""
+
+    groups: list[GroupInfo] = Field(description="In order of name.")
+    cursor: str | None = Field(description="Where the next page starts; null on the last.")
+
+
+class TimeWindowInfo(Answer):
+    """``GET …/time-window``."""
+
+    stream_id: str = Field(description="The stream.")
+    lower: int | None = Field(description="Everything older has been read, ms.")
+    upper: int | None = Field(
+        description="How far writers had noted time at the next mark, ms."
+    )
+    position: WirePosition = Field(description="Of the whole group.")
+    watermark: int | None = Field(description="Of the stream's newest mark, ms.")
+    final: bool = Field(description="Whether the stream is sealed.")
+
+
+class ReaderJoined(Answer):
+    """The answer to joining a group."""
+
+    reader: str = Field(description="Its name.")
+    epoch: int = Field(description="To be sent with everything that this process says.")
+    owned: StreamOffsets = Field(description="What it owns, taken over from its predecessor.")
+
+
+class ReaderPosition(Request):
+    """``POST …/readers/{reader}/position``."""
+
+    epoch: Integer = Field(description="From joining.")
+    position: StreamOffsets = Field(description="Confirmed offsets of owned segments.")
+
+
+class ReaderHeartbeat(Request):
+    """``POST …/readers/{reader}/heartbeat``."""
+
+    epoch: Integer = Field(description="From joining.")
+
+
+def by_stream(offsets: groups.Offsets) -> dict[str, dict[int, int]]:
+    """Order offsets by stream, as messages do."""
+    found: dict[str, dict[int, int]] = {}
+    for ref in sorted(offsets):
+        found.setdefault(ref.stream, {})[ref.segment] = offsets[ref]
+    return found
+
+
+def by_segment(offsets: dict[str, dict[int, int]]) -> dict[groups.SegmentRef, int]:
+    """Order offsets by segment, as the shared state does."""
+    return {
+        groups.SegmentRef(stream, segment): offset
+        for stream, position in offsets.items()
+        for segment, offset in position.items()
+    }
