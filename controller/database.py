@@ -11,15 +11,16 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
-from sqlalchemy.pool import NullPool
 
 from controller.schema import SCHEMA_VERSION, metadata
+from controller.turnstile import Turnstile
 from tidegauge.errors import TidegaugeError, UnavailableError
 
 _T = TypeVar("_T")
 _PAGE_BYTES = 4_096
 _READERS = 4
 _CHECKPOINT_PAGES = 4_000
+_CACHED_STATEMENTS = 512
 
 
 class DatabaseInUseError(TidegaugeError):
@@ -62,12 +63,12 @@ class Database:
         self.path = _path_of(url)
         self._lock = _lock(self.path)
         self._max_pages = max_bytes // _PAGE_BYTES
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="database-writer")
+        self._writer = Turnstile("database-writer")
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="database-reader")
         self.engine = self._engine()
         try:
             self._prepare()
-            self._connection = self._writer.submit(self.engine.connect).result()
+            self._connection = self.engine.connect()
         except BaseException:
             self._lock.close()
             raise
@@ -80,26 +81,22 @@ class Database:
         UnavailableError
             If the database refuses; nothing is stored then.
         """
-        return await self._run(self._writer, lambda: self._transaction(work))
+        with _unavailable():
+            return await self._writer.pass_through(lambda: self._transaction(work))
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Read what is committed, in a reader thread; see `write` for errors."""
-        return await self._run(self._readers, lambda: self._reading(work))
+        loop = asyncio.get_running_loop()
+        with _unavailable():
+            return await loop.run_in_executor(self._readers, lambda: self._reading(work))
 
     def close(self) -> None:
         """Finish what runs, and give the file back."""
-        self._writer.submit(self._connection.close).result()
-        self._writer.shutdown()
+        self._writer.close()
         self._readers.shutdown()
+        self._connection.close()
         self.engine.dispose()
         self._lock.close()
-
-    async def _run(self, threads: ThreadPoolExecutor, work: Callable[[], _T]) -> _T:
-        try:
-            return await asyncio.get_running_loop().run_in_executor(threads, work)
-        except DBAPIError as error:
-            reason = f"the database says: {error.orig}"
-            raise UnavailableError(reason) from error
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
         with self._connection.begin():
@@ -110,7 +107,11 @@ class Database:
             return work(connection)
 
     def _engine(self) -> Engine:
-        engine = create_engine(f"sqlite:///{self.path}", poolclass=NullPool)
+        engine = create_engine(
+            f"sqlite:///{self.path}",
+            pool_size=_READERS + 1,
+            connect_args={"cached_statements": _CACHED_STATEMENTS},
+        )
 
         @event.listens_for(engine, "connect")
         def prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 (a DBAPI type)
@@ -120,7 +121,7 @@ class Database:
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
-            connection.exec_driver_sql("BEGIN")
+            connection.connection.cursor().execute("BEGIN")
 
         return engine
 
@@ -148,6 +149,15 @@ class Database:
         except DBAPIError as error:
             msg = f"{self.path} cannot be used as a database: {error.orig}"
             raise DatabaseUnusableError(msg) from error
+
+
+@contextmanager
+def _unavailable() -> Iterator[None]:
+    try:
+        yield
+    except DBAPIError as error:
+        reason = f"the database says: {error.orig}"
+        raise UnavailableError(reason) from error
 
 
 def _path_of(url: str) -> Path:

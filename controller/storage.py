@@ -6,7 +6,7 @@ Every function runs inside a transaction that its caller owns.
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from sqlalchemy import Connection, Row, Table, and_, delete, func, insert, select, update
@@ -17,6 +17,7 @@ from tidegauge.changes import Changes, StoredClock, StoredReport, StoredWriter
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 
+_R = TypeVar("_R")
 _ROWS_A_STATEMENT = 64
 
 
@@ -36,18 +37,45 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[tuple[Any, 
     Many rows go into one statement: SQLite's driver gives up and takes back the interpreter's
     lock once a statement, or once a row of ``executemany``, and waits for it each time.
     """
+    for some in _parts(rows):
+        text = _insert_text(table, len(some))
+        connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
+
+
+def replace_rows(
+    connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Insert whole rows, or replace those of the same primary key; as `insert_rows`."""
+    for some in _parts(rows):
+        text = _insert_text(table, len(some)) + _replacing(table)
+        connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
+
+
+def _parts(rows: Sequence[_R]) -> Iterator[Sequence[_R]]:
     for start in range(0, len(rows), _ROWS_A_STATEMENT):
-        some = rows[start : start + _ROWS_A_STATEMENT]
-        connection.exec_driver_sql(
-            _insert_text(table, len(some)), tuple(chain.from_iterable(some))
-        )
+        yield rows[start : start + _ROWS_A_STATEMENT]
 
 
 @cache
 def _insert_text(table: Table, count: int) -> str:
-    places = ", ".join("?" for _ in table.columns)
-    places = ", ".join(f"({places})" for _ in range(count))
-    return f"INSERT INTO {table.name} VALUES {places}"  # noqa: S608 (our own names)
+    row = f"({_places(len(table.columns))})"
+    rows = ", ".join([row] * count)
+    return f"INSERT INTO {table.name} VALUES {rows}"  # noqa: S608 (our own names)
+
+
+@cache
+def _replacing(table: Table) -> str:
+    keys = ", ".join(column.name for column in table.primary_key)
+    values = ", ".join(
+        f"{column.name} = excluded.{column.name}"
+        for column in table.columns
+        if not column.primary_key
+    )
+    return f" ON CONFLICT ({keys}) DO UPDATE SET {values}"
+
+
+def _places(count: int) -> str:
+    return ", ".join(["?"] * count)
 
 
 def write_changes(
@@ -87,27 +115,17 @@ def _merge_reports(connection: Connection, stream_key: int, changes: Changes) ->
             "UPDATE reports SET position = ? WHERE stream_key = ? AND serial = ?",
             [(dump_position(one.position), stream_key, one.serial) for one in changes.merged],
         )
-    if changes.dropped:
+    for serials in _parts(changes.dropped):
         connection.exec_driver_sql(
-            "DELETE FROM reports WHERE stream_key = ? AND serial = ?",
-            [(stream_key, serial) for serial in changes.dropped],
+            "DELETE FROM reports WHERE stream_key = ? "  # noqa: S608 (only places)
+            f"AND serial IN ({_places(len(serials))})",
+            (stream_key, *serials),
         )
 
 
 def _write_writers(connection: Connection, stream_key: int, changes: Changes) -> None:
-    if changes.writers:
-        statement = upsert(writers)
-        connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=[writers.c.stream_key, writers.c.writer],
-                set_={
-                    column.name: statement.excluded[column.name]
-                    for column in writers.columns
-                    if not column.primary_key
-                },
-            ),
-            [{"stream_key": stream_key, **_writer_row(one)} for one in changes.writers],
-        )
+    rows = [_writer_row(stream_key, one) for one in changes.writers]
+    replace_rows(connection, writers, rows)
     if changes.holds:
         connection.exec_driver_sql(
             "UPDATE writers SET hold_since_ms = ? WHERE stream_key = ? AND writer = ?",
@@ -121,12 +139,12 @@ def _write_writers(connection: Connection, stream_key: int, changes: Changes) ->
         )
 
 
-def _writer_row(one: StoredWriter) -> dict[str, Any]:
-    return {
-        **one._asdict(),
-        "position": dump_position(one.position),
-        "former_position": dump_position(one.former_position),
-    }
+def _writer_row(stream_key: int, one: StoredWriter) -> tuple[Any, ...]:
+    row = one._replace(
+        position=dump_position(one.position),  # type: ignore[arg-type]
+        former_position=dump_position(one.former_position),  # type: ignore[arg-type]
+    )
+    return (stream_key, *row)
 
 
 def read_clock(connection: Connection, stream: Row[Any]) -> StoredClock:
