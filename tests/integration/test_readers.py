@@ -1,0 +1,122 @@
+"""Reader groups over a real server: everything is read, in order, and the window tells it."""
+
+from collections.abc import Iterator
+from itertools import count
+
+import httpx
+import pytest
+
+from reader_client import Reader, ReaderFencedError, ReaderGroup
+from tests.server import ServerProcess
+from writer_client import Writer
+
+_NUMBERS = count(1)
+_EVENTS = 300
+
+
+@pytest.fixture
+def stream(shared_server: ServerProcess) -> str:
+    name = f"readers/stream-{next(_NUMBERS)}"
+    settings = {"segments": 3, "mark_interval_ms": 0, "mark_resolution_ms": 0}
+    answer = httpx.put(f"{shared_server.url}/v1/streams/{name}", json=settings)
+    answer.raise_for_status()
+    with Writer(shared_server.url, name, "writer") as writer:
+        for number in range(_EVENTS):
+            writer.write(str(number), key=f"key-{number % 20}", event_time=1_000 + number)
+        writer.note_time(1_000 + _EVENTS)
+    return name
+
+
+@pytest.fixture
+def group(shared_server: ServerProcess, stream: str) -> Iterator[ReaderGroup]:
+    with ReaderGroup(shared_server.url, stream + "-group") as one:
+        one.create([stream])
+        yield one
+
+
+def _drain(*readers: Reader) -> list[tuple[int, int, str]]:
+    found: list[tuple[int, int, str]] = []
+    empty = 0
+    while empty < 2 * len(readers):
+        for reader in readers:
+            events = reader.read_next(wait_ms=0, limit=40)
+            found += [(one.segment, one.offset, one.value.decode()) for one in events]
+            empty = 0 if events else empty + 1
+    return found
+
+
+def test_two_readers_read_every_event_once_and_in_order(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    with (
+        Reader(shared_server.url, stream + "-group", "one") as one,
+        Reader(shared_server.url, stream + "-group", "two") as two,
+    ):
+        found = _drain(one, two)
+        owned = [one.owned for one in group.describe().state.readers.values()]
+    assert sorted(len(segments[stream]) for segments in owned) == [1, 2]
+    assert sorted(int(value) for _, _, value in found) == list(range(_EVENTS))
+    for segment in range(3):
+        offsets = [offset for where, offset, _ in found if where == segment]
+        assert offsets == list(range(len(offsets)))
+
+
+def test_the_window_follows_what_was_confirmed_and_goes_back_with_a_reader(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    assert group.get_time_window(stream).lower is None
+    with Reader(shared_server.url, stream + "-group", "one") as reader:
+        _drain(reader)
+        assert reader.get_time_window(stream).lower == 1_000 + _EVENTS
+    assert group.get_time_window(stream).upper is None
+    behind = Reader(shared_server.url, stream + "-group", "one")
+    behind.open()
+    behind.read_next(wait_ms=0)
+    group.reader_offline("one", {stream: {0: 0}})
+    assert group.get_time_window(stream).lower is None
+    with pytest.raises(ReaderFencedError):
+        behind.read_next(wait_ms=0)
+    with pytest.raises(ReaderFencedError):
+        behind.close()
+
+
+def test_a_reader_is_fenced_when_its_name_is_taken_over(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    former = Reader(shared_server.url, stream + "-group", "same")
+    former.open()
+    with Reader(shared_server.url, stream + "-group", "same") as latter:
+        assert latter.epoch == 2
+        with pytest.raises(ReaderFencedError):
+            former.read_next(wait_ms=0)
+        assert len(_drain(latter)) == _EVENTS
+    assert group.describe().state.readers == {}
+
+
+def test_events_of_the_last_read_are_read_again_after_a_crash(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    crashed = Reader(shared_server.url, stream + "-group", "crashed")
+    first = crashed.read_next(wait_ms=0, limit=10)
+    group.reader_offline("crashed")
+    with Reader(shared_server.url, stream + "-group", "next") as reader:
+        found = _drain(reader)
+    assert {(one.segment, one.offset) for one in first} <= {
+        (segment, offset) for segment, offset, _ in found
+    }
+    assert len(found) == _EVENTS
+    with pytest.raises(ReaderFencedError):
+        crashed.close()
+
+
+def test_a_group_resumes_exactly_at_its_checkpoint(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    with Reader(shared_server.url, stream + "-group", "one") as reader:
+        before = reader.read_next(wait_ms=0, limit=25)
+        position = reader.checkpoint("here")
+    assert sum(position[stream].values()) == len(before) == 25
+    with ReaderGroup(shared_server.url, stream + "-resumed") as resumed:
+        resumed.create([stream], start_cut=position)
+        with Reader(shared_server.url, stream + "-resumed", "one") as reader:
+            assert len(_drain(reader)) == _EVENTS - 25
