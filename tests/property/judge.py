@@ -158,6 +158,11 @@ class HoldWatch:
     def before_pass(self, observation: Observation) -> None:
         self.seen.append(observation)
 
+    def gone(self, name: str) -> None:
+        """Note that a writer is not live, perhaps only between two passes."""
+        for observation in self.seen[-1:]:
+            self.seen.append(observation._replace(holding=observation.holding - {name}))
+
     def after_pass(self, observation: Observation, expired: Sequence[str]) -> None:
         if expired:
             assert self.seen[-1].waiting, f"{expired} expired in a quiet night"

@@ -114,6 +114,23 @@ class ModelOutcome(NamedTuple):
     forgotten: list[str]
 
 
+def lowers(
+    times: Iterable[int], target: int, watermark: int | None, resolution_ms: int
+) -> list[int]:
+    """The lower bounds of one pass, of all times that may become one."""
+    kept: list[int] = []
+    before = watermark
+    for time in sorted(times):
+        near_before = before is not None and time - before < resolution_ms
+        if not near_before and target - time >= resolution_ms:
+            kept.append(time)
+            before = time
+    below = MARKS_PER_PASS - 1
+    if len(kept) > below:
+        kept = [kept[len(kept) * rank // below] for rank in range(below)]
+    return [*kept, target]
+
+
 @dataclass
 class Model:
     """One stream."""
@@ -302,17 +319,7 @@ class Model:
             for report in writer.reports
             if self.above_watermark(report.time) and report.time < target
         }
-        kept: list[int] = []
-        before = self.watermark
-        for time in sorted(times):
-            near_before = before is not None and time - before < self.rules.resolution_ms
-            if not near_before and target - time >= self.rules.resolution_ms:
-                kept.append(time)
-                before = time
-        below = MARKS_PER_PASS - 1
-        if len(kept) > below:
-            kept = [kept[len(kept) * rank // below] for rank in range(below)]
-        return [*kept, target]
+        return lowers(times, target, self.watermark, self.rules.resolution_ms)
 
     def _mark(self, lower: int, marks: Sequence[ModelMark]) -> ModelMark:
         writers = self.writers.values()

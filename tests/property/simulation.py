@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from tests.property.events import Offsets, Shape
 from tests.property.judge import HoldWatch, Judge, Observation, Written
-from tests.property.model import Clocks, Model, Rules
+from tests.property.model import Clocks, Model, ModelMark, Rules
 from tests.property.pair import core_settings
 from tests.property.scripts import Weighted, mixed, of_any_length
 from tests.property.topologies import SOME, chosen, core_topology
 from tidegauge.aggregation import Aggregator
 from tidegauge.errors import IncarnationRequiredError, WriterFencedError
+from tidegauge.marks import Mark
 from tidegauge.topology import Segment
 from tidegauge.writers import Now
 
@@ -51,6 +52,8 @@ class World:
     zombies: list[Process] = field(default_factory=list)
     speakers: dict[str, object] = field(default_factory=dict)
     """The process behind each writer's present incarnation."""
+    passes: list[tuple[list[ModelMark], list[Mark]]] = field(default_factory=list)
+    """The marks that the rules say, and those of the core."""
     judge: Judge = field(default_factory=Judge)
     clocks: Clocks = field(default_factory=lambda: Clocks(0, 0))
 
@@ -103,6 +106,7 @@ class World:
         self.watch.before_pass(self._observe())
         outcome = self.core.run_pass(self.now)
         expired = self.model.begin_pass(self.clocks)
+        self.passes.append((self.model.due_marks(), outcome.marks))
         heard = self.judge.hear(outcome.marks, self.model, self.speakers)
         self.model.run_pass(self.clocks, given=heard)
         assert outcome.expired == expired
@@ -258,6 +262,7 @@ class LeaveOrExpire:
         else:
             world.core.expire(self.writer, now=world.now)
             world.model.expire(self.writer, clocks=world.clocks)
+        world.watch.gone(self.writer)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,31 @@
+"""Where kept reports are capped, cuts are looser, and nothing else changes."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+
+from tests.property import scripts, simulation
+from tests.property.events import Shape
+from tests.property.model import Rules
+from tests.property.simulation import Act, World, live_through
+
+PER_WRITER = 5
+PER_STREAM = 12
+
+
+@given(scripts.shapes, simulation.rules, simulation.acts)
+def test_capped_reports_are_sound_and_reach_the_same_watermarks(
+    shape: Shape, rules: Rules, acts: list[Act]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegauge.aggregation.KEPT_PER_WRITER", PER_WRITER)
+        patch.setattr("tidegauge.aggregation.KEPT_PER_STREAM", PER_STREAM)
+        world = World(shape, replace(rules, resolution_ms=0, retention_ms=None))
+        for act in acts:
+            act.run(world)
+            assert len(world.core._cut) <= PER_STREAM
+        live_through(world, [])
+        for due, emitted in world.passes:
+            assert [one.lower for one in emitted[-1:]] == [one.lower for one in due[-1:]]
+            assert {one.lower for one in emitted} <= {one.lower for one in due}

@@ -1,0 +1,74 @@
+"""The properties find bugs: each of three that are put in on purpose."""
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import Phase, given, settings
+
+from tests.property import scripts, simulation
+from tests.property.events import Shape
+from tests.property.model import Rules
+from tests.property.simulation import Act, World, live_through
+from tidegauge.aggregation import Aggregator
+from tidegauge.running_cut import RunningCut
+from tidegauge.settings import StreamSettings
+from tidegauge.topology import Topology
+from tidegauge.writers import KeptReport
+
+
+class _NewestCut(RunningCut):
+    def add(self, report: KeptReport, watermark: int | None) -> bool:
+        self.release(report.gained, report.time)
+        return super().add(report, watermark)
+
+
+class NewestInsteadOfFirst(Aggregator):
+    """Takes each writer's newest position, as Pravega does."""
+
+    def __init__(self, stream: str, settings: StreamSettings, topology: Topology) -> None:
+        super().__init__(stream, settings, topology)
+        self._cut = _NewestCut()
+
+
+class JoiningForgotten(Aggregator):
+    """Does not wait for writers that registered and have not reported."""
+
+    def _target(self) -> int | None:
+        joining, self._joining = self._joining, set()
+        try:
+            return super()._target()
+        finally:
+            self._joining = joining
+
+
+def _property(core_class: type[Aggregator]) -> Callable[[], None]:
+    @settings(max_examples=3_000, phases=[Phase.generate], report_multiple_bugs=False)
+    @given(scripts.shapes, simulation.rules, simulation.acts)
+    def marks_are_sound_and_tight(shape: Shape, rules: Rules, acts: list[Act]) -> None:
+        world = World(shape, rules, core_class)
+        live_through(world, acts)
+        world.judge.check_tightness()
+
+    return marks_are_sound_and_tight
+
+
+def test_the_newest_instead_of_the_first_report_is_found_not_to_be_tight() -> None:
+    with pytest.raises(AssertionError, match="need not lie before"):
+        _property(NewestInsteadOfFirst)()
+
+
+def test_a_forgotten_joining_writer_is_found_to_be_late() -> None:
+    with pytest.raises(AssertionError, match="is late at"):
+        _property(JoiningForgotten)()
+
+
+def test_ancestors_that_are_not_implied_are_found_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidegauge.lattice._filled", lambda _topology, _number: {})
+    with pytest.raises(AssertionError, match=r"is late at|must lie before"):
+        _property(Aggregator)()
+
+
+def test_nothing_is_found_without_a_bug() -> None:
+    _property(Aggregator)()
