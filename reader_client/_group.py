@@ -363,11 +363,11 @@ class AsyncReader:
             topology = topologies[ref.stream]
             if offset == topology[ref.segment].sealed_length:
                 state = groups.complete(state, self.name, epoch, ref, topology)
-        least, most = groups.share(state)
+        most = groups.share(state)
         while len(state.readers[self.name].owned) > most:
             ref = max(state.readers[self.name].owned)
             state = groups.release(state, self.name, epoch, ref)
-        while state.unassigned and len(state.readers[self.name].owned) < max(least, 1):
+        while state.unassigned and len(state.readers[self.name].owned) < most:
             state = groups.acquire(state, self.name, epoch, min(state.unassigned))
         return state
 

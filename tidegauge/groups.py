@@ -217,13 +217,10 @@ def checkpoint(state: GroupState, name: str) -> GroupState:
     return replace(state, checkpoints=dict(state.checkpoints) | {name: state.offsets})
 
 
-def share(state: GroupState) -> tuple[int, int]:
-    """Find how many segments a reader should own: at least, and at most."""
-    readers = len(state.readers)
+def share(state: GroupState) -> int:
+    """Find how many segments a reader may own: one above it releases, one below acquires."""
     segments = len(state.unassigned) + sum(len(one.owned) for one in state.readers.values())
-    if readers == 0:
-        return 0, 0
-    return segments // readers, -(-segments // readers)
+    return -(-segments // max(1, len(state.readers)))
 
 
 def check_change(before: GroupState, after: GroupState, topologies: Topologies) -> None:
