@@ -28,6 +28,7 @@ lint: setup
 	$(BIN)/lint-imports
 
 test: lint
+	@sh scripts/install_test_tools.sh
 	$(BIN)/python -m pytest -q
 
 bench: setup

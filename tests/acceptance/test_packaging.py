@@ -1,0 +1,100 @@
+"""What the distribution is made of, and that a role pulls only what it needs."""
+
+import importlib
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tidegauge.errors import PROBLEMS
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = (
+    "controller",
+    "reader_client",
+    "spark_source",
+    "tidegauge",
+    "tidegauge_cli",
+    "writer_client",
+)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    _pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    return next(folder.glob("tidegauge-*.whl"))
+
+
+def _pip(python: str, *arguments: str) -> None:
+    constraints = ["--constraint", str(ROOT / "constraints.txt")]
+    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*command, *arguments, *constraints], check=True)
+
+
+@pytest.mark.timeout(300)
+def test_a_writer_pulls_neither_the_service_nor_spark(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = str(tmp_path / "venv" / "bin" / "python")
+    _pip(python, "install", f"{wheel}[writer]")
+    script = (
+        "import importlib.util, writer_client\n"
+        "print([name for name in ('fastapi', 'sqlalchemy', 'pyspark', 'uvicorn')"
+        " if importlib.util.find_spec(name)])"
+    )
+    found = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def test_the_wheel_is_typed_and_names_no_addresses(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        metadata = next(name for name in names if name.endswith("METADATA"))
+        header = archive.read(metadata).decode().partition("\n\n")[0]
+    assert [one for one in PACKAGES if f"{one}/py.typed" not in names] == []
+    assert re.findall(r"Requires-Dist: .*@", header) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_what_is_public_is_listed_in_order(package: str) -> None:
+    module = importlib.import_module(package)
+    listed: list[str] = list(module.__all__)
+    public = {
+        name
+        for name, value in vars(module).items()
+        if not name.startswith("_") and not isinstance(value, type(sys))
+    }
+    assert set(listed) == public
+    constants = sorted(name for name in listed if name.isupper())
+    classes = sorted(name for name in listed if name[0].isupper() and not name.isupper())
+    functions = sorted(name for name in listed if not name[0].isupper())
+    assert listed == [*constants, *classes, *functions]
+
+
+def test_every_error_code_has_one_status_and_one_class() -> None:
+    assert len({cls.__name__ for cls in PROBLEMS.values()}) == len(PROBLEMS)
+    assert all(400 <= cls.status < 600 for cls in PROBLEMS.values())
+    assert all(cls.__name__.endswith("Error") for cls in PROBLEMS.values())
+
+
+def test_an_old_or_missing_java_is_explained(tmp_path: Path) -> None:
+    old = tmp_path / "bin" / "java"
+    old.parent.mkdir()
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
+    old.chmod(0o755)
+    environment = {"PATH": "/usr/bin:/bin", "PYTHON": sys.executable}
+    for java_home, said in ((tmp_path, "not 11"), (tmp_path / "none", "there is no")):
+        checked = subprocess.run(
+            ["sh", str(ROOT / "scripts" / "check_machine.sh")],
+            env=environment | {"JAVA_HOME": str(java_home)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert checked.returncode == 1
+        assert said in checked.stderr
+        assert "apt-get install openjdk-17" in checked.stderr

@@ -1,0 +1,41 @@
+"""The demo's input and arithmetic."""
+
+import pandas as pd
+
+from tidegauge_cli.demo.carriers import oldest_unreported
+from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
+from tidegauge_cli.demo.windows import Emission, judge, running_clock
+
+
+def test_the_flights_are_those_that_flew_in_order_of_landing() -> None:
+    flights, left_out = read_flights()
+    assert (len(flights), left_out) == (327_346, 9_430)
+    assert flights["landed"].is_monotonic_increasing
+    month = of_first_days(flights, 31)
+    assert month["carrier"].nunique() == 16
+    assert truth(month)["departures"].sum() == len(month) == 26_223
+    assert (month["landed"] - month["departed"]).max() / HOUR_MS > 11
+
+
+def test_a_carrier_notes_its_oldest_flight_that_has_not_landed() -> None:
+    rows = [("JFK", 0.0, 30, 40), ("JFK", 0.0, 10, 50), ("JFK", 0.0, 20, 60)]
+    assert oldest_unreported(rows) == [10, 10, 20]
+
+
+def test_lost_rows_and_waits_are_counted_alike_for_every_query() -> None:
+    expected = pd.DataFrame(
+        {
+            "origin": ["JFK", "LGA"],
+            "start": [0, 0],
+            "departures": [3, 2],
+            "mean_delay": [1.0, 2.0],
+        }
+    )
+    emitted = expected.assign(departures=[3, 1])
+    verdict = judge("q", [Emission(1, emitted, 0.0)], {0: 0, 1: 3 * HOUR_MS}, expected)
+    assert (verdict.lost, verdict.wrong, verdict.emitted, verdict.batches) == (1, 1, 2, 2)
+    assert (verdict.mean_wait_h, verdict.max_wait_h) == (2.0, 2.0)
+
+
+def test_the_replay_clock_of_a_batch_without_rows_is_the_one_before() -> None:
+    assert running_clock({0: 5, 2: 9, 3: None}, 1) == {0: 5, 1: 5, 2: 9, 3: 9}

@@ -1,0 +1,42 @@
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from tidegauge.event_time import END_OF_TIME, parse_event_time, to_event_time
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (5, 5),
+        ("-5", -5),
+        ("9223372036854775807", END_OF_TIME),
+        ("2024-01-01T00:00:00Z", 1_704_067_200_000),
+        ("2024-01-01t01:00:00.0019+01:00", 1_704_067_200_001),
+    ],
+)
+def test_times_are_read_as_integers_text_or_rfc_3339(given: object, expected: int) -> None:
+    assert parse_event_time(given) == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [1.0, True, None, "1e3", "1.5", "", " 1", "2024-01-01", "2024-01-01T00:00:00", 2**63, [1]],
+)
+def test_everything_else_is_refused_naming_the_value(given: object) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        parse_event_time(given)
+
+
+def test_microseconds_are_floored_before_the_epoch_too() -> None:
+    early = datetime(1969, 12, 31, 23, 59, 59, 999_001, tzinfo=UTC)
+    assert to_event_time(early) == -1
+    east = datetime(1970, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+    assert to_event_time(east) == 0
+
+
+def test_floats_and_naive_datetimes_are_refused() -> None:
+    with pytest.raises(TypeError, match="integer milliseconds"):
+        to_event_time(1.5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no time zone"):
+        to_event_time(datetime(2024, 1, 1))  # noqa: DTZ001
