@@ -104,7 +104,7 @@ def demo(
     ] = 31,
     speed: Annotated[
         float, typer.Option(min=1, help="How many seconds of flights pass in one second.")
-    ] = 30_000,
+    ] = 35_000,
     output: Annotated[
         Path, typer.Option(help="Folder for the table, the picture and the results.")
     ] = Path("tidegauge-demo"),

@@ -19,17 +19,9 @@ _THEIRS = "#c0602f"
 def print_table(console: Console, verdicts: list[Verdict], *, rows: int) -> None:
     """Print a row for each query."""
     table = Table(title=f"{rows} flights, windows of one hour for each airport")
-    for heading in (
-        "",
-        "batches",
-        "windows",
-        "wrong",
-        "rows lost",
-        "",
-        "mean wait",
-        "max wait",
-    ):
-        table.add_column(heading, justify="left" if not heading else "right")
+    headings = ("", "batches", "windows", "wrong", "lost", "%", "mean wait", "max")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading else "left", no_wrap=True)
     for one in verdicts:
         table.add_row(
             one.name,
@@ -37,7 +29,7 @@ def print_table(console: Console, verdicts: list[Verdict], *, rows: int) -> None
             str(one.emitted),
             str(one.wrong),
             str(one.lost),
-            f"{100 * one.lost / rows:.1f} %",
+            f"{100 * one.lost / rows:.1f}",
             f"{one.mean_wait_h:.1f} h",
             f"{one.max_wait_h:.1f} h",
             style="bold" if one.name == "tidegauge" else "",

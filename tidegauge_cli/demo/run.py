@@ -91,16 +91,17 @@ class _Demo:
         with ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix="tidegauge-demo-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            say("Spark starts, and reads them in order of landing with its own watermark")
+            spark = start_spark()
+            stack.callback(spark.stop)
+            baselines = self._baselines(spark, flights, folder, expected)
             url = stack.enter_context(running_service(folder))
             _create_stream(url)
             carriers = start_carriers(flights, url, STREAM)
             stack.callback(carriers.end)
-            say(f"service at {url}; {len(carriers.processes)} carriers start; Spark starts")
-            spark = start_spark()
-            stack.callback(spark.stop)
+            say(f"service at {url}; {len(carriers.processes)} carriers register")
             query = tidegauge_query(spark, url, STREAM, folder / "tidegauge")
             ours = self._live(query, flights, url, carriers, expected)
-            baselines = self._baselines(spark, flights, folder, expected)
         verdicts = [ours[0], *baselines]
         print_table(self._console, verdicts, rows=len(flights))
         paths = write_results(self._output, verdicts, ours[1], rows=len(flights))
@@ -194,7 +195,6 @@ class _Demo:
     def _baselines(
         self, spark: SparkSession, flights: pd.DataFrame, folder: Path, expected: pd.DataFrame
     ) -> list[Verdict]:
-        self._console.print("now Spark's own watermark, over the same order of arrival")
         write_arrivals(flights, folder / "arrivals")
         queries = [
             baseline_query(spark, folder / "arrivals", delay_h, folder / f"delay-{delay_h}")
@@ -207,6 +207,7 @@ class _Demo:
             query.query.stop()
             clock = query.clock(start_ms)
             verdicts.append(judge(query.name, query.emissions, clock, expected))
+            self._console.print(f"{query.name}: lost {verdicts[-1].lost} rows")
         return verdicts
 
 
