@@ -6,7 +6,9 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -21,6 +23,8 @@ _PAGE_BYTES = 4_096
 _READERS = 4
 _CHECKPOINT_PAGES = 4_000
 _CACHED_STATEMENTS = 512
+_MANY = 256
+_QUICK_S = 0.003
 
 
 class DatabaseInUseError(TidegaugeError):
@@ -41,8 +45,8 @@ class DatabaseUnusableError(TidegaugeError):
 class Database:
     """One SQLite file, held by this process until `close`.
 
-    Writes go through one thread in the order they are given; reads have a few threads of their
-    own and see what is committed.
+    Writes go one after another, through one thread unless they are short; reads have a few
+    threads of their own and see what is committed.
 
     Parameters
     ----------
@@ -64,6 +68,7 @@ class Database:
         self._lock = _lock(self.path)
         self._max_pages = max_bytes // _PAGE_BYTES
         self._writer = Turnstile("database-writer")
+        self._is_quick = False
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="database-reader")
         self.engine = self._engine()
         try:
@@ -73,16 +78,28 @@ class Database:
             self._lock.close()
             raise
 
-    async def write(self, work: Callable[[Connection], _T]) -> _T:
-        """Run one transaction in the writer thread.
+    async def write(self, work: Callable[[Connection], _T], *, rows: int = _MANY) -> _T:
+        """Run one transaction.
+
+        Parameters
+        ----------
+        work
+            What is to be written.
+        rows
+            Roughly how many short rows. A few are written on the event loop itself while the
+            disk answers within a millisecond or two, since waking a thread and changing hands
+            would take longer; a slow disk, or many rows, never hold the loop.
 
         Raises
         ------
         UnavailableError
             If the database refuses; nothing is stored then.
         """
+        transaction = partial(self._transaction, work)
         with _unavailable():
-            return await self._writer.pass_through(lambda: self._transaction(work))
+            if rows < _MANY and self._is_quick and self._writer.is_free:
+                return transaction()
+            return await self._writer.pass_through(transaction)
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Read what is committed, in a reader thread; see `write` for errors."""
@@ -99,8 +116,12 @@ class Database:
         self._lock.close()
 
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
-        with self._connection.begin():
-            return work(self._connection)
+        began = perf_counter()
+        try:
+            with self._connection.begin():
+                return work(self._connection)
+        finally:
+            self._is_quick = perf_counter() - began < _QUICK_S
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
         with self.engine.connect() as connection:
@@ -110,7 +131,10 @@ class Database:
         engine = create_engine(
             f"sqlite:///{self.path}",
             pool_size=_READERS + 1,
-            connect_args={"cached_statements": _CACHED_STATEMENTS},
+            connect_args={
+                "cached_statements": _CACHED_STATEMENTS,
+                "check_same_thread": False,
+            },
         )
 
         @event.listens_for(engine, "connect")

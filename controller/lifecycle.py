@@ -31,6 +31,7 @@ from tidegauge.wire.streams import (
 )
 
 _log = logging.getLogger(__name__)
+_ALL_ROWS = 1_000_000
 
 
 def etag(state: StreamState) -> str:

@@ -21,6 +21,7 @@ _PERIOD_S = 2.0
 _STAMPS_BETWEEN_IDLE_WRITES = 240
 _FOLD_WRITERS = 1_000
 _MARKS_AT_ONCE = 1_000
+_ANSWERS_AT_ONCE = 1_000
 _ANSWERS_KEPT_MS = 86_400_000
 
 
@@ -56,7 +57,7 @@ async def maintain_streams(service: "Service") -> None:
 
 
 def _delete_answers(before_ms: int, batch: Batch) -> None:
-    batch.write(partial(log_storage.delete_answers, before_ms=before_ms))
+    batch.write(partial(log_storage.delete_answers, before_ms=before_ms), rows=_ANSWERS_AT_ONCE)
 
 
 async def _maintain(service: "Service", state: StreamState, compactor: Compactor) -> None:

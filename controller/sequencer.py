@@ -49,10 +49,12 @@ class Batch:
     writes: list[Write] = field(default_factory=list)
     touched: dict[Touched, None] = field(default_factory=dict)
     undo: list[Callable[[], None]] = field(default_factory=list)
+    rows: int = 0
 
-    def write(self, work: Write) -> None:
-        """Write something, in order."""
+    def write(self, work: Write, *, rows: int = 1) -> None:
+        """Write something, in order, of roughly so many short rows."""
         self.writes.append(work)
+        self.rows += rows
 
     def touch(self, one: Touched) -> None:
         """Let a thing take part: it adds its changes, and publishes or reloads afterwards."""
@@ -186,7 +188,9 @@ class Sequencer:
             for one in list(batch.touched):
                 one.before_commit(batch)
             if batch.writes:
-                await self._database.write(lambda connection: _write(batch, connection))
+                await self._database.write(
+                    lambda connection: _write(batch, connection), rows=batch.rows
+                )
         except Exception as error:  # noqa: BLE001 (every caller gets it)
             await self._roll_back(batch, decided, error)
             return

@@ -42,9 +42,7 @@ def insert_rows(connection: Connection, table: Table, rows: Sequence[tuple[Any, 
         connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
 
 
-def replace_rows(
-    connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]
-) -> None:
+def replace_rows(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
     """Insert whole rows, or replace those of the same primary key; as `insert_rows`."""
     for some in _parts(rows):
         text = _insert_text(table, len(some)) + _replacing(table)

@@ -25,7 +25,8 @@ from tidegauge.topology import Topology
 from tidegauge.wire.streams import StreamConfig, TopologyInfo
 
 _FOLD_WRITERS = 16
-_FOLD_ROWS = 8
+_FOLD_ROWS = 32
+_ROW_BYTES = 256
 
 
 class Identity(NamedTuple):
@@ -144,8 +145,15 @@ class StreamState:
         if changes:
             wall_ms = self._context.clocks.now().wall_ms
             batch.write(
-                partial(storage.write_changes, stream_key=key, changes=changes, wall_ms=wall_ms)
+                partial(
+                    storage.write_changes, stream_key=key, changes=changes, wall_ms=wall_ms
+                ),
+                rows=changes.count,
             )
+        if changes.holds:
+            # A clock must not be found ahead of listening time after a crash.
+            stamp = self._context.clocks.now().listening_ms
+            batch.write(partial(storage.write_listening, listening_ms=stamp))
         if self.ends is None:
             return
         if changes.forgotten:
@@ -160,7 +168,8 @@ class StreamState:
                     stream_key=key,
                     appended=chunks,
                     sequences=sequences,
-                )
+                ),
+                rows=len(sequences) + sum(_rows(len(chunk.data)) for chunk in chunks),
             )
 
     def _plan(self) -> None:
@@ -186,6 +195,10 @@ class StreamState:
         self._timer, self._wake_at = None, float("inf")
         if not self.deleted:
             self._context.touch(self)
+
+
+def _rows(size: int) -> int:
+    return 1 + size // _ROW_BYTES
 
 
 class StreamContext(NamedTuple):

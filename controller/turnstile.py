@@ -26,13 +26,20 @@ class Turnstile:
 
     def __init__(self, name: str) -> None:
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
+        self._waiting = 0
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing runs or waits."""
+        return self._waiting == 0
 
     async def pass_through(self, work: Callable[[], _T]) -> _T:
         """Run work in the thread; raises what it raises."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
+        self._waiting += 1
         self._tasks.put(_Task(work, future, loop))
         return await future
 
@@ -46,16 +53,16 @@ class Turnstile:
             try:
                 result = task.work()
             except Exception as error:  # noqa: BLE001 (its caller gets it)
-                task.loop.call_soon_threadsafe(_fail, task.future, error)
+                task.loop.call_soon_threadsafe(self._fail, task.future, error)
             else:
-                task.loop.call_soon_threadsafe(_succeed, task.future, result)
+                task.loop.call_soon_threadsafe(self._succeed, task.future, result)
 
+    def _succeed(self, future: asyncio.Future[Any], result: object) -> None:
+        self._waiting -= 1
+        if not future.done():
+            future.set_result(result)
 
-def _succeed(future: asyncio.Future[Any], result: object) -> None:
-    if not future.done():
-        future.set_result(result)
-
-
-def _fail(future: asyncio.Future[Any], error: Exception) -> None:
-    if not future.done():
-        future.set_exception(error)
+    def _fail(self, future: asyncio.Future[Any], error: Exception) -> None:
+        self._waiting -= 1
+        if not future.done():
+            future.set_exception(error)

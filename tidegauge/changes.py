@@ -82,17 +82,21 @@ class Changes:
     marks: list[Mark] = field(default_factory=list)
     counters: tuple[int, int] | None = None
 
-    def __bool__(self) -> bool:
-        return bool(
-            self.reports
-            or self.merged
-            or self.dropped
-            or self.writers
-            or self.forgotten
-            or self.holds
-            or self.marks
-            or self.counters
+    @property
+    def count(self) -> int:
+        """Roughly how many rows are written."""
+        return (
+            len(self.reports)
+            + len(self.merged)
+            + len(self.dropped)
+            + len(self.writers)
+            + len(self.forgotten)
+            + len(self.holds)
+            + len(self.marks)
         )
+
+    def __bool__(self) -> bool:
+        return self.count > 0 or self.counters is not None
 
 
 @dataclass(frozen=True, slots=True)

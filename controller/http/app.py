@@ -8,7 +8,16 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.configuration import ServeSettings
-from controller.http import events, groups, marks, note_time, operations, problems, streams, writers
+from controller.http import (
+    events,
+    groups,
+    marks,
+    note_time,
+    operations,
+    problems,
+    streams,
+    writers,
+)
 from controller.http.documentation import document
 from controller.http.note_time import NoteTimeApp
 from controller.service import Service

@@ -126,14 +126,14 @@ class LogService:
         database = self.service.database
         write = database.write
 
-        async def failing(work: Callable[[Connection], _T]) -> _T:
+        async def failing(work: Callable[[Connection], _T], *, rows: int) -> _T:
             database.write = write  # type: ignore[method-assign]
 
             def refused(connection: Connection) -> _T:
                 work(connection)
                 raise UnavailableError(REFUSAL)
 
-            return await write(refused)
+            return await write(refused, rows=rows)
 
         database.write = failing  # type: ignore[method-assign]
 
