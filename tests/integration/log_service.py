@@ -135,7 +135,7 @@ class LogService:
 
             return await write(refused, rows=rows)
 
-        database.write = failing  # type: ignore[method-assign]
+        database.write = failing  # type: ignore[method-assign, assignment]
 
 
 def batch_of(events: list[Event]) -> pa.RecordBatch:
