@@ -21,7 +21,7 @@ from tidegauge.errors import TidegaugeError, UnavailableError
 _T = TypeVar("_T")
 _PAGE_BYTES = 4_096
 _READERS = 4
-_CHECKPOINT_PAGES = 4_000
+_CHECKPOINT_PAGES = 1_000
 _CACHED_STATEMENTS = 512
 _MANY = 256
 _QUICK_S = 0.003

@@ -91,8 +91,9 @@ def _note_external(
         )
         raise InvalidRequestError.of("position", message)
     before = state.clock.topology
-    added = sorted(report.position.keys() - before.segments.keys())
-    if added:
+    added: list[int] = []
+    if not report.position.keys() <= before.segments.keys():
+        added = sorted(report.position.keys() - before.segments.keys())
         _check_partitions(state, added, report.position)
         state.clock.change_topology(before.with_roots(added))
     try:

@@ -24,7 +24,6 @@ from controller.streams import (
     restore_stream,
 )
 from tidegauge.aggregation import PassOutcome
-from tidegauge.errors import StreamReplacedError
 from tidegauge.names import StreamName
 
 _log = logging.getLogger(__name__)
@@ -96,8 +95,7 @@ class Service:
             If the caller means another one of that name.
         """
         state = self.registry.get(name)
-        if stream_id is not None and stream_id != state.identity.stream_id:
-            raise StreamReplacedError(str(name), state.identity.stream_id, stream_id)
+        state.check_id(stream_id)
         return state
 
     def touch(self, state: StreamState) -> None:

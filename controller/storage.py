@@ -113,7 +113,7 @@ def _merge_reports(connection: Connection, stream_key: int, changes: Changes) ->
             "UPDATE reports SET position = ? WHERE stream_key = ? AND serial = ?",
             [(dump_position(one.position), stream_key, one.serial) for one in changes.merged],
         )
-    for serials in _parts(changes.dropped):
+    for serials in _parts(sorted(changes.dropped)):
         connection.exec_driver_sql(
             "DELETE FROM reports WHERE stream_key = ? "  # noqa: S608 (only places)
             f"AND serial IN ({_places(len(serials))})",

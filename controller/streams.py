@@ -17,15 +17,16 @@ from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
 from controller.sequencer import Batch
 from tidegauge.aggregation import Aggregator
-from tidegauge.errors import UnknownStreamError
+from tidegauge.errors import StreamReplacedError, UnknownStreamError
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
 from tidegauge.settings import StreamSettings
 from tidegauge.topology import Topology
 from tidegauge.wire.streams import StreamConfig, TopologyInfo
 
-_FOLD_WRITERS = 16
-_FOLD_ROWS = 32
+_FOLD_WRITERS = 1_000
+_FOLD_AFTER_REPORTS = 2_000
+"""Rows of one time lie side by side: dropped together they cost a few pages, one by one many."""
 _ROW_BYTES = 256
 
 
@@ -77,6 +78,7 @@ class StreamState:
         self.deleted = False
         self._context = context
         self._last_pass = 0.0
+        self._reports_since_fold = 0
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = float("inf")
 
@@ -95,12 +97,20 @@ class StreamState:
         """Whether a durable mark ends the stream."""
         return self.published is not None and self.published.final
 
+    def check_id(self, stream_id: str | None) -> None:
+        """Raise `StreamReplacedError` if the caller means another stream of this name."""
+        identity = self.identity
+        if stream_id is not None and stream_id != identity.stream_id:
+            raise StreamReplacedError(str(identity.name), identity.stream_id, stream_id)
+
     def before_commit(self, batch: Batch) -> None:
         """Run the pass that is due, and add all that changed to the transaction."""
         if self.deleted:
             return
         self._run_due_pass()
-        self.clock.fold(_FOLD_WRITERS, at_least=_FOLD_ROWS)
+        if self._reports_since_fold >= _FOLD_AFTER_REPORTS:
+            self._reports_since_fold = 0
+            self.clock.fold(_FOLD_WRITERS)
         self._write_changes(batch)
 
     def after_commit(self) -> None:
@@ -142,6 +152,7 @@ class StreamState:
     def _write_changes(self, batch: Batch) -> None:
         key = self.identity.key
         changes = self.clock.take_changes()
+        self._reports_since_fold += len(changes.reports)
         if changes:
             wall_ms = self._context.clocks.now().wall_ms
             batch.write(

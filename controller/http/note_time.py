@@ -3,8 +3,7 @@
 It is a plain ASGI application in front of the others. `documentation` describes it in OpenAPI.
 """
 
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter
@@ -12,6 +11,7 @@ from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from controller import reports
+from controller.clocks import Clocks
 from controller.http.problems import invalid_request, send_problem
 from controller.http.routing import JSON, StreamOf, WriterName
 from controller.http.writers import WRITERS, seconds_hint
@@ -31,7 +31,8 @@ from tidegauge.names import StreamName, check_name
 from tidegauge.wire.writers import NoteTime, TimeNoted
 
 documentation = APIRouter(tags=["writers"])
-_SEGMENTS = 8
+_SLASHES = 7
+_PLACES = 100_000
 
 
 @documentation.post(WRITERS + "/{writer}/note-time")
@@ -39,10 +40,46 @@ async def note_time(state: StreamOf, writer: WriterName, report: NoteTime) -> Ti
     """Promise that what the writer writes after a position is at or above a time."""
 
 
-class _Call(NamedTuple):
-    stream: StreamState
-    writer: str
-    report: NoteTime
+class _Call:
+    """One report on its way through a batch."""
+
+    __slots__ = ("_clocks", "_report", "_stream", "_writer")
+
+    def __init__(
+        self, clocks: Clocks, stream: StreamState, writer: str, report: NoteTime
+    ) -> None:
+        self._clocks = clocks
+        self._stream = stream
+        self._writer = writer
+        self._report = report
+
+    def decide(self, batch: Batch) -> None:
+        """Take in the report."""
+        reports.note_time(batch, self._clocks, self._stream, self._writer, self._report)
+
+    def answer(self) -> bytes:
+        """Say what is durable now."""
+        stream = self._stream
+        watermark = stream.watermark
+        hint = seconds_hint(stream, self._report.time)
+        if hint is not None or watermark is None or stream.final:
+            return self._full_answer(hint)
+        return b'{"stream_id":"%s","watermark":%d,"state":"%s","final":false,"hint":null}' % (
+            stream.identity.stream_id.encode(),
+            watermark,
+            stream.clock.state(self._writer).encode(),
+        )
+
+    def _full_answer(self, hint: str | None) -> bytes:
+        stream = self._stream
+        noted = TimeNoted(
+            stream_id=stream.identity.stream_id,
+            watermark=stream.watermark,
+            state=stream.clock.state(self._writer),
+            final=stream.final,
+            hint=hint,
+        )
+        return noted.model_dump_json().encode()
 
 
 class NoteTimeApp:
@@ -57,18 +94,18 @@ class NoteTimeApp:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._limit = service.settings.max_body_bytes
+        self._places: dict[str, tuple[StreamState, str]] = {}
+        """The stream and the writer of paths that were asked for before."""
 
     def serves(self, path: str) -> bool:
         """Whether a path is this call's."""
-        return path.endswith("/note-time") and path.count("/") == _SEGMENTS - 1
+        return path.endswith("/note-time") and path.count("/") == _SLASHES
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take in one report."""
         try:
             call = await self._read(scope, receive)
-            answer: bytes = await self._service.sequencer.submit(
-                partial(self._decide, call), partial(_answer, call)
-            )
+            answer = await self._service.sequencer.submit(call.decide, call.answer)
         except ProblemError as error:
             self._service.metrics.report_tally[error.code] += 1
             await send_problem(send, error)
@@ -92,19 +129,32 @@ class NoteTimeApp:
     async def _read(self, scope: Scope, receive: Receive) -> _Call:
         if scope["method"] != "POST":
             raise MethodNotAllowedError(scope["method"], scope["path"])
-        *_, stream_scope, stream, _, writer, _ = scope["path"].split("/")
-        try:
-            name = StreamName(check_name(stream_scope), check_name(stream))
-            check_name(writer)
-        except ValueError as error:
-            raise InvalidRequestError.of("path", str(error)) from error
-        state = self._service.stream(name, _stream_id(scope["query_string"]))
+        path = scope["path"]
+        place = self._places.get(path)
+        if place is None or place[0].deleted:
+            place = self._find(path)
+        stream, writer = place
+        if scope["query_string"]:
+            stream.check_id(_stream_id(scope["query_string"]))
         _check_content_type(scope["headers"])
         body = await self._body(receive)
         try:
-            return _Call(state, writer, NoteTime.model_validate_json(body))
+            report = NoteTime.model_validate_json(body)
         except ValidationError as error:
             raise invalid_request(error) from error
+        return _Call(self._service.clocks, stream, writer, report)
+
+    def _find(self, path: str) -> tuple[StreamState, str]:
+        *_, scope, stream, _, writer, _ = path.split("/")
+        try:
+            name = StreamName(check_name(scope), check_name(stream))
+            check_name(writer)
+        except ValueError as error:
+            raise InvalidRequestError.of("path", str(error)) from error
+        if len(self._places) >= _PLACES:
+            self._places.clear()
+        place = self._places[path] = self._service.stream(name), writer
+        return place
 
     async def _body(self, receive: Receive) -> bytes:
         message = await receive()
@@ -117,9 +167,6 @@ class NoteTimeApp:
         if len(body) > self._limit:
             raise BodyTooLargeError(self._limit)
         return body
-
-    def _decide(self, call: _Call, batch: Batch) -> None:
-        reports.note_time(batch, self._service.clocks, *call)
 
 
 def _stream_id(query: bytes) -> str | None:
@@ -139,31 +186,3 @@ def _check_content_type(headers: Any) -> None:  # noqa: ANN401 (pairs of bytes)
             if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
                 raise UnsupportedMediaTypeError(content_type, JSON)
             return
-
-
-def _answer(call: _Call) -> bytes:
-    stream = call.stream
-    watermark = stream.watermark
-    hint = seconds_hint(stream, call.report.time)
-    if hint is not None or watermark is None or stream.final:
-        return _full_answer(call, hint)
-    return b'{"stream_id":"%s","watermark":%d,"state":"%s","final":false,"hint":null}' % (
-        stream.identity.stream_id.encode(),
-        watermark,
-        stream.clock.state(call.writer).encode(),
-    )
-
-
-def _full_answer(call: _Call, hint: str | None) -> bytes:
-    stream = call.stream
-    return (
-        TimeNoted(
-            stream_id=stream.identity.stream_id,
-            watermark=stream.watermark,
-            state=stream.clock.state(call.writer),
-            final=stream.final,
-            hint=hint,
-        )
-        .model_dump_json()
-        .encode()
-    )

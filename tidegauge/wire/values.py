@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StringConstraints, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, PlainValidator, StringConstraints, WithJsonSchema
 
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import NAME_PATTERN
@@ -34,19 +34,19 @@ def _position(value: object) -> dict[int, int]:
     return {_integer(number): _integer(offset) for number, offset in value.items()}
 
 
-Integer = Annotated[int, BeforeValidator(_integer), WithJsonSchema({"anyOf": _INTEGER_OR_TEXT})]
+Integer = Annotated[int, PlainValidator(_integer), WithJsonSchema({"anyOf": _INTEGER_OR_TEXT})]
 """A 64-bit integer, sent as a JSON integer or a decimal string."""
 
 EventTime = Annotated[
     int,
-    BeforeValidator(parse_event_time),
+    PlainValidator(parse_event_time),
     WithJsonSchema({"anyOf": [*_INTEGER_OR_TEXT, {"type": "string", "format": "date-time"}]}),
 ]
 """Event time in ms: a JSON integer, a decimal string or RFC 3339 with a zone."""
 
 WirePosition = Annotated[
     dict[int, int],
-    BeforeValidator(_position),
+    PlainValidator(_position),
     WithJsonSchema({"type": "object", "additionalProperties": {"anyOf": _INTEGER_OR_TEXT}}),
 ]
 """Segment number to offset, both as integers or decimal strings."""
