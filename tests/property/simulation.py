@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tests.property.events import Offsets, Shape
 from tests.property.judge import HoldWatch, Judge, Observation, Written
+from tests.property.memory import Memory
 from tests.property.model import Clocks, Model, ModelMark, Rules
 from tests.property.pair import core_settings
 from tests.property.scripts import Weighted, mixed, of_any_length
@@ -54,6 +55,7 @@ class World:
     """The process behind each writer's present incarnation."""
     passes: list[tuple[list[ModelMark], list[Mark]]] = field(default_factory=list)
     """The marks that the rules say, and those of the core."""
+    memory: Memory = field(default_factory=Memory)
     judge: Judge = field(default_factory=Judge)
     clocks: Clocks = field(default_factory=lambda: Clocks(0, 0))
 
@@ -111,6 +113,16 @@ class World:
         self.model.run_pass(self.clocks, given=heard)
         assert outcome.expired == expired
         self.watch.after_pass(self._observe(), outcome.expired)
+        if outcome.forgotten:
+            self.memory.apply(self.core.take_changes())
+
+    def restore(self, fold: int) -> None:
+        """Go on with a core made from what was stored, needless rows folded away."""
+        self.core.fold(fold)
+        self.memory.apply(self.core.take_changes())
+        self.core = self.core_class.restore(
+            "scope/stream", self.core.settings, self.core.topology, self.memory.stored()
+        )
 
     def check(self) -> None:
         """Whatever is judged at the end, when all events are written."""
@@ -295,6 +307,16 @@ class Rescale:
         world.core.change_topology(world.core.topology.scaled(seal, segments))
 
 
+@dataclass(frozen=True)
+class Restore:
+    """The service starts again."""
+
+    fold: int
+
+    def run(self, world: World) -> None:
+        world.restore(self.fold)
+
+
 def live_through(world: World, acts: Sequence[Act]) -> None:
     for act in acts:
         act.run(world)
@@ -304,18 +326,9 @@ def live_through(world: World, acts: Sequence[Act]) -> None:
 
 _writers = st.sampled_from(WRITERS)
 _rises = st.sampled_from([0, 1, 1, 2, 3, 5])
-_acts: list[Weighted[Act]] = [
+_covers = st.sampled_from(["written", "written", "frontier", "frontier", "log"])
+_steady: list[Weighted[Act]] = [
     (30, st.builds(Write, _writers, segment=st.integers(0, 3), time=st.integers(0, 5))),
-    (
-        30,
-        st.builds(
-            NoteTime,
-            _writers,
-            rise=_rises,
-            covers=st.sampled_from(["written", "written", "frontier", "frontier", "log"]),
-            then_pass=st.sampled_from([False, False, True]),
-        ),
-    ),
     (
         8,
         st.builds(
@@ -329,10 +342,21 @@ _acts: list[Weighted[Act]] = [
     (3, st.builds(ZombieWrites, segment=st.integers(0, 3), time=st.integers(0, 5))),
     (3, st.builds(Crash, _writers)),
     (5, st.builds(LeaveOrExpire, _writers, leaves=st.booleans())),
-    (15, st.builds(Wait, st.sampled_from([0, 1, 4, 5, 6, 10]))),
     (5, st.builds(Rescale, SOME, st.lists(SOME, min_size=1, max_size=2).map(tuple))),
+    (4, st.builds(Restore, st.integers(0, 3))),
 ]
-acts = of_any_length(mixed(*_acts))
+
+
+def _acts(then_pass: list[bool], waits: int) -> st.SearchStrategy[list[Act]]:
+    notes = st.builds(
+        NoteTime, _writers, rise=_rises, covers=_covers, then_pass=st.sampled_from(then_pass)
+    )
+    pauses = st.builds(Wait, st.sampled_from([0, 1, 4, 5, 6, 10]))
+    return of_any_length(mixed((30, notes), (waits, pauses), *_steady))
+
+
+acts = _acts([False, False, True], 15)
+acts_with_few_passes = _acts([False], 2)
 rules = st.builds(
     Rules,
     timeout_ms=st.sampled_from([None, 5, 10]),

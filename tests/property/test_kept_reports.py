@@ -10,11 +10,11 @@ from tests.property.events import Shape
 from tests.property.model import Rules
 from tests.property.simulation import Act, World, live_through
 
-PER_WRITER = 5
+PER_WRITER = 3
 PER_STREAM = 12
 
 
-@given(scripts.shapes, simulation.rules, simulation.acts)
+@given(scripts.shapes, simulation.rules, simulation.acts_with_few_passes)
 def test_capped_reports_are_sound_and_reach_the_same_watermarks(
     shape: Shape, rules: Rules, acts: list[Act]
 ) -> None:
