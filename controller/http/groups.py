@@ -70,7 +70,7 @@ async def describe(service: ServiceOf, name: GroupName) -> GroupInfo:
     return await service.sequencer.read(lambda: service.groups.get(name).describe())
 
 
-@router.delete(ONE, status_code=204)
+@router.delete(ONE, status_code=204, response_class=Response)
 async def delete(service: ServiceOf, name: GroupName) -> None:
     """Delete a group; what it retained is free."""
     await service.sequencer.submit(partial(service.groups.delete, name))
@@ -147,7 +147,7 @@ async def join(service: ServiceOf, name: GroupName, reader: ReaderName) -> Reade
     return ReaderJoined(reader=reader, epoch=member.epoch, owned=by_stream(member.owned))
 
 
-@router.post(READER + "/position", status_code=204)
+@router.post(READER + "/position", status_code=204, response_class=Response)
 async def report_position(
     service: ServiceOf, name: GroupName, reader: ReaderName, report: ReaderPosition
 ) -> None:
@@ -159,7 +159,7 @@ async def report_position(
     service.groups.hear(name, reader)
 
 
-@router.post(READER + "/heartbeat", status_code=204)
+@router.post(READER + "/heartbeat", status_code=204, response_class=Response)
 async def heartbeat(
     service: ServiceOf, name: GroupName, reader: ReaderName, beat: ReaderHeartbeat
 ) -> None:
@@ -169,7 +169,7 @@ async def heartbeat(
     service.groups.hear(name, reader)
 
 
-@router.delete(READER, status_code=204)
+@router.delete(READER, status_code=204, response_class=Response)
 async def offline(
     service: ServiceOf,
     name: GroupName,

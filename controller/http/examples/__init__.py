@@ -2,6 +2,7 @@
 
 from controller.http.examples.events import APPENDING
 from controller.http.examples.example import Example
+from controller.http.examples.groups import GROUPS
 from controller.http.examples.marks import READING
 from controller.http.examples.operations import OPERATING
 from controller.http.examples.streams import BEGINNING, END
@@ -12,6 +13,7 @@ EXAMPLES: tuple[Example, ...] = (
     *NOTING,
     *APPENDING,
     *READING,
+    *GROUPS,
     *LEAVING,
     *END,
     *OPERATING,
