@@ -4,7 +4,14 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, PlainValidator, StringConstraints, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    PlainSerializer,
+    PlainValidator,
+    StringConstraints,
+    WithJsonSchema,
+)
 
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import NAME_PATTERN
@@ -47,6 +54,8 @@ EventTime = Annotated[
 WirePosition = Annotated[
     dict[int, int],
     PlainValidator(_position),
+    # without it, a plain validator makes pydantic look at the keys after they became strings
+    PlainSerializer(lambda position: position, return_type=dict[int, int]),
     WithJsonSchema({"type": "object", "additionalProperties": {"anyOf": _INTEGER_OR_TEXT}}),
 ]
 """Segment number to offset, both as integers or decimal strings."""
