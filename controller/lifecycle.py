@@ -182,7 +182,8 @@ def delete_stream(batch: Batch, service: Service, state: StreamState) -> None:
             storage.delete_stream,
             stream_key=state.identity.key,
             tables=metadata.sorted_tables,
-        )
+        ),
+        rows=_ALL_ROWS,
     )
     batch.touch(state)
     _log.info("stream %s deleted", state.identity.name)

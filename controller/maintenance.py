@@ -34,10 +34,11 @@ async def stamp_listening_time(service: "Service") -> None:
         stamp = service.clocks.listening.stamp()
         runs = any(state.clock.holds_run for state in service.registry)
         if runs or count % _STAMPS_BETWEEN_IDLE_WRITES == 0:
-            service.submit_quietly(partial(_write_stamp, stamp))
+            service.submit_quietly(partial(write_stamp, stamp))
 
 
-def _write_stamp(stamp: int, batch: Batch) -> None:
+def write_stamp(stamp: int, batch: Batch) -> None:
+    """Store a stamp of listening time."""
     batch.write(partial(storage.write_listening, listening_ms=stamp))
 
 
@@ -86,5 +87,6 @@ def _delete_marks(
                 str(state.identity.name), state.revision
             ),
             limit=_MARKS_AT_ONCE,
-        )
+        ),
+        rows=_MARKS_AT_ONCE,
     )

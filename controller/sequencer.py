@@ -25,6 +25,7 @@ from tidegauge.errors import UnavailableError
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 _PATIENCE_S = 0.001
+_AWAY = "what a failed transaction touched cannot be read back"
 
 Write = Callable[[Connection], None]
 
@@ -92,7 +93,10 @@ class Sequencer:
         self._closing = False
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
-        self.on_batch: Callable[[int], None] = lambda _size: None
+        self._looks: list[_Submission] = []
+        self._busy = False
+        self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
+        """Told of every batch: how many changes, and the seconds its transaction took."""
 
     def start(self) -> None:
         """Begin to work, on the running event loop."""
@@ -148,16 +152,39 @@ class Sequencer:
         return future
 
     async def read(self, look: Callable[[], _T]) -> _T:
-        """Look at memory between two batches, when it equals the disk."""
-        return await self.submit(lambda _batch: None, look)
+        """Look at memory when it equals the disk: between two batches.
+
+        Raises
+        ------
+        UnavailableError
+            If a transaction failed and what it touched cannot be read back.
+        """
+        if not self._busy and not self._stale:
+            return look()
+        future: asyncio.Future[_T] = self._loop.create_future()
+        self._looks.append(_Submission(_nothing, look, future))
+        if not self._busy:
+            self.submit(_nothing).add_done_callback(asyncio.Future.exception)
+        return await future
 
     async def _run(self) -> None:
         while self._queue or not self._closing:
             await self._arrived.wait()
             submissions, self._queue = self._queue, []
             if submissions:
+                self._busy = True
                 await self._take(submissions)
+                self._busy = False
+            self._look()
             self._expect(max(1, len(submissions) + len(self._queue)))
+
+    def _look(self) -> None:
+        looks, self._looks = self._looks, []
+        if self._stale:
+            _fail(looks, UnavailableError(_AWAY))
+            return
+        for one in looks:
+            _answer(one)
 
     def _expect(self, count: int) -> None:
         self._expected = count
@@ -180,21 +207,23 @@ class Sequencer:
 
     async def _take(self, submissions: list[_Submission]) -> None:
         if self._stale and not await self._reload():
-            _fail(submissions, UnavailableError("the database is away"))
+            _fail(submissions, UnavailableError(_AWAY))
             return
-        batch = Batch()
+        batch, seconds = Batch(), 0.0
         decided = [one for one in submissions if _decide(one, batch)]
         try:
             for one in list(batch.touched):
                 one.before_commit(batch)
             if batch.writes:
+                began = self._loop.time()
                 await self._database.write(
                     lambda connection: _write(batch, connection), rows=batch.rows
                 )
+                seconds = self._loop.time() - began
         except Exception as error:  # noqa: BLE001 (every caller gets it)
             await self._roll_back(batch, decided, error)
             return
-        self.on_batch(len(decided))
+        self.on_batch(len(decided), seconds)
         for one in batch.touched:
             one.after_commit()
         for submission in decided:
@@ -219,6 +248,10 @@ class Sequencer:
                 return False
             del self._stale[one]
         return True
+
+
+def _nothing(_batch: Batch) -> None:
+    pass
 
 
 def _decide(submission: _Submission, batch: Batch) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -11,9 +12,10 @@ from controller import storage
 from controller.clocks import Clocks
 from controller.configuration import ServeSettings
 from controller.database import Database
+from controller.gauges import Gauges
 from controller.groups import Groups
 from controller.listening import ListeningClock
-from controller.maintenance import maintain_streams, stamp_listening_time
+from controller.maintenance import maintain_streams, stamp_listening_time, write_stamp
 from controller.metrics import Metrics
 from controller.sequencer import Batch, Sequencer
 from controller.streams import (
@@ -45,6 +47,7 @@ class Service:
         self.registry = Registry()
         self.groups = Groups(self)
         self.metrics = Metrics()
+        self.metrics.registry.register(Gauges(self))
         self.clocks: Clocks
         self.context: StreamContext
         self._tasks: list[asyncio.Task[None]] = []
@@ -56,7 +59,7 @@ class Service:
         self.context = StreamContext(self.clocks, self.touch, self._reload, self._on_pass)
         await restore_all(self.database, self.registry, self.context)
         await self.groups.restore()
-        self.sequencer.on_batch = self.metrics.batch_sizes.observe
+        self.sequencer.on_batch = self.metrics.count_batch
         self.sequencer.start()
         for state in self.registry:
             self.touch(state)
@@ -71,12 +74,8 @@ class Service:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.submit_quietly(partial(write_stamp, self.clocks.listening.stamp()))
         await self.sequencer.close()
-        await self.database.write(
-            lambda connection: storage.write_listening(
-                connection, self.clocks.listening.stamp()
-            )
-        )
         self.database.close()
 
     def release_waiters(self) -> None:
@@ -120,8 +119,9 @@ class Service:
         if restored is not None:
             state.become(restored)
 
-    def _on_pass(self, state: StreamState, outcome: PassOutcome) -> None:
+    def _on_pass(self, state: StreamState, outcome: PassOutcome, seconds: float) -> None:
         self.metrics.marks.inc(len(outcome.marks))
+        self.metrics.pass_seconds.observe(seconds)
         for writer in outcome.expired:
             _log.warning("stream %s: writer %s expired", state.identity.name, writer)
         for writer in outcome.forgotten:

@@ -16,7 +16,7 @@ from controller.database import Database
 from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
 from controller.sequencer import Batch
-from tidegauge.aggregation import Aggregator
+from tidegauge.aggregation import Aggregator, PassOutcome
 from tidegauge.errors import StreamReplacedError, UnknownStreamError
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
@@ -142,12 +142,13 @@ class StreamState:
         deadline = self.clock.next_deadline()
         due = self.clock.pass_due or (deadline is not None and deadline <= now.listening_ms)
         if due and monotonic() >= self._last_pass + self.config.mark_interval_ms / 1_000:
+            began = monotonic()
             outcome = self.clock.run_pass(now)
             if outcome.marks:
                 self._last_pass = monotonic()
             for writer in outcome.forgotten if self.ends is not None else ():
                 self.ends.forget(writer)  # type: ignore[union-attr]
-            self._context.on_pass(self, outcome)
+            self._context.on_pass(self, outcome, monotonic() - began)
 
     def _write_changes(self, batch: Batch) -> None:
         key = self.identity.key
@@ -218,7 +219,7 @@ class StreamContext(NamedTuple):
     clocks: Clocks
     touch: Callable[[StreamState], None]
     reload: Callable[[StreamState], Any]
-    on_pass: Callable[[StreamState, Any], None]
+    on_pass: Callable[[StreamState, PassOutcome, float], None]
 
 
 class Registry:

@@ -8,6 +8,7 @@ A report costs O(log writers + entries it changes), a mark O(its cut), a pass wh
 since the one before it: never writers times segments.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -357,6 +358,11 @@ class Aggregator:
         """Describe all writers whose names come after one, in order of name."""
         names = sorted(name for name in self._writers if name > after)
         return (self._status(self._writers[name], now) for name in names)
+
+    def count_states(self) -> Counter[WriterState]:
+        """Count the writers in each state."""
+        waits = bool(self._ahead)
+        return Counter(one.state(somebody_waits=waits) for one in self._writers.values())
 
     def explain(self, now: Now) -> Explanation:
         """Say why the watermark is where it is; the cost does not grow with the writers."""
