@@ -1,0 +1,387 @@
+"""Calls about streams, writers and marks, on the application in process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from controller.configuration import ServeSettings
+from controller.http.app import create_app
+
+NOW = 1_700_000_000_000
+STREAM = "/v1/streams/tests/one"
+Play = Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]
+
+
+@asynccontextmanager
+async def _client(database: Path) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(ServeSettings(database_url=f"sqlite:///{database}"))
+    await app.service.start()
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
+        yield client
+    await app.service.close()
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[[Play], None]:
+    """Run a scene with a client of a new service."""
+
+    async def run(scene: Play) -> None:
+        async with _client(tmp_path / "tidegauge.db") as client:
+            await scene(client)
+
+    return lambda scene: asyncio.run(run(scene))
+
+
+async def _create(client: httpx.AsyncClient, **settings: object) -> Any:
+    wanted = {"log": "external", "segments": 1, "mark_interval_ms": 0} | settings
+    answer = await client.put(STREAM, json=wanted)
+    return answer.raise_for_status().json()
+
+
+async def _note(client: httpx.AsyncClient, writer: str, time: int, **more: object) -> Any:
+    body = {"time": time, "position": {}} | more
+    return await client.post(f"{STREAM}/writers/{writer}/note-time", json=body)
+
+
+async def _get(client: httpx.AsyncClient, call: str, **query: object) -> Any:
+    params = {name: str(value) for name, value in query.items()}
+    return (await client.get(f"{STREAM}{call}", params=params)).raise_for_status().json()
+
+
+def test_the_same_stream_again_changes_nothing(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        first = await client.put(STREAM, json={"segments": 2})
+        again = await client.put(STREAM, json={"segments": 2})
+        partly = await client.put(STREAM, json={"min_writers": 0})
+        assert [first.status_code, again.status_code, partly.status_code] == [201, 200, 200]
+        assert first.json() == again.json() == partly.json()
+
+    play(scene)
+
+
+def test_another_stream_of_the_name_is_a_conflict(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await client.put(STREAM, json={"segments": 2})
+        other = await client.put(STREAM, json={"segments": 3, "min_writers": 1})
+        assert other.status_code == 409
+        assert other.json()["code"] == "stream_exists"
+        assert other.json()["differences"] == {
+            "segments": {"stored": 2, "given": 3},
+            "min_writers": {"stored": 0, "given": 1},
+        }
+        only = await client.put(STREAM, json={}, headers={"If-None-Match": "*"})
+        assert (only.status_code, only.json()["code"]) == (412, "precondition_failed")
+
+    play(scene)
+
+
+def test_settings_change_only_with_the_newest_etag(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        old = (await client.put(STREAM, json={})).headers["etag"]
+        missing = await client.patch(STREAM, json={"min_writers": 1})
+        assert (missing.status_code, missing.json()["code"]) == (428, "precondition_required")
+        changed = await client.patch(
+            STREAM,
+            json={"min_writers": 1, "aggregation_timeout_ms": None},
+            headers={"If-Match": old},
+        )
+        assert changed.status_code == 200
+        assert changed.json()["config"]["aggregation_timeout_ms"] is None
+        assert changed.json()["config"]["mark_interval_ms"] == 100
+        late = await client.patch(STREAM, json={"min_writers": 2}, headers={"If-Match": old})
+        assert late.status_code == 412
+        assert late.json()["etag"] == changed.headers["etag"] != old
+        described = await client.get(STREAM)
+        assert described.headers["etag"] == changed.headers["etag"]
+
+    play(scene)
+
+
+@pytest.mark.parametrize("setting", [{"segments": 4}, {"log": "external"}])
+def test_what_is_fixed_cannot_be_changed(
+    play: Callable[[Play], None], setting: dict[str, object]
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await client.put(STREAM, json={})
+        answer = await client.patch(STREAM, json=setting, headers={"If-Match": "*"})
+        assert (answer.status_code, answer.json()["code"]) == (409, "immutable_setting")
+
+    play(scene)
+
+
+def test_a_stream_created_again_is_another(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        former = (await _create(client))["stream_id"]
+        await _note(client, "w", NOW)
+        assert (await client.delete(STREAM)).status_code == 204
+        assert (await client.get(STREAM)).status_code == 404
+        assert (await _note(client, "w", NOW)).status_code == 404
+        assert (await _create(client))["stream_id"] != former
+        assert (await _get(client, "/writers"))["writers"] == []
+        assert (await _get(client, "/marks"))["marks"] == []
+        replaced = await client.get(STREAM, params={"stream_id": former})
+        assert (replaced.status_code, replaced.json()["code"]) == (409, "stream_replaced")
+        noted = await client.post(
+            f"{STREAM}/writers/w/note-time",
+            params={"stream_id": former},
+            json={"time": NOW, "position": {}},
+        )
+        assert noted.json()["code"] == "stream_replaced"
+
+    play(scene)
+
+
+def test_streams_are_listed_page_by_page(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        for name in ("b/two", "a/one", "a/two"):
+            await client.put(f"/v1/streams/{name}", json={})
+        first = (await client.get("/v1/streams", params={"limit": 2})).json()
+        assert [one["stream"] for one in first["streams"]] == ["a/one", "a/two"]
+        rest = await client.get("/v1/streams", params={"cursor": first["cursor"]})
+        assert [one["stream"] for one in rest.json()["streams"]] == ["b/two"]
+        assert rest.json()["cursor"] is None
+
+    play(scene)
+
+
+def test_writers_are_listed_page_by_page_and_by_state(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        for name in ("c", "a", "b"):
+            await _note(client, name, NOW)
+        await client.post(f"{STREAM}/writers/b/leave", json={})
+        await client.post(f"{STREAM}/writers/d/register", json={})
+        first = await _get(client, "/writers", limit=2)
+        assert [one["writer"] for one in first["writers"]] == ["a", "b"]
+        rest = await _get(client, "/writers", cursor=first["cursor"])
+        assert [one["writer"] for one in rest["writers"]] == ["c", "d"]
+        for state, names in {"left": ["b"], "joining": ["d"], "active": ["a", "c"]}.items():
+            found = await _get(client, "/writers", state=state)
+            assert [one["writer"] for one in found["writers"]] == names
+
+    play(scene)
+
+
+def test_a_new_partition_is_added_up_to_the_limit(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, segments=2, max_segments=3)
+        noted = await _note(client, "w", NOW, position={"0": 5, "7": 3})
+        assert noted.status_code == 200
+        described = await _get(client, "")
+        assert [one["number"] for one in described["topology"]["segments"]] == [0, 1, 7]
+        assert described["topology"]["revision"] == 1
+        marks = (await _get(client, "/marks"))["marks"]
+        assert marks[-1]["cut"] == {"0": 5, "1": 0, "7": 3}
+        beyond = await _note(client, "w", NOW, position={"8": 1})
+        assert (beyond.status_code, beyond.json()["code"]) == (409, "invalid_position")
+        negative = await _note(client, "w", NOW, position={"-1": 1})
+        assert negative.json()["code"] == "invalid_position"
+
+    play(scene)
+
+
+def test_a_refused_report_adds_no_partition(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, max_segments=2)
+        await _note(client, "w", NOW)
+        refused = await _note(client, "w", NOW - 1, position={"1": 1})
+        assert refused.json()["code"] == "invalid_time"
+        assert len((await _get(client, ""))["topology"]["segments"]) == 1
+
+    play(scene)
+
+
+def test_a_partition_too_many_is_a_typo_by_default(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        assert (await _create(client, segments=2))["config"]["max_segments"] == 2
+        refused = await _note(client, "w", NOW, position={"2": 1})
+        assert refused.json()["code"] == "invalid_position"
+
+    play(scene)
+
+
+def test_seconds_are_accepted_with_a_hint(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        assert "seconds" in (await _note(client, "w", 1_700_000_000)).json()["hint"]
+        assert "seconds" in (await _get(client, "/watermark"))["explanation"]["hint"]
+        assert (await _note(client, "w", NOW)).json()["hint"] is None
+
+    play(scene)
+
+
+def test_logical_time_gets_no_hint(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, max_future_skew_ms=None)
+        assert (await _note(client, "w", 7)).json()["hint"] is None
+        assert (await _note(client, "w", 2**60)).status_code == 200
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    "time", [str(NOW), "2023-11-14T22:13:20Z", "2023-11-14T23:13:20+01:00"]
+)
+def test_times_and_offsets_may_be_text(play: Callable[[Play], None], time: str) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        await _note(client, "w", time, position={"0": "40"})  # type: ignore[arg-type]
+        mark = (await _get(client, "/watermark"))["mark"]
+        assert (mark["lower"], mark["cut"]) == (NOW, {"0": 40})
+
+    play(scene)
+
+
+def test_many_reports_are_answered_each_on_its_own(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        one = {"stream": "tests/one", "writer": "w", "time": NOW, "position": {"0": 4}}
+        reports = [
+            one,
+            one | {"time": NOW - 1},
+            one | {"stream": "tests/none"},
+            one | {"stream": "nonsense"},
+            one | {"stream_id": "another"},
+            one | {"time": NOW + 1, "position": {"0": 5}},
+        ]
+        answer = await client.post("/v1/note-times", json={"reports": reports})
+        results = answer.raise_for_status().json()["results"]
+        assert [(one["status"], one.get("code")) for one in results] == [
+            (200, None),
+            (409, "invalid_time"),
+            (404, "unknown_stream"),
+            (422, "invalid_request"),
+            (409, "stream_replaced"),
+            (200, None),
+        ]
+        assert results[5]["watermark"] == NOW + 1
+
+    play(scene)
+
+
+def test_a_sealed_stream_takes_nothing_but_leaving(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, segments=2)
+        await _note(client, "w", NOW, position={"0": 4})
+        await _note(client, "v", NOW + 5)
+        seal = f"{STREAM}/seal"
+        for missing in ({}, {"position": {"0": 4}}, {"position": {"0": 3, "1": 0}}):
+            refused = await client.post(seal, json=missing)
+            assert (refused.status_code, refused.json()["code"]) == (409, "invalid_position")
+        sealed = await client.post(seal, json={"position": {"0": 9, "1": 2}})
+        mark = sealed.raise_for_status().json()["mark"]
+        assert (mark["lower"], mark["cut"], mark["final"]) == (
+            2**63 - 1,
+            {"0": 9, "1": 2},
+            True,
+        )
+        again = await client.post(seal, json={})
+        assert again.json()["mark"] == mark
+        for call in ("register", "note-time"):
+            body = {"time": NOW + 9, "position": {}} if call == "note-time" else {}
+            refused = await client.post(f"{STREAM}/writers/w/{call}", json=body)
+            assert (refused.status_code, refused.json()["code"]) == (409, "stream_sealed")
+        left = await client.post(f"{STREAM}/writers/w/leave", json={})
+        assert (left.status_code, left.json()["state"], left.json()["final"]) == (
+            200,
+            "left",
+            True,
+        )
+        assert (await _get(client, "/watermark"))["explanation"]["reason"] == "sealed"
+
+    play(scene)
+
+
+def test_an_embedded_report_without_position_covers_the_tails(
+    play: Callable[[Play], None],
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, log="embedded")
+        headers = {"content-type": "application/x-ndjson"}
+        lines = '{"key": "k", "value": "1"}\n{"key": "k", "value": "2"}\n'
+        (
+            await client.post(f"{STREAM}/events", content=lines, headers=headers)
+        ).raise_for_status()
+        noted = await client.post(f"{STREAM}/writers/w/note-time", json={"time": NOW})
+        assert noted.status_code == 200
+        assert (await _get(client, "/watermark"))["mark"]["cut"] == {"0": 2}
+        beyond = await _note(client, "w", NOW, position={"0": 3})
+        assert beyond.json()["code"] == "invalid_position"
+
+    play(scene)
+
+
+def test_marks_index_time_and_position(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        for step in range(1, 5):
+            await _note(client, "w", NOW + step * 10_000, position={"0": step * 10})
+        at = await _get(client, "/marks/at", time=NOW + 25_000)
+        assert at["stop"]["lower"] == NOW + 30_000
+        assert (at["start"], at["exact"]) == ({"0": 20}, False)
+        before = await _get(client, "/marks/at", time=NOW)
+        assert (before["start"], before["stop"]["revision"]) == (None, 1)
+        never = await _get(client, "/marks/at", time=NOW + 99_000)
+        assert (never["stop"], never["start"]) == (None, {"0": 40})
+        there = await _get(client, "/marks/at", position="0:20")
+        assert (there["lower"], there["upper"]) == (NOW + 20_000, NOW + 30_000)
+        assert there["passed"]["revision"] == 2
+
+    play(scene)
+
+
+def test_marks_are_paged_by_revision(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        for step in range(1, 8):
+            await _note(client, "w", NOW + step * 10_000)
+        first = (await _get(client, "/marks", limit=3))["marks"]
+        rest = (await _get(client, "/marks", after=3))["marks"]
+        assert [one["revision"] for one in first + rest] == [1, 2, 3, 4, 5, 6, 7]
+
+    play(scene)
+
+
+def test_old_marks_are_deleted_but_the_newest(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, mark_retention_ms=1)
+        for step in range(1, 5):
+            await _note(client, "w", NOW + step * 10_000, position={"0": step})
+        async with asyncio.timeout(20):
+            while len((await _get(client, "/marks"))["marks"]) > 1:  # noqa: ASYNC110 (no event)
+                await asyncio.sleep(0.1)
+        marks = (await _get(client, "/marks"))["marks"]
+        assert [(one["revision"], one["lower"]) for one in marks] == [(4, NOW + 40_000)]
+        there = await _get(client, "/marks/at", position="0:4")
+        assert there["lower"] == NOW + 40_000
+
+    play(scene)
+
+
+def test_metrics_count_reports_by_outcome(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        await _note(client, "w", NOW)
+        await _note(client, "w", NOW - 1)
+        await _note(client, "v", 1.5)  # type: ignore[arg-type]
+        shown = (await client.get("/metrics")).text
+        for line in (
+            'tidegauge_reports_total{outcome="accepted"} 1.0',
+            'tidegauge_reports_total{outcome="invalid_time"} 1.0',
+            'tidegauge_reports_total{outcome="invalid_request"} 1.0',
+            "tidegauge_marks_total 1.0",
+            'tidegauge_writers{state="active",stream="tests/one"} 1.0',
+            "tidegauge_queue_changes 0.0",
+        ):
+            assert f"{line}\n" in shown
+        assert 'tidegauge_watermark_lag_seconds{stream="tests/one"}' in shown
+        assert "tidegauge_pass_seconds_count" in shown
+        assert "tidegauge_commit_seconds_count" in shown
+
+    play(scene)
