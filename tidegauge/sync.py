@@ -40,8 +40,13 @@ class LoopThread:
 
     def check_process(self) -> None:
         """Refuse to work in a forked child; raises `ForkedClientError`."""
-        if os.getpid() != self._pid:
+        if not self.is_own_process:
             raise ForkedClientError
+
+    @property
+    def is_own_process(self) -> bool:
+        """Whether this is the process that the thread was made in, not a forked child."""
+        return os.getpid() == self._pid
 
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -71,16 +76,27 @@ class LoopThread:
             raise
 
     def call_soon(self, callback: Callable[[], object]) -> None:
-        """Run something on the loop, without waiting."""
-        self.loop.call_soon_threadsafe(callback)
+        """Run something on the loop without waiting, if the loop runs."""
+        self.check_process()
+        with self._lock:
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(callback)
 
     def close(self) -> None:
-        """Stop the thread."""
+        """Stop the thread; whoever still waits for a coroutine sees it cancelled."""
         self.check_process()
         with self._lock:
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
         if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

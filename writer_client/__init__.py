@@ -1,21 +1,39 @@
 """Writers: events with time noted, to the embedded log or to a log of one's own."""
 
-from tidegauge.errors import ReportRefusedError, WriterFencedError
+from tidegauge.errors import (
+    InvalidPositionError,
+    InvalidTimeError,
+    LogIsExternalError,
+    ReportRefusedError,
+    StreamReplacedError,
+    StreamSealedError,
+    TimeInFutureError,
+    UnknownStreamError,
+    WriterFencedError,
+)
 from tidegauge.sync import ForkedClientError
 from tidegauge.transport import ServiceUnreachableError, UnexpectedAnswerError
+from writer_client._async_writer import AsyncWriter
 from writer_client._errors import EventsNotStoredError, WriterClosedError, WriterError
 from writer_client._reporter import AsyncTimeReporter, TimeReporter
-from writer_client._writer import AsyncWriter, Writer
+from writer_client._writer import Writer
 
 __all__ = [
     "AsyncTimeReporter",
     "AsyncWriter",
     "EventsNotStoredError",
     "ForkedClientError",
+    "InvalidPositionError",
+    "InvalidTimeError",
+    "LogIsExternalError",
     "ReportRefusedError",
     "ServiceUnreachableError",
+    "StreamReplacedError",
+    "StreamSealedError",
+    "TimeInFutureError",
     "TimeReporter",
     "UnexpectedAnswerError",
+    "UnknownStreamError",
     "Writer",
     "WriterClosedError",
     "WriterError",

@@ -1,12 +1,11 @@
 """The calls that writers make."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-import pyarrow as pa
 from pydantic import BaseModel
 
-from tidegauge.errors import ProblemError, problem_of
+from tidegauge.errors import InvalidPositionError, InvalidTimeError, problem_of
 from tidegauge.names import StreamName, check_name
 from tidegauge.topology import Position
 from tidegauge.transport import Transport
@@ -87,41 +86,41 @@ class WriterCalls:
         self._learn(appended.watermark)
         return appended
 
-    async def note_times(self, notes: list[tuple[int, Position]]) -> None:
-        """Note one or many times, in order.
+    async def note_time(self, time: int, position: Position) -> None:
+        """Note one time."""
+        report = NoteTime(time=time, position=dict(position), incarnation=self.incarnation)
+        noted = await self._call(
+            "POST", f"/writers/{self.name}/note-time", answer=TimeNoted, body=report
+        )
+        self._learn(noted.watermark)
+
+    async def note_times(self, notes: Sequence[tuple[int, Position]]) -> None:
+        """Note many times, in order; the times must not fall.
 
         Raises
         ------
         ReportRefusedError
             The first refusal.
         """
-        if len(notes) == 1:
-            report = NoteTime(
-                time=notes[0][0], position=dict(notes[0][1]), incarnation=self.incarnation
+        reports = [
+            Report(
+                stream=str(self.stream),
+                writer=self.name,
+                stream_id=self._stream_id,
+                time=time,
+                position=dict(position),
+                incarnation=self.incarnation,
             )
-            path = f"/writers/{self.name}/note-time"
-            noted = await self._call("POST", path, answer=TimeNoted, body=report)
-            self._learn(noted.watermark)
-            return
-        many = NoteTimes(
-            reports=[
-                Report(
-                    stream=str(self.stream),
-                    writer=self.name,
-                    stream_id=self._stream_id,
-                    time=time,
-                    position=dict(position),
-                    incarnation=self.incarnation,
-                )
-                for time, position in notes
-            ]
-        )
+            for time, position in notes
+        ]
         answered = await self.transport.request(
-            "POST", "/v1/note-times", answer=TimesNoted, body=many, retry=True
+            "POST",
+            "/v1/note-times",
+            answer=TimesNoted,
+            body=NoteTimes(reports=reports),
+            retry=True,
         )
-        for result in answered.results:
-            if result["status"] != 200:
-                raise _problem(result)
+        _raise_refusal(answered.results)
         self._learn(TimeNoted.model_validate(answered.results[-1]).watermark)
 
     async def leave(self, time: int | None, position: Position) -> None:
@@ -155,17 +154,22 @@ class WriterCalls:
         )
 
     def _learn(self, watermark: int | None) -> None:
-        self.watermark = watermark
+        """Keep the newest: answers overtake each other."""
+        known = [one for one in (self.watermark, watermark) if one is not None]
+        self.watermark = max(known, default=None)
 
 
-def _problem(document: Mapping[str, Any]) -> ProblemError:
-    return problem_of(document)
+def _raise_refusal(results: Sequence[Mapping[str, Any]]) -> None:
+    """Raise the first refusal that is one.
 
-
-def encode_events(columns: pa.RecordBatch) -> bytes:
-    """Encode events as an Arrow IPC stream."""
-    with pa.BufferOutputStream() as sink:
-        with pa.ipc.new_stream(sink, columns.schema) as stream:
-            stream.write_batch(columns)
-        body: bytes = sink.getvalue().to_pybytes()
-    return body
+    The race: the answer is lost after the reports were stored, and the request is repeated. Then
+    the earlier ones go back behind what the last of them left, and are refused. They were
+    stored, and the last one is accepted again; no other reports of this writer go back.
+    """
+    accepted_later = results[-1]["status"] == 200
+    for result in results:
+        if result["status"] != 200:
+            problem = problem_of(result)
+            goes_back = isinstance(problem, InvalidTimeError | InvalidPositionError)
+            if not (goes_back and accepted_later):
+                raise problem

@@ -4,25 +4,37 @@ from tidegauge.errors import TidegaugeError
 
 
 class WriterError(TidegaugeError):
-    """The base of what this package raises."""
+    """The base of the errors that a writer finds itself; the service's are `ProblemError`."""
 
 
 class EventsNotStoredError(WriterError):
-    """Events that were written could not be stored; the writer has stopped.
+    """What was written and noted could not be stored; the writer has stopped.
 
     Attributes
     ----------
     count
-        How many of the events written were not acknowledged.
+        How many events were written and not acknowledged when it stopped.
+    notes
+        How many noted times were not.
+    reason
+        What happened.
     """
 
-    def __init__(self, count: int, reason: BaseException) -> None:
+    def __init__(self, count: int, notes: int, reason: BaseException) -> None:
         self.count = count
-        super().__init__(f"{count} events were not stored: {reason}")
+        self.notes = notes
+        self.reason = reason
+        super().__init__(f"{count} events and {notes} noted times were not stored: {reason}")
 
 
 class WriterClosedError(WriterError):
-    """The writer was closed or has left."""
+    """The writer was closed or has left.
+
+    Attributes
+    ----------
+    name
+        The writer's.
+    """
 
     def __init__(self, name: str) -> None:
         self.name = name

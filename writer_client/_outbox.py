@@ -1,231 +1,325 @@
 """What was written and noted and is not acknowledged yet. No I/O; usable from any thread.
 
-Each event has an ordinal in its segment: how many this writer wrote to it before. A note
-remembers the ordinals at its moment, so that its position covers exactly what was written
-before it, although batches are cut elsewhere.
+Events are numbered by one counter over all segments. A note remembers where the counter stood,
+so that it covers exactly what any thread wrote before it, wherever batches are cut and however
+segments are split and merged meanwhile.
 """
 
 import threading
-from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidegauge.topology import Position
-
-_OVERHEAD_BYTES = 64
-
-
-class Event(NamedTuple):
-    """One event, routed."""
-
-    key: str
-    event_time: int | None
-    value: bytes
-
-    @property
-    def size(self) -> int:
-        """About how many bytes it takes."""
-        return len(self.key) + len(self.value) + _OVERHEAD_BYTES
+from tidegauge.errors import InvalidTimeError
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.names import key_hash
+from tidegauge.topology import Position, Topology
+from writer_client._errors import WriterClosedError
+from writer_client._events import Event, EventBatch, NewEvent
+from writer_client._lanes import Lane
+from writer_client._notes import Notes
 
 
-class EventBatch(NamedTuple):
-    """Events of one segment on their way, in order."""
+class Wake(NamedTuple):
+    """A segment whose sender has something to do."""
 
     segment: int
-    first_ordinal: int
-    events: list[Event]
-
-    @property
-    def end_ordinal(self) -> int:
-        """One past the ordinal of the last event."""
-        return self.first_ordinal + len(self.events)
+    urgent: bool
 
 
-@dataclass(slots=True)
-class Note:
-    """A time noted, and what was written before it."""
+class Goal(NamedTuple):
+    """Everything that was written and noted up to a moment."""
 
-    time: int
-    missing: dict[int, int]
-    """Segments whose part is not acknowledged yet, with the ordinal to reach."""
-    position: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
-class _Lane:
-    """One segment's events."""
-
-    waiting: deque[Event] = field(default_factory=deque)
-    waiting_bytes: int = 0
-    written: int = 0
-    """Ordinal of the next event."""
-    taken: int = 0
-    """Ordinal of the next event to be sent."""
-    acknowledged: int = 0
-    """Ordinal of the next event to be acknowledged."""
-    noted: int = 0
-    """Ordinal that the newest note covers."""
+    events: int
+    notes: int
 
 
 class Outbox:
-    """Events and notes between those who write and the one who sends.
+    """Events and notes between those who write and those who send.
 
     Parameters
     ----------
+    writer
+        Whose.
+    batch_bytes
+        A segment with so much waiting is sent without lingering.
     limit_bytes
         Beyond so much unacknowledged, `is_full` asks writers to wait.
+    clock
+        Gives events without a time one, in ms, and the times of `note_now`.
+    last_time
+        What the writer has promised at first, ms.
     """
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(
+        self,
+        writer: str,
+        *,
+        batch_bytes: int,
+        limit_bytes: int,
+        clock: Callable[[], int] | None = None,
+        last_time: int | None = None,
+    ) -> None:
+        self._writer = writer
+        self._batch_bytes = batch_bytes
         self._limit = limit_bytes
+        self._clock = clock
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
-        self._lanes: dict[int, _Lane] = {}
-        self._notes: deque[Note] = deque()
+        self._topology = Topology([])
+        self._retired: set[int] = set()
+        self._lanes: dict[int, Lane] = {}
+        self._lingering: set[int] = set()
+        self._urgent: set[int] = set()
+        self._notes = Notes()
+        self._passed: set[int] = set()
+        self._written = 0
         self._bytes = 0
-        self._events = 0
-        self.last_time: int | None = None
+        self._unstored = 0
+        self._stuck = False
+        self._closed = False
+        self.last_time = last_time
         """The newest noted time, ms."""
         self.offsets: dict[int, int] = {}
         """How far the events of this writer are acknowledged."""
         self.failure: BaseException | None = None
+        """What stopped the writer."""
 
-    def write(
-        self, segment: int, event: Event, stamp: Callable[[int | None], int] | None = None
-    ) -> bool:
-        """Add an event; tell whether it is the first one of its segment to be sent.
+    def write(self, new: NewEvent) -> Wake | None:
+        """Add an event; tell which sender must know.
 
-        Parameters
-        ----------
-        segment
-            Where it goes.
-        event
-            What to write.
-        stamp
-            Makes an event time from the newest noted one, in the same step.
+        Raises
+        ------
+        WriterClosedError
+            If the writer is closed; else whatever has stopped it.
+        """
+        hashed = key_hash(new.key)
+        with self._lock:
+            self._refuse_if_over()
+            time = new.event_time
+            if time is None and self._clock is not None:
+                time = self._now(self._clock)
+            segment = self._topology.route(hashed)
+            lane = self._lane(segment)
+            event = Event(self._written, new.key, time, new.value)
+            lane.add(event)
+            self._written += 1
+            self._unstored += 1
+            self._bytes += event.size
+            return self._wake_for(lane)
+
+    def note(self, time: int) -> list[Wake]:
+        """Note a time; tell which senders must not linger.
+
+        Raises
+        ------
+        InvalidTimeError
+            If it is below the time noted before, or the end of time; nothing is noted then.
+        WriterClosedError
+            If the writer is closed; else whatever has stopped it.
         """
         with self._lock:
-            self._raise_failure()
-            if stamp is not None and event.event_time is None:
-                event = event._replace(event_time=stamp(self.last_time))
-            lane = self._lanes.setdefault(segment, _Lane())
-            lane.waiting.append(event)
-            lane.written += 1
-            lane.waiting_bytes += event.size
-            self._bytes += event.size
-            self._events += 1
-            return len(lane.waiting) == 1
+            self._refuse_if_over()
+            return self._note(time)
 
-    def note(self, time: int) -> list[int]:
-        """Note a time; return the segments that must be sent before it."""
+    def note_now(self) -> list[Wake]:
+        """Note the time of the clock, unless the writer is over."""
         with self._lock:
-            self._raise_failure()
-            missing = {
-                segment: lane.written
-                for segment, lane in self._lanes.items()
-                if lane.written > lane.noted
-            }
-            note = Note(time, missing)
-            for segment, ordinal in missing.items():
-                self._lanes[segment].noted = ordinal
-            self.last_time = time
-            self._settle_from_past(note)
-            self._notes.append(note)
-            return list(note.missing)
+            if self._clock is None or self._closed or self.failure is not None:
+                return []
+            return self._note(self._now(self._clock))
 
-    def take(self, segment: int, *, max_events: int, max_bytes: int) -> EventBatch:
-        """Take the next events of a segment to send."""
+    def hurry(self) -> list[Wake]:
+        """Let nothing linger that waits now."""
         with self._lock:
-            lane = self._lanes.setdefault(segment, _Lane())
-            events: list[Event] = []
-            size = 0
-            while lane.waiting and len(events) < max_events and size < max_bytes:
-                events.append(lane.waiting.popleft())
-                size += events[-1].size
-            lane.waiting_bytes -= size
-            batch = EventBatch(segment, lane.taken, events)
-            lane.taken += len(events)
-            return batch
+            return self._hurry_all()
 
-    def acknowledge(self, batch: EventBatch, next_offset: int) -> None:
-        """Note that a batch is stored and ends at an offset."""
+    def take(self, segment: int, *, max_events: int) -> EventBatch | None:
+        """Take the next events of a segment to send.
+
+        The race: a merged segment must not get an event before an older one of the same key,
+        which is still on its way to a segment that it continues. So nothing is taken until
+        every sealed segment has answered.
+        """
+        with self._lock:
+            lane = self._lane(segment)
+            if self._stuck or any(self._lanes[one].in_flight for one in self._retired):
+                return None
+            batch = lane.take(max_events=max_events, max_bytes=self._batch_bytes)
+            if batch.events:
+                return batch
+            self._lingering.discard(segment)
+            self._urgent.discard(segment)
+            return None
+
+    def acknowledge(self, batch: EventBatch, next_offset: int) -> list[Wake]:
+        """Take in that a batch is stored and ends at an offset; tell who may go on."""
         with self._lock:
             self.offsets[batch.segment] = next_offset
-            self._lanes[batch.segment].acknowledged = batch.end_ordinal
-            self._bytes -= sum(event.size for event in batch.events)
-            self._events -= len(batch.events)
-            for note in self._notes:
-                ordinal = note.missing.get(batch.segment)
-                if ordinal is not None and ordinal <= batch.end_ordinal:
-                    note.position[batch.segment] = next_offset - (batch.end_ordinal - ordinal)
-                    del note.missing[batch.segment]
+            self._lanes[batch.segment].in_flight = []
+            self._bytes -= batch.size
+            self._unstored -= len(batch.events)
+            self._notes.settle(batch.segment, batch.events, next_offset)
             self._room.notify_all()
+            return self._hurry_all() if batch.segment in self._retired else []
 
-    def ready_notes(self, limit: int) -> list[tuple[int, Position]]:
-        """Look at the notes whose events are all stored, in order."""
-        with self._lock:
-            ready: list[tuple[int, Position]] = []
-            for note in self._notes:
-                if note.missing or len(ready) == limit:
-                    break
-                ready.append((note.time, dict(note.position)))
-            return ready
+    def reroute(self, batch: EventBatch, topology: Topology) -> list[Wake]:
+        """Take in that a batch was refused because its segment is sealed.
 
-    def drop_notes(self, count: int) -> None:
-        """Forget notes that were accepted."""
+        It and all that waits for sealed segments goes to the segments that continue them.
+        """
         with self._lock:
-            for _ in range(count):
-                self._notes.popleft()
-            self._room.notify_all()
+            self._lanes[batch.segment].put_back()
+            self._follow(topology)
+            return self._hurry_all()
 
-    def waiting_bytes(self, segment: int) -> int:
-        """How much of a segment waits to be sent."""
+    def follow(self, topology: Topology) -> None:
+        """Route over a topology, unless a newer one is known."""
         with self._lock:
-            lane = self._lanes.get(segment)
-            return 0 if lane is None else lane.waiting_bytes
+            self._follow(topology)
+
+    def send_notes(self, limit: int) -> list[tuple[int, Position]]:
+        """Put the notes whose events are all stored on their way, in order."""
+        with self._lock:
+            sent = self._notes.send(stored_below=self._stored_below(), limit=limit)
+            return [(time, self._without_passed(position)) for time, position in sent]
+
+    def accept_notes(self) -> None:
+        """Take in that the notes on their way were accepted."""
+        with self._lock:
+            self._notes.accept()
 
     @property
     def is_full(self) -> bool:
         """Whether writers should wait."""
-        return self._bytes >= self._limit and self.failure is None
+        return self._bytes >= self._limit and self.failure is None and not self._closed
 
     @property
-    def is_empty(self) -> bool:
-        """Whether everything written and noted is stored."""
-        return not self._events and not self._notes
+    def unstored(self) -> int:
+        """How many events are written and not acknowledged."""
+        return self._unstored
 
     @property
-    def unacknowledged(self) -> int:
-        """How many events are not stored."""
-        return self._events
+    def unaccepted(self) -> int:
+        """How many notes are not accepted."""
+        return len(self._notes)
+
+    @property
+    def goal(self) -> Goal:
+        """Everything up to now."""
+        with self._lock:
+            return Goal(self._written, self._notes.made)
+
+    def is_settled(self, goal: Goal) -> bool:
+        """Tell whether everything up to a goal is stored, or never will be.
+
+        A note that is refused stops the notes, not the events written before.
+        """
+        with self._lock:
+            if self._stuck:
+                return True
+            if self._stored_below() < goal.events:
+                return False
+            return self.failure is not None or self._notes.accepted >= goal.notes
 
     def wait_for_room(self) -> None:
-        """Block the calling thread until there is room, or the writer failed."""
+        """Block the calling thread until there is room or the writer is over."""
         with self._room:
             self._room.wait_for(lambda: not self.is_full)
-            self._raise_failure()
 
-    def fail(self, error: BaseException) -> None:
-        """Stop: every later call raises this."""
+    def close(self) -> None:
+        """Refuse what comes from now on."""
         with self._room:
+            self._closed = True
+            self._room.notify_all()
+
+    def fail(self, error: BaseException, *, stuck: bool) -> None:
+        """Stop: every later call raises this.
+
+        Parameters
+        ----------
+        error
+            What happened.
+        stuck
+            Whether even what is written already will not be stored.
+        """
+        with self._room:
+            self._stuck = self._stuck or stuck
             if self.failure is None:
                 self.failure = error
             self._room.notify_all()
 
     def raise_failure(self) -> None:
         """Raise what stopped the writer, if anything did."""
-        with self._lock:
-            self._raise_failure()
-
-    def _raise_failure(self) -> None:
         if self.failure is not None:
-            raise self.failure
+            raise self.failure.with_traceback(None)
 
-    def _settle_from_past(self, note: Note) -> None:
-        """Fill in what a note covers if the batch that holds it is acknowledged already."""
-        for segment, ordinal in list(note.missing.items()):
-            lane = self._lanes[segment]
-            if ordinal == lane.acknowledged:
-                note.position[segment] = self.offsets[segment]
-                del note.missing[segment]
+    def _refuse_if_over(self) -> None:
+        self.raise_failure()
+        if self._closed:
+            raise WriterClosedError(self._writer)
+
+    def _now(self, clock: Callable[[], int]) -> int:
+        """Read the clock, which must not fall behind what was noted."""
+        now = clock()
+        return now if self.last_time is None else max(now, self.last_time)
+
+    def _note(self, time: int) -> list[Wake]:
+        if time >= END_OF_TIME or (self.last_time is not None and time < self.last_time):
+            raise InvalidTimeError(self._writer, time, self.last_time)
+        self.last_time = time
+        self._notes.add(time, self._written)
+        return self._hurry(self._lingering)
+
+    def _lane(self, segment: int) -> Lane:
+        lane = self._lanes.get(segment)
+        if lane is None:
+            lane = self._lanes[segment] = Lane(segment)
+        return lane
+
+    def _wake_for(self, lane: Lane) -> Wake | None:
+        """Wake a sender when there is something to send, and when there is enough of it."""
+        segment = lane.segment
+        if segment in self._urgent:
+            return None
+        if lane.waiting_bytes >= self._batch_bytes:
+            return self._hurry({segment})[0]
+        if segment in self._lingering:
+            return None
+        self._lingering.add(segment)
+        return Wake(segment, urgent=False)
+
+    def _hurry(self, segments: set[int]) -> list[Wake]:
+        wakes = [Wake(segment, urgent=True) for segment in sorted(segments)]
+        self._urgent |= segments
+        self._lingering -= segments
+        return wakes
+
+    def _hurry_all(self) -> list[Wake]:
+        return self._hurry({one.segment for one in self._lanes.values() if one.waiting})
+
+    def _stored_below(self) -> int:
+        """Below which ordinal everything is stored."""
+        oldest = (lane.oldest for lane in self._lanes.values())
+        return min((one for one in oldest if one is not None), default=self._written)
+
+    def _follow(self, topology: Topology) -> None:
+        if topology.revision >= self._topology.revision:
+            self._topology = topology
+        growing = set(self._topology.unsealed)
+        self._retired = self._lanes.keys() - growing
+        moved: dict[int, list[Event]] = {}
+        for segment in self._retired:
+            for event in self._lanes[segment].empty():
+                moved.setdefault(self._topology.route(key_hash(event.key)), []).append(event)
+        for segment, events in moved.items():
+            self._lane(segment).merge(events)
+
+    def _without_passed(self, position: Position) -> Position:
+        """Leave out segments that a report before has passed: it named one that continues them.
+
+        The service refuses a position that seems to go back, and all of them is covered.
+        """
+        named = {one: offset for one, offset in position.items() if one not in self._passed}
+        if self._topology.has_history:
+            self._passed.update(*(self._topology.ancestors[one] for one in named))
+        return named

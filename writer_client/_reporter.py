@@ -1,15 +1,17 @@
 """Noting time for a log of one's own."""
 
+import asyncio
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self, Unpack
 
 from tidegauge.event_time import to_event_time
 from tidegauge.sync import LoopThread
 from tidegauge.transport import RETRY_FOR, Transport
 from writer_client._client import WriterCalls
 from writer_client._errors import WriterClosedError
+from writer_client._options import ReporterOptions
 
 
 class AsyncTimeReporter:
@@ -23,33 +25,41 @@ class AsyncTimeReporter:
         ``scope/stream``, created with ``log: external``.
     name
         Of this writer: chosen by its owner, and the same after a restart.
-    token
+    token : str, optional
         Bearer token, if the service wants one.
-    first_time
+    first_time : int or datetime, optional
         Nothing that will be written is older (ms or an aware datetime).
-    retry_for
+    retry_for : timedelta, default 60 s
         How long a request is repeated while the service is away.
 
     Notes
     -----
     After a restart the first report should cover what the former process wrote; the end
-    offsets of the log are always safe. For `close` and `leave` see `AsyncWriter`.
+    offsets of the log are always safe. For `close` and `leave` see `AsyncWriter`; leaving the
+    ``async with`` block closes.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> async def main() -> None:
+    ...     url = "http://127.0.0.1:8470"
+    ...     async with AsyncTimeReporter(url, "shop/orders", "api-1") as reporter:
+    ...         await reporter.note_time(1_700_000_000_000, {0: 120, 3: 45})
+    ...         print(reporter.watermark)
+    >>> asyncio.run(main())
+    1700000000000
     """
 
-    def __init__(  # noqa: PLR0913 (options, each with a default)
-        self,
-        url: str,
-        stream: str,
-        name: str,
-        *,
-        token: str | None = None,
-        first_time: int | datetime | None = None,
-        retry_for: timedelta = RETRY_FOR,
+    def __init__(
+        self, url: str, stream: str, name: str, **options: Unpack[ReporterOptions]
     ) -> None:
-        self._calls = WriterCalls(
-            Transport(url, token=token, retry_for=retry_for), stream, name
+        transport = Transport(
+            url, token=options.get("token"), retry_for=options.get("retry_for", RETRY_FOR)
         )
+        self._calls = WriterCalls(transport, stream, name)
+        first_time = options.get("first_time")
         self._first_time = None if first_time is None else to_event_time(first_time)
+        self._one_at_a_time = asyncio.Lock()
         self._last: tuple[int, dict[int, int]] | None = None
         self._closed = False
 
@@ -65,11 +75,8 @@ class AsyncTimeReporter:
 
     async def open(self) -> None:
         """Register. Every other method that needs it does it too."""
-        if self._closed:
-            raise WriterClosedError(self._calls.name)
-        if self._calls.incarnation is None:
-            await self._calls.describe()
-            await self._calls.register(self._first_time)
+        async with self._one_at_a_time:
+            await self._open()
 
     async def note_time(self, time: int | datetime, position: Mapping[int, int]) -> None:
         """Promise that every event written after a position is at or above a time.
@@ -89,9 +96,10 @@ class AsyncTimeReporter:
             If it does not answer; the report may be repeated.
         """
         noted = to_event_time(time)
-        await self.open()
-        await self._calls.note_times([(noted, dict(position))])
-        self._last = noted, (self._last[1] if self._last else {}) | dict(position)
+        async with self._one_at_a_time:
+            await self._open()
+            await self._calls.note_time(noted, position)
+            self._last = noted, (self._last[1] if self._last else {}) | dict(position)
 
     async def close(self) -> None:
         """Stop, and stay a member of the stream."""
@@ -100,12 +108,20 @@ class AsyncTimeReporter:
 
     async def leave(self) -> None:
         """Leave the stream: this writer will not return, and nobody waits for it."""
-        await self.open()
-        time, position = self._last or (None, {})
-        try:
-            await self._calls.leave(time, position)
-        finally:
-            await self.close()
+        async with self._one_at_a_time:
+            await self._open()
+            time, position = self._last or (None, {})
+            try:
+                await self._calls.leave(time, position)
+            finally:
+                await self.close()
+
+    async def _open(self) -> None:
+        if self._closed:
+            raise WriterClosedError(self._calls.name)
+        if self._calls.incarnation is None:
+            await self._calls.describe()
+            await self._calls.register(self._first_time)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -121,15 +137,19 @@ class AsyncTimeReporter:
 
 
 class TimeReporter:
-    """The synchronous face of `AsyncTimeReporter`.
+    """The synchronous face of `AsyncTimeReporter`, usable from several threads.
 
     Examples
     --------
     >>> with TimeReporter("http://127.0.0.1:8470", "shop/orders", "api-1") as reporter:
-    ...     reporter.note_time(1_700_000_000_000, {0: 120, 3: 45})  # doctest: +SKIP
+    ...     reporter.note_time(1_700_000_000_000, {0: 120, 3: 45})
+    ...     print(reporter.watermark)
+    1700000000000
     """
 
-    def __init__(self, url: str, stream: str, name: str, **options: Any) -> None:  # noqa: ANN401 (AsyncTimeReporter's)
+    def __init__(
+        self, url: str, stream: str, name: str, **options: Unpack[ReporterOptions]
+    ) -> None:
         self._thread = LoopThread(f"tidegauge-reporter-{name}")
         self._core = AsyncTimeReporter(url, stream, name, **options)
 

@@ -1,122 +1,389 @@
 """What a note covers: exactly what was written before it, wherever batches are cut."""
 
+import threading
+from collections.abc import Iterator
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from writer_client._outbox import Event, EventBatch, Outbox
+from tidegauge.errors import InvalidTimeError
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.lattice import down_set
+from tidegauge.names import key_hash
+from tidegauge.topology import KeyRange, Segment, Topology
+from writer_client import WriterClosedError
+from writer_client._events import EventBatch, NewEvent
+from writer_client._outbox import Outbox, Wake
 
-EVENT = Event("key", 1, b"value")
+TWO = Topology.of_equal_ranges(2)
+LOW, HIGH = "a", "b"
+"""Keys of the lower and of the upper half."""
 
 
-def _outbox() -> Outbox:
-    return Outbox(limit_bytes=10_000)
+def _outbox(**options: int) -> Outbox:
+    given_options = {"batch_bytes": 10_000, "limit_bytes": 10_000} | options
+    outbox = Outbox("one", **given_options)  # type: ignore[arg-type]
+    outbox.follow(TWO)
+    return outbox
+
+
+def _event(key: str = LOW) -> NewEvent:
+    return NewEvent(key, 1, b"value")
 
 
 def _take(outbox: Outbox, segment: int = 0, events: int = 100) -> EventBatch:
-    return outbox.take(segment, max_events=events, max_bytes=10_000)
+    batch = outbox.take(segment, max_events=events)
+    assert batch is not None
+    return batch
+
+
+def test_the_keys_of_these_tests_lie_where_they_should() -> None:
+    assert key_hash(LOW) < 0.5 < key_hash(HIGH)
 
 
 def test_a_note_waits_for_what_was_written_before_it() -> None:
     outbox = _outbox()
-    outbox.write(0, EVENT)
-    assert outbox.note(10) == [0]
-    assert outbox.ready_notes(10) == []
+    outbox.write(_event())
+    outbox.note(10)
+    assert outbox.send_notes(10) == []
     outbox.acknowledge(_take(outbox), 41)
-    assert outbox.ready_notes(10) == [(10, {0: 41})]
+    assert outbox.send_notes(10) == [(10, {0: 41})]
 
 
 def test_a_note_does_not_cover_what_was_written_after_it_in_the_same_batch() -> None:
     outbox = _outbox()
-    outbox.write(0, EVENT)
+    outbox.write(_event())
     outbox.note(10)
-    outbox.write(0, EVENT)
-    outbox.write(0, EVENT)
+    outbox.write(_event())
+    outbox.write(_event())
     outbox.acknowledge(_take(outbox), 43)
-    assert outbox.ready_notes(10) == [(10, {0: 41})]
+    assert outbox.send_notes(10) == [(10, {0: 41})]
 
 
 def test_a_note_with_nothing_new_before_it_is_ready_at_once() -> None:
     outbox = _outbox()
-    assert outbox.note(10) == []
-    assert outbox.ready_notes(10) == [(10, {})]
+    outbox.note(10)
+    assert outbox.send_notes(10) == [(10, {})]
 
 
 def test_a_note_names_only_the_segments_that_changed() -> None:
     outbox = _outbox()
-    outbox.write(0, EVENT)
+    outbox.write(_event(LOW))
     outbox.note(10)
     outbox.acknowledge(_take(outbox, 0), 1)
-    outbox.write(1, EVENT)
+    outbox.write(_event(HIGH))
     outbox.note(20)
     outbox.acknowledge(_take(outbox, 1), 7)
-    assert outbox.ready_notes(10) == [(10, {0: 1}), (20, {1: 7})]
+    assert outbox.send_notes(10) == [(10, {0: 1}), (20, {1: 7})]
+
+
+def test_a_note_of_something_stored_before_it_was_made_names_it() -> None:
+    outbox = _outbox()
+    outbox.write(_event())
+    outbox.acknowledge(_take(outbox), 5)
+    outbox.write(_event())
+    outbox.note(10)
+    assert outbox.send_notes(10) == []
+    outbox.acknowledge(_take(outbox), 9)
+    assert outbox.send_notes(10) == [(10, {0: 9})]
+
+
+def test_a_note_takes_over_the_one_before_it_when_nothing_was_written_in_between() -> None:
+    outbox = _outbox()
+    outbox.write(_event())
+    outbox.note(10)
+    outbox.note(20)
+    assert outbox.unaccepted == 1
+    outbox.acknowledge(_take(outbox), 1)
+    assert outbox.send_notes(10) == [(20, {0: 1})]
+
+
+def test_a_note_does_not_take_over_one_that_is_on_its_way() -> None:
+    outbox = _outbox()
+    outbox.note(10)
+    assert outbox.send_notes(10) == [(10, {})]
+    outbox.note(20)
+    outbox.accept_notes()
+    assert outbox.send_notes(10) == [(20, {})]
+
+
+def test_a_time_that_goes_back_is_refused_and_changes_nothing() -> None:
+    outbox = _outbox(last_time=1_000)
+    with pytest.raises(InvalidTimeError) as caught:
+        outbox.note(999)
+    assert (caught.value.time, caught.value.stored_time) == (999, 1_000)
+    with pytest.raises(InvalidTimeError):
+        outbox.note(END_OF_TIME)
+    assert outbox.unaccepted == 0
+
+
+def test_senders_are_woken_for_the_first_event_for_a_full_batch_and_for_a_note() -> None:
+    outbox = _outbox(batch_bytes=3 * 70)
+    wakes = [outbox.write(_event()) for _ in range(4)]
+    assert wakes == [Wake(0, urgent=False), None, Wake(0, urgent=True), None]
+    outbox.write(_event(HIGH))
+    assert outbox.note(10) == [Wake(1, urgent=True)]
+    assert outbox.note(20) == []
 
 
 def test_a_failure_is_raised_by_every_later_call() -> None:
     outbox = _outbox()
-    outbox.fail(RuntimeError("the disk is gone"))
+    outbox.fail(RuntimeError("the disk is gone"), stuck=True)
     with pytest.raises(RuntimeError, match="the disk is gone"):
-        outbox.write(0, EVENT)
+        outbox.write(_event())
     with pytest.raises(RuntimeError, match="the disk is gone"):
         outbox.note(1)
+    with pytest.raises(RuntimeError, match="the disk is gone"):
+        outbox.raise_failure()
+
+
+def test_a_refused_note_does_not_hinder_the_events_before_it() -> None:
+    outbox = _outbox()
+    outbox.write(_event())
+    outbox.note(10)
+    goal = outbox.goal
+    outbox.fail(RuntimeError("refused"), stuck=False)
+    assert not outbox.is_settled(goal)
+    outbox.acknowledge(_take(outbox), 1)
+    assert outbox.is_settled(goal)
+
+
+def test_nothing_written_after_a_goal_delays_it() -> None:
+    outbox = _outbox()
+    outbox.write(_event())
+    outbox.note(10)
+    goal = outbox.goal
+    outbox.acknowledge(_take(outbox), 1)
+    outbox.write(_event())
+    outbox.note(20)
+    assert not outbox.is_settled(goal)
+    assert outbox.send_notes(10) == [(10, {0: 1})]
+    outbox.accept_notes()
+    assert outbox.is_settled(goal)
 
 
 def test_a_full_outbox_says_so_until_something_is_stored() -> None:
-    outbox = Outbox(limit_bytes=100)
-    outbox.write(0, EVENT)
-    outbox.write(0, EVENT)
+    outbox = _outbox(limit_bytes=100)
+    outbox.write(_event())
+    outbox.write(_event())
     assert outbox.is_full
     outbox.acknowledge(_take(outbox), 2)
     assert not outbox.is_full
-    assert outbox.is_empty
+    assert outbox.unstored == 0
 
 
-@given(
-    st.lists(
-        st.one_of(
-            st.tuples(st.just("write"), st.integers(0, 1)),
-            st.tuples(st.just("note"), st.just(0)),
-            st.tuples(st.just("send"), st.integers(0, 1)),
-            st.tuples(st.just("others"), st.integers(0, 1)),
-        ),
-        max_size=60,
+def test_whoever_waits_for_room_goes_on_when_there_is_some() -> None:
+    outbox = _outbox(limit_bytes=60)
+    outbox.write(_event())
+    waiter = threading.Thread(target=outbox.wait_for_room)
+    waiter.start()
+    outbox.acknowledge(_take(outbox), 1)
+    waiter.join(timeout=10)
+    assert not waiter.is_alive()
+
+
+def test_a_closed_outbox_takes_nothing_more() -> None:
+    outbox = _outbox(limit_bytes=60)
+    outbox.write(_event())
+    outbox.close()
+    outbox.wait_for_room()
+    with pytest.raises(WriterClosedError):
+        outbox.write(_event())
+
+
+def test_a_clock_never_falls_behind_what_was_noted() -> None:
+    times = iter([5, 30, 31])
+    outbox = Outbox("one", batch_bytes=1_000, limit_bytes=1_000, clock=lambda: next(times))
+    outbox.follow(TWO)
+    outbox.note(20)
+    outbox.write(NewEvent(LOW, None, b""))
+    outbox.write(NewEvent(LOW, 7, b""))
+    outbox.note_now()
+    outbox.write(NewEvent(LOW, None, b""))
+    assert [one.event_time for one in _take(outbox).events] == [20, 7, 31]
+    assert outbox.last_time == 30
+
+
+def test_a_note_covers_what_any_thread_wrote_before_it() -> None:
+    outbox = _outbox(batch_bytes=1_000_000, limit_bytes=1_000_000)
+    wrote, noted = threading.Barrier(5), threading.Barrier(5)
+
+    def write() -> None:
+        for _ in range(200):
+            outbox.write(_event(LOW))
+            outbox.write(_event(HIGH))
+        wrote.wait()
+        noted.wait()
+        outbox.write(_event(LOW))
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for one in threads:
+        one.start()
+    wrote.wait()
+    outbox.note(10)
+    noted.wait()
+    for one in threads:
+        one.join()
+    outbox.acknowledge(_take(outbox, 0, 10_000), 804)
+    outbox.acknowledge(_take(outbox, 1, 10_000), 800)
+    assert outbox.send_notes(10) == [(10, {0: 800, 1: 800})]
+
+
+class ModelLog:
+    """A log that scales, with other writers; ours is told apart by the order of writing."""
+
+    def __init__(self) -> None:
+        self.topology = TWO
+        self.events: dict[int, list[tuple[int, str] | None]] = {0: [], 1: []}
+
+    def append(self, batch: EventBatch) -> int | None:
+        """Append, or refuse what is sealed."""
+        if self.topology[batch.segment].sealed_length is not None:
+            return None
+        log = self.events[batch.segment]
+        log += [(one.ordinal, one.key) for one in batch.events]
+        return len(log)
+
+    def split_or_merge(self) -> None:
+        """Merge all segments to one, or split the one there is."""
+        sealed = {one: len(self.events[one]) for one in self.topology.unsealed}
+        before, first = tuple(sealed), len(self.topology.segments)
+        ranges = [(0.0, 0.5), (0.5, 1.0)] if len(sealed) == 1 else [(0.0, 1.0)]
+        new = [Segment(first + at, KeyRange(*one), before) for at, one in enumerate(ranges)]
+        self.topology = self.topology.scaled(sealed, new)
+        self.events |= {one.number: [] for one in new}
+
+    def below(self, position: dict[int, int]) -> list[int]:
+        """List our events below a position."""
+        counts = down_set(self.topology, position)
+        return sorted(
+            one[0]
+            for segment, count in counts.items()
+            for one in self.events[segment][:count]
+            if one is not None
+        )
+
+    def by_key(self) -> Iterator[list[int]]:
+        """List our events of each key in the order in which readers see them."""
+        everything = [
+            one for segment in self.topology.in_order for one in self.events[segment] if one
+        ]
+        for key in (LOW, HIGH):
+            yield [ordinal for ordinal, one in everything if one == key]
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.sampled_from([LOW, HIGH])),
+        st.tuples(st.just("note"), st.just("")),
+        st.tuples(st.just("take"), st.integers(0, 3)),
+        st.tuples(st.just("take"), st.integers(0, 1)),
+        st.tuples(st.just("answer"), st.integers(0, 3)),
+        st.tuples(st.just("report"), st.just("")),
+        st.tuples(st.just("others"), st.integers(0, 1)),
+        st.tuples(st.just("scale"), st.just("")),
     ),
-    st.integers(1, 5),
+    min_size=30,
+    max_size=80,
 )
-def test_every_report_covers_exactly_the_events_before_its_note(
-    steps: list[tuple[str, int]], batch_events: int
-) -> None:
-    """A model log with other writers in between; ours are numbered in order of writing."""
-    outbox = _outbox()
-    log: dict[int, list[int | None]] = {0: [], 1: []}
-    written: dict[int, int] = {0: 0, 1: 0}
-    noted: list[dict[int, int]] = []
 
-    def send(segment: int) -> None:
-        batch = _take(outbox, segment, batch_events)
-        if batch.events:
-            log[segment] += range(batch.first_ordinal, batch.end_ordinal)
-            outbox.acknowledge(batch, len(log[segment]))
 
-    for step, segment in steps:
+class Run:
+    """A writer's outbox against the model log: what is sent is stored or refused later."""
+
+    def __init__(self, batch_events: int) -> None:
+        self.log = ModelLog()
+        self.outbox = _outbox(batch_bytes=100_000, limit_bytes=100_000)
+        self.batch_events = batch_events
+        self.on_their_way: dict[int, EventBatch] = {}
+        self.written = 0
+        self.promised: list[int] = []
+        self.reported: dict[int, int] = {}
+        self.covered = 0
+
+    def do(self, step: str, what: int | str) -> None:
         if step == "write":
-            outbox.write(segment, EVENT)
-            written[segment] += 1
+            self.outbox.write(_event(str(what)))
+            self.written += 1
         elif step == "note":
-            outbox.note(len(noted))
-            noted.append(dict(written))
-        elif step == "send":
-            send(segment)
+            self.outbox.note(len(self.promised))
+            self.promised.append(self.written)
+        elif step == "others":
+            growing = self.log.topology.unsealed
+            self.log.events[growing[int(what) % len(growing)]].append(None)
+        elif step == "scale":
+            self.log.split_or_merge()
+        elif step == "report":
+            self.report()
+        elif step == "take":
+            segments = list(self.log.topology.segments)
+            self.take(segments[-1 - int(what) % len(segments)])
+        elif self.on_their_way:
+            self.answer(sorted(self.on_their_way)[int(what) % len(self.on_their_way)])
+
+    def take(self, segment: int) -> None:
+        if segment in self.on_their_way:
+            return
+        batch = self.outbox.take(segment, max_events=self.batch_events)
+        if batch is not None:
+            self.on_their_way[segment] = batch
+
+    def answer(self, segment: int) -> None:
+        batch = self.on_their_way.pop(segment)
+        next_offset = self.log.append(batch)
+        if next_offset is None:
+            self.outbox.reroute(batch, self.log.topology)
         else:
-            log[segment].append(None)
-    for _ in steps:
-        send(0)
-        send(1)
-    covered: dict[int, int] = {}
-    for expected, (time, position) in zip(noted, outbox.ready_notes(100), strict=True):
-        covered |= position
-        assert noted[time] == expected
-        for segment, count in expected.items():
-            ours = [one for one in log[segment][: covered.get(segment, 0)] if one is not None]
-            assert ours == list(range(count))
+            self.outbox.acknowledge(batch, next_offset)
+
+    def report(self) -> None:
+        for time, position in self.outbox.send_notes(100):
+            before = down_set(self.log.topology, self.reported)
+            after = down_set(self.log.topology, position)
+            assert all(after[one] >= before.get(one, 0) for one in position), "goes back"
+            self.reported |= position
+            self.check_cover(self.promised[time])
+        self.outbox.accept_notes()
+
+    def check_cover(self, promised: int) -> None:
+        """What a position covers of sealed ancestors comes with it; else it is exact."""
+        below = self.log.below(self.reported)
+        assert below[:promised] == list(range(promised))
+        if not self.log.topology.has_history:
+            assert len(below) == promised
+
+    def finish(self) -> None:
+        while self.outbox.unstored:
+            for segment in list(self.log.topology.segments):
+                self.take(segment)
+            for segment in list(self.on_their_way):
+                self.answer(segment)
+        self.report()
+
+
+@given(STEPS, st.integers(1, 5))
+def test_every_report_covers_exactly_the_events_before_its_note(
+    steps: list[tuple[str, int | str]], batch_events: int
+) -> None:
+    run = Run(batch_events)
+    for step, what in steps:
+        if step != "scale":
+            run.do(step, what)
+    run.finish()
+    assert run.outbox.unaccepted == 0
+
+
+@settings(max_examples=300)
+@given(STEPS, st.integers(1, 5))
+def test_scaling_loses_no_event_and_no_order_of_a_key(
+    steps: list[tuple[str, int | str]], batch_events: int
+) -> None:
+    run = Run(batch_events)
+    for step, what in steps:
+        run.do(step, what)
+    run.finish()
+    assert run.outbox.unaccepted == 0
+    ordered = list(run.log.by_key())
+    assert sorted(one for ordinals in ordered for one in ordinals) == list(range(run.written))
+    assert ordered == [sorted(ordinals) for ordinals in ordered]

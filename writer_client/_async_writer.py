@@ -1,0 +1,214 @@
+"""The asynchronous face of writers."""
+
+from datetime import datetime
+from types import TracebackType
+from typing import Self, Unpack
+
+from tidegauge.event_time import to_event_time
+from writer_client._core import WriterCore
+from writer_client._events import new_event
+from writer_client._options import WriterOptions
+
+
+class AsyncWriter:
+    """Writes events to a stream of the embedded log and notes time, from one event loop.
+
+    Events are batched and sent in the background, each stored exactly once however often it
+    has to be sent; `flush` waits until they are stored. Use it as an asynchronous context
+    manager, or call `open` and `close`.
+
+    Parameters
+    ----------
+    url
+        Of the service.
+    stream
+        ``scope/stream``.
+    name
+        Of this writer: chosen by its owner, and the same after a restart. Only one process
+        writes under a name at a time: the newest; the one before stops with
+        `WriterFencedError`.
+    token : str, optional
+        Bearer token, if the service wants one.
+    first_time : int or datetime, optional
+        Nothing that will be written is older (ms or an aware datetime). Without it this
+        writer holds the watermark from its registration to its first note.
+    automatically_note_time : bool, default False
+        Use ingestion time: events without a time get the wall clock, which is noted five
+        times a second, also while nothing is written, so that an idle writer holds nobody up.
+    batch_bytes : int, default 1 MiB
+        Send a segment's events once there are so many bytes of them.
+    linger : timedelta, default 5 ms
+        … or once the first of them has waited so long. A note or a flush waits for nothing.
+    buffer_bytes : int, default 16 MiB
+        While more than this is not stored, `write` waits.
+    retry_for : timedelta, default 60 s
+        How long a request is repeated while the service is away. After that the writer stops
+        with `EventsNotStoredError`.
+
+    Notes
+    -----
+    Close or leave? `close` keeps the writer a member of the stream: whoever waits for it waits
+    on until its successor of the same name notes a time, so that a deploy loses nothing.
+    `leave` is for a writer that will not return: nobody waits for it.
+
+    Leaving the ``async with`` block closes, also on an exception: what was written before it
+    is stored, and the last noted time still holds.
+
+    What fails in the background stops the writer and is raised by the next call, and by every
+    later one. A refused note (`ReportRefusedError`) does not stop events written before it
+    from being stored by `close`.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> async def main() -> None:
+    ...     async with AsyncWriter("http://127.0.0.1:8470", "demo/rides", "gateway-7") as one:
+    ...         await one.write("ride 1", key="taxi-3", event_time=1_700_000_000_000)
+    ...         one.note_time(1_700_000_000_000)
+    ...         await one.flush()
+    ...         print(sum(one.position.values()))
+    >>> asyncio.run(main())
+    1
+    """
+
+    def __init__(
+        self, url: str, stream: str, name: str, **options: Unpack[WriterOptions]
+    ) -> None:
+        self._core = WriterCore(url, stream, name, **options)
+
+    @property
+    def name(self) -> str:
+        """The writer's name."""
+        return self._core.calls.name
+
+    @property
+    def incarnation(self) -> int | None:
+        """From the registration; None before `open`."""
+        return self._core.calls.incarnation
+
+    @property
+    def watermark(self) -> int | None:
+        """The newest watermark that this writer was told, ms."""
+        return self._core.calls.watermark
+
+    @property
+    def position(self) -> dict[int, int]:
+        """How far the events of this writer are stored, former incarnations included."""
+        return self._core.position
+
+    @property
+    def unstored(self) -> int:
+        """How many events were written and are not acknowledged."""
+        return self._core.outbox.unstored
+
+    async def open(self) -> None:
+        """Register. Every other method that needs it does it too.
+
+        Raises
+        ------
+        UnknownStreamError, StreamSealedError, LogIsExternalError
+            If there is nothing to write to.
+        InvalidTimeError, TimeInFutureError
+            If ``first_time`` is refused.
+        ServiceUnreachableError
+            If the service does not answer.
+        """
+        await self._core.open()
+
+    async def write(
+        self,
+        value: bytes | str,
+        *,
+        key: str,
+        event_time: int | datetime | None = None,
+    ) -> None:
+        """Write an event; it is sent in the background. Waits only while the buffer is full.
+
+        Parameters
+        ----------
+        value
+            The payload; text is encoded as UTF-8.
+        key
+            Routes the event: events of one key keep their order.
+        event_time
+            In ms, or an aware datetime (floored to ms). An event without one belongs to no
+            time and is never late.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an argument is not what it should be; nothing is written then.
+        EventsNotStoredError, WriterFencedError, ReportRefusedError
+            What has stopped the writer before.
+        WriterClosedError
+            If it is closed.
+        """
+        new = new_event(value, key, event_time)
+        core = self._core
+        await core.open()
+        await core.sending.until(lambda: not core.outbox.is_full)
+        if wake := core.outbox.write(new):
+            core.sending.wake([wake])
+
+    def note_time(self, time: int | datetime) -> None:
+        """Promise that every event written from now on is at or above a time.
+
+        It covers exactly what was written before it and does not wait: it is sent once all of
+        that is stored.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If the time is none.
+        InvalidTimeError
+            If it is below the time noted before; nothing is noted then, and the writer goes on.
+        EventsNotStoredError, WriterFencedError, ReportRefusedError
+            What has stopped the writer before, an earlier note that was refused for example.
+        WriterClosedError
+            If it is closed.
+        """
+        self._core.sending.wake(self._core.outbox.note(to_event_time(time)))
+
+    async def flush(self) -> None:
+        """Wait until everything written and noted so far is stored.
+
+        Raises
+        ------
+        EventsNotStoredError, WriterFencedError, ReportRefusedError
+            If it is not.
+        WriterClosedError
+            If the writer is closed.
+        """
+        await self._core.flush()
+
+    async def close(self) -> None:
+        """Flush, note the last time again with the final position, and stay a member.
+
+        Raises
+        ------
+        EventsNotStoredError, WriterFencedError, ReportRefusedError
+            If something is not stored; the writer is closed nevertheless.
+        """
+        await self._core.close()
+
+    async def leave(self) -> None:
+        """Flush and leave the stream: this writer will not return, and nobody waits for it.
+
+        Raises
+        ------
+        EventsNotStoredError, WriterFencedError, ReportRefusedError
+            If something is not stored; then the writer is closed, but has not left.
+        """
+        await self._core.leave()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()

@@ -1,0 +1,136 @@
+"""What both faces of a writer share: its life from registration to the end."""
+
+import asyncio
+import time
+from datetime import timedelta
+from typing import Unpack
+
+from tidegauge.errors import LogIsExternalError
+from tidegauge.event_time import to_event_time
+from tidegauge.transport import RETRY_FOR, Transport
+from writer_client._client import WriterCalls
+from writer_client._errors import WriterClosedError
+from writer_client._options import WriterOptions
+from writer_client._outbox import Outbox
+from writer_client._sending import Sending
+
+_BATCH_BYTES = 1_048_576
+_BUFFER_BYTES = 16 * 1_048_576
+_LINGER = timedelta(milliseconds=5)
+
+
+def _wall_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class WriterCore:
+    """One incarnation of a writer, on one event loop; nothing is sent before `open`.
+
+    Parameters
+    ----------
+    url, stream, name, options
+        As for `AsyncWriter`.
+    """
+
+    def __init__(
+        self, url: str, stream: str, name: str, **options: Unpack[WriterOptions]
+    ) -> None:
+        first_time = options.get("first_time")
+        self._first_time = None if first_time is None else to_event_time(first_time)
+        self._automatic = options.get("automatically_note_time", False)
+        transport = Transport(
+            url, token=options.get("token"), retry_for=options.get("retry_for", RETRY_FOR)
+        )
+        self.calls = WriterCalls(transport, stream, name)
+        self.outbox = Outbox(
+            name,
+            batch_bytes=options.get("batch_bytes", _BATCH_BYTES),
+            limit_bytes=options.get("buffer_bytes", _BUFFER_BYTES),
+            clock=_wall_ms if self._automatic else None,
+            last_time=self._first_time,
+        )
+        linger = options.get("linger", _LINGER)
+        self.sending = Sending(self.calls, self.outbox, linger.total_seconds())
+        self.opened = False
+        self._opening = asyncio.Lock()
+        self._former_position: dict[int, int] = {}
+        self._closed = False
+
+    @property
+    def position(self) -> dict[int, int]:
+        """How far the events of this writer are stored, former incarnations included."""
+        return self._former_position | self.outbox.offsets
+
+    async def open(self) -> None:
+        """Register, once: threads that write their first events together wait for one."""
+        async with self._opening:
+            if not self.opened:
+                self.refuse_if_closed()
+                await self._register()
+                self.opened = True
+
+    async def flush(self) -> None:
+        """Wait until everything written and noted so far is stored."""
+        await self.open()
+        self.refuse_if_closed()
+        await self._settle()
+
+    async def close(self) -> None:
+        """Flush, and note the last time again with the final position."""
+        if self._closed:
+            return
+        self._end()
+        try:
+            await self._finish()
+        finally:
+            await self._stop()
+
+    async def leave(self) -> None:
+        """Flush, and leave the stream."""
+        await self.open()
+        self.refuse_if_closed()
+        self._end()
+        try:
+            await self._settle()
+            await self.calls.leave(self.outbox.last_time, self.outbox.offsets)
+        finally:
+            await self._stop()
+
+    def refuse_if_closed(self) -> None:
+        """Raise what ended the writer, if it is closed."""
+        if self._closed:
+            self.outbox.raise_failure()
+            raise WriterClosedError(self.calls.name)
+
+    async def _register(self) -> None:
+        info = await self.calls.describe()
+        if info.config.log == "external":
+            raise LogIsExternalError(info.stream)
+        registered = await self.calls.register(self._first_time)
+        self._former_position = dict(registered.position)
+        self.outbox.follow(info.topology.to_topology())
+        self.sending.start(notes_ingestion_time=self._automatic)
+
+    async def _finish(self) -> None:
+        if not self.opened and self.outbox.unaccepted:
+            await self._register()
+            self.opened = True
+        if not self.opened:
+            return
+        await self._settle()
+        if self.outbox.last_time is not None:
+            await self.calls.note_time(self.outbox.last_time, self.outbox.offsets)
+
+    async def _settle(self) -> None:
+        goal = self.outbox.goal
+        self.sending.wake(self.outbox.hurry())
+        await self.sending.until(lambda: self.outbox.is_settled(goal))
+        self.outbox.raise_failure()
+
+    def _end(self) -> None:
+        self._closed = True
+        self.outbox.close()
+
+    async def _stop(self) -> None:
+        await self.sending.stop()
+        await self.calls.transport.aclose()

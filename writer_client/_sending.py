@@ -1,0 +1,172 @@
+"""The background work of a writer: sending batches and notes, and stopping when it fails."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from tidegauge.errors import ReportRefusedError, SegmentSealedError, StreamSealedError
+from writer_client._client import WriterCalls
+from writer_client._errors import EventsNotStoredError
+from writer_client._events import EventBatch, encode_events
+from writer_client._outbox import Outbox, Wake
+
+_BATCH_EVENTS = 16_384
+_NOTES_AT_ONCE = 500
+_INGESTION_PERIOD_S = 0.2
+
+
+class Sending:
+    """Tasks on one event loop: one for each segment, one for the notes.
+
+    Parameters
+    ----------
+    calls
+        To the service.
+    outbox
+        What to send.
+    linger_s
+        How long a batch waits for more events.
+    """
+
+    def __init__(self, calls: WriterCalls, outbox: Outbox, linger_s: float) -> None:
+        self._calls = calls
+        self._outbox = outbox
+        self._linger_s = linger_s
+        self._tasks: list[asyncio.Task[None]] = []
+        self._senders: dict[int, _SegmentSender] = {}
+        self._notes_ready = asyncio.Event()
+        self._progress = asyncio.Event()
+
+    def start(self, *, notes_ingestion_time: bool) -> None:
+        """Start to send notes, and batches when there are any."""
+        self._start(self._report(), sends_events=False)
+        if notes_ingestion_time:
+            self._start(self._note_ingestion_time(), sends_events=False)
+        self.wake(self._outbox.hurry())
+
+    def wake(self, wakes: Iterable[Wake]) -> None:
+        """Let senders look at what waits."""
+        for wake in wakes:
+            if wake.segment not in self._senders:
+                sender = _SegmentSender(wake.segment, self)
+                self._senders[wake.segment] = sender
+                self._start(sender.run(), sends_events=True)
+            self._senders[wake.segment].wake(urgent=wake.urgent)
+        self._notes_ready.set()
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        """Wait until something holds, looking whenever anything was stored or failed."""
+        while not reached():
+            self._progress.clear()
+            await self._progress.wait()
+
+    async def stop(self) -> None:
+        """End all tasks."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def linger(self, urgent: asyncio.Event) -> None:
+        """Wait for more events, unless it is urgent."""
+        try:
+            async with asyncio.timeout(self._linger_s):
+                await urgent.wait()
+        except TimeoutError:
+            return
+
+    def take(self, segment: int) -> EventBatch | None:
+        """Take the next batch of a segment."""
+        return self._outbox.take(segment, max_events=_BATCH_EVENTS)
+
+    async def send(self, batch: EventBatch, sequence: int) -> int:
+        """Store a batch, or route it anew; return the sequence number of the next one."""
+        try:
+            body = encode_events(batch)
+            appended = await self._calls.append(batch.segment, body, sequence)
+        except SegmentSealedError as sealed:
+            return await self._send_on(batch, sequence, sealed)
+        self._acknowledge(batch, appended.next_offset)
+        return sequence + 1
+
+    async def _send_on(
+        self, batch: EventBatch, sequence: int, sealed: SegmentSealedError
+    ) -> int:
+        topology = (await self._calls.describe()).topology.to_topology()
+        if not topology.unsealed:
+            raise StreamSealedError(str(self._calls.stream)) from sealed
+        length = topology[batch.segment].sealed_length
+        if sealed.last_sequence >= sequence and length is not None:
+            self._outbox.follow(topology)
+            self._acknowledge(batch, length)
+            return sequence + 1
+        self.wake(self._outbox.reroute(batch, topology))
+        return sequence
+
+    def _acknowledge(self, batch: EventBatch, next_offset: int) -> None:
+        self.wake(self._outbox.acknowledge(batch, next_offset))
+        self._progress.set()
+
+    async def _report(self) -> None:
+        while True:
+            await self._notes_ready.wait()
+            self._notes_ready.clear()
+            while notes := self._outbox.send_notes(_NOTES_AT_ONCE):
+                if len(notes) == 1:
+                    await self._calls.note_time(*notes[0])
+                else:
+                    await self._calls.note_times(notes)
+                self._outbox.accept_notes()
+                self._progress.set()
+
+    async def _note_ingestion_time(self) -> None:
+        while True:
+            self.wake(self._outbox.note_now())
+            await asyncio.sleep(_INGESTION_PERIOD_S)
+
+    def _start(self, work: Coroutine[Any, Any, None], *, sends_events: bool) -> None:
+        guarded = self._guarded(work, sends_events=sends_events)
+        self._tasks.append(asyncio.get_running_loop().create_task(guarded))
+
+    async def _guarded(self, work: Coroutine[Any, Any, None], *, sends_events: bool) -> None:
+        """Stop the writer when its background work fails; its callers are told."""
+        try:
+            await work
+        except ReportRefusedError as error:
+            if sends_events:
+                error.add_note(f"{self._outbox.unstored} events are not stored")
+            self._outbox.fail(error, stuck=sends_events)
+        except Exception as error:  # noqa: BLE001 (raised again by every later call)
+            failure = EventsNotStoredError(
+                self._outbox.unstored, self._outbox.unaccepted, error
+            )
+            failure.__cause__ = error
+            self._outbox.fail(failure, stuck=sends_events)
+        finally:
+            self._progress.set()
+
+
+class _SegmentSender:
+    """Sends the batches of one segment, one after the other, so that they keep their order."""
+
+    def __init__(self, segment: int, sending: Sending) -> None:
+        self._segment = segment
+        self._sending = sending
+        self._something = asyncio.Event()
+        self._urgent = asyncio.Event()
+
+    def wake(self, *, urgent: bool) -> None:
+        """Look at what waits, at once or after lingering."""
+        self._something.set()
+        if urgent:
+            self._urgent.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        sequence = 1
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            await self._sending.linger(self._urgent)
+            self._urgent.clear()
+            while batch := self._sending.take(self._segment):
+                sequence = await self._sending.send(batch, sequence)
