@@ -17,7 +17,7 @@ _ROUNDS = 3
 _STREAM = "bench/reports"
 
 _SINGLE = """
-local count = 0
+local count = START
 request = function()
     count = count + 1
     local body = string.format('{"time":%d,"position":{"0":%d}}', 1700000000000 + count, count)
@@ -26,7 +26,7 @@ request = function()
 end
 """
 _BULK = """
-local count = 0
+local count = START
 request = function()
     local reports = {}
     for at = 1, 500 do
@@ -53,8 +53,8 @@ def measure() -> Iterator[tuple[str, str, str]]:
         settings = {"log": "external", "segments": 1}
         httpx.put(f"{url}/v1/streams/{_STREAM}", json=settings).raise_for_status()
         rounds = [
-            (_load(bare_url, _SINGLE, folder), _load(url, _SINGLE, folder))
-            for _ in range(_ROUNDS)
+            (_load(bare_url, _SINGLE, folder), _load(url, _SINGLE, folder, start=10**7 * one))
+            for one in range(_ROUNDS)
         ]
         bulk = _load(url, _BULK, folder, connections=4) * 500
     bare, single = sorted(rounds, key=lambda pair: pair[1] / pair[0])[_ROUNDS // 2]
@@ -71,9 +71,12 @@ def measure() -> Iterator[tuple[str, str, str]]:
     )
 
 
-def _load(url: str, script: str, folder: str, *, connections: int = 32) -> float:
+def _load(
+    url: str, script: str, folder: str, *, connections: int = 32, start: int = 0
+) -> float:
+    """Load a server; times go on from ``start``, since none may go back."""
     path = Path(folder) / "load.lua"
-    path.write_text(script)
+    path.write_text(script.replace("START", str(start)))
     command = ["wrk", "-t1", f"-c{connections}", f"-d{_SECONDS}s", "-s", str(path), url]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     if "Non-2xx" in shown:

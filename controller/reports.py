@@ -1,18 +1,19 @@
 """What writers say: reports, registrations, leaving; decided inside a batch."""
 
 from controller import storage
-from controller.clocks import Clocks
+from controller.clocks import Clock
 from controller.sequencer import Batch
 from controller.streams import StreamState, write_topology
 from tidegauge.aggregation import Registration
 from tidegauge.errors import InvalidPositionError, InvalidRequestError, UnknownStreamError
+from tidegauge.event_time import looks_like_seconds
 from tidegauge.topology import Position
 from tidegauge.wire.writers import LeaveStream, NoteTime
 
 
 def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     batch: Batch,
-    clocks: Clocks,
+    clocks: Clock,
     state: StreamState,
     writer: str,
     report: NoteTime,
@@ -41,7 +42,7 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
 
 
 def register(
-    batch: Batch, clocks: Clocks, state: StreamState, writer: str, time: int | None
+    batch: Batch, clocks: Clock, state: StreamState, writer: str, time: int | None
 ) -> Registration:
     """Start a new incarnation; see `Aggregator.register`."""
     _refuse_if_deleted(state)
@@ -52,7 +53,7 @@ def register(
 
 
 def leave(
-    batch: Batch, clocks: Clocks, state: StreamState, writer: str, last: LeaveStream
+    batch: Batch, clocks: Clock, state: StreamState, writer: str, last: LeaveStream
 ) -> None:
     """Count a writer no longer; see `Aggregator.leave`."""
     _refuse_if_deleted(state)
@@ -73,15 +74,22 @@ def leave(
     batch.touch(state)
 
 
-def expire(batch: Batch, clocks: Clocks, state: StreamState, writer: str) -> None:
+def expire(batch: Batch, clocks: Clock, state: StreamState, writer: str) -> None:
     """Drop a writer by hand; see `Aggregator.expire`."""
     _refuse_if_deleted(state)
     state.clock.expire(writer, now=clocks.now())
     batch.touch(state)
 
 
+def seconds_hint(state: StreamState, time: int) -> str | None:
+    """Say that an accepted time looks like seconds."""
+    if not looks_like_seconds(time) or state.config.max_future_skew_ms is None:
+        return None
+    return f"time {time} lies in early 1970: are these seconds? Times are milliseconds"
+
+
 def _note_external(
-    batch: Batch, clocks: Clocks, state: StreamState, writer: str, report: NoteTime
+    batch: Batch, clocks: Clock, state: StreamState, writer: str, report: NoteTime
 ) -> None:
     """Take in a report about an external log, which may name partitions for the first time."""
     _refuse_if_deleted(state)

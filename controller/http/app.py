@@ -13,6 +13,7 @@ from controller.http import (
     groups,
     marks,
     note_time,
+    note_times,
     operations,
     problems,
     streams,
@@ -20,6 +21,7 @@ from controller.http import (
 )
 from controller.http.documentation import document
 from controller.http.note_time import NoteTimeApp
+from controller.http.note_times import NoteTimesApp
 from controller.service import Service
 from tidegauge.errors import BodyTooLargeError
 
@@ -53,17 +55,19 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        app.openapi_schema = document(app, note_time.documentation.routes)
+        app.openapi_schema = document(
+            app, [*note_time.documentation.routes, *note_times.documentation.routes]
+        )
     return app.openapi_schema
 
 
 class ControllerApp:
-    """The hot path, then the framework; bodies are bounded for both.
+    """The hot paths, then the framework; bodies are bounded for all.
 
     Parameters
     ----------
     app
-        Everything but the hot path.
+        Everything but the hot paths.
     service
         What both ask.
     """
@@ -72,6 +76,7 @@ class ControllerApp:
         self.service = service
         self._app = app
         self._note_time = NoteTimeApp(service)
+        self._note_times = NoteTimesApp(service)
         self._limit = service.settings.max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,6 +84,9 @@ class ControllerApp:
         if scope["type"] == "http":
             if self._note_time.serves(scope["path"]):
                 await self._note_time(scope, receive, send)
+                return
+            if self._note_times.serves(scope["path"]):
+                await self._note_times(scope, receive, send)
                 return
             if _announced_length(scope) > self._limit:
                 await problems.send_problem(send, BodyTooLargeError(self._limit))

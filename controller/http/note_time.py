@@ -3,30 +3,21 @@
 It is a plain ASGI application in front of the others. `documentation` describes it in OpenAPI.
 """
 
-from typing import Any
-from urllib.parse import parse_qs
-
 from fastapi import APIRouter
 from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from controller import reports
 from controller.clocks import Clocks
+from controller.http.plain import check_post, read_body, read_query, send_json
 from controller.http.problems import invalid_request, send_problem
-from controller.http.routing import JSON, StreamOf, WriterName
-from controller.http.writers import WRITERS, seconds_hint
+from controller.http.routing import StreamOf, WriterName
+from controller.http.writers import WRITERS
 from controller.metrics import ACCEPTED
 from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import StreamState
-from tidegauge.errors import (
-    BodyTooLargeError,
-    InternalError,
-    InvalidRequestError,
-    MethodNotAllowedError,
-    ProblemError,
-    UnsupportedMediaTypeError,
-)
+from tidegauge.errors import InternalError, InvalidRequestError, ProblemError
 from tidegauge.names import StreamName, check_name
 from tidegauge.wire.writers import NoteTime, TimeNoted
 
@@ -61,7 +52,7 @@ class _Call:
         """Say what is durable now."""
         stream = self._stream
         watermark = stream.watermark
-        hint = seconds_hint(stream, self._report.time)
+        hint = reports.seconds_hint(stream, self._report.time)
         if hint is not None or watermark is None or stream.final:
             return self._full_answer(hint)
         return b'{"stream_id":"%s","watermark":%d,"state":"%s","final":false,"hint":null}' % (
@@ -114,30 +105,19 @@ class NoteTimeApp:
             await send_problem(send, InternalError(f"POST {scope['path']}"))
             raise
         self._service.metrics.report_tally[ACCEPTED] += 1
-        await send(
-            {
-                "type": "http.response.start",
-                "status": 200,
-                "headers": [
-                    (b"content-type", b"application/json"),
-                    (b"content-length", b"%d" % len(answer)),
-                ],
-            }
-        )
-        await send({"type": "http.response.body", "body": answer})
+        await send_json(send, answer)
 
     async def _read(self, scope: Scope, receive: Receive) -> _Call:
-        if scope["method"] != "POST":
-            raise MethodNotAllowedError(scope["method"], scope["path"])
+        check_post(scope)
         path = scope["path"]
         place = self._places.get(path)
         if place is None or place[0].deleted:
             place = self._find(path)
         stream, writer = place
         if scope["query_string"]:
-            stream.check_id(_stream_id(scope["query_string"]))
-        _check_content_type(scope["headers"])
-        body = await self._body(receive)
+            query = read_query(scope["query_string"], {"stream_id"})
+            stream.check_id(query["stream_id"])
+        body = await read_body(receive, self._limit)
         try:
             report = NoteTime.model_validate_json(body)
         except ValidationError as error:
@@ -155,34 +135,3 @@ class NoteTimeApp:
             self._places.clear()
         place = self._places[path] = self._service.stream(name), writer
         return place
-
-    async def _body(self, receive: Receive) -> bytes:
-        message = await receive()
-        body: bytes = message.get("body", b"")
-        while message.get("more_body", False):
-            message = await receive()
-            body += message.get("body", b"")
-            if len(body) > self._limit:
-                break
-        if len(body) > self._limit:
-            raise BodyTooLargeError(self._limit)
-        return body
-
-
-def _stream_id(query: bytes) -> str | None:
-    if not query:
-        return None
-    values = parse_qs(query.decode("latin-1"), keep_blank_values=True)
-    for name in values:
-        if name != "stream_id":
-            raise InvalidRequestError.of(name, "this call has only stream_id")
-    return values["stream_id"][-1]
-
-
-def _check_content_type(headers: Any) -> None:  # noqa: ANN401 (pairs of bytes)
-    for name, value in headers:
-        if name == b"content-type":
-            content_type = value.decode("latin-1")
-            if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
-                raise UnsupportedMediaTypeError(content_type, JSON)
-            return

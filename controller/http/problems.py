@@ -30,10 +30,15 @@ def problem_headers(error: ProblemError) -> dict[str, str]:
     return {"retry-after": _RETRY_AFTER_S} if isinstance(error, UnavailableError) else {}
 
 
+def dump_problem(error: ProblemError) -> bytes:
+    """Write the document of an error."""
+    return json.dumps(error.document()).encode()
+
+
 def problem_response(error: ProblemError) -> Response:
     """Answer with an error."""
     return Response(
-        json.dumps(error.document()),
+        dump_problem(error),
         status_code=error.status,
         media_type=PROBLEM_JSON,
         headers=problem_headers(error),
@@ -42,7 +47,7 @@ def problem_response(error: ProblemError) -> Response:
 
 async def send_problem(send: Send, error: ProblemError) -> None:
     """Answer with an error where there is no framework."""
-    body = json.dumps(error.document()).encode()
+    body = dump_problem(error)
     headers = {
         "content-type": PROBLEM_JSON,
         "content-length": str(len(body)),

@@ -1,4 +1,4 @@
-"""Calls of and about writers: register, leave, expire, list; and many reports at once."""
+"""Calls of and about writers: register, leave, expire, list."""
 
 from functools import partial
 from itertools import islice
@@ -17,21 +17,11 @@ from controller.http.routing import (
     WriterName,
     stream_facts,
 )
-from controller.metrics import ACCEPTED
-from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import StreamState
-from tidegauge.errors import InvalidRequestError, ProblemError
-from tidegauge.event_time import looks_like_seconds
-from tidegauge.names import StreamName
-from tidegauge.wire.values import EventTime
 from tidegauge.wire.writers import (
     LeaveStream,
-    NoteTimes,
     RegisterWriter,
-    Report,
-    TimeNoted,
-    TimesNoted,
     WriterAnswer,
     WriterInfo,
     WriterList,
@@ -127,56 +117,3 @@ async def list_writers(
 
 def _info(status: Any) -> WriterInfo:  # noqa: ANN401 (a dataclass of the same fields)
     return WriterInfo.model_validate(status, from_attributes=True)
-
-
-@router.post("/v1/note-times", tags=["writers"])
-async def note_times(service: ServiceOf, many: NoteTimes) -> TimesNoted:
-    """Note many times in one request, each on its own, in order."""
-    outcomes: list[tuple[StreamState, str, EventTime] | ProblemError] = []
-
-    def decide(batch: Batch) -> None:
-        outcomes.extend(_note_one(batch, service, report) for report in many.reports)
-
-    def answer() -> list[dict[str, object]]:
-        return [_result(outcome) for outcome in outcomes]
-
-    results: list[dict[str, object]] = await service.sequencer.submit(decide, answer)
-    service.metrics.count_reports(
-        one.code if isinstance(one, ProblemError) else ACCEPTED for one in outcomes
-    )
-    return TimesNoted(results=results)
-
-
-def _result(outcome: tuple[StreamState, str, EventTime] | ProblemError) -> dict[str, object]:
-    if isinstance(outcome, ProblemError):
-        return outcome.document()
-    state, writer, time = outcome
-    noted = TimeNoted(
-        state=state.clock.state(writer), hint=seconds_hint(state, time), **stream_facts(state)
-    )
-    return {"status": 200, **noted.model_dump()}
-
-
-def _note_one(
-    batch: Batch, service: Service, report: Report
-) -> tuple[StreamState, str, EventTime] | ProblemError:
-    try:
-        state = service.stream(_stream_name(report.stream), report.stream_id)
-        reports.note_time(batch, service.clocks, state, report.writer, report)
-    except ProblemError as error:
-        return error
-    return state, report.writer, report.time
-
-
-def _stream_name(text: str) -> StreamName:
-    try:
-        return StreamName.parse(text)
-    except ValueError as error:
-        raise InvalidRequestError.of("stream", str(error)) from error
-
-
-def seconds_hint(state: StreamState, time: int) -> str | None:
-    """Say that an accepted time looks like seconds."""
-    if state.config.max_future_skew_ms is None or not looks_like_seconds(time):
-        return None
-    return f"time {time} lies in early 1970: are these seconds? Times are milliseconds"

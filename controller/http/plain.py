@@ -1,0 +1,55 @@
+"""Reading requests and writing answers where no framework is in between."""
+
+from collections.abc import Iterable
+from urllib.parse import parse_qs
+
+from starlette.types import Receive, Scope, Send
+
+from controller.http.routing import JSON
+from tidegauge.errors import (
+    BodyTooLargeError,
+    InvalidRequestError,
+    MethodNotAllowedError,
+    UnsupportedMediaTypeError,
+)
+
+
+def check_post(scope: Scope) -> None:
+    """Refuse other methods than POST, and bodies that do not say that they are JSON."""
+    if scope["method"] != "POST":
+        raise MethodNotAllowedError(scope["method"], scope["path"])
+    headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
+    for name, value in headers:
+        if name == b"content-type":
+            content_type = value.decode("latin-1")
+            if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
+                raise UnsupportedMediaTypeError(content_type, JSON)
+            return
+
+
+def read_query(query: bytes, known: set[str]) -> dict[str, str]:
+    """Read query parameters, and refuse unknown ones."""
+    values = parse_qs(query.decode("latin-1"), keep_blank_values=True)
+    for name in values.keys() - known:
+        message = f"this call has no such parameter; it has {sorted(known)}"
+        raise InvalidRequestError.of(name, message)
+    return {name: given[-1] for name, given in values.items()}
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """Read a body, unless it is larger than the limit."""
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    while message.get("more_body", False) and len(body) <= limit:
+        message = await receive()
+        body += message.get("body", b"")
+    if len(body) > limit:
+        raise BodyTooLargeError(limit)
+    return body
+
+
+async def send_json(send: Send, body: bytes) -> None:
+    """Answer with success."""
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
