@@ -33,6 +33,8 @@ class Acknowledged:
     incarnations: dict[str, int] = field(default_factory=dict)
     times: dict[tuple[str, int], int] = field(default_factory=dict)
     """By writer and incarnation."""
+    tried: int = 0
+    """The greatest time that was sent: it may be stored although the answer was lost."""
     events: dict[int, str] = field(default_factory=dict)
     marks: dict[int, dict[str, Any]] = field(default_factory=dict)
 
@@ -62,7 +64,7 @@ class Nursery:
 async def _write(client: httpx.AsyncClient, name: str, known: Acknowledged) -> None:
     """Append and report for ever, each time a little later; now and then register first."""
     answer = (await client.get(STREAM)).raise_for_status()
-    noted = max([answer.json()["watermark"] or 0, *known.times.values()])
+    noted = max(answer.json()["watermark"] or 0, known.tried)
     if name not in known.incarnations or random.random() < 0.2:
         await _register(client, name, known)
     while True:
@@ -85,6 +87,7 @@ async def _note(
     client: httpx.AsyncClient, name: str, known: Acknowledged, *, time_ms: int, offset: int
 ) -> None:
     incarnation = known.incarnations[name]
+    known.tried = max(known.tried, time_ms)
     report = {"time": time_ms, "position": {"0": offset}, "incarnation": incarnation}
     answer = await client.post(f"{STREAM}/writers/{name}/note-time", json=report)
     if answer.status_code == WriterFencedError.status:
