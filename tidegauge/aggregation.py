@@ -74,6 +74,8 @@ class Aggregator:
         self._forgotten_incarnation = 0
         self._serial = 0
         self._cut = RunningCut()
+        self._thinned_to = 0
+        """How many kept reports the last thinning of all writers left over."""
         self._covered: DownSet = {}
         """The newest cut, as a down-set."""
         self._settled_serial = 0
@@ -471,9 +473,10 @@ class Aggregator:
         share = max(4, KEPT_PER_STREAM // len(self._writers))
         if len(record.kept) > min(KEPT_PER_WRITER, share):
             self._thin_out(record)
-        if len(self._cut) > KEPT_PER_STREAM:
+        if len(self._cut) > max(KEPT_PER_STREAM, self._thinned_to + len(self._writers)):
             for writer in self._writers.values():
                 self._thin_out(writer)
+            self._thinned_to = len(self._cut)
 
     def _thin_out(self, record: Writer) -> None:
         for dropped, into in self._cut.thin_out(record):

@@ -9,6 +9,10 @@ from tests.property import scripts, simulation
 from tests.property.events import Shape
 from tests.property.model import Rules
 from tests.property.simulation import Act, World, live_through
+from tidegauge.aggregation import Aggregator
+from tidegauge.settings import StreamSettings
+from tidegauge.topology import Topology
+from tidegauge.writers import Now, Writer
 
 PER_WRITER = 3
 PER_STREAM = 12
@@ -24,8 +28,29 @@ def test_capped_reports_are_sound_and_reach_the_same_watermarks(
         world = World(shape, replace(rules, resolution_ms=0, retention_ms=None))
         for act in acts:
             act.run(world)
-            assert len(world.core._cut) <= PER_STREAM
+            assert len(world.core._cut) <= PER_STREAM + len(simulation.WRITERS)
         live_through(world, [])
         for due, emitted in world.passes:
             assert [one.lower for one in emitted[-1:]] == [one.lower for one in due[-1:]]
             assert {one.lower for one in emitted} <= {one.lower for one in due}
+
+
+class _CountsThinning(Aggregator):
+    thinned = 0
+
+    def _thin_out(self, record: Writer) -> None:
+        self.thinned += 1
+        super()._thin_out(record)
+
+
+def test_all_writers_are_not_thinned_again_for_each_report_when_little_can_be_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidegauge.aggregation.KEPT_PER_STREAM", 4)
+    core = _CountsThinning("scope/stream", StreamSettings(), Topology.of_partitions(1))
+    now = Now(0, 0)
+    core.register("slow", now=now)
+    for time in range(20):
+        for number in range(50):
+            core.note_time(f"writer-{number}", time, {}, now=now)
+    assert core.thinned < 3 * 20 * 50
