@@ -1,8 +1,6 @@
 """The verbs. Each imports what it needs when it runs, and says which extra is missing."""
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +8,10 @@ from typing import Annotated
 try:
     import typer
 except ModuleNotFoundError:
-    sys.exit("typer is not installed; run: pip install 'tidegauge[controller]'")
+    sys.exit("typer is not installed; run: pip install 'tidegauge[cli]'")
+
+from tidegauge_cli.extras import needs_extra
+from tidegauge_cli.operators import operators
 
 app = typer.Typer(
     help="Event-time watermarks for partitioned streams.",
@@ -18,15 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-
-
-@contextmanager
-def _extra(name: str) -> Iterator[None]:
-    """Turn a missing package into the command that installs it."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        sys.exit(f"{error.name} is not installed; run: pip install 'tidegauge[{name}]'")
+app.add_typer(operators)
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 (typer calls it)
@@ -79,7 +72,7 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     ] = "info",
 ) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C."""
-    with _extra("controller"):
+    with needs_extra("controller"):
         import controller  # noqa: PLC0415 (says which extra is missing)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     try:
@@ -110,7 +103,7 @@ def demo(
     ] = Path("tidegauge-demo"),
 ) -> None:
     """Replay real flights through the service and Spark, and compare with the truth."""
-    with _extra("all"):
+    with needs_extra("all"):
         from tidegauge_cli.demo import run_demo  # noqa: PLC0415 (says which extra is missing)
     sys.exit(run_demo(days=days, speed=speed, output=output))
 

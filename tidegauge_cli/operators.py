@@ -1,0 +1,260 @@
+"""The operator's verbs: look at streams, writers, marks and groups, ask why, and step in."""
+
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+import typer
+
+from tidegauge_cli.extras import needs_extra
+
+with needs_extra("cli"):
+    from tidegauge.event_time import parse_event_time
+    from tidegauge.names import StreamName, check_name
+    from tidegauge.wire.groups import GroupList, TimeWindowInfo
+    from tidegauge.wire.streams import MarkList, SealedStream, SealStream, StreamList
+    from tidegauge.wire.values import parse_position
+    from tidegauge.wire.writers import (
+        NoteTime,
+        TimeNoted,
+        Watermark,
+        WriterAnswer,
+        WriterList,
+        WriterState,
+    )
+    from tidegauge_cli.service import Service, ask
+    from tidegauge_cli.tables import (
+        describe_position,
+        describe_time,
+        show,
+        show_json,
+        table_of_groups,
+        table_of_marks,
+        table_of_streams,
+        table_of_writers,
+    )
+    from tidegauge_cli.watching import watch_stream
+
+operators = typer.Typer()
+
+
+_T = TypeVar("_T")
+
+
+def _read(parse: Callable[[str], _T]) -> Callable[[str], _T]:
+    """Turn what a parser refuses into a usage error."""
+
+    def read(text: str) -> _T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return read
+
+
+Stream = Annotated[
+    StreamName,
+    typer.Argument(
+        parser=_read(StreamName.parse), metavar="SCOPE/STREAM", help="Which stream."
+    ),
+]
+Writer = Annotated[
+    str, typer.Argument(parser=_read(check_name), metavar="WRITER", help="Its name.")
+]
+Url = Annotated[str, typer.Option(envvar="TIDEGAUGE_URL", help="Of the service.")]
+Token = Annotated[
+    str | None,
+    typer.Option(envvar="TIDEGAUGE_TOKEN", help="Bearer token.", show_default=False),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Position = Annotated[
+    dict[int, int] | None,
+    typer.Option(
+        parser=_read(parse_position), metavar="0:40,1:12", help="Next offset of each segment."
+    ),
+]
+LOCAL = "http://127.0.0.1:8470"
+
+
+@operators.command()
+def streams(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
+    """List the streams and where their watermarks stand."""
+    pages = ask(url, token, lambda service: service.pages("/v1/streams", StreamList))
+    show([one for page in pages for one in page.streams], table_of_streams, as_json=as_json)
+
+
+@operators.command()
+def writers(
+    stream: Stream,
+    *,
+    state: Annotated[WriterState | None, typer.Option(help="Only those in this state.")] = None,
+    url: Url = LOCAL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """List the writers of a stream and what each of them noted."""
+    path = f"{_path(stream)}/writers"
+    pages = ask(url, token, lambda service: service.pages(path, WriterList, state=state))
+    show([one for page in pages for one in page.writers], table_of_writers, as_json=as_json)
+
+
+@operators.command()
+def marks(  # noqa: PLR0913 (options, each with a default)
+    stream: Stream,
+    *,
+    after: Annotated[int, typer.Option(min=0, help="Only those after this revision.")] = 0,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many.")] = 20,
+    url: Url = LOCAL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """List the marks of a stream, oldest first."""
+    path = f"{_path(stream)}/marks"
+    page = ask(
+        url, token, lambda service: service.get(path, MarkList, after=after, limit=limit)
+    )
+    show(page.marks, table_of_marks, as_json=as_json)
+
+
+@operators.command()
+def groups(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
+    """List the reader groups and what each reader owns."""
+    pages = ask(url, token, lambda service: service.pages("/v1/reader-groups", GroupList))
+    show([one for page in pages for one in page.groups], table_of_groups, as_json=as_json)
+
+
+@operators.command()
+def window(
+    group: Annotated[
+        StreamName,
+        typer.Argument(
+            parser=_read(StreamName.parse), metavar="SCOPE/GROUP", help="Which group."
+        ),
+    ],
+    stream: Stream,
+    *,
+    url: Url = LOCAL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Show the time window of a reader group in one of its streams."""
+    path = f"/v1/reader-groups/{group}/time-window"
+    found = ask(
+        url, token, lambda service: service.get(path, TimeWindowInfo, stream=str(stream))
+    )
+    if as_json:
+        show_json(found)
+        return
+    print(f"lower     {describe_time(found.lower)}")
+    print(f"upper     {describe_time(found.upper)}")
+    print(f"watermark {describe_time(found.watermark)}")
+    print(f"position  {describe_position(found.position)}")
+
+
+@operators.command()
+def why(
+    stream: Stream, *, url: Url = LOCAL, token: Token = None, as_json: Json = False
+) -> None:
+    """Tell why the watermark is where it is: who holds it, who waits, what to do."""
+    found = ask(
+        url, token, lambda service: service.get(f"{_path(stream)}/watermark", Watermark)
+    )
+    if as_json:
+        show_json(found)
+        return
+    print(found.explanation.sentence)
+    if found.explanation.hint is not None:
+        print(found.explanation.hint)
+    if found.explanation.holders:
+        show(found.explanation.holders, table_of_writers, as_json=False)
+
+
+@operators.command()
+def watch(
+    stream: Stream, *, url: Url = LOCAL, token: Token = None, as_json: Json = False
+) -> None:
+    """Follow the watermark, who holds it and how fast events arrive, until Ctrl-C."""
+    try:
+        ask(url, token, lambda service: watch_stream(service, _path(stream), as_json=as_json))
+    except KeyboardInterrupt:
+        raise typer.Exit(130) from None
+
+
+@operators.command("note-time")
+def note_time(  # noqa: PLR0913 (one report has as many parts)
+    stream: Stream,
+    writer: Writer,
+    time: Annotated[
+        int,
+        typer.Argument(
+            parser=_read(parse_event_time),
+            metavar="TIME",
+            help="Milliseconds, or 2024-01-01T00:00:00Z.",
+        ),
+    ],
+    *,
+    position: Position = None,
+    incarnation: Annotated[
+        int | None, typer.Option(min=1, help="From a registration, if there was one.")
+    ] = None,
+    url: Url = LOCAL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Note time for a writer: whatever it writes after the position is not older."""
+    report = NoteTime(time=time, position=position, incarnation=incarnation)
+    path = f"{_path(stream)}/writers/{writer}/note-time"
+    noted = ask(url, token, lambda service: service.post(path, TimeNoted, report))
+    if as_json:
+        show_json(noted)
+        return
+    print(f"{writer} is {noted.state}; watermark {describe_time(noted.watermark)}")
+    if noted.hint is not None:
+        print(noted.hint)
+
+
+@operators.command()
+def expire(
+    stream: Stream,
+    writer: Writer,
+    *,
+    url: Url = LOCAL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Drop a writer that holds the others up; it returns with a time at or above the mark."""
+    path = f"{_path(stream)}/writers/{writer}/expire"
+    dropped = ask(url, token, lambda service: service.post(path, WriterAnswer))
+    if as_json:
+        show_json(dropped)
+    else:
+        print(f"{writer} is {dropped.state}; watermark {describe_time(dropped.watermark)}")
+
+
+@operators.command()
+def seal(  # noqa: PLR0913 (options, each with a default)
+    stream: Stream,
+    *,
+    position: Position = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,
+    url: Url = LOCAL,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """End a stream for ever, with a final mark; an external log needs its end position."""
+    if not yes:
+        typer.confirm(f"Nothing can be written to {stream} afterwards. Seal it?", abort=True)
+
+    async def post(service: Service) -> SealedStream:
+        body = SealStream(position=position)
+        return await service.post(f"{_path(stream)}/seal", SealedStream, body)
+
+    sealed = ask(url, token, post)
+    if as_json:
+        show_json(sealed)
+    else:
+        print(f"{stream} is sealed at {describe_position(sealed.mark.cut)}")
+
+
+def _path(stream: StreamName) -> str:
+    return f"/v1/streams/{stream}"

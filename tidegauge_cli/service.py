@@ -1,0 +1,81 @@
+"""Asking the service, for verbs that print the answer."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import TypeVar
+
+from pydantic import BaseModel
+from stamina.instrumentation import set_on_retry_hooks
+
+from tidegauge.errors import TidegaugeError
+from tidegauge.transport import Transport
+
+_RETRY_FOR = timedelta(seconds=3)
+
+
+_A = TypeVar("_A", bound=BaseModel)
+_T = TypeVar("_T")
+
+
+class Service:
+    """One service, asked once or more.
+
+    Parameters
+    ----------
+    url
+        Of the service.
+    token
+        Bearer token, if it wants one.
+    """
+
+    def __init__(self, url: str, token: str | None) -> None:
+        self._transport = Transport(url, token=token, retry_for=_RETRY_FOR)
+
+    async def get(self, path: str, answer: type[_A], **params: object) -> _A:
+        """Read something."""
+        return await self._transport.request(
+            "GET", path, answer=answer, retry=True, params=params
+        )
+
+    async def post(self, path: str, answer: type[_A], body: BaseModel | None = None) -> _A:
+        """Change something; repeated only when it is certain that nothing was done."""
+        return await self._transport.request(
+            "POST", path, answer=answer, retry=False, body=body
+        )
+
+    async def pages(self, path: str, answer: type[_A], **params: object) -> list[_A]:
+        """Read a whole list, page by page."""
+        pages = [await self.get(path, answer, limit=1_000, **params)]
+        while (cursor := _cursor(pages[-1])) is not None:
+            pages.append(await self.get(path, answer, limit=1_000, cursor=cursor, **params))
+        return pages
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._transport.aclose()
+
+
+def ask(url: str, token: str | None, work: Callable[[Service], Awaitable[_T]]) -> _T:
+    """Do something with a service; an error ends the program with its message."""
+    set_on_retry_hooks([])  # who waits for three seconds at most needs no log of it
+    try:
+        return asyncio.run(_with_service(url, token, work))
+    except (TidegaugeError, ValueError) as error:
+        sys.exit(f"tidegauge: {error}")
+
+
+async def _with_service(
+    url: str, token: str | None, work: Callable[[Service], Awaitable[_T]]
+) -> _T:
+    service = Service(url, token)
+    try:
+        return await work(service)
+    finally:
+        await service.aclose()
+
+
+def _cursor(page: BaseModel) -> str | None:
+    cursor: str | None = page.model_dump(include={"cursor"})["cursor"]
+    return cursor
