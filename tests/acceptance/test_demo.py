@@ -30,7 +30,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path) -> None:
     ) as demo:
         assert demo.stdout is not None
         for line in demo.stdout:
-            if "windows closed" in line:
+            if "  watermark " in line:
                 break
         children = psutil.Process(demo.pid).children(recursive=True)
         assert len(children) > 15

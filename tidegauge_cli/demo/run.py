@@ -163,12 +163,12 @@ class _Demo:
         state = httpx.get(f"{url}/v1/streams/{STREAM}").raise_for_status().json()
         watermark = state["watermark"]
         now = clock.now_ms()
-        behind = "" if watermark is None else f", {(now - watermark) / HOUR_MS:.1f} h behind"
-        shown = "none yet" if watermark is None else describe_event_time(watermark)
+        stands = "none yet"
+        if watermark is not None:
+            stands = f"{_minute(watermark)} ({(now - watermark) / HOUR_MS:.1f} h behind)"
         self._console.print(
-            f"{describe_event_time(now)[:16]}  watermark {shown[:16]}{behind}  "
-            f"rows {sum(state['tail'].values())}  windows closed "
-            f"{query.windows_emitted} of {total}"
+            f"{_minute(now)}  watermark {stands}  {sum(state['tail'].values())} rows  "
+            f"{query.windows_emitted} of {total} windows"
         )
 
     def _check_live(
@@ -209,6 +209,10 @@ class _Demo:
             verdicts.append(judge(query.name, query.emissions, clock, expected))
             self._console.print(f"{query.name}: lost {verdicts[-1].lost} rows")
         return verdicts
+
+
+def _minute(time_ms: int) -> str:
+    return describe_event_time(time_ms)[5:16].replace("T", " ")
 
 
 def _create_stream(url: str) -> None:
