@@ -336,7 +336,11 @@ class AsyncReader:
             await self.group.aclose()
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        try:
+            await self.open()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(
@@ -551,7 +555,11 @@ class Reader:
             self._thread.close()
 
     def __enter__(self) -> Self:
-        self.open()
+        try:
+            self.open()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -560,8 +568,10 @@ class Reader:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._thread.run(self._core.__aexit__(kind, error, traceback))
-        self._thread.close()
+        try:
+            self._thread.run(self._core.__aexit__(kind, error, traceback))
+        finally:
+            self._thread.close()
 
 
 async def _next(events: AsyncIterator[Event]) -> Event:

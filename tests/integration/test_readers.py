@@ -91,6 +91,8 @@ def test_a_reader_is_fenced_when_its_name_is_taken_over(
             former.read_next(wait_ms=0)
         assert len(_drain(latter)) == _EVENTS
     assert group.describe().state.readers == {}
+    with pytest.raises(ReaderFencedError):
+        former.close()
 
 
 def test_events_of_the_last_read_are_read_again_after_a_crash(
