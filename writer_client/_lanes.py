@@ -28,10 +28,10 @@ class Lane:
             return self.in_flight[0].ordinal
         return self.waiting[0].ordinal if self.waiting else None
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event, size: int) -> None:
         """Let an event wait behind the others."""
         self.waiting.append(event)
-        self.waiting_bytes += event.size
+        self.waiting_bytes += size
 
     def take(self, *, max_events: int, max_bytes: int) -> EventBatch:
         """Put the next events on their way."""

@@ -7,6 +7,7 @@ segments are split and merged meanwhile.
 
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from typing import NamedTuple
 
 from tidegauge.errors import InvalidTimeError
@@ -17,6 +18,9 @@ from writer_client._errors import WriterClosedError
 from writer_client._events import Event, EventBatch, NewEvent
 from writer_client._lanes import Lane
 from writer_client._notes import Notes
+
+_hash = lru_cache(maxsize=65_536)(key_hash)
+"""Most writers have few keys."""
 
 
 class Wake(NamedTuple):
@@ -92,7 +96,7 @@ class Outbox:
         WriterClosedError
             If the writer is closed; else whatever has stopped it.
         """
-        hashed = key_hash(new.key)
+        hashed = _hash(new.key)
         with self._lock:
             self._refuse_if_over()
             time = new.event_time
@@ -101,10 +105,11 @@ class Outbox:
             segment = self._topology.route(hashed)
             lane = self._lane(segment)
             event = Event(self._written, new.key, time, new.value)
-            lane.add(event)
+            size = event.size
+            lane.add(event, size)
             self._written += 1
             self._unstored += 1
-            self._bytes += event.size
+            self._bytes += size
             return self._wake_for(lane)
 
     def note(self, time: int) -> list[Wake]:
@@ -310,7 +315,7 @@ class Outbox:
         moved: dict[int, list[Event]] = {}
         for segment in self._retired:
             for event in self._lanes[segment].empty():
-                moved.setdefault(self._topology.route(key_hash(event.key)), []).append(event)
+                moved.setdefault(self._topology.route(_hash(event.key)), []).append(event)
         for segment, events in moved.items():
             self._lane(segment).merge(events)
 
