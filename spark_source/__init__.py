@@ -1,6 +1,7 @@
 """The Spark source: a stream as a DataFrame, and Spark's watermark driven exactly."""
 
 from spark_source._errors import (
+    DataLossError,
     EventTimeOutOfRangeError,
     InvalidOptionError,
     SparkSourceError,
@@ -11,6 +12,7 @@ from spark_source._source import TidegaugeDataSource
 from spark_source._watermark import plain, read_stream, watermarked
 
 __all__ = [
+    "DataLossError",
     "EventTimeOutOfRangeError",
     "InvalidOptionError",
     "SparkSourceError",

@@ -41,6 +41,20 @@ class EventTimeOutOfRangeError(SparkSourceError):
         )
 
 
+class DataLossError(SparkSourceError):
+    """Events that the query still needs are not in the log any more."""
+
+    def __init__(self, segment: int, wanted: int, found: int) -> None:
+        self.segment = segment
+        self.wanted = wanted
+        self.found = found
+        super().__init__(
+            f"the query needs segment {segment} from offset {wanted}, and the log has offset "
+            f"{found} instead; was it truncated or restored from a backup? Start with a new "
+            "checkpoint, or set failOnDataLoss=false to go on with what is there"
+        )
+
+
 class WrongPythonError(SparkSourceError):
     """Spark would plan with another Python than this one."""
 

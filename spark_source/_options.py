@@ -36,6 +36,7 @@ class Options:
     url: str
     stream: str
     token: str | None = None
+    reader_group: str | None = None
     latest: bool = False
     starting_time: int | None = None
     starting_cut: Mapping[int, int] | None = None
@@ -46,6 +47,7 @@ class Options:
     max_rows: int | None = MAX_ROWS
     admission: Admission = "tail"
     min_time_step_ms: int = 1_000
+    fail_on_data_loss: bool = True
     out_of_range_as_null: bool = False
 
 
@@ -73,6 +75,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         url=need("url", "http://127.0.0.1:8470"),
         stream=_stream(need("stream", "demo/rides")),
         token=take("token"),
+        reader_group=_group(take("readerGroup")),
         latest=_one_of("startingOffsets", offsets, "earliest", "latest") == "latest",
         starting_time=_time("startingTime", take("startingTime")),
         starting_cut=_cut("startingCut", take("startingCut")),
@@ -83,6 +86,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         max_rows=_max_rows(take("maxRowsPerTrigger")),
         admission=_admission(take("admission") or "tail"),
         min_time_step_ms=_duration("minTimeStep", take("minTimeStep")) or 1_000,
+        fail_on_data_loss=_flag("failOnDataLoss", take("failOnDataLoss") or "true"),
         out_of_range_as_null=_one_of("outOfRange", take("outOfRange") or "fail", "fail", "null")
         == "null",
     )
@@ -113,6 +117,14 @@ def _stream(value: str) -> str:
         return str(StreamName.parse(value))
     except ValueError as error:
         raise InvalidOptionError("stream", str(error)) from error
+
+
+def _group(value: str | None) -> str | None:
+    try:
+        return None if value is None else str(StreamName.parse(value))
+    except ValueError:
+        msg = f"{value!r} names no reader group; write scope/group"
+        raise InvalidOptionError("readerGroup", msg) from None
 
 
 def _one_of(name: str, value: str, *allowed: str) -> str:

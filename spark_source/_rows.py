@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 )
 
 from reader_client import Events, StreamClient
-from spark_source._errors import EventTimeOutOfRangeError
+from spark_source._errors import DataLossError, EventTimeOutOfRangeError
 from spark_source._options import Options
 
 SCHEMA = StructType(
@@ -95,8 +95,17 @@ def read_rows(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     client = _client_of_worker(
         options.url, options.stream, options.token, partition.stream_id, os.getpid()
     )
+    at = partition.start
     for events in client.read(partition.segment, partition.start, partition.end):
+        _check_nothing_lost(partition, at, events.first_offset)
         yield rows_of(events, partition)
+        at = events.end_offset
+    _check_nothing_lost(partition, at, partition.end)
+
+
+def _check_nothing_lost(partition: SegmentPartition, wanted: int, found: int) -> None:
+    if found > wanted and partition.options.fail_on_data_loss:
+        raise DataLossError(partition.segment, wanted, found)
 
 
 @lru_cache(maxsize=4)

@@ -15,11 +15,13 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from reader_client import StreamClient
+from spark_source._errors import InvalidOptionError
 from spark_source._follower import Follower
+from spark_source._group import QueryGroup
 from spark_source._options import Options, read_options
 from spark_source._planner import Limits, Offset, plan, rows_between
 from spark_source._rows import SCHEMA, SegmentPartition, TickPartition, read_rows
-from spark_source._starts import ending_position, starting_offset
+from spark_source._starts import check_nothing_lost, ending_position, starting_offset
 from tidegauge.errors import StreamReplacedError
 from tidegauge.lattice import cut_of, down_set
 from tidegauge.topology import Topology
@@ -30,10 +32,34 @@ _log = logging.getLogger(__name__)
 class TidegaugeDataSource(DataSource):
     """Reads a stream of the embedded log with its watermark.
 
-    Options: ``url``, ``stream`` (``scope/stream``), ``token``, ``startingOffsets``
-    (``earliest``, ``latest``), ``startingTime``, ``startingCut``, ``endingTime``,
-    ``endingCut``, ``allowIncomplete``, ``maxEventTimePerTrigger``, ``maxRowsPerTrigger``,
-    ``admission`` (``tail``, ``marks``), ``minTimeStep``, ``outOfRange`` (``fail``, ``null``).
+    An option that is not listed is an error. Times are ms or RFC 3339 with a zone, cuts are
+    written ``0:40,1:12``, durations ``10 minutes``.
+
+    =========================  ============================================================
+    ``url``                    Of the service, such as ``http://127.0.0.1:8470``.
+    ``stream``                 ``scope/stream``.
+    ``token``                  Bearer token, if the service wants one.
+    ``readerGroup``            ``scope/group``: the query is its only reader, and its commits
+                               advance it; a start takes it over from an older query, which
+                               fails with ``reader_fenced``. Without a checkpoint the query
+                               starts where the group stands.
+    ``startingOffsets``        ``earliest`` (default) or ``latest``.
+    ``startingTime``           Only rows at or above it, from where the first of them lies.
+    ``startingCut``            Start there.
+    ``endingTime``             Only rows below it; fails if they are not complete yet.
+    ``endingCut``              End there.
+    ``allowIncomplete``        ``true``: ``endingTime`` may lie above the watermark.
+    ``maxEventTimePerTrigger`` A batch ends at the next multiple of it.
+    ``maxRowsPerTrigger``      1 000 000 by default; ``none`` lifts it.
+    ``admission``              ``tail`` (default) reads on beyond the newest mark, ``marks``
+                               never does.
+    ``minTimeStep``            Event time alone makes a batch when it rose by so much;
+                               1 second by default.
+    ``failOnDataLoss``         ``false``: go on with what is there when the log lost events
+                               that the query needs.
+    ``outOfRange``             ``null``: read a time that Spark cannot hold as null; ``fail``
+                               is the default.
+    =========================  ============================================================
     """
 
     @classmethod
@@ -47,7 +73,10 @@ class TidegaugeDataSource(DataSource):
 
     def reader(self, schema: StructType) -> "BatchReader":  # noqa: ARG002 (it is fixed)
         """Read what is there."""
-        return BatchReader(read_options(dict(self.options)))
+        options = read_options(dict(self.options))
+        if options.reader_group is not None:
+            raise InvalidOptionError("readerGroup", "is for streaming reads")
+        return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 (Spark's)
         """Read what is there and what comes."""
@@ -70,6 +99,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._drain = False
         self._topology: Topology | None = None
         self._end: Any = None
+        self._group: QueryGroup | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
         """Find where a query without a checkpoint starts."""
@@ -79,6 +109,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 (Spark's)
         """Plan the end of the next batch; answered from what is known, without a request."""
         begun = Offset.from_json(start)
+        self._confirm(begun)  # asked for more, so all before it is done
         follower = self._following(begun)
         if self._run is None:
             self._run = begun.run + 1
@@ -104,6 +135,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     ) -> Sequence[InputPartition]:
         """Divide a planned batch: a function of its offsets alone."""
         begun, ended = Offset.from_json(start), Offset.from_json(end)
+        self._join_group(begun)
         topology = self._topology_for(ended)
         late_below = ([], []) if begun.bound is None else ([0], [begun.bound])
         has_tick = (begun.bound, begun.run) != (ended.bound, ended.run)
@@ -128,15 +160,36 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Read a partition, on an executor."""
         return read_rows(partition)
 
+    def commit(self, end: dict[str, Any]) -> None:
+        """Advance the reader group, if the query has one."""
+        self._confirm(Offset.from_json(end))
+
     def stop(self) -> None:
         """Stop following."""
         if self._follower is not None:
             self._follower.stop()
             self._follower = None
+        if self._group is not None:
+            self._group.close()
+            self._group = None
+
+    def _join_group(self, start: Offset) -> QueryGroup | None:
+        """Take the reader group over, once, where the query stands."""
+        group = self._options.reader_group
+        if self._group is None and group is not None:
+            self._group = QueryGroup(self._options, group, start.position)
+        return self._group
+
+    def _confirm(self, read: Offset) -> None:
+        group = self._join_group(read)
+        if group is not None:
+            group.confirm(read.position)
 
     def _following(self, start: Offset) -> Follower:
         if self._follower is None:
             client = _client(self._options, start.stream_id)
+            if self._options.fail_on_data_loss:
+                check_nothing_lost(start, client.tail().tail)
             self._follower = Follower(client, start)
             self._end = ending_position(client, self._options)
         return self._follower

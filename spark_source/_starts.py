@@ -1,6 +1,8 @@
 """Where reads start and end."""
 
 from reader_client import StreamClient
+from spark_source._errors import DataLossError
+from spark_source._group import starting_position
 from spark_source._options import Options
 from spark_source._planner import Offset
 from tidegauge.errors import NotCompleteYetError
@@ -19,7 +21,7 @@ def starting_offset(client: StreamClient, options: Options) -> Offset:
         position = options.starting_cut
     elif options.starting_time is not None:
         position = client.marks_at_time(options.starting_time).start or {}
-    cut = cut_of(topology, position)
+    cut = cut_of(topology, starting_position(options, position))
     passed = client.marks_at_position(cut).passed
     return Offset(
         stream_id=info.stream_id,
@@ -49,3 +51,11 @@ def ending_position(client: StreamClient, options: Options) -> Position | None:
         return client.tail().tail
     sentence = client.explain().explanation.sentence
     raise NotCompleteYetError(options.stream, options.ending_time, sentence)
+
+
+def check_nothing_lost(start: Offset, tail: Position) -> None:
+    """Raise `DataLossError` if the log ends before where the query stands."""
+    for segment, wanted in start.position.items():
+        found = tail.get(segment, 0)
+        if found < wanted:
+            raise DataLossError(segment, wanted, found)

@@ -33,7 +33,7 @@ class ProblemError(TidegaugeError):
     status: ClassVar[int]
 
     def __str__(self) -> str:
-        return self.detail
+        return f"{self.code}: {self.detail}"
 
     @property
     def detail(self) -> str:

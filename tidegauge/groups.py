@@ -212,6 +212,35 @@ def go_offline(
     )
 
 
+def stand_at(
+    state: GroupState,
+    reader: str,
+    epoch: int,
+    topologies: Topologies,
+    positions: Mapping[str, Position],
+) -> GroupState:
+    """Let the only reader of a group confirm a position of each stream, and own all that is open.
+
+    Raises
+    ------
+    ReaderFencedError
+        If the name was taken over, or others read too.
+    """
+    _member(state, reader, epoch)
+    fresh = start(topologies, positions)
+    readers = {reader: ReaderState(epoch, fresh.unassigned)}
+    return replace(state, readers=readers, unassigned={}, completed=fresh.completed)
+
+
+def take_over(
+    state: GroupState, reader: str, topologies: Topologies, positions: Mapping[str, Position]
+) -> GroupState:
+    """Take every reader offline and let one read on alone from a position, further back too."""
+    epoch = state.epochs + 1
+    alone = replace(state, readers={reader: ReaderState(epoch)}, epochs=epoch)
+    return stand_at(alone, reader, epoch, topologies, positions)
+
+
 def checkpoint(state: GroupState, name: str) -> GroupState:
     """Remember where the group stands under a name."""
     return replace(state, checkpoints=dict(state.checkpoints) | {name: state.offsets})
@@ -288,7 +317,9 @@ def _check_opening(
 
 
 def _check_direction(before: GroupState, after: GroupState) -> None:
-    """Offsets go back only with a reader that went offline, and nothing gets lost."""
+    """Offsets go back only with readers that went offline, and nothing gets lost."""
+    if _is_taken_over(before, after):
+        return
     gone = {name for name in before.readers if name not in after.readers}
     may_go_back = {ref for name in gone for ref in before.readers[name].owned}
     now = after.offsets
@@ -302,6 +333,12 @@ def _check_direction(before: GroupState, after: GroupState) -> None:
                 f"{now[ref]}; only a reader that goes offline gives offsets back"
             )
             raise InvalidTransitionError(msg)
+
+
+def _is_taken_over(before: GroupState, after: GroupState) -> bool:
+    """Whether all readers went offline, and whoever reads now joined since."""
+    newcomers = all(one.epoch > before.epochs for one in after.readers.values())
+    return bool(before.readers) and bool(after.readers) and newcomers
 
 
 def _member(state: GroupState, reader: str, epoch: int) -> ReaderState:

@@ -65,6 +65,12 @@ class Feed:
     def seal(self) -> None:
         self._client.post(f"{self._path}/seal").raise_for_status()
 
+    def groups(self) -> list[str]:
+        """Name the reader groups that read this stream."""
+        answer = self._client.get("/v1/reader-groups", params={"limit": 1_000})
+        found = answer.raise_for_status().json()["groups"]
+        return [one["group"] for one in found if self.stream in one["streams"]]
+
     def load(self, spark: SparkSession, **options: Any) -> DataFrame:
         return read_stream(spark, url=self.url, stream=self.stream, **options)
 

@@ -1,0 +1,149 @@
+"""The only reader of a group, told from outside how far it has read."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+from reader_client._group import AsyncReaderGroup
+from reader_client._heartbeat import Heartbeat
+from tidegauge import groups
+from tidegauge.names import check_name
+from tidegauge.sync import LoopThread
+from tidegauge.topology import Position
+from tidegauge.transport import RETRY_FOR
+
+
+class AsyncExclusiveReader:
+    """The only reader of a group, for engines that keep offsets of their own.
+
+    The engine's checkpoint says where to read; the group is told, for its time window, its
+    lag and what it retains.
+
+    Parameters
+    ----------
+    url
+        Of the service.
+    group
+        ``scope/group``, which exists.
+    name
+        Of this reader.
+    token
+        Bearer token, if the service wants one.
+    retry_for
+        How long a request is repeated while the service is away.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        group: str,
+        name: str,
+        *,
+        token: str | None = None,
+        retry_for: timedelta = RETRY_FOR,
+    ) -> None:
+        self.group = AsyncReaderGroup(url, group, token=token, retry_for=retry_for)
+        self.name = check_name(name)
+        self._epoch = 0
+        self._heartbeat: Heartbeat | None = None
+
+    async def take_over(self, positions: Mapping[str, Position]) -> None:
+        """Stop all other readers of the group, and stand at a position of each stream.
+
+        Parameters
+        ----------
+        positions
+            By ``scope/stream``. May lie before where the group stood.
+        """
+        # whoever joins next is a takeover of somebody, which alone may go back
+        await self.group.change(partial(groups.join_group, reader=self.name))
+        topologies = await self.group.topologies()
+        state = await self.group.change(
+            partial(
+                groups.take_over,
+                reader=self.name,
+                topologies=topologies,
+                positions=positions,
+            )
+        )
+        await self._stop_heartbeat()
+        self._epoch = state.epochs
+        every_ms = (await self.group.describe()).heartbeat_ms
+        self._heartbeat = Heartbeat(self.group, self.name, self._epoch, every_ms=every_ms)
+
+    async def confirm(self, positions: Mapping[str, Position]) -> None:
+        """Confirm that everything before a position of each stream was read.
+
+        Who was silent for too long and taken offline comes back, if nobody else has come.
+
+        Raises
+        ------
+        ReaderFencedError
+            If another process took the group over.
+        """
+        state, _ = await self.group.state()
+        if self.name not in state.readers and state.epochs == self._epoch:
+            await self.take_over(positions)
+            return
+        topologies = await self.group.topologies()
+        await self.group.change(
+            partial(
+                groups.stand_at,
+                reader=self.name,
+                epoch=self._epoch,
+                topologies=topologies,
+                positions=positions,
+            )
+        )
+
+    async def close(self) -> None:
+        """Go offline where the group stands, unless another process took it over."""
+        await self._stop_heartbeat()
+        try:
+            state, _ = await self.group.state()
+            mine = state.readers.get(self.name)
+            if mine is not None and mine.epoch == self._epoch:
+                await self.group.reader_offline(self.name)
+        finally:
+            await self.group.aclose()
+
+    async def _stop_heartbeat(self) -> None:
+        if self._heartbeat is not None:
+            await self._heartbeat.stop()
+            self._heartbeat = None
+
+
+class ExclusiveReader:
+    """The synchronous face of `AsyncExclusiveReader`."""
+
+    def __init__(self, url: str, group: str, name: str, **options: Any) -> None:  # noqa: ANN401 (AsyncExclusiveReader's)
+        self._thread = LoopThread(f"tidegauge-reader-{name}")
+        self._core = AsyncExclusiveReader(url, group, name, **options)
+
+    def take_over(self, positions: Mapping[str, Position]) -> None:
+        """Stop all other readers; see `AsyncExclusiveReader.take_over`."""
+        self._thread.run(self._core.take_over(positions))
+
+    def confirm(self, positions: Mapping[str, Position]) -> None:
+        """Confirm what was read; see `AsyncExclusiveReader.confirm`."""
+        self._thread.run(self._core.confirm(positions))
+
+    def close(self) -> None:
+        """Go offline where the group stands."""
+        try:
+            self._thread.run(self._core.close())
+        finally:
+            self._thread.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
