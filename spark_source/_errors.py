@@ -48,9 +48,10 @@ class DataLossError(SparkSourceError):
         self.segment = segment
         self.wanted = wanted
         self.found = found
+        there = "ends" if found <= wanted else "goes on"
         super().__init__(
-            f"the query needs segment {segment} from offset {wanted}, and the log has offset "
-            f"{found} instead; was it truncated or restored from a backup? Start with a new "
+            f"the query needs segment {segment} from offset {wanted}, and the log {there} at "
+            f"{found}; was it truncated or restored from a backup? Start with a new "
             "checkpoint, or set failOnDataLoss=false to go on with what is there"
         )
 

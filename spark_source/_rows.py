@@ -83,12 +83,15 @@ class TickPartition(InputPartition):
     bound: int | None
 
 
-def read_rows(partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """Read a partition, over HTTP, on an executor."""
+def read_rows(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+    """Read a partition, over HTTP, on an executor; Spark reads None where there is none."""
     if isinstance(partition, TickPartition):
         yield tick_row(partition.bound)
-        return
-    assert isinstance(partition, SegmentPartition)  # noqa: S101 (there are two kinds)
+    if isinstance(partition, SegmentPartition):
+        yield from _segment_rows(partition)
+
+
+def _segment_rows(partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
     options = partition.options
     if partition.tick:
         yield tick_row(partition.bound)
@@ -97,15 +100,12 @@ def read_rows(partition: InputPartition) -> Iterator[pa.RecordBatch]:
     )
     at = partition.start
     for events in client.read(partition.segment, partition.start, partition.end):
-        _check_nothing_lost(partition, at, events.first_offset)
+        if events.first_offset > at and options.fail_on_data_loss:
+            raise DataLossError(partition.segment, at, events.first_offset)
         yield rows_of(events, partition)
         at = events.end_offset
-    _check_nothing_lost(partition, at, partition.end)
-
-
-def _check_nothing_lost(partition: SegmentPartition, wanted: int, found: int) -> None:
-    if found > wanted and partition.options.fail_on_data_loss:
-        raise DataLossError(partition.segment, wanted, found)
+    if at < partition.end and options.fail_on_data_loss:
+        raise DataLossError(partition.segment, at, at)
 
 
 @lru_cache(maxsize=4)

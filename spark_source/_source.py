@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from tidegauge.lattice import cut_of, down_set
 from tidegauge.topology import Topology
 
 _log = logging.getLogger(__name__)
+_FIRST_CONTACT = timedelta(seconds=5)
 
 
 class TidegaugeDataSource(DataSource):
@@ -103,7 +105,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
         """Find where a query without a checkpoint starts."""
-        with _client(self._options) as client:
+        with _first_client(self._options) as client:
             return starting_offset(client, self._options).to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 (Spark's)
@@ -231,7 +233,7 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Divide what is there by segment."""
-        with _client(self._options) as client:
+        with _first_client(self._options) as client:
             start = starting_offset(client, self._options)
             topology = client.topology()
             end = ending_position(client, self._options) or client.tail().tail
@@ -277,3 +279,10 @@ def _marks_up_to(
 
 def _client(options: Options, stream_id: str | None = None) -> StreamClient:
     return StreamClient(options.url, options.stream, token=options.token, stream_id=stream_id)
+
+
+def _first_client(options: Options) -> StreamClient:
+    """Connect for the first time, when a wrong address is likelier than an outage."""
+    return StreamClient(
+        options.url, options.stream, token=options.token, retry_for=_FIRST_CONTACT
+    )

@@ -60,6 +60,7 @@ def test_the_checkpoint_wins_over_the_group_back_too(
         _read_to(followed, 2)
     feed.write(4_000, 5_000)
     with Reader(feed.url, group, "stranger") as stranger, ReaderGroup(feed.url, group) as seen:
+        seen.reader_offline("spark")
         while seen.position(feed.stream) != {0: 4}:
             stranger.read_next(wait_ms=0)
         with Followed(_offsets(feed, spark, group), checkpoint) as followed:

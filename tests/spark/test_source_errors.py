@@ -1,5 +1,8 @@
 """Clear errors, and nothing lost."""
 
+import shutil
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,6 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_source import TidegaugeDataSource, TouchedLoadError, plain, watermarked
+from tests.server import ServerProcess, free_port
 from tests.spark.feed import Feed, Followed
 
 
@@ -75,3 +79,78 @@ def test_an_unknown_option_is_refused(spark: SparkSession, feed: Feed) -> None:
     options = feed.options | {"maxRowPerTrigger": "5"}
     with pytest.raises(Exception, match=r"maxrowpertrigger.*no such option"):
         spark.read.format("tidegauge").options(**options).load().collect()
+
+
+def test_an_address_where_nobody_listens_is_told(spark: SparkSession) -> None:
+    spark.dataSource.register(TidegaugeDataSource)
+    options = {"url": f"http://127.0.0.1:{free_port()}", "stream": "spark/nothing"}
+    with pytest.raises(Exception, match="is the service running there"):
+        spark.read.format("tidegauge").options(**options).load().collect()
+
+
+def test_a_batch_read_takes_no_reader_group(spark: SparkSession, feed: Feed) -> None:
+    spark.dataSource.register(TidegaugeDataSource)
+    options = feed.options | {"readerGroup": "spark/group"}
+    with pytest.raises(Exception, match="is for streaming reads"):
+        spark.read.format("tidegauge").options(**options).load().collect()
+
+
+@pytest.fixture
+def own_feed(server: ServerProcess) -> Iterator[Feed]:
+    """A stream on a server that the test may kill."""
+    with Feed(server.url, "spark/own") as one:
+        one.create()
+        yield one
+
+
+def test_a_query_outlives_an_outage_of_the_service_and_loses_nothing(
+    spark: SparkSession, server: ServerProcess, own_feed: Feed, checkpoint: str
+) -> None:
+    own_feed.write(1_000)
+    own_feed.note(2_000)
+    with Followed(own_feed.load(spark).select("offset"), checkpoint) as followed:
+        followed.until_bound(1_999)
+        server.kill()
+        server.start()
+        own_feed.write(3_000)
+        own_feed.note(4_000)
+        followed.until_bound(3_999)
+    assert followed.rows == [(0,), (1,)]
+
+
+def test_a_stopped_service_delays_a_query_and_fails_nothing(
+    spark: SparkSession, server: ServerProcess, own_feed: Feed, checkpoint: str
+) -> None:
+    own_feed.write(1_000)
+    own_feed.note(2_000)
+    server.process.send_signal(signal.SIGSTOP)
+    with Followed(own_feed.load(spark).select("offset"), checkpoint) as followed:
+        followed.until(lambda: followed.query.isActive, "its start")
+        server.process.send_signal(signal.SIGCONT)
+        followed.until_bound(1_999)
+    assert followed.rows == [(0,)]
+
+
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_a_log_that_ends_before_the_checkpoint_fails_unless_told_otherwise(
+    spark: SparkSession, server: ServerProcess, own_feed: Feed, checkpoint: str, *, fails: str
+) -> None:
+    own_feed.write(1_000)
+    server.stop()
+    backup = shutil.copy(server.database, server.directory / "backup.db")
+    server.start()
+    own_feed.write(2_000, 3_000)
+    with Followed(own_feed.load(spark).select("offset"), checkpoint) as followed:
+        followed.until(lambda: len(followed.rows) == 3, "all rows")
+        followed.query.processAllAvailable()
+    server.stop()
+    shutil.copy(backup, server.database)
+    server.start()
+    rows = own_feed.load(spark, failOnDataLoss=fails).select("offset")
+    with Followed(rows, checkpoint) as followed:
+        if fails == "true":
+            with pytest.raises(StreamingQueryException, match="needs segment 0 from offset 3"):
+                followed.query.awaitTermination(60)
+        else:
+            own_feed.write(4_000, 5_000, 6_000)
+            followed.until(lambda: followed.rows == [(3,)], "what came after the checkpoint")

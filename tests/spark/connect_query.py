@@ -1,0 +1,69 @@
+"""A query over Spark Connect, in a process of its own: a session is classic or Connect for good."""
+
+import json
+import os
+import sys
+import time
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_source import TidegaugeDataSource, TouchedLoadError, read_stream, watermarked
+
+
+def _refuses_a_touched_load(spark: SparkSession, url: str, stream: str) -> bool:
+    spark.dataSource.register(TidegaugeDataSource)
+    loaded = spark.readStream.format("tidegauge").options(url=url, stream=stream).load()
+    try:
+        watermarked(loaded.where("key = 'a'"))
+    except TouchedLoadError:
+        return True
+    return False
+
+
+def main(url: str, stream: str, checkpoint: str) -> None:
+    """Count events in windows until the stream is sealed, and print what came out."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.remote("local[2]")
+        .config("spark.sql.shuffle.partitions", "1")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    counted = (
+        read_stream(spark, operators="windows", url=url, stream=stream)
+        .where("key = 'seen'")
+        .groupBy(F.window("event_time", "5 seconds"))
+        .count()
+        .select(F.unix_millis("window.start").alias("start"), "count")
+    )
+    query = (
+        counted.writeStream.outputMode("append")
+        .option("checkpointLocation", checkpoint)
+        .format("memory")
+        .queryName("counted")
+        .start()
+    )
+    print(json.dumps({"refuses": _refuses_a_touched_load(spark, url, stream)}), flush=True)  # noqa: T201 (the test reads it)
+    shown = -1
+    while True:
+        failure: PySparkException | None = query.exception()
+        if failure is not None:
+            raise failure
+        rows = [[row["start"], row["count"]] for row in spark.table("counted").collect()]
+        if len(rows) != shown:
+            shown = len(rows)
+            print(json.dumps({"rows": sorted(rows), "dropped": _dropped(query)}), flush=True)  # noqa: T201 (the test reads it)
+        time.sleep(0.1)
+
+
+def _dropped(query: object) -> int:
+    return sum(
+        operator["numRowsDroppedByWatermark"]
+        for progress in query.recentProgress  # type: ignore[attr-defined]
+        for operator in progress["stateOperators"]
+    )
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,37 @@
+"""The same watermark over Spark Connect."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.spark.feed import DAY, Feed
+
+
+@pytest.fixture
+def said(feed: Feed, checkpoint: str) -> Iterator[Iterator[dict[str, object]]]:
+    """What a query over Spark Connect prints."""
+    command = [sys.executable, "-m", "tests.spark.connect_query", feed.url, feed.stream]
+    with subprocess.Popen(
+        [*command, checkpoint], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as query:
+        assert query.stdout is not None
+        yield (json.loads(line) for line in query.stdout if line.startswith("{"))
+        query.kill()
+
+
+def test_windows_close_exactly_and_filters_do_not_matter(
+    feed: Feed, said: Iterator[dict[str, object]]
+) -> None:
+    feed.write(4_000, 4_999, key="seen")
+    feed.write(9_999, key="unseen")
+    feed.note(4_999)
+    assert next(said) == {"refuses": True}
+    assert next(said) == {"rows": [], "dropped": 0}
+    feed.note(5_000)
+    assert next(said) == {"rows": [[DAY, 2]], "dropped": 0}
+    feed.write(5_000, key="seen")
+    feed.seal()
+    assert next(said) == {"rows": [[DAY, 2], [DAY + 5_000, 1]], "dropped": 0}
