@@ -1,0 +1,147 @@
+"""Reader groups under any interleaving: one owner a segment, nothing lost, nothing skipped."""
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from tests.property.topologies import core_topology, shapes
+from tidegauge import groups
+from tidegauge.errors import InvalidTransitionError, ReaderFencedError
+from tidegauge.groups import GroupState, SegmentRef
+from tidegauge.lattice import down_set
+from tidegauge.topology import Topology
+
+STREAM = "s/one"
+READERS = st.sampled_from(["a", "b", "c"])
+
+
+class Groups(RuleBasedStateMachine):
+    """Readers that act on states they read some time ago, as processes do."""
+
+    @initialize(topology=shapes().map(core_topology))
+    def begin(self, topology: Topology) -> None:
+        self.topology = topology
+        self.topologies = {STREAM: topology}
+        self.state = groups.start(self.topologies, {})
+        self.epochs: dict[str, int] = {}
+        self.read: dict[SegmentRef, int] = {}
+        """By how far each segment was read by anybody, without a gap."""
+
+    def _apply(self, after: GroupState) -> None:
+        """Write as the service does: checked, whoever made it."""
+        groups.check_change(self.state, after, self.topologies)
+        self.state = after
+
+    def _owned(self, reader: str) -> list[SegmentRef]:
+        return sorted(self.state.readers[reader].owned)
+
+    @rule(reader=READERS)
+    def join(self, reader: str) -> None:
+        former = self.epochs.get(reader)
+        after = groups.join_group(self.state, reader)
+        self._apply(after)
+        self.epochs[reader] = after.epochs
+        if former is not None:
+            with pytest.raises(ReaderFencedError):
+                groups.advance(self.state, reader, former, {})
+
+    @precondition(lambda self: self.state.readers)
+    @rule(data=st.data())
+    def balance(self, data: st.DataObject) -> None:
+        reader = data.draw(st.sampled_from(sorted(self.state.readers)))
+        epoch, state = self.epochs[reader], self.state
+        most = groups.share(state)
+        while len(state.readers[reader].owned) > most:
+            state = groups.release(state, reader, epoch, max(state.readers[reader].owned))
+        while state.unassigned and len(state.readers[reader].owned) < most:
+            state = groups.acquire(state, reader, epoch, min(state.unassigned))
+        self._apply(state)
+
+    @precondition(lambda self: any(one.owned for one in self.state.readers.values()))
+    @rule(data=st.data())
+    def read_on(self, data: st.DataObject) -> None:
+        reader = data.draw(
+            st.sampled_from([name for name in self.state.readers if self._owned(name)])
+        )
+        ref = data.draw(st.sampled_from(self._owned(reader)))
+        at = self.state.readers[reader].owned[ref]
+        length = self.topology[ref.segment].sealed_length
+        end = data.draw(st.integers(at, at + 50 if length is None else length))
+        assert at <= self.read.get(ref, 0), "events were skipped"
+        state = groups.advance(self.state, reader, self.epochs[reader], {ref: end})
+        self.read[ref] = max(self.read.get(ref, 0), end)
+        if end == length:
+            state = groups.complete(state, reader, self.epochs[reader], ref, self.topology)
+        self._apply(state)
+
+    @precondition(lambda self: self.state.readers)
+    @rule(data=st.data())
+    def go_offline(self, data: st.DataObject) -> None:
+        reader = data.draw(st.sampled_from(sorted(self.state.readers)))
+        back = {
+            ref: data.draw(st.integers(0, offset))
+            for ref, offset in self.state.readers[reader].owned.items()
+        }
+        self._apply(groups.go_offline(self.state, reader, self.topologies, back))
+        del self.epochs[reader]
+
+    @precondition(lambda self: self.state.readers)
+    @rule(reader=READERS, data=st.data())
+    def take_over_at_a_checkpoint(self, reader: str, data: st.DataObject) -> None:
+        names = sorted(self.state.checkpoints)
+        if not names:
+            self._apply(groups.checkpoint(self.state, "first"))
+            return
+        saved = self.state.checkpoints[data.draw(st.sampled_from(names))]
+        position = {ref.segment: offset for ref, offset in saved.items()}
+        after = groups.take_over(self.state, reader, self.topologies, {STREAM: position})
+        self._apply(after)
+        self.epochs = {reader: after.epochs}
+        assert down_set(self.topology, after.position(STREAM)) == down_set(
+            self.topology, position
+        )
+
+    @precondition(lambda self: any(self.state.offsets.values()))
+    @rule(data=st.data())
+    def nobody_goes_back_while_reading(self, data: st.DataObject) -> None:
+        moved = sorted(ref for ref, offset in self.state.unassigned.items() if offset)
+        if not moved:
+            return
+        ref = data.draw(st.sampled_from(moved))
+        unassigned = dict(self.state.unassigned) | {ref: self.state.unassigned[ref] - 1}
+        after = GroupState(
+            self.state.readers,
+            unassigned,
+            self.state.completed,
+            self.state.epochs,
+            self.state.checkpoints,
+        )
+        with pytest.raises(InvalidTransitionError):
+            groups.check_change(self.state, after, self.topologies)
+
+    @invariant()
+    def every_open_segment_is_in_exactly_one_place(self) -> None:
+        parts = [self.state.unassigned, self.state.completed]
+        parts += [one.owned for one in self.state.readers.values()]
+        places = [ref for part in parts for ref in part]
+        assert len(places) == len(set(places))
+        opened = {
+            SegmentRef(STREAM, number)
+            for number in self.topology.in_order
+            if all(
+                SegmentRef(STREAM, before) in self.state.completed
+                for before in self.topology[number].predecessors
+            )
+        }
+        assert set(places) == opened
+
+
+Groups.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestGroups = Groups.TestCase
