@@ -32,8 +32,8 @@ request = function()
     for at = 1, 500 do
         count = count + 1
         reports[at] = string.format(
-            '{"stream":"bench/reports","writer":"b%d","time":%d,"position":{"0":%d}}',
-            count % 100000, 1700000000000 + count, count)
+            '{"stream":"bench/reports","writer":"w%d","time":%d,"position":{"0":%d}}',
+            count % 1000, 1700000000000 + count, count)
     end
     local body = '{"reports":[' .. table.concat(reports, ",") .. ']}'
     return wrk.format("POST", "/v1/note-times", {["content-type"] = "application/json"}, body)
@@ -56,7 +56,7 @@ def measure() -> Iterator[tuple[str, str, str]]:
             (_load(bare_url, _SINGLE, folder), _load(url, _SINGLE, folder, start=10**7 * one))
             for one in range(_ROUNDS)
         ]
-        bulk = _load(url, _BULK, folder, connections=4) * 500
+        bulk = _load(url, _BULK, folder, connections=4, start=10**7 * _ROUNDS) * 500
     bare, single = sorted(rounds, key=lambda pair: pair[1] / pair[0])[_ROUNDS // 2]
     yield "bare ASGI application", f"{bare:,.0f} requests/s", "the baseline"
     yield (

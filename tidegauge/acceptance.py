@@ -29,10 +29,6 @@ class Acceptance:
         Whether it takes no more reports.
     topology
         Its segments.
-    tails
-        Appended lengths that bound every position; None where they are not known.
-    wall_ms
-        The server's clock.
     max_future_skew_ms
         How far a time may be ahead of it; None for logical time.
     """
@@ -40,11 +36,9 @@ class Acceptance:
     stream: str
     sealed: bool
     topology: Topology
-    tails: Position | None
-    wall_ms: int
     max_future_skew_ms: int | None
 
-    def check(
+    def check(  # noqa: PLR0913 (a report has so many parts)
         self,
         name: str,
         record: Writer | None,
@@ -52,8 +46,13 @@ class Acceptance:
         time: int,
         position: Position,
         incarnation: int | None,
+        wall_ms: int,
+        tails: Position | None,
     ) -> DownSet:
-        """Return the down-set of an acceptable report's position, or raise its refusal."""
+        """Return the down-set of an acceptable report's position, or raise its refusal.
+
+        Appended lengths, ``tails``, bound the position where they are known.
+        """
         if self.sealed:
             raise StreamSealedError(self.stream)
         stored = 0 if record is None else record.incarnation
@@ -61,29 +60,31 @@ class Acceptance:
         if incarnation is not None and incarnation > stored:
             record = None
         self._check_order(name, record, time)
-        counts = self._counts(record, position)
-        self._check_future(time)
+        counts = self._counts(record, position, tails)
+        self._check_future(time, wall_ms)
         return counts
 
-    def check_first_time(self, name: str, time: int) -> None:
+    def check_first_time(self, name: str, time: int, wall_ms: int) -> None:
         """Refuse a time that no first report may carry."""
         self._check_order(name, None, time)
-        self._check_future(time)
+        self._check_future(time, wall_ms)
 
     def _check_order(self, name: str, record: Writer | None, time: int) -> None:
         stored = None if record is None else record.time
         if time >= END_OF_TIME or (stored is not None and time < stored):
             raise InvalidTimeError(name, time, stored)
 
-    def _check_future(self, time: int) -> None:
+    def _check_future(self, time: int, wall_ms: int) -> None:
         skew = self.max_future_skew_ms
-        if skew is not None and time > self.wall_ms + skew:
-            raise TimeInFutureError(time, self.wall_ms, skew)
+        if skew is not None and time > wall_ms + skew:
+            raise TimeInFutureError(time, wall_ms, skew)
 
-    def _counts(self, record: Writer | None, position: Position) -> DownSet:
+    def _counts(
+        self, record: Writer | None, position: Position, tails: Position | None
+    ) -> DownSet:
         stored: Position = {} if record is None else record.position
         for number, offset in position.items():
-            reason = self._flaw(number, offset)
+            reason = self._flaw(number, offset, tails)
             if reason is not None:
                 raise InvalidPositionError(number, offset, reason, stored)
         counts = down_set(self.topology, position)
@@ -93,7 +94,7 @@ class Acceptance:
                 raise InvalidPositionError(number, position[number], reason, stored)
         return counts
 
-    def _flaw(self, number: int, offset: int) -> str | None:
+    def _flaw(self, number: int, offset: int, tails: Position | None) -> str | None:
         segment = self.topology.segments.get(number)
         if segment is None:
             return "there is no such segment"
@@ -101,8 +102,8 @@ class Acceptance:
             return "offsets are not negative"
         if segment.sealed_length is not None and offset > segment.sealed_length:
             return f"it is sealed at {segment.sealed_length}"
-        if self.tails is not None and offset > self.tails.get(number, 0):
-            return f"only {self.tails.get(number, 0)} events were appended"
+        if tails is not None and offset > tails.get(number, 0):
+            return f"only {tails.get(number, 0)} events were appended"
         return None
 
 

@@ -68,7 +68,10 @@ class Aggregator:
         self.settings = settings
         self.topology = topology
         self.newest: Mark | None = None
+        self.watermark: int | None = None
+        """``lower`` of the newest mark, ms; None before the first."""
         self.pass_due = False
+        self._acceptance = self._acceptance_now()
         self._writers: dict[str, Writer] = {}
         self._reporters = 0
         self._forgotten_incarnation = 0
@@ -102,7 +105,8 @@ class Aggregator:
         self._reporters = stored.reporters
         self._forgotten_incarnation = stored.forgotten_incarnation
         if stored.newest is not None:
-            self.newest = stored.newest
+            self.newest, self.watermark = stored.newest, stored.newest.lower
+            self._acceptance = self._acceptance_now()
             self._covered = down_set(topology, stored.newest.cut)
             self._cut = RunningCut(dict(self._covered), stored.newest.upper)
         for row in stored.writers:
@@ -115,11 +119,6 @@ class Aggregator:
         self._changes = Changes()
         self.pass_due = True
         return self
-
-    @property
-    def watermark(self) -> int | None:
-        """``lower`` of the newest mark, ms; None before the first."""
-        return None if self.newest is None else self.newest.lower
 
     @property
     def _upper(self) -> int | None:
@@ -168,8 +167,14 @@ class Aggregator:
             One of the refusals of section 2 of the rules; nothing has changed then.
         """
         record = self._writers.get(writer)
-        counts = self._acceptance(now, tails).check(
-            writer, record, time=time, position=position, incarnation=incarnation
+        counts = self._acceptance.check(
+            writer,
+            record,
+            time=time,
+            position=position,
+            incarnation=incarnation,
+            wall_ms=now.wall_ms,
+            tails=tails,
         )
         if record is None:
             record = self._writers[writer] = Writer(writer, incarnation or 0)
@@ -206,7 +211,7 @@ class Aggregator:
         """
         self._refuse_if_sealed()
         if time is not None:
-            self._acceptance(now, None).check_first_time(writer, time)
+            self._acceptance.check_first_time(writer, time, now.wall_ms)
         record = self._writers.get(writer)
         if record is None:
             record = self._writers[writer] = Writer(writer, self._forgotten_incarnation)
@@ -301,7 +306,7 @@ class Aggregator:
         self._refuse_if_sealed()
         sealed = sealed_topology(self.topology, lengths, self._writers.values())
         marks = self.run_pass(now).marks
-        self.topology = sealed
+        self.change_topology(sealed)
         cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
         final = Mark(self.revision + 1, END_OF_TIME, END_OF_TIME, cut)
         self._cut.release(down_set(sealed, cut), END_OF_TIME)
@@ -315,12 +320,14 @@ class Aggregator:
     def change_settings(self, settings: StreamSettings) -> None:
         """Go on with other settings."""
         self.settings = settings
+        self._acceptance = self._acceptance_now()
         self._departures.reconsider()
         self.pass_due = True
 
     def change_topology(self, topology: Topology) -> None:
         """Go on with more segments."""
         self.topology = topology
+        self._acceptance = self._acceptance_now()
 
     @property
     def holds_run(self) -> bool:
@@ -421,14 +428,9 @@ class Aggregator:
         self._dirty, self._merged = {}, {}
         return changes
 
-    def _acceptance(self, now: Now, tails: Position | None) -> Acceptance:
+    def _acceptance_now(self) -> Acceptance:
         return Acceptance(
-            self.stream,
-            self.final,
-            self.topology,
-            tails,
-            now.wall_ms,
-            self.settings.max_future_skew_ms,
+            self.stream, self.final, self.topology, self.settings.max_future_skew_ms
         )
 
     def _refuse_if_sealed(self) -> None:
@@ -442,8 +444,9 @@ class Aggregator:
         return record
 
     def _take_in(self, record: Writer, time: int, counts: DownSet, now: Now) -> None:
-        gained = {n: count for n, count in counts.items() if count > record.position.get(n, 0)}
-        record.position.update(gained)
+        position = record.position
+        gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
+        position.update(gained)
         record.time = time
         record.heard_ms = now.wall_ms
         watermark = self.watermark
@@ -470,10 +473,12 @@ class Aggregator:
             self._settle(report)
 
     def _thin_out_if_many(self, record: Writer) -> None:
-        share = max(4, KEPT_PER_STREAM // len(self._writers))
-        if len(record.kept) > min(KEPT_PER_WRITER, share):
-            self._thin_out(record)
-        if len(self._cut) > max(KEPT_PER_STREAM, self._thinned_to + len(self._writers)):
+        if len(record.kept) > 4:
+            share = max(4, KEPT_PER_STREAM // len(self._writers))
+            if len(record.kept) > min(KEPT_PER_WRITER, share):
+                self._thin_out(record)
+        kept = len(self._cut)
+        if kept > KEPT_PER_STREAM and kept > self._thinned_to + len(self._writers):
             for writer in self._writers.values():
                 self._thin_out(writer)
             self._thinned_to = len(self._cut)
@@ -535,29 +540,33 @@ class Aggregator:
 
     def _classify(self, record: Writer) -> None:
         """Bring the sets up to date that passes and explanations look at."""
-        watermark, time = self.watermark, record.time
+        watermark, time, live = self.watermark, record.time, record.standing == "live"
         ahead = (
             time is not None
-            and record.standing != "expired"
             and (watermark is None or time > watermark)
+            and record.standing != "expired"
         )
-        holds = record.live and not ahead and (time is None or watermark is not None)
-        if ahead != record.ahead:
-            record.ahead = ahead
-            if ahead:
-                self._ahead[record] = None
-            else:
-                del self._ahead[record]
-        if holds != record.holds:
+        if ahead is not record.ahead:
+            self._set_ahead(record, ahead=ahead)
+        holds = live and not ahead and (time is None or watermark is not None)
+        if holds is not record.holds:
             self._set_holds(record, holds=holds)
-        if record.joining:
+        if time is None and live:
             self._joining.add(record)
-        else:
+            return
+        if self._joining:
             self._joining.discard(record)
-            if record.live:
-                self._least.enter(record)
+        if live and record.floor_entry is None:
+            self._least.enter(record)
         if time is not None and (self._furthest is None or time > self._furthest):
             self._furthest = time
+
+    def _set_ahead(self, record: Writer, *, ahead: bool) -> None:
+        record.ahead = ahead
+        if ahead:
+            self._ahead[record] = None
+        else:
+            del self._ahead[record]
 
     def _set_holds(self, record: Writer, *, holds: bool) -> None:
         record.holds = holds
@@ -614,7 +623,9 @@ class Aggregator:
         return Mark(self.revision + 1, lower, upper, cut_of(self.topology, self._cut.reach))
 
     def _publish(self, mark: Mark) -> None:
-        self.newest = mark
+        self.newest, self.watermark = mark, mark.lower
+        if mark.final:
+            self._acceptance = self._acceptance_now()
         self._cut.release({}, mark.upper)
         self._covered = dict(self._cut.reach)
         self._settled_serial = self._serial

@@ -34,14 +34,16 @@ def down_set(topology: Topology, position: Position) -> DownSet:
         If the position names a segment that the topology does not have.
     """
     counts: DownSet = {}
+    segments, has_history = topology.segments, topology.has_history
     for number, offset in position.items():
-        if number not in topology:
+        segment = segments.get(number)
+        if segment is None:
             raise UnknownSegmentError(number)
-        length = topology[number].sealed_length
-        count = offset if length is None else min(offset, length)
+        length = segment.sealed_length
+        count = offset if length is None or offset < length else length
         if count > counts.get(number, 0):
             counts[number] = count
-        if topology.has_history:
+        if has_history:
             counts.update(_filled(topology, number))
     return counts
 
