@@ -1,5 +1,7 @@
 """What writers say: reports, registrations, leaving; decided inside a batch."""
 
+from typing import Protocol
+
 from controller import storage
 from controller.clocks import Clock
 from controller.sequencer import Batch
@@ -8,7 +10,23 @@ from tidegauge.aggregation import Registration
 from tidegauge.errors import InvalidPositionError, InvalidRequestError, UnknownStreamError
 from tidegauge.event_time import looks_like_seconds
 from tidegauge.topology import Position
-from tidegauge.wire.writers import LeaveStream, NoteTime
+from tidegauge.wire.writers import LeaveStream
+
+
+class TimeReport(Protocol):
+    """What a report says, whatever read it."""
+
+    @property
+    def time(self) -> int:
+        """Event time, ms."""
+
+    @property
+    def position(self) -> Position | None:
+        """How far the writer has written; None for the current tails."""
+
+    @property
+    def incarnation(self) -> int | None:
+        """From its registration."""
 
 
 def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
@@ -16,7 +34,7 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     clocks: Clock,
     state: StreamState,
     writer: str,
-    report: NoteTime,
+    report: TimeReport,
     *,
     tails: Position | None = None,
 ) -> None:
@@ -89,7 +107,7 @@ def seconds_hint(state: StreamState, time: int) -> str | None:
 
 
 def _note_external(
-    batch: Batch, clocks: Clock, state: StreamState, writer: str, report: NoteTime
+    batch: Batch, clocks: Clock, state: StreamState, writer: str, report: TimeReport
 ) -> None:
     """Take in a report about an external log, which may name partitions for the first time."""
     _refuse_if_deleted(state)

@@ -4,16 +4,17 @@ It is a plain ASGI application in front of the others. `documentation` describes
 """
 
 from fastapi import APIRouter
-from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from controller import reports
 from controller.clocks import Clocks
+from controller.http.decoding import read_note_time
 from controller.http.plain import check_post, read_body, read_query, send_json
-from controller.http.problems import invalid_request, send_problem
+from controller.http.problems import send_problem
 from controller.http.routing import StreamOf, WriterName
 from controller.http.writers import WRITERS
 from controller.metrics import ACCEPTED
+from controller.reports import TimeReport
 from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import StreamState
@@ -37,7 +38,7 @@ class _Call:
     __slots__ = ("_clocks", "_report", "_stream", "_writer")
 
     def __init__(
-        self, clocks: Clocks, stream: StreamState, writer: str, report: NoteTime
+        self, clocks: Clocks, stream: StreamState, writer: str, report: TimeReport
     ) -> None:
         self._clocks = clocks
         self._stream = stream
@@ -118,11 +119,7 @@ class NoteTimeApp:
             query = read_query(scope["query_string"], {"stream_id"})
             stream.check_id(query["stream_id"])
         body = await read_body(receive, self._limit)
-        try:
-            report = NoteTime.model_validate_json(body)
-        except ValidationError as error:
-            raise invalid_request(error) from error
-        return _Call(self._service.clocks, stream, writer, report)
+        return _Call(self._service.clocks, stream, writer, read_note_time(body))
 
     def _find(self, path: str) -> tuple[StreamState, str]:
         *_, scope, stream, _, writer, _ = path.split("/")

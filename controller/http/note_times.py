@@ -1,13 +1,15 @@
 """The other hot path: many reports a request, answered without a framework in between."""
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter
-from pydantic import ValidationError
 from starlette.types import Receive, Scope, Send
 
 from controller import reports
 from controller.clocks import Clocks, StillClock
+from controller.http.decoding import PlainReport, read_note_times
 from controller.http.plain import check_post, read_body, read_query, send_json
-from controller.http.problems import dump_problem, invalid_request, send_problem
+from controller.http.problems import dump_problem, send_problem
 from controller.metrics import ACCEPTED
 from controller.sequencer import Batch
 from controller.service import Service
@@ -28,7 +30,9 @@ async def note_times(many: NoteTimes) -> TimesNoted:  # type: ignore[empty-body]
 class _Call:
     """Many reports on their way through a batch."""
 
-    def __init__(self, registry: Registry, clocks: Clocks, many: list[Report]) -> None:
+    def __init__(
+        self, registry: Registry, clocks: Clocks, many: Sequence[Report | PlainReport]
+    ) -> None:
         self._registry = registry
         self._clocks = clocks
         self._reports = many
@@ -125,11 +129,7 @@ class NoteTimesApp:
         check_post(scope)
         read_query(scope["query_string"], set())
         body = await read_body(receive, self._limit)
-        try:
-            many = NoteTimes.model_validate_json(body)
-        except ValidationError as error:
-            raise invalid_request(error) from error
-        return _Call(self._service.registry, self._service.clocks, many.reports)
+        return _Call(self._service.registry, self._service.clocks, read_note_times(body))
 
     def _count(self, call: _Call) -> None:
         tally = self._service.metrics.report_tally
