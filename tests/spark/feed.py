@@ -122,6 +122,16 @@ class Followed:
         return found
 
     @property
+    def watermarks(self) -> list[int]:
+        """Spark's own watermark, batch by batch, less a day, without repetitions."""
+        found: list[int] = []
+        for progress in self.query.recentProgress:
+            text = progress["eventTime"].get("watermark")
+            if text is not None and (moved := max(0, _to_ms(text) - DAY)) not in found[-1:]:
+                found.append(moved)
+        return found
+
+    @property
     def dropped(self) -> int:
         return sum(
             operator["numRowsDroppedByWatermark"]
@@ -142,5 +152,4 @@ class Followed:
 
 
 def _to_ms(text: str) -> int:
-
     return round(datetime.fromisoformat(text).timestamp() * 1_000)
