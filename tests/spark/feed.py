@@ -101,6 +101,11 @@ class Followed:
         """Wait until a batch after the one that reached a bound is done."""
         self.until(lambda: self._spark_watermark() >= DAY + time_ms, f"bound {time_ms}")
 
+    def until_read(self, bound: int) -> None:
+        """Wait until a batch ended at a bound, and nothing is left to do."""
+        self.until(lambda: self.bounds[-1:] == [bound], f"an offset with bound {bound}")
+        self.query.processAllAvailable()
+
     def until(self, done: Callable[[], bool], what: str) -> None:
         deadline = time.monotonic() + _PATIENCE_S
         while not done():

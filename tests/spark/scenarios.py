@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
@@ -137,11 +138,40 @@ STORIES = {
 
 
 def tell(feed: Feed, followed: Followed) -> Iterator[list[tuple[int | None, ...]]]:
-    """Write up to a bound of 10 s, an event at exactly it, and up to 30 s; yield what came out."""
-    followed.until_bound(9_999)
+    """Write up to a bound of 10 s and an event at exactly it; let time alone reach 30 s.
+
+    Yields what came out at 10 s and at 30 s.
+    """
+    followed.until_read(10_000)
     yield sorted(followed.rows, key=str)
     feed.write(10_000)
+    feed.note(20_000)
+    followed.until_read(20_000)
     feed.note(30_000)
-    followed.until_bound(29_999)
-    followed.query.processAllAvailable()
+    followed.until_read(30_000)
     yield sorted(followed.rows, key=str)
+
+
+def replay(feed: Feed, load: Load, checkpoint: str) -> list[tuple[int, int]]:
+    """Read one event, lose all commits, write another, and read on from the checkpoint.
+
+    Returns the offset and the watermark of every row that the second run handed over.
+    """
+    feed.write(1_000)
+    feed.note(2_000)
+    with Followed(_offsets(load), checkpoint) as first:
+        first.until_read(2_000)
+    for path in Path(checkpoint, "commits").glob("*"):
+        path.unlink()
+    for path in Path(checkpoint, "offsets").glob("*"):
+        if path.name.strip(".").split(".")[0] != "0":
+            path.unlink()
+    feed.write(3_000)
+    feed.note(4_000)
+    with Followed(_offsets(load), checkpoint) as second:
+        second.until_read(4_000)
+    return second.rows
+
+
+def _offsets(load: Load) -> DataFrame:
+    return load().select("offset", (F.unix_millis("watermark") - DAY).alias("watermark"))

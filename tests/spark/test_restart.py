@@ -1,6 +1,5 @@
 """A query that stops at any point goes on from its checkpoint with the same output."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -42,31 +41,6 @@ def test_every_restart_gives_the_same_windows_once(
         if commit_is_lost:
             _forget_last_commit(checkpoint)
     assert emitted == {DAY: 2, DAY + 5_000: 2, DAY + 10_000: 2}
-
-
-def test_a_replayed_batch_has_the_rows_that_were_planned_and_not_the_live_tail(
-    spark: SparkSession, feed: Feed, checkpoint: str
-) -> None:
-    feed.write(1_000)
-    feed.note(2_000)
-    rows = feed.load(spark).select("offset", "watermark")
-    with Followed(rows, checkpoint) as first:
-        first.until(lambda: len(first.rows) == 1, "the first row")
-        first.until(lambda: bool(first.query.recentProgress), "the first batch")
-    planned = first.query.recentProgress[0]["sources"][0]["endOffset"]
-    for number in range(len(list(Path(checkpoint, "commits").glob("[0-9]*")))):
-        (Path(checkpoint, "commits") / str(number)).unlink()
-        (Path(checkpoint, "commits") / f".{number}.crc").unlink(missing_ok=True)
-    for path in Path(checkpoint, "offsets").glob("*"):
-        if path.name.strip(".").split(".")[0] not in {"0", ""}:
-            path.unlink()
-    feed.write(3_000)
-    feed.note(4_000)
-    with Followed(feed.load(spark).select("offset", "watermark"), checkpoint) as second:
-        second.until(lambda: len(second.rows) == 2, "both rows")
-        replayed = second.query.recentProgress[0]["sources"][0]["endOffset"]
-    assert json.loads(replayed) == json.loads(planned)
-    assert second.rows[0] == first.rows[0]
 
 
 def test_an_outer_join_with_an_idle_side_goes_on_after_a_restart(
