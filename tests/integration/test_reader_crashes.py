@@ -1,0 +1,152 @@
+"""Readers that die, wait or come back: nothing is lost, and the others read on."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import httpx
+import pytest
+
+from reader_client import (
+    ExclusiveReader,
+    Reader,
+    ReaderFencedError,
+    ReaderGroup,
+    TimeWindow,
+)
+from tests.server import ServerProcess
+from writer_client import Writer
+
+_NUMBERS = count(1)
+_EVENTS = 60
+_READ_FOR_EVER = """
+import sys
+from reader_client import Reader
+url, group = sys.argv[1:]
+reader = Reader(url, group, "doomed")
+while True:
+    for event in reader.read_next(wait_ms=50, limit=5):
+        print(event.value.decode(), flush=True)
+"""
+
+
+def _until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not done():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def stream(shared_server: ServerProcess) -> str:
+    name = f"crashes/stream-{next(_NUMBERS)}"
+    settings = {"segments": 2, "mark_interval_ms": 0, "mark_resolution_ms": 0}
+    url = f"{shared_server.url}/v1/streams/{name}"
+    httpx.put(url, json=settings).raise_for_status()
+    with Writer(shared_server.url, name, "writer") as writer:
+        for number in range(_EVENTS):
+            writer.write(str(number), key=f"key-{number}", event_time=1_000 + number)
+        writer.note_time(1_000 + _EVENTS)
+    return name
+
+
+@pytest.fixture
+def group(shared_server: ServerProcess, stream: str) -> Iterator[ReaderGroup]:
+    with ReaderGroup(shared_server.url, stream) as one:
+        one.create([stream], heartbeat_ms=100, dead_after_ms=1_000)
+        yield one
+
+
+def test_the_segments_of_a_killed_reader_go_to_others_and_nothing_is_lost(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    command = [sys.executable, "-c", _READ_FOR_EVER, shared_server.url, stream]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as doomed:
+        assert doomed.stdout is not None
+        printed = {int(doomed.stdout.readline()) for _ in range(20)}
+        doomed.kill()
+        printed |= {int(line) for line in doomed.stdout}
+    confirmed = sum(group.position(stream).values())
+    with Reader(shared_server.url, stream, "heir") as heir:
+        found: list[int] = []
+        while group.position(stream) != _tail(shared_server, stream):
+            found += [int(event.value) for event in heir.read_next(wait_ms=0)]
+    assert printed | set(found) == set(range(_EVENTS))
+    assert len(found) == len(set(found)) == _EVENTS - confirmed
+
+
+def test_a_reader_without_segments_idles_and_takes_over_what_becomes_free(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    with Reader(shared_server.url, stream, "idle") as idle:
+        with (
+            Reader(shared_server.url, stream, "one") as one,
+            Reader(shared_server.url, stream, "two") as two,
+        ):
+            while sorted(map(len, _owned(group, stream).values())) != [0, 1, 1]:
+                for reader in (one, two, idle):
+                    reader.read_next(wait_ms=0, limit=1)
+            (free,) = [name for name, owned in _owned(group, stream).items() if not owned]
+            spare = {"idle": idle, "one": one, "two": two}[free]
+            assert spare.read_next(wait_ms=0) == []
+            assert spare.get_time_window(stream) == group.get_time_window(stream)
+        _until(lambda: idle.read_next(wait_ms=0) == [] and len(_owned(group, stream)) == 1)
+        assert len(_owned(group, stream)["idle"]) == 2
+
+
+def test_the_window_over_rest_is_that_of_the_client(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    with Reader(shared_server.url, stream, "one") as reader:
+        while reader.read_next(wait_ms=0):
+            window = group.get_time_window(stream)
+            path = f"{shared_server.url}/v1/reader-groups/{stream}/time-window"
+            answer = httpx.get(path, params={"stream": stream}).raise_for_status().json()
+            assert TimeWindow(answer["lower"], answer["upper"]) == window
+            assert {int(n): o for n, o in answer["position"].items()} == group.position(stream)
+    assert group.get_time_window(stream) == TimeWindow(1_000 + _EVENTS, None)
+
+
+def test_an_exclusive_reader_goes_back_and_fences_whoever_read(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    with (
+        Reader(shared_server.url, stream, "former") as former,
+        ExclusiveReader(shared_server.url, stream, "engine") as engine,
+    ):
+        while former.read_next(wait_ms=0):
+            pass
+        engine.take_over({stream: {0: 3, 1: 0}})
+        assert group.position(stream) == {0: 3, 1: 0}
+        with pytest.raises(ReaderFencedError):
+            former.read_next(wait_ms=0)
+        engine.confirm({stream: {0: 5, 1: 2}})
+        assert group.position(stream) == {0: 5, 1: 2}
+        former.close()
+
+
+def test_an_exclusive_reader_that_was_silent_for_too_long_comes_back(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    with ExclusiveReader(shared_server.url, stream, "engine") as engine:
+        engine.take_over({stream: {0: 0, 1: 0}})
+        group.reader_offline("engine")
+        engine.confirm({stream: {0: 4, 1: 4}})
+        assert list(group.describe().state.readers) == ["engine"]
+        assert group.position(stream) == {0: 4, 1: 4}
+        with ExclusiveReader(shared_server.url, stream, "engine") as newer:
+            newer.take_over({stream: {0: 4, 1: 4}})
+            with pytest.raises(ReaderFencedError):
+                engine.confirm({stream: {0: 5, 1: 5}})
+
+
+def _owned(group: ReaderGroup, stream: str) -> dict[str, dict[int, int]]:
+    readers = group.describe().state.readers
+    return {name: one.owned.get(stream, {}) for name, one in readers.items()}
+
+
+def _tail(server: ServerProcess, stream: str) -> dict[int, int]:
+    answer = httpx.get(f"{server.url}/v1/streams/{stream}/tail").raise_for_status().json()
+    return {int(number): offset for number, offset in answer["tail"].items()}
