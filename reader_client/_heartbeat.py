@@ -30,11 +30,6 @@ class Heartbeat:
         self._failure: Exception | None = None
         self._task = asyncio.create_task(self._run())
 
-    @property
-    def has_failed(self) -> bool:
-        """Whether a beat was refused, or the service stayed away."""
-        return self._failure is not None
-
     def raise_failure(self) -> None:
         """Raise what stopped the heart, if something did."""
         if self._failure is not None:

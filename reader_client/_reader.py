@@ -12,6 +12,7 @@ from reader_client._group import AsyncReaderGroup
 from reader_client._heartbeat import Heartbeat
 from reader_client._stream import AsyncStreamClient, Events
 from tidegauge import groups
+from tidegauge.errors import ReaderFencedError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import check_name
 from tidegauge.sync import LoopThread
@@ -144,18 +145,28 @@ class AsyncReader:
         return await self.group.get_time_window(stream)
 
     async def close(self) -> None:
-        """Go offline at the confirmed position, so that others read on from there."""
-        if self._heartbeat is not None:
-            await self._heartbeat.stop()
+        """Go offline at the confirmed position, so that others read on from there.
+
+        Raises
+        ------
+        ReaderFencedError
+            If another process took the name, or this one was taken offline; it is closed then.
+        """
         try:
-            if self._heartbeat is not None and not self._heartbeat.has_failed:
+            if self._heartbeat is not None:
+                self._heartbeat.raise_failure()
                 await self._confirm_and_balance()
                 await self.group.reader_offline(self.name)
         finally:
-            self._epoch = self._heartbeat = None
-            for client in self._clients.values():
-                await client.aclose()
-            await self.group.aclose()
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
+        if self._heartbeat is not None:
+            await self._heartbeat.stop()
+        self._epoch = self._heartbeat = None
+        for client in self._clients.values():
+            await client.aclose()
+        await self.group.aclose()
 
     async def __aenter__(self) -> Self:
         try:
@@ -171,6 +182,9 @@ class AsyncReader:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if isinstance(error, ReaderFencedError):
+            await self._disconnect()  # there is nothing left to give back
+            return
         if error is not None:
             self._returned.clear()
         await self.close()

@@ -112,19 +112,18 @@ def test_the_window_over_rest_is_that_of_the_client(
 def test_an_exclusive_reader_goes_back_and_fences_whoever_read(
     shared_server: ServerProcess, stream: str, group: ReaderGroup
 ) -> None:
-    with (
-        Reader(shared_server.url, stream, "former") as former,
-        ExclusiveReader(shared_server.url, stream, "engine") as engine,
-    ):
-        while former.read_next(wait_ms=0):
-            pass
+    former = Reader(shared_server.url, stream, "former")
+    while former.read_next(wait_ms=0):
+        pass
+    with ExclusiveReader(shared_server.url, stream, "engine") as engine:
         engine.take_over({stream: {0: 3, 1: 0}})
         assert group.position(stream) == {0: 3, 1: 0}
         with pytest.raises(ReaderFencedError):
             former.read_next(wait_ms=0)
         engine.confirm({stream: {0: 5, 1: 2}})
         assert group.position(stream) == {0: 5, 1: 2}
-        former.close()
+        with pytest.raises(ReaderFencedError):
+            former.close()
 
 
 def test_an_exclusive_reader_that_was_silent_for_too_long_comes_back(
