@@ -5,6 +5,12 @@ import re
 from typing import NamedTuple, Self
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$"
+INVALID_NAME = (
+    "is no valid name; use ASCII letters, digits, '-', '_' and '.', the first a letter or "
+    "digit, at most 255"
+)
+"""What to say of a name that is none."""
+
 _NAME = re.compile(NAME_PATTERN.removesuffix("$") + r"\Z", re.ASCII)
 _HASH_BITS = 53
 
@@ -13,10 +19,7 @@ def check_name(name: str) -> str:
     """Return the name, or raise ``ValueError`` naming the rule that it breaks."""
     if _NAME.match(name):
         return name
-    msg = (
-        f"{name!r} is no valid name; use ASCII letters, digits, '-', '_' and '.', "
-        "the first a letter or digit, at most 255"
-    )
+    msg = f"{name!r} {INVALID_NAME}"
     raise ValueError(msg)
 
 

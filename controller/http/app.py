@@ -44,7 +44,13 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
         finally:
             await service.close()
 
-    app = FastAPI(title="Tidegauge", version="1", description=_DESCRIPTION, lifespan=lifespan)
+    app = FastAPI(
+        title="Tidegauge",
+        version="1",
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+    )
     app.state.service = service
     problems.install(app)
     for module in (streams, writers, marks, events, groups, operations):

@@ -19,6 +19,7 @@ from tidegauge.errors import (
     ProblemError,
     UnavailableError,
 )
+from tidegauge.names import INVALID_NAME, NAME_PATTERN
 
 PROBLEM_JSON = "application/problem+json"
 _RETRY_AFTER_S = "1"
@@ -27,7 +28,11 @@ _log = logging.getLogger(__name__)
 
 def problem_headers(error: ProblemError) -> dict[str, str]:
     """Choose the headers of an error beyond its content type."""
-    return {"retry-after": _RETRY_AFTER_S} if isinstance(error, UnavailableError) else {}
+    if isinstance(error, UnavailableError):
+        return {"retry-after": _RETRY_AFTER_S}
+    if isinstance(error, MethodNotAllowedError):
+        return {"allow": "POST"}  # the framework knows better where it serves
+    return {}
 
 
 def dump_problem(error: ProblemError) -> bytes:
@@ -75,6 +80,8 @@ def _field_error(one: Any) -> dict[str, str]:  # noqa: ANN401 (pydantic's error 
     message = one["msg"].removeprefix("Value error, ")
     if one["type"] == "extra_forbidden":
         message = "this call has no such field"
+    if one.get("ctx", {}).get("pattern") == NAME_PATTERN:
+        message = f"{one['input']!r} {INVALID_NAME}"
     return {"field": ".".join(map(str, place)) or "body", "message": message}
 
 
@@ -94,7 +101,9 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def framework(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101
-        return problem_response(_of_framework(request, error))
+        response = problem_response(_of_framework(request, error))
+        response.headers.update(error.headers or {})
+        return response
 
     @app.exception_handler(Exception)
     async def defect(request: Request, _error: Exception) -> Response:

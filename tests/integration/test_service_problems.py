@@ -48,6 +48,8 @@ def _problem(answer: httpx.Response, status: int, code: str) -> Any:
         ("POST", f"{ONE}/writers/none/expire", 404, "unknown_writer"),
         ("GET", "/v2/streams", 404, "not_found"),
         ("GET", "/", 404, "not_found"),
+        ("GET", f"{ONE}/", 404, "not_found"),
+        ("POST", f"{NOTE}/", 404, "not_found"),
         ("POST", f"{ONE}/scale", 404, "not_found"),
         ("POST", "/v1/streams", 405, "method_not_allowed"),
         ("GET", NOTE, 405, "method_not_allowed"),
@@ -180,6 +182,19 @@ def test_an_unknown_field_is_refused_and_named(
 )
 def test_a_setting_that_cannot_be(client: httpx.Client, settings: dict[str, Any]) -> None:
     _problem(client.put("/v1/streams/tests/two", json=settings), 422, "invalid_request")
+
+
+def test_another_method_is_refused_with_those_that_are_allowed(client: httpx.Client) -> None:
+    assert client.delete("/v1/streams").headers["allow"] == "GET"
+    assert client.get(NOTE).headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1/streams/-bad/one", "/v1/streams/-bad/one/writers/w/note-time"]
+)
+def test_a_bad_name_is_told_the_rule(client: httpx.Client, path: str) -> None:
+    answer = client.post(path) if path.endswith("note-time") else client.get(path)
+    assert "'-bad' is no valid name; use ASCII letters" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("path", [NOTE, f"{ONE}/writers/w/register", "/v1/note-times"])
