@@ -48,6 +48,8 @@ _READ_AT_ONCE_BYTES = 16_384
 _ARROW_BODY = {
     "requestBody": {
         "required": True,
+        "description": "An uncompressed Arrow IPC stream with the columns `key` (string), "
+        "`event_time` (int64 ms, nullable) and `value` (binary).",
         "content": {ARROW: {"schema": {"type": "string", "format": "binary"}}},
     }
 }

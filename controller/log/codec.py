@@ -4,6 +4,7 @@ A chunk is stored as the IPC message of its record batch alone. A reply is the s
 the chunks as they lie in the database, and the end-of-stream marker: a valid IPC stream.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -19,6 +20,8 @@ END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 CHUNK_EVENTS = 65_536
 _CHUNK_BYTES = 4 * 1_048_576
 _COMPRESSED_FROM_BYTES = 1_024
+_HEADER, _COMPRESSION = 2, 3
+"""Numbers of fields in Arrow's flatbuffers: of a message, and of a record batch."""
 _LZ4 = ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -94,15 +97,14 @@ def read_arrow(body: bytes) -> pa.RecordBatch:
     """
     try:
         with ipc.open_stream(pa.py_buffer(body)) as reader:
+            _check_schema(reader.schema)
+            _refuse_compressed(body)
             table = reader.read_all()
         table.validate(full=True)
-    except (pa.ArrowException, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError, struct.error) as error:
         raise InvalidRequestError.of("body", f"is no Arrow IPC stream: {error}") from error
-    if table.column_names != EVENT_SCHEMA.names:
-        message = f"has columns {table.column_names}; send {EVENT_SCHEMA.names}"
-        raise InvalidRequestError.of("body", message)
     for field in table.schema:
-        _check_column(field.name, table.column(field.name))
+        _check_nulls(field.name, table.column(field.name))
     try:
         return _one_batch(table.cast(EVENT_SCHEMA))
     except (pa.ArrowException, ValueError) as error:
@@ -128,13 +130,51 @@ _TAKES: Mapping[str, tuple[Callable[[pa.DataType], bool], str]] = {
 }
 
 
-def _check_column(name: str, column: pa.ChunkedArray) -> None:
-    takes, wanted = _TAKES[name]
-    if not takes(column.type):
-        raise InvalidRequestError.of(name, f"is {column.type}; cast it to {wanted}")
+def _check_schema(schema: pa.Schema) -> None:
+    if schema.names != EVENT_SCHEMA.names:
+        message = f"has columns {schema.names}; send {EVENT_SCHEMA.names}"
+        raise InvalidRequestError.of("body", message)
+    for field in schema:
+        takes, wanted = _TAKES[field.name]
+        if not takes(field.type):
+            raise InvalidRequestError.of(field.name, f"is {field.type}; cast it to {wanted}")
+
+
+def _check_nulls(name: str, column: pa.ChunkedArray) -> None:
     if column.null_count and not EVENT_SCHEMA.field(name).nullable:
         message = f"{column.null_count} of {len(column)} are null; only event_time may be"
         raise InvalidRequestError.of(name, message)
+
+
+def _refuse_compressed(body: bytes) -> None:
+    """Refuse what would be larger in memory than a body may be."""
+    for message in ipc.MessageReader.open_stream(pa.py_buffer(body)):
+        if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
+            raise InvalidRequestError.of("body", "is compressed; send it uncompressed")
+
+
+def _is_compressed(metadata: bytes) -> bool:
+    """Look whether the flatbuffer of a record batch has its field ``compression``."""
+    message = _at(metadata, 0, 0)
+    header = _at(metadata, message, _field(metadata, message, _HEADER))
+    return _field(metadata, header, _COMPRESSION) != 0
+
+
+def _at(metadata: bytes, start: int, field: int) -> int:
+    """Follow a flatbuffer's reference from one of a table's fields."""
+    (distance,) = struct.unpack_from("<I", metadata, start + field)
+    return start + field + int(distance)
+
+
+def _field(metadata: bytes, table: int, number: int) -> int:
+    """Find where a field lies in a flatbuffer's table; 0 if it is not there."""
+    (distance,) = struct.unpack_from("<i", metadata, table)
+    places = table - distance
+    (size,) = struct.unpack_from("<H", metadata, places)
+    if size < 6 + 2 * number:
+        return 0
+    (place,) = struct.unpack_from("<H", metadata, places + 4 + 2 * number)
+    return int(place)
 
 
 def _greatest_time(events: pa.RecordBatch) -> int | None:

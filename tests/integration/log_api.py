@@ -138,9 +138,10 @@ def arrow_of(events: list[Event]) -> bytes:
     return stream_of(pa.Table.from_arrays(arrays, schema=EVENT_SCHEMA))
 
 
-def stream_of(table: pa.Table) -> bytes:
+def stream_of(table: pa.Table, compression: str | None = None) -> bytes:
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
         writer.write_table(table)
     body: bytes = sink.getvalue().to_pybytes()
     return body

@@ -192,6 +192,20 @@ def test_a_body_that_is_no_arrow_stream_is_refused(log: LogApi) -> None:
     assert log.tail() == {"0": 0}
 
 
+@pytest.mark.parametrize("compression", ["lz4", "zstd"])
+def test_a_compressed_body_is_refused_however_large_it_would_become(
+    log: LogApi, compression: str
+) -> None:
+    log.create()
+    log.register()
+    values = pa.array([b"0" * 1_000] * 100_000)
+    table = pa.table({"key": ["k"] * 100_000, "event_time": [1] * 100_000, "value": values})
+    answer = log.append_bytes(stream_of(table, compression), 1)
+    assert answer["detail"] == "body: is compressed; send it uncompressed"
+    assert log.tail() == {"0": 0}
+    assert log.append_bytes(stream_of(table.slice(0, 10)), 1)["next_offset"] == 10
+
+
 def test_a_body_beyond_the_limit_is_refused(log: LogApi) -> None:
     log.create()
     answer = log.append_lines("x" * (16 * 2**20 + 1))
