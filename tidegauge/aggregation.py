@@ -19,14 +19,15 @@ from tidegauge.departures import Departures
 from tidegauge.errors import StreamSealedError, UnknownWriterError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain import Explanation, WriterStatus, explain
-from tidegauge.holds import HoldClocks
 from tidegauge.lattice import DownSet, cut_of, down_set, raise_to
+from tidegauge.ledger import Ledger
 from tidegauge.marks import Mark
+from tidegauge.progress import Progress
 from tidegauge.running_cut import RunningCut
 from tidegauge.settings import StreamSettings
 from tidegauge.thinning import thinned
 from tidegauge.topology import Position, Topology
-from tidegauge.writers import KeptReport, LeastTime, Now, Writer, WriterState
+from tidegauge.writers import KeptReport, Now, Writer, WriterState
 
 KEPT_PER_WRITER = 1_024
 KEPT_PER_STREAM = 1_000_000
@@ -75,26 +76,14 @@ class Aggregator:
         self._writers: dict[str, Writer] = {}
         self._reporters = 0
         self._forgotten_incarnation = 0
-        self._serial = 0
         self._cut = RunningCut()
         self._thinned_to = 0
         """How many kept reports the last thinning of all writers left over."""
         self._covered: DownSet = {}
         """The newest cut, as a down-set."""
-        self._settled_serial = 0
-        """The last report that the newest mark took in."""
-        self._least = LeastTime()
-        self._clocks = HoldClocks()
+        self._progress = Progress()
         self._departures = Departures()
-        self._joining: set[Writer] = set()
-        self._holders: dict[Writer, None] = {}
-        self._ahead: dict[Writer, None] = {}
-        self._furthest: int | None = None
-        self._foldable: dict[Writer, None] = {}
-        """Writers with stored reports at or below the watermark."""
-        self._changes = Changes()
-        self._dirty: dict[str, Writer] = {}
-        self._merged: dict[int, KeptReport] = {}
+        self._ledger = Ledger()
 
     @classmethod
     def restore(
@@ -114,9 +103,7 @@ class Aggregator:
             self._cut.release(writer.former_position, writer.former_time)
         for report in stored.reports:
             self._restore_report(report)
-        self._settled_serial = 0
         self._restore_indices()
-        self._changes = Changes()
         self.pass_due = True
         return self
 
@@ -178,7 +165,7 @@ class Aggregator:
         )
         if record is None:
             record = self._writers[writer] = Writer(writer, incarnation or 0)
-            self._dirty[writer] = record
+            self._ledger.change(record)
         elif incarnation is not None and incarnation > record.incarnation:
             self._start_afresh(record, incarnation)
         self._take_in(record, time, counts, now)
@@ -215,7 +202,7 @@ class Aggregator:
         record = self._writers.get(writer)
         if record is None:
             record = self._writers[writer] = Writer(writer, self._forgotten_incarnation)
-            self._dirty[writer] = record
+            self._ledger.change(record)
         self._start_afresh(record, record.incarnation + 1)
         if appended:
             counts = down_set(self.topology, appended)
@@ -275,10 +262,10 @@ class Aggregator:
     def run_pass(self, now: Now) -> PassOutcome:
         """Conclude: look at the clocks, expire, emit marks, look again, forget."""
         self.pass_due = False
-        self._look_at_clocks(now)
+        self._progress.look_at_clocks(now.listening_ms)
         expired = self._expire_run_out(now)
         marks = self._emit()
-        self._look_at_clocks(now)
+        self._progress.look_at_clocks(now.listening_ms)
         return PassOutcome(marks, expired, self._forget(now))
 
     def seal(self, lengths: Position, now: Now) -> list[Mark]:
@@ -313,7 +300,7 @@ class Aggregator:
         self._publish(final)
         for writer in self._writers.values():
             self._classify(writer)
-        self._look_at_clocks(now)
+        self._progress.look_at_clocks(now.listening_ms)
         self.pass_due = True
         return [*marks, final]
 
@@ -332,12 +319,12 @@ class Aggregator:
     @property
     def holds_run(self) -> bool:
         """Whether the clock of any writer runs, so that listening time matters."""
-        return self._clocks.oldest_start is not None
+        return self._progress.clocks.oldest_start is not None
 
     def next_deadline(self) -> int | None:
         """Say at which listening time a clock or a retention runs out, ms."""
         spans = (
-            (self._clocks.oldest_start, self.settings.aggregation_timeout_ms),
+            (self._progress.clocks.oldest_start, self.settings.aggregation_timeout_ms),
             (self._departures.oldest_ms, self.settings.writer_retention_ms),
         )
         return min(
@@ -357,7 +344,7 @@ class Aggregator:
 
     def state(self, writer: str) -> WriterState:
         """Name a writer's state; raises `UnknownWriterError`."""
-        return self._known(writer).state(somebody_waits=bool(self._ahead))
+        return self._known(writer).state(somebody_waits=bool(self._progress.ahead))
 
     def status(self, writer: str, now: Now) -> WriterStatus:
         """Describe a writer; raises `UnknownWriterError`."""
@@ -370,21 +357,22 @@ class Aggregator:
 
     def count_states(self) -> Counter[WriterState]:
         """Count the writers in each state."""
-        waits = bool(self._ahead)
+        waits = bool(self._progress.ahead)
         return Counter(one.state(somebody_waits=waits) for one in self._writers.values())
 
     def explain(self, now: Now) -> Explanation:
         """Say why the watermark is where it is; the cost does not grow with the writers."""
+        progress = self._progress
         return explain(
             self.newest,
             writers=len(self._writers),
             reporters=self._reporters,
             min_writers=self.settings.min_writers,
-            holders=[self._status(one, now) for one in islice(self._holders, _SHOWN)],
-            holder_count=len(self._holders),
-            waiting=[one.name for one in islice(self._ahead, _SHOWN)],
-            waiting_count=len(self._ahead),
-            furthest=self._furthest,
+            holders=[self._status(one, now) for one in islice(progress.holders, _SHOWN)],
+            holder_count=len(progress.holders),
+            waiting=[one.name for one in islice(progress.ahead, _SHOWN)],
+            waiting_count=len(progress.ahead),
+            furthest=progress.furthest,
         )
 
     def fold(self, limit: int, *, at_least: int = 1) -> None:
@@ -397,15 +385,7 @@ class Aggregator:
         at_least
             Only writers with so many rows.
         """
-        for writer in list(islice(self._foldable, limit)):
-            del self._foldable[writer]
-            needless = [row for row in writer.settled if self._is_needless(*row)]
-            if len(needless) >= at_least:
-                self._changes.dropped.extend(serial for serial, _ in needless)
-                self._dirty[writer.name] = writer
-                writer.settled = [row for row in writer.settled if not self._is_needless(*row)]
-            if writer.settled:
-                self._foldable[writer] = None
+        self._ledger.fold(self.newest, limit, at_least=at_least)
 
     @property
     def kept_reports(self) -> int:
@@ -415,18 +395,13 @@ class Aggregator:
     @property
     def has_rows_to_fold(self) -> bool:
         """Whether `fold` may find something."""
-        return bool(self._foldable)
+        return self._ledger.has_rows_to_fold
 
     def take_changes(self) -> Changes:
         """Hand out what storage must write in one transaction, and begin anew."""
-        changes, self._changes = self._changes, Changes()
-        changes.holds, self._clocks.changed = self._clocks.changed, {}
-        changes.writers = [writer.stored() for writer in self._dirty.values()]
-        changes.merged = [
-            _row(report) for report in self._merged.values() if not report.dropped
-        ]
-        self._dirty, self._merged = {}, {}
-        return changes
+        clocks = self._progress.clocks
+        holds, clocks.changed = clocks.changed, {}
+        return self._ledger.take(holds)
 
     def _acceptance_now(self) -> Acceptance:
         return Acceptance(
@@ -454,23 +429,21 @@ class Aggregator:
             self._set_standing(record, "live", now)
         if not record.proved and (watermark is None or time > watermark):
             record.proved = True
-            self._dirty[record.name] = record
+            self._ledger.change(record)
         if not record.reported:
             record.reported = True
-            self._dirty[record.name] = record
-            self._count_reporter()
-        self._keep(record, time, gained)
+            self._ledger.change(record)
+            self._reporters += 1
+            self._ledger.count(self._reporters, self._forgotten_incarnation)
+        self._keep(self._ledger.enter(record, time, gained))
         self._classify(record)
         self.pass_due = True
 
-    def _keep(self, record: Writer, time: int, gained: DownSet) -> None:
-        self._serial += 1
-        report = KeptReport(self._serial, time, gained, record)
-        self._changes.reports.append(_row(report))
+    def _keep(self, report: KeptReport) -> None:
         if self._cut.add(report, self.watermark):
-            self._thin_out_if_many(record)
+            self._thin_out_if_many(report.writer)
         else:
-            self._settle(report)
+            self._ledger.settle(report)
 
     def _thin_out_if_many(self, record: Writer) -> None:
         if len(record.kept) > 4:
@@ -485,26 +458,11 @@ class Aggregator:
 
     def _thin_out(self, record: Writer) -> None:
         for dropped, into in self._cut.thin_out(record):
-            self._changes.dropped.append(dropped.serial)
-            self._merged[into.serial] = into
-
-    def _settle(self, report: KeptReport) -> None:
-        report.writer.settled.append((report.serial, report.time))
-        self._foldable[report.writer] = None
-
-    def _is_needless(self, serial: int, time: int) -> bool:
-        return (
-            serial <= self._settled_serial
-            and self.newest is not None
-            and time < self.newest.lower
-        )
+            self._ledger.merge(dropped, into)
 
     def _start_afresh(self, record: Writer, incarnation: int) -> None:
         """Keep nothing of the former incarnation but its position and its greatest time."""
-        self._changes.dropped.extend(serial for serial, _ in record.settled)
-        self._changes.dropped.extend(report.serial for report in record.kept)
-        record.settled = []
-        self._foldable.pop(record, None)
+        self._ledger.drop_reports(record)
         self._cut.drop_all(record)
         raise_to(record.former_position, record.position)
         record.former_time = max(
@@ -515,8 +473,8 @@ class Aggregator:
         record.position = {}
         record.time = None
         record.incarnation = incarnation
-        self._least.leave(record)
-        self._dirty[record.name] = record
+        self._progress.starts_afresh(record)
+        self._ledger.change(record)
         self._classify(record)
         self.pass_due = True
 
@@ -524,14 +482,13 @@ class Aggregator:
         if standing != "live":
             record.gone_ms = now.listening_ms
             self._departures.add(record)
-            self._least.leave(record)
-            self._clocks.clear(record)
+            self._progress.goes(record)
         elif record.standing != "live":
             record.gone_ms = None
             record.proved = False
             self._departures.remove(record)
         record.standing = standing
-        self._dirty[record.name] = record
+        self._ledger.change(record)
         self.pass_due = True
 
     def _go(self, record: Writer, standing: Standing, now: Now) -> None:
@@ -539,68 +496,23 @@ class Aggregator:
         self._classify(record)
 
     def _classify(self, record: Writer) -> None:
-        """Bring the sets up to date that passes and explanations look at."""
-        watermark, time, live = self.watermark, record.time, record.standing == "live"
-        ahead = (
-            time is not None
-            and (watermark is None or time > watermark)
-            and record.standing != "expired"
-        )
-        if ahead is not record.ahead:
-            self._set_ahead(record, ahead=ahead)
-        holds = live and not ahead and (time is None or watermark is not None)
-        if holds is not record.holds:
-            self._set_holds(record, holds=holds)
-        if time is None and live:
-            self._joining.add(record)
-            return
-        if self._joining:
-            self._joining.discard(record)
-        if live and record.floor_entry is None:
-            self._least.enter(record)
-        if time is not None and (self._furthest is None or time > self._furthest):
-            self._furthest = time
-
-    def _set_ahead(self, record: Writer, *, ahead: bool) -> None:
-        record.ahead = ahead
-        if ahead:
-            self._ahead[record] = None
-        else:
-            del self._ahead[record]
-
-    def _set_holds(self, record: Writer, *, holds: bool) -> None:
-        record.holds = holds
-        if holds:
-            self._holders[record] = None
-            self._clocks.begin_holding(record)
-        else:
-            del self._holders[record]
-            if record.live:
-                self._clocks.end_holding(record)
-            else:
-                self._clocks.clear(record)
-
-    def _look_at_clocks(self, now: Now) -> None:
-        self._clocks.look(now.listening_ms, somebody_waits=bool(self._ahead))
+        self._progress.classify(record, self.watermark)
 
     def _expire_run_out(self, now: Now) -> list[str]:
         timeout = self.settings.aggregation_timeout_ms
-        writers = list(self._clocks.run_out(now.listening_ms, timeout))
+        writers = list(self._progress.run_out(now.listening_ms, timeout))
         for writer in writers:
             self._go(writer, "expired", now)
         return sorted(writer.name for writer in writers)
 
     def _target(self) -> int | None:
         """Find T, the time that all live writers have reached, if it is a new one."""
-        if not self._ahead or self._joining:
-            return None
         if self.newest is None and self._reporters < self.settings.min_writers:
             return None
-        target = self._least.least()
-        if target is None:
-            target = max(one.time for one in self._ahead if one.time is not None)
-        watermark = self.watermark
-        return target if watermark is None or target > watermark else None
+        target, watermark = self._progress.reached(), self.watermark
+        if target is None or (watermark is not None and target <= watermark):
+            return None
+        return target
 
     def _emit(self) -> list[Mark]:
         target = self._target()
@@ -614,7 +526,7 @@ class Aggregator:
             marks.append(self._mark(lower))
             self._publish(marks[-1])
         for report in passed:
-            self._settle(report)
+            self._ledger.settle(report)
             self._classify(report.writer)
         return marks
 
@@ -628,8 +540,7 @@ class Aggregator:
             self._acceptance = self._acceptance_now()
         self._cut.release({}, mark.upper)
         self._covered = dict(self._cut.reach)
-        self._settled_serial = self._serial
-        self._changes.marks.append(mark)
+        self._ledger.publish(mark)
 
     def _forget(self, now: Now) -> list[str]:
         retention = self.settings.writer_retention_ms
@@ -649,18 +560,12 @@ class Aggregator:
 
     def _forget_one(self, writer: Writer) -> None:
         self._cut.drop_all(writer)
-        self._ahead.pop(writer, None)
-        self._foldable.pop(writer, None)
-        self._dirty.pop(writer.name, None)
+        self._progress.forget(writer)
+        self._ledger.forget(writer)
         del self._writers[writer.name]
-        self._changes.forgotten.append(writer.name)
         if writer.incarnation > self._forgotten_incarnation:
             self._forgotten_incarnation = writer.incarnation
-            self._changes.counters = (self._reporters, self._forgotten_incarnation)
-
-    def _count_reporter(self) -> None:
-        self._reporters += 1
-        self._changes.counters = (self._reporters, self._forgotten_incarnation)
+            self._ledger.count(self._reporters, self._forgotten_incarnation)
 
     def _status(self, record: Writer, now: Now) -> WriterStatus:
         holding = expires = None
@@ -669,11 +574,11 @@ class Aggregator:
             if self.settings.aggregation_timeout_ms is not None:
                 expires = max(0, self.settings.aggregation_timeout_ms - holding)
         behind = None
-        if record.time is not None and self._furthest is not None:
-            behind = self._furthest - record.time
+        if record.time is not None and self._progress.furthest is not None:
+            behind = self._progress.furthest - record.time
         return WriterStatus(
             writer=record.name,
-            state=record.state(somebody_waits=bool(self._ahead)),
+            state=record.state(somebody_waits=bool(self._progress.ahead)),
             incarnation=record.incarnation,
             time=record.time,
             position=record.whole_position,
@@ -684,30 +589,23 @@ class Aggregator:
         )
 
     def _restore_report(self, row: StoredReport) -> None:
-        self._serial = max(self._serial, row.serial)
         record = self._writers.get(row.writer)
         if record is None or record.incarnation != row.incarnation:
+            self._ledger.skip(row)
             return
         counts = down_set(self.topology, row.position)
         raise_to(record.position, counts)
         record.time = row.time if record.time is None else max(record.time, row.time)
-        report = KeptReport(row.serial, row.time, counts, record)
+        report = self._ledger.enter_again(row, record, counts)
         if not self._cut.add(report, self.watermark):
-            self._settle(report)
+            self._ledger.settle(report)
 
     def _restore_indices(self) -> None:
         for writer in self._writers.values():
             self._classify(writer)
         running = [one for one in self._writers.values() if one.hold_since_ms is not None]
         for writer in sorted(running, key=lambda one: one.hold_since_ms or 0):
-            self._clocks.restore(writer)
+            self._progress.clocks.restore(writer)
         gone = [one for one in self._writers.values() if one.gone_ms is not None]
         for writer in sorted(gone, key=lambda one: one.gone_ms or 0):
             self._departures.add(writer)
-
-
-def _row(report: KeptReport) -> StoredReport:
-    writer = report.writer
-    return StoredReport(
-        report.serial, writer.name, writer.incarnation, report.time, report.gained
-    )

@@ -34,11 +34,11 @@ class JoiningForgotten(Aggregator):
     """Does not wait for writers that registered and have not reported."""
 
     def _target(self) -> int | None:
-        joining, self._joining = self._joining, set()
+        joining, self._progress.joining = self._progress.joining, set()
         try:
             return super()._target()
         finally:
-            self._joining = joining
+            self._progress.joining = joining
 
 
 def _property(core_class: type[Aggregator]) -> Callable[[], None]:

@@ -1,0 +1,107 @@
+"""Where the writers of one stream stand against its watermark."""
+
+from collections.abc import Iterator
+
+from tidegauge.holds import HoldClocks
+from tidegauge.writers import LeastTime, Writer
+
+
+class Progress:
+    """Who is ahead of the watermark, who holds it, and who has not said anything yet.
+
+    Attributes
+    ----------
+    ahead
+        Writers, live or left, that noted a time above the watermark: they wait if others hold.
+    holders
+        Live writers that hold the watermark.
+    joining
+        Live writers that have not reported in this incarnation.
+    furthest
+        The greatest time that was noted, ms.
+    clocks
+        Of the holders.
+    """
+
+    def __init__(self) -> None:
+        self.ahead: dict[Writer, None] = {}
+        self.holders: dict[Writer, None] = {}
+        self.joining: set[Writer] = set()
+        self.furthest: int | None = None
+        self.clocks = HoldClocks()
+        self._least = LeastTime()
+
+    def classify(self, writer: Writer, watermark: int | None) -> None:
+        """Look at a writer again: it, or the watermark, has changed."""
+        time, live = writer.time, writer.standing == "live"
+        ahead = (
+            time is not None
+            and (watermark is None or time > watermark)
+            and writer.standing != "expired"
+        )
+        if ahead is not writer.ahead:
+            self._set_ahead(writer, ahead=ahead)
+        holds = live and not ahead and (time is None or watermark is not None)
+        if holds is not writer.holds:
+            self._set_holds(writer, holds=holds)
+        if time is None and live:
+            self.joining.add(writer)
+            return
+        if self.joining:
+            self.joining.discard(writer)
+        if live and writer.floor_entry is None:
+            self._least.enter(writer)
+        if time is not None and (self.furthest is None or time > self.furthest):
+            self.furthest = time
+
+    def goes(self, writer: Writer) -> None:
+        """Note that a writer is not live any more."""
+        self._least.leave(writer)
+        self.clocks.clear(writer)
+
+    def starts_afresh(self, writer: Writer) -> None:
+        """Note that the time of a writer may be lower from now on."""
+        self._least.leave(writer)
+
+    def forget(self, writer: Writer) -> None:
+        """Leave out a writer that is gone."""
+        self.ahead.pop(writer, None)
+
+    def look_at_clocks(self, listening_ms: int) -> None:
+        """Start and stop the clocks of the holders."""
+        self.clocks.look(listening_ms, somebody_waits=bool(self.ahead))
+
+    def run_out(self, listening_ms: int, timeout_ms: int | None) -> Iterator[Writer]:
+        """List the holders whose clocks have run for the timeout."""
+        return self.clocks.run_out(listening_ms, timeout_ms)
+
+    def reached(self) -> int | None:
+        """Find the time that everybody who counts has reached, if somebody is ahead of the mark.
+
+        The least of the live writers; if none is live, the greatest of those that left.
+        """
+        if not self.ahead or self.joining:
+            return None
+        least = self._least.least()
+        if least is not None:
+            return least
+        return max(one.time for one in self.ahead if one.time is not None)
+
+    def _set_ahead(self, writer: Writer, *, ahead: bool) -> None:
+        writer.ahead = ahead
+        if ahead:
+            self.ahead[writer] = None
+        else:
+            del self.ahead[writer]
+
+    def _set_holds(self, writer: Writer, *, holds: bool) -> None:
+        writer.holds = holds
+        if holds:
+            self.holders[writer] = None
+            self.clocks.begin_holding(writer)
+            return
+        del self.holders[writer]
+        if writer.live:
+            self.clocks.end_holding(writer)
+        else:
+            self.clocks.clear(writer)
