@@ -168,7 +168,7 @@ class _Demo:
             stands = f"{_minute(watermark)} ({(now - watermark) / HOUR_MS:.1f} h behind)"
         self._console.print(
             f"{_minute(now)}  watermark {stands}  {sum(state['tail'].values())} rows  "
-            f"{query.windows_emitted} of {total} windows"
+            f"{query.windows_emitted}/{total} windows"
         )
 
     def _check_live(
