@@ -71,11 +71,12 @@ def read_options(given: Mapping[str, str]) -> Options:
         return value
 
     offsets = take("startingOffsets") or "earliest"
+    stream = _stream(need("stream", "demo/rides"))
     options = Options(
         url=need("url", "http://127.0.0.1:8470"),
-        stream=_stream(need("stream", "demo/rides")),
+        stream=stream,
         token=take("token"),
-        reader_group=_group(take("readerGroup")),
+        reader_group=_group(take("readerGroup"), stream),
         latest=_one_of("startingOffsets", offsets, "earliest", "latest") == "latest",
         starting_time=_time("startingTime", take("startingTime")),
         starting_cut=_cut("startingCut", take("startingCut")),
@@ -119,12 +120,16 @@ def _stream(value: str) -> str:
         raise InvalidOptionError("stream", str(error)) from error
 
 
-def _group(value: str | None) -> str | None:
+def _group(value: str | None, stream: str) -> str | None:
+    """Read ``scope/group``; a name alone is a group of the stream's scope."""
+    if value is None:
+        return None
+    name = value if "/" in value else f"{StreamName.parse(stream).scope}/{value}"
     try:
-        return None if value is None else str(StreamName.parse(value))
+        return str(StreamName.parse(name))
     except ValueError:
-        msg = f"{value!r} names no reader group; write scope/group"
-        raise InvalidOptionError("readerGroup", msg) from None
+        message = f"{value!r} names no reader group; write scope/group"
+        raise InvalidOptionError("readerGroup", message) from None
 
 
 def _one_of(name: str, value: str, *allowed: str) -> str:

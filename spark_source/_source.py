@@ -41,8 +41,8 @@ class TidegaugeDataSource(DataSource):
     ``url``                    Of the service, such as ``http://127.0.0.1:8470``.
     ``stream``                 ``scope/stream``.
     ``token``                  Bearer token, if the service wants one.
-    ``readerGroup``            ``scope/group``: the query is its only reader, and its commits
-                               advance it; a start takes it over from an older query, which
+    ``readerGroup``            ``scope/group``, or a group of the stream's scope: the query
+                               is its only reader, and its commits advance it; a start takes it over from an older query, which
                                fails with ``reader_fenced``. Without a checkpoint the query
                                starts where the group stands.
     ``startingOffsets``        ``earliest`` (default) or ``latest``.

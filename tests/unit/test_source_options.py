@@ -1,0 +1,72 @@
+"""The options of the Spark source, as Spark hands them over: text."""
+
+import pytest
+
+from spark_source import InvalidOptionError
+from spark_source._options import Options, read_options
+
+_NEEDED = {"url": "http://127.0.0.1:8470", "stream": "demo/rides"}
+
+
+def test_what_is_left_out_has_a_default() -> None:
+    assert read_options(_NEEDED) == Options(
+        url="http://127.0.0.1:8470",
+        stream="demo/rides",
+        max_rows=1_000_000,
+        admission="tail",
+        min_time_step_ms=1_000,
+        fail_on_data_loss=True,
+    )
+
+
+def test_names_are_read_in_any_case_as_spark_changes_it() -> None:
+    given = _NEEDED | {"MAXROWSPERTRIGGER": "none", "failondataloss": "False"}
+    found = read_options(given)
+    assert (found.max_rows, found.fail_on_data_loss) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "group"), [("counts", "demo/counts"), ("other/counts", "other/counts")]
+)
+def test_a_group_without_a_scope_has_that_of_the_stream(text: str, group: str) -> None:
+    assert read_options(_NEEDED | {"readerGroup": text}).reader_group == group
+
+
+@pytest.mark.parametrize(
+    ("text", "duration_ms"),
+    [("10 minutes", 600_000), ("1h", 3_600_000), ("1500 ms", 1_500), ("2 Days", 172_800_000)],
+)
+def test_durations_are_read_as_spark_writes_them(text: str, duration_ms: int) -> None:
+    given = _NEEDED | {"maxEventTimePerTrigger": text}
+    assert read_options(given).max_event_time_ms == duration_ms
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        ({"stream": "rides"}, "option 'stream': 'rides' names no stream"),
+        ({"maxRowPerTrigger": "5"}, "option 'maxRowPerTrigger': the source has no such"),
+        ({"maxRowsPerTrigger": "0"}, "'0' is no positive number; 'none' lifts the limit"),
+        ({"admission": "all"}, "'all' is none of tail, marks"),
+        ({"failOnDataLoss": "maybe"}, "'maybe' is none of true, false"),
+        ({"startingTime": "noon"}, "'noon' is no event time"),
+        ({"startingCut": "7"}, "'7' is no position; write segment:offset"),
+        ({"maxEventTimePerTrigger": "0 s"}, "'0 s' is no duration such as '10 minutes'"),
+        ({"readerGroup": "a/b/c"}, "'a/b/c' names no reader group"),
+        ({"startingTime": "1", "startingOffsets": "latest"}, "cannot go with"),
+        ({"endingTime": "1", "endingCut": "0:1"}, "cannot go with endingCut"),
+    ],
+)
+def test_an_option_that_cannot_be_is_named_with_the_cure(
+    given: dict[str, str], problem: str
+) -> None:
+    with pytest.raises(InvalidOptionError) as raised:
+        read_options(_NEEDED | given)
+    assert problem in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["url", "stream"])
+def test_what_is_needed_is_asked_for(name: str) -> None:
+    given = {key: value for key, value in _NEEDED.items() if key != name}
+    with pytest.raises(InvalidOptionError, match=f"option '{name}': is required"):
+        read_options(given)
