@@ -1,46 +1,21 @@
 """HTTP/1.1 as uvicorn speaks it, with one system call an answer.
 
 uvicorn writes the head of an answer and its body separately, and each write goes through the
-whole network stack: for short answers that is a third of all the work. It also checks every
-header of every answer, which those that never differ can do without.
+whole network stack: for short answers that is a third of all the work.
 """
 
 import asyncio
-from functools import partial
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
-
-SEND_JSON = "tidegauge.send_json"
-"""An extension of the ASGI scope: sends a whole successful answer, or says that it cannot."""
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 
 class OneWriteProtocol(HttpToolsProtocol):
     """Gathers what is written in one turn of the event loop."""
 
-    def on_headers_complete(self) -> None:
-        """Offer to send whole answers."""
-        super().on_headers_complete()
-        self.scope["extensions"] = {SEND_JSON: {"send": partial(_send_json, self.cycle)}}
-
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the gathering between the protocol and its connection."""
         super().connection_made(_GatheringTransport(transport, self.loop))  # type: ignore[arg-type]
-
-
-def _send_json(cycle: RequestResponseCycle, body: bytes) -> bool:
-    """Send an answer with status 200 in one piece, as the cycle would in two."""
-    if cycle.disconnected or cycle.flow.write_paused or not cycle.keep_alive:
-        return False
-    lines = [b"%s: %s\r\n" % header for header in cycle.default_headers]
-    cycle.transport.write(
-        b"HTTP/1.1 200 OK\r\n%scontent-type: application/json\r\ncontent-length: %d\r\n\r\n%s"
-        % (b"".join(lines), len(body), body)
-    )
-    cycle.response_started = cycle.response_complete = True
-    cycle.message_event.set()
-    cycle.on_response()
-    return True
 
 
 class _GatheringTransport:

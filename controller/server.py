@@ -74,7 +74,6 @@ def serve(settings: ServeSettings) -> None:
             loop="uvloop",
             http=OneWriteProtocol,
             proxy_headers=False,
-            server_header=False,
             access_log=False,
             log_level="warning",
             lifespan="on",

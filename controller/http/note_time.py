@@ -106,7 +106,7 @@ class NoteTimeApp:
             await send_problem(send, InternalError(f"POST {scope['path']}"))
             raise
         self._service.metrics.report_tally[ACCEPTED] += 1
-        await send_json(scope, send, answer)
+        await send_json(send, answer)
 
     async def _read(self, scope: Scope, receive: Receive) -> _Call:
         check_post(scope)

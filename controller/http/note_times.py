@@ -123,7 +123,7 @@ class NoteTimesApp:
             await send_problem(send, InternalError(f"POST {PATH}"))
             raise
         self._count(call)
-        await send_json(scope, send, answer)
+        await send_json(send, answer)
 
     async def _read(self, scope: Scope, receive: Receive) -> _Call:
         check_post(scope)

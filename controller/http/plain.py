@@ -6,7 +6,6 @@ from urllib.parse import parse_qs
 from starlette.types import Receive, Scope, Send
 
 from controller.http.routing import JSON
-from controller.protocol import SEND_JSON
 from tidegauge.errors import (
     BodyTooLargeError,
     InvalidRequestError,
@@ -49,11 +48,8 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     return body
 
 
-async def send_json(scope: Scope, send: Send, body: bytes) -> None:
+async def send_json(send: Send, body: bytes) -> None:
     """Answer with success."""
-    extension = scope.get("extensions", {}).get(SEND_JSON)
-    if extension is not None and extension["send"](body):
-        return
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
