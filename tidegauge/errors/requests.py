@@ -1,0 +1,109 @@
+"""Refusals of a request as such, and failures of the service."""
+
+from tidegauge.errors.base import ProblemError, problem
+
+
+@problem("not_found", 404)
+class NotFoundError(ProblemError):
+    """There is no such call."""
+
+    path: str
+
+    @property
+    def detail(self) -> str:
+        return f"there is nothing at {self.path}; /docs lists every call"
+
+
+@problem("method_not_allowed", 405)
+class MethodNotAllowedError(ProblemError):
+    """The path is there, but not with this method."""
+
+    method: str
+    path: str
+
+    @property
+    def detail(self) -> str:
+        return f"{self.path} has no {self.method}; /docs lists every call"
+
+
+@problem("precondition_failed", 412)
+class PreconditionFailedError(ProblemError):
+    """Somebody was faster: the entity tag is no longer the newest."""
+
+    etag: str
+
+    @property
+    def detail(self) -> str:
+        return f"the newest version is {self.etag}; read it and apply the change again"
+
+
+@problem("precondition_required", 428)
+class PreconditionRequiredError(ProblemError):
+    """A change that must name the version it is based on."""
+
+    header: str
+
+    @property
+    def detail(self) -> str:
+        return f"send {self.header} with the ETag of the version that you read"
+
+
+@problem("body_too_large", 413)
+class BodyTooLargeError(ProblemError):
+    """A request beyond the limit of the service."""
+
+    limit_bytes: int
+
+    @property
+    def detail(self) -> str:
+        return f"the body is larger than {self.limit_bytes} bytes; send it in parts"
+
+
+@problem("unsupported_media_type", 415)
+class UnsupportedMediaTypeError(ProblemError):
+    """A content type that the call does not take."""
+
+    content_type: str
+    expected: str
+
+    @property
+    def detail(self) -> str:
+        return f"content type {self.content_type!r}: send {self.expected}"
+
+
+@problem("invalid_request", 422)
+class InvalidRequestError(ProblemError):
+    """Values that cannot be, whatever is stored."""
+
+    errors: list[dict[str, str]]
+
+    @property
+    def detail(self) -> str:
+        return "; ".join(f"{one['field']}: {one['message']}" for one in self.errors)
+
+    @classmethod
+    def of(cls, field: str, message: str) -> "InvalidRequestError":
+        """Refuse one field."""
+        return cls([{"field": field, "message": message}])
+
+
+@problem("unavailable", 503)
+class UnavailableError(ProblemError):
+    """The database is away, full or closing; nothing was stored. Try again."""
+
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return f"nothing was stored: {self.reason}; try again later"
+
+
+@problem("internal_error", 500)
+class InternalError(ProblemError):
+    """A defect of the service; its log has the traceback."""
+
+    request: str
+
+    @property
+    def detail(self) -> str:
+        return f"{self.request} failed by a defect of the service; its log says why"
