@@ -52,9 +52,10 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
         redirect_slashes=False,
     )
     app.state.service = service
-    problems.install(app)
-    for module in (streams, writers, marks, events, groups, operations):
-        app.include_router(module.router)
+    routers = [one.router for one in (streams, writers, marks, events, groups, operations)]
+    for router in routers:
+        app.include_router(router)
+    problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return ControllerApp(app, service)
 

@@ -36,7 +36,7 @@ from tidegauge.wire.events import (
     Appended,
     EventsAppended,
 )
-from tidegauge.wire.values import Name
+from tidegauge.wire.values import Integer, Name
 
 router = APIRouter(route_class=StrictRoute, tags=["events"])
 ONE = "/v1/streams/{scope}/{stream}"
@@ -74,13 +74,12 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
     request: Request,
     tidegauge_writer: Annotated[Name, Header(description="The writer's name.")],
     tidegauge_sequence: Annotated[
-        int, Header(ge=1, description="1, 2, 3 … for each writer, incarnation and segment.")
+        Integer, Header(ge=1, description="1, 2, 3 … for each writer, incarnation and segment.")
     ],
     tidegauge_incarnation: Annotated[
-        int | None,
+        Integer | None,
         Header(
             ge=0,
-            lt=2**63,
             description="From its registration; left out by writers that never registered.",
         ),
     ] = None,
@@ -121,7 +120,7 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
         str | None, Query(description="A time to note with the append; needs `writer`.")
     ] = None,
     incarnation: Annotated[
-        int | None, Query(ge=0, lt=2**63, description="From the writer's registration.")
+        Integer | None, Query(ge=0, description="From the writer's registration.")
     ] = None,
     idempotency_key: Annotated[
         str | None,
@@ -162,9 +161,9 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
     state: StreamOf,
     segment: SegmentNumber,
-    start: Annotated[int, Query(ge=0, description="Offset of the first event.")] = 0,
+    start: Annotated[Integer, Query(ge=0, description="Offset of the first event.")] = 0,
     end: Annotated[
-        int | None, Query(ge=0, description="Offset after the last; default: the tail.")
+        Integer | None, Query(ge=0, description="Offset after the last; default: the tail.")
     ] = None,
     wait_ms: WaitMs = 0,
 ) -> Response:

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 
 from controller import history
 from controller.http.routing import (
+    Limit,
     ServiceOf,
     StreamOf,
     StrictRoute,
@@ -15,13 +16,14 @@ from controller.http.routing import (
 from tidegauge.errors import InvalidPositionError, InvalidRequestError, LogIsExternalError
 from tidegauge.event_time import parse_event_time
 from tidegauge.lattice import UnknownSegmentError
+from tidegauge.topology import Position
 from tidegauge.wire.streams import MarkInfo, MarkList, MarksAtPosition, MarksAtTime, Tail
-from tidegauge.wire.values import parse_position
+from tidegauge.wire.values import Integer, parse_position
 from tidegauge.wire.writers import ExplanationInfo, Watermark
 
 router = APIRouter(route_class=StrictRoute, tags=["marks"])
 ONE = "/v1/streams/{scope}/{stream}"
-_Revision = Annotated[int, Query(ge=0, description="The newest revision that is known.")]
+_Revision = Annotated[Integer, Query(ge=0, description="The newest revision that is known.")]
 _PositionText = Annotated[
     str | None, Query(description="Segment to offset, written `0:40,1:12`.")
 ]
@@ -72,7 +74,7 @@ async def marks(
     service: ServiceOf,
     state: StreamOf,
     after: _Revision = 0,
-    limit: Annotated[int, Query(ge=1, le=1_000, description="At most so many.")] = 100,
+    limit: Limit = 100,
     wait_ms: WaitMs = 0,
 ) -> MarkList:
     """List marks after a revision; wait for the next if there is none."""
@@ -102,6 +104,7 @@ async def marks_at(
     if time is not None:
         return await _at_time(service, state, time)
     place = _position(position or "", "position")
+    _check_offsets(place)
     try:
         window, passed = await history.at_position(service, state, place)
     except UnknownSegmentError as error:
@@ -113,6 +116,12 @@ async def marks_at(
         passed=None if passed is None else MarkInfo.of(passed),
         **stream_facts(state),
     )
+
+
+def _check_offsets(position: Position) -> None:
+    for number, offset in position.items():
+        if offset < 0:
+            raise InvalidPositionError(number, offset, "offsets are 0 or more", {})
 
 
 async def _at_time(service: ServiceOf, state: StreamOf, text: str) -> MarksAtTime:

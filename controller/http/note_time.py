@@ -3,6 +3,8 @@
 It is a plain ASGI application in front of the others. `documentation` describes it in OpenAPI.
 """
 
+import re
+
 from fastapi import APIRouter
 from starlette.types import Receive, Scope, Send
 
@@ -23,7 +25,7 @@ from tidegauge.names import StreamName, check_name
 from tidegauge.wire.writers import NoteTime, TimeNoted
 
 documentation = APIRouter(tags=["writers"])
-_SLASHES = 7
+_PATH = re.compile(r"/v1/streams/[^/]+/[^/]+/writers/[^/]+/note-time")
 _PLACES = 100_000
 
 
@@ -91,7 +93,7 @@ class NoteTimeApp:
 
     def serves(self, path: str) -> bool:
         """Whether a path is this call's."""
-        return path.endswith("/note-time") and path.count("/") == _SLASHES
+        return path in self._places or _PATH.fullmatch(path) is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take in one report."""
@@ -117,7 +119,7 @@ class NoteTimeApp:
         stream, writer = place
         if scope["query_string"]:
             query = read_query(scope["query_string"], {"stream_id"})
-            stream.check_id(query["stream_id"])
+            stream.check_id(query.get("stream_id"))
         body = await read_body(receive, self._limit)
         return _Call(self._service.clocks, stream, writer, read_note_time(body))
 

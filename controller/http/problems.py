@@ -9,6 +9,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Send
 
 from tidegauge.errors import (
@@ -31,7 +32,7 @@ def problem_headers(error: ProblemError) -> dict[str, str]:
     if isinstance(error, UnavailableError):
         return {"retry-after": _RETRY_AFTER_S}
     if isinstance(error, MethodNotAllowedError):
-        return {"allow": "POST"}  # the framework knows better where it serves
+        return {"allow": "POST"}  # that is so where there is no framework
     return {}
 
 
@@ -85,8 +86,8 @@ def _field_error(one: Any) -> dict[str, str]:  # noqa: ANN401 (pydantic's error 
     return {"field": ".".join(map(str, place)) or "body", "message": message}
 
 
-def install(app: FastAPI) -> None:
-    """Answer every error of the application with its document."""
+def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    """Answer every error of an application that serves these routes with its document."""
 
     @app.exception_handler(ProblemError)
     async def known(_request: Request, error: Exception) -> Response:
@@ -102,12 +103,22 @@ def install(app: FastAPI) -> None:
     async def framework(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)  # noqa: S101
         response = problem_response(_of_framework(request, error))
-        response.headers.update(error.headers or {})
+        if response.status_code == MethodNotAllowedError.status:
+            response.headers["allow"] = _allowed(routes, request)
         return response
 
     @app.exception_handler(Exception)
     async def defect(request: Request, _error: Exception) -> Response:
         return problem_response(InternalError(f"{request.method} {request.url.path}"))
+
+
+def _allowed(routes: Sequence[BaseRoute], request: Request) -> str:
+    """List all methods of a path; the framework names those of one of its routes."""
+    methods: set[str] = set()
+    for route in routes:
+        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
+            methods |= route.methods or set()
+    return ", ".join(sorted(methods))
 
 
 def _of_framework(request: Request, error: HTTPException) -> ProblemError:

@@ -10,7 +10,7 @@ from controller.service import Service
 from controller.streams import StreamState
 from tidegauge.errors import InvalidRequestError, UnsupportedMediaTypeError
 from tidegauge.names import StreamName
-from tidegauge.wire.values import Name
+from tidegauge.wire.values import Integer, Name
 
 JSON = "application/json"
 
@@ -57,7 +57,7 @@ ServiceOf = Annotated[Service, Depends(get_service)]
 
 ScopeName = Annotated[Name, Path(description="Scope of the stream.")]
 NameInScope = Annotated[Name, Path(description="Name of the stream in its scope.")]
-SegmentNumber = Annotated[int, Path(description="Number of the segment.")]
+SegmentNumber = Annotated[Integer, Path(description="Number of the segment.")]
 
 
 def get_stream(
@@ -75,10 +75,10 @@ def get_stream(
 
 StreamOf = Annotated[StreamState, Depends(get_stream)]
 WriterName = Annotated[Name, Path(description="The writer's stable name.")]
-Limit = Annotated[int, Query(ge=1, le=1_000, description="At most so many entries.")]
+Limit = Annotated[Integer, Query(ge=1, le=1_000, description="At most so many entries.")]
 Cursor = Annotated[str | None, Query(description="From the page before.")]
 WaitMs = Annotated[
-    int, Query(ge=0, le=30_000, description="Wait so long for something new, ms.")
+    Integer, Query(ge=0, le=30_000, description="Wait so long for something new, ms.")
 ]
 
 

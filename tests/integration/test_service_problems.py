@@ -1,5 +1,6 @@
 """Every refusal is an RFC 9457 problem document with a stable code and what to do."""
 
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,11 @@ from tidegauge.errors import PROBLEMS
 
 ONE = "/v1/streams/tests/one"
 NOTE = f"{ONE}/writers/w/note-time"
+EMBEDDED = "/v1/streams/tests/embedded"
+EVENTS = f"{EMBEDDED}/segments/0/events"
 JSON = {"content-type": "application/json"}
+ARROW = "application/vnd.apache.arrow.stream"
+NDJSON = "application/x-ndjson"
 LIMIT = 100_000
 
 
@@ -22,6 +27,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with ServerProcess(directory, max_body_bytes=LIMIT) as server, Api(server.url) as api:
         api.create()
         api.note("w", 1_700_000_000_000, 40)
+        api.client.put(EMBEDDED, json={"segments": 1}).raise_for_status()
         yield api.client
 
 
@@ -50,9 +56,23 @@ def _problem(answer: httpx.Response, status: int, code: str) -> Any:
         ("GET", "/", 404, "not_found"),
         ("GET", f"{ONE}/", 404, "not_found"),
         ("POST", f"{NOTE}/", 404, "not_found"),
+        ("POST", "/v1/note-times/", 404, "not_found"),
+        ("GET", "/v1/streams/", 404, "not_found"),
+        ("GET", f"{EVENTS}/", 404, "not_found"),
+        ("GET", "/healthz/", 404, "not_found"),
+        ("GET", "/docs/", 404, "not_found"),
+        ("GET", "/v1/streams//one", 404, "not_found"),
+        ("GET", "/v1/streams/te%2Fsts/one", 404, "not_found"),
+        ("POST", "/v2/streams/tests/one/writers/w/note-time", 404, "not_found"),
+        ("POST", f"{ONE}/readers/w/note-time", 404, "not_found"),
+        ("POST", "/v1/streams//one/writers/w/note-time", 404, "not_found"),
+        ("POST", "/v1/reader-groups/tests/one/readers/r/note-time", 404, "not_found"),
+        ("GET", f"{EMBEDDED}/segments/7/events", 404, "unknown_segment"),
+        ("GET", "/v1/reader-groups/tests/none", 404, "unknown_group"),
         ("POST", f"{ONE}/scale", 404, "not_found"),
         ("POST", "/v1/streams", 405, "method_not_allowed"),
         ("GET", NOTE, 405, "method_not_allowed"),
+        ("PATCH", "/v1/note-times", 405, "method_not_allowed"),
         ("PUT", f"{ONE}/marks", 405, "method_not_allowed"),
         ("GET", "/v1/streams/tests/-bad", 422, "invalid_request"),
         ("GET", "/v1/streams/t%20t/one", 422, "invalid_request"),
@@ -66,6 +86,15 @@ def _problem(answer: httpx.Response, status: int, code: str) -> Any:
         ("GET", f"{ONE}/marks?limit=1001", 422, "invalid_request"),
         ("GET", f"{ONE}/marks?unknown=1", 422, "invalid_request"),
         ("POST", f"{NOTE}?unknown=1", 422, "invalid_request"),
+        ("POST", f"{NOTE}?stream_ID=1", 422, "invalid_request"),
+        ("POST", "/v1/note-times?unknown=1", 422, "invalid_request"),
+        ("POST", f"{ONE}/writers/w/register?unknown=1", 422, "invalid_request"),
+        ("POST", f"{ONE}/seal?unknown", 422, "invalid_request"),
+        ("DELETE", f"{ONE}?unknown=1", 422, "invalid_request"),
+        ("GET", f"{EVENTS}?unknown=1", 422, "invalid_request"),
+        ("GET", "/v1/reader-groups?unknown=1", 422, "invalid_request"),
+        ("GET", "/healthz?unknown=1", 422, "invalid_request"),
+        ("GET", "/metrics?unknown=1", 422, "invalid_request"),
         ("GET", "/v1/streams?cursor=nonsense", 422, "invalid_request"),
         ("GET", f"{ONE}/writers?state=sleeping", 422, "invalid_request"),
         ("GET", f"{ONE}/marks/at", 422, "invalid_request"),
@@ -73,6 +102,7 @@ def _problem(answer: httpx.Response, status: int, code: str) -> Any:
         ("GET", f"{ONE}/marks/at?time=1.5", 422, "invalid_request"),
         ("GET", f"{ONE}/marks/at?position=0-1", 422, "invalid_request"),
         ("GET", f"{ONE}/marks/at?position=7:1", 409, "invalid_position"),
+        ("GET", f"{ONE}/marks/at?position=0:-1", 409, "invalid_position"),
         ("GET", f"{ONE}/tail?after=x", 422, "invalid_request"),
         ("GET", f"{ONE}?stream_id=another", 409, "stream_replaced"),
         ("POST", f"{NOTE}?stream_id=another", 409, "stream_replaced"),
@@ -107,20 +137,57 @@ def test_what_cannot_be_asked(
 )
 def test_a_time_that_is_no_64_bit_integer(client: httpx.Client, time: str) -> None:
     body = f'{{"time": {time}, "position": {{}}}}'
-    for path in (NOTE, f"{ONE}/writers/w/leave"):
-        document = _problem(
-            client.post(path, content=body, headers=JSON)
-            if time != "null" or path == NOTE
-            else client.post(NOTE, content=body, headers=JSON),
-            422,
-            "invalid_request",
-        )
-        assert document["errors"]
+    many = f'{{"reports": [{{"stream": "tests/one", "writer": "w", {body[1:]}]}}'
+    _problem(client.post("/v1/note-times", content=many, headers=JSON), 422, "invalid_request")
+    document = _problem(client.post(NOTE, content=body, headers=JSON), 422, "invalid_request")
+    assert document["errors"][0]["field"] in {"time", "body"}
+    if time != "null":
+        leave = client.post(f"{ONE}/writers/w/leave", content=body, headers=JSON)
+        _problem(leave, 422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "number", ["1.0", "1e2", "1_0", "%2B1", "%201", "nan", "true", "", "9223372036854775808"]
+)
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{ONE}/marks?after=",
+        f"{ONE}/marks?limit=",
+        f"{ONE}/marks?wait_ms=",
+        f"{ONE}/writers?limit=",
+        f"{EMBEDDED}/tail?revision=",
+        f"{EMBEDDED}/tail?after=0:",
+        f"{EMBEDDED}/marks/at?time=",
+        f"{EMBEDDED}/marks/at?position=0:",
+        f"{EVENTS}?start=",
+        f"{EVENTS}?end=",
+    ],
+)
+def test_a_query_that_takes_a_64_bit_integer(
+    client: httpx.Client, path: str, number: str
+) -> None:
+    _problem(client.get(path + number), 422, "invalid_request")
+
+
+@pytest.mark.parametrize("number", ["1.0", "1e2", "1_0", "+1", "-1", "9223372036854775808"])
+@pytest.mark.parametrize("header", ["tidegauge-sequence", "tidegauge-incarnation"])
+def test_a_header_that_takes_a_64_bit_integer(
+    client: httpx.Client, header: str, number: str
+) -> None:
+    headers = {"content-type": ARROW, "tidegauge-writer": "w", "tidegauge-sequence": "1"}
+    answer = client.post(EVENTS, content=b"", headers=headers | {header: number})
+    document = _problem(answer, 422, "invalid_request")
+    assert [one["field"] for one in document["errors"]] == [header]
 
 
 @pytest.mark.parametrize(
     "position",
     [
+        '{"0": 1.0}',
+        '{"0": 1e2}',
+        '{"0": NaN}',
+        '{"0": true}',
         '{"0": 1.5}',
         '{"x": 1}',
         '{"0": null}',
@@ -135,8 +202,12 @@ def test_a_position_that_cannot_be(client: httpx.Client, position: str) -> None:
     _problem(client.post(NOTE, content=body, headers=JSON), 422, "invalid_request")
 
 
-@pytest.mark.parametrize("body", ["", "{", "[]", '"x"', "\x00", '{"time": 1} x', "\udcff"])
-@pytest.mark.parametrize("call", [("POST", NOTE), ("PUT", "/v1/streams/tests/two")])
+@pytest.mark.parametrize(
+    "body", ["", "{", "[]", '"x"', "\x00", '{"time": 1} x', "\udcff", "[" * 50_000]
+)
+@pytest.mark.parametrize(
+    "call", [("POST", NOTE), ("POST", "/v1/note-times"), ("PUT", "/v1/streams/tests/two")]
+)
 def test_a_body_that_is_no_object(
     client: httpx.Client, call: tuple[str, str], body: str
 ) -> None:
@@ -154,6 +225,7 @@ def test_a_body_that_is_no_object(
         (("POST", "/v1/note-times"), {"report": []}),
         (("POST", "/v1/note-times"), {"reports": [{"stream": "tests/one"}]}),
         (("POST", f"{ONE}/seal"), {"lengths": {}}),
+        (("PUT", "/v1/reader-groups/tests/g"), {"streams": ["tests/one"], "strat": "latest"}),
     ],
 )
 def test_an_unknown_field_is_refused_and_named(
@@ -169,6 +241,10 @@ def test_an_unknown_field_is_refused_and_named(
         {"segments": 0},
         {"segments": 10_001},
         {"segments": 1.5},
+        {"segments": 1.0},
+        {"segments": True},
+        {"mark_interval_ms": 1e3},
+        {"mark_interval_ms": 2**63},
         {"log": "kafka"},
         {"scaling": "auto"},
         {"aggregation_timeout_ms": 0},
@@ -184,9 +260,31 @@ def test_a_setting_that_cannot_be(client: httpx.Client, settings: dict[str, Any]
     _problem(client.put("/v1/streams/tests/two", json=settings), 422, "invalid_request")
 
 
-def test_another_method_is_refused_with_those_that_are_allowed(client: httpx.Client) -> None:
-    assert client.delete("/v1/streams").headers["allow"] == "GET"
-    assert client.get(NOTE).headers["allow"] == "POST"
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [
+        ("/v1/streams", "GET"),
+        (ONE, "DELETE, GET, PATCH, PUT"),
+        (NOTE, "POST"),
+        ("/v1/note-times", "POST"),
+        (EVENTS, "GET, POST"),
+        ("/v1/reader-groups/tests/g/state", "GET, PUT"),
+        ("/v1/reader-groups/tests/g/readers/r", "DELETE, POST"),
+    ],
+)
+def test_another_method_is_refused_with_all_that_are_allowed(
+    client: httpx.Client, path: str, methods: str
+) -> None:
+    answer = client.options(path)
+    _problem(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"] == methods
+
+
+def test_an_empty_query_is_none(client: httpx.Client) -> None:
+    report = {"time": 1_700_000_000_000, "position": {}}
+    assert client.post(f"{NOTE}?&", json=report).status_code == 200
+    assert client.post("/v1/note-times?&", json={"reports": []}).status_code == 200
+    assert client.get(f"{ONE}?&").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -197,19 +295,49 @@ def test_a_bad_name_is_told_the_rule(client: httpx.Client, path: str) -> None:
     assert "'-bad' is no valid name; use ASCII letters" in answer.json()["detail"]
 
 
-@pytest.mark.parametrize("path", [NOTE, f"{ONE}/writers/w/register", "/v1/note-times"])
-def test_another_content_type_is_refused(client: httpx.Client, path: str) -> None:
-    answer = client.post(path, content=b"time=1", headers={"content-type": "text/plain"})
-    document = _problem(answer, 415, "unsupported_media_type")
-    assert document["expected"] == "application/json"
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        (NOTE, "application/json"),
+        ("/v1/note-times", "application/json"),
+        (f"{ONE}/writers/w/register", "application/json"),
+        (f"{EMBEDDED}/events", NDJSON),
+        (EVENTS, ARROW),
+    ],
+)
+@pytest.mark.parametrize("given", ["text/plain", "application/x-json", "", "*/*"])
+def test_another_content_type_is_refused(
+    client: httpx.Client, path: str, expected: str, given: str
+) -> None:
+    headers = {"content-type": given, "tidegauge-writer": "w", "tidegauge-sequence": "1"}
+    document = _problem(
+        client.post(path, content=b"time=1", headers=headers), 415, "unsupported_media_type"
+    )
+    assert (document["content_type"], document["expected"]) == (given, expected)
 
 
-@pytest.mark.parametrize("path", [NOTE, "/v1/note-times", f"{ONE}/writers/w/register"])
+@pytest.mark.parametrize("given", ["application/json; charset=utf-8", "Application/JSON"])
+@pytest.mark.parametrize("path", [NOTE, f"{ONE}/writers/other/register"])
+def test_a_content_type_may_be_written_in_other_ways(
+    client: httpx.Client, path: str, given: str
+) -> None:
+    body = {"time": 1_700_000_000_000} | ({"position": {}} if path == NOTE else {})
+    answer = client.post(path, content=json.dumps(body), headers={"content-type": given})
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path", [NOTE, "/v1/note-times", f"{ONE}/writers/w/register", f"{EMBEDDED}/events", EVENTS]
+)
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_huge_body_is_refused(client: httpx.Client, path: str, *, chunked: bool) -> None:
     body = b'{"time": 1, "position": {' + b" " * LIMIT + b"}}"
     content: Any = iter([body[:5_000], body[5_000:]]) if chunked else body
-    document = _problem(client.post(path, content=content, headers=JSON), 413, "body_too_large")
+    content_type = {EVENTS: ARROW, f"{EMBEDDED}/events": NDJSON}.get(path, JSON["content-type"])
+    headers = {"content-type": content_type, "tidegauge-writer": "w", "tidegauge-sequence": "1"}
+    document = _problem(
+        client.post(path, content=content, headers=headers), 413, "body_too_large"
+    )
     assert document["limit_bytes"] == LIMIT
 
 
