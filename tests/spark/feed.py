@@ -83,7 +83,7 @@ class Followed:
     """A running query; its rows, and the bounds that it reached."""
 
     def __init__(self, df: DataFrame, checkpoint: str) -> None:
-        self.rows: list[tuple[Any, ...]] = []
+        self.batches: dict[int, list[tuple[Any, ...]]] = {}
         self.query: StreamingQuery = (
             df.writeStream.outputMode("append")
             .option("checkpointLocation", checkpoint)
@@ -114,6 +114,11 @@ class Followed:
                 raise error
             assert time.monotonic() < deadline, f"waited for {what}: {self.query.lastProgress}"
             time.sleep(0.02)
+
+    @property
+    def rows(self) -> list[tuple[Any, ...]]:
+        """What came out, batch after batch."""
+        return [row for number in sorted(self.batches) for row in self.batches[number]]
 
     @property
     def bounds(self) -> list[int | None]:
@@ -152,8 +157,8 @@ class Followed:
         ]
         return max(reached, default=0)
 
-    def _take(self, batch: DataFrame, _number: int) -> None:
-        self.rows += [tuple(row) for row in batch.collect()]
+    def _take(self, batch: DataFrame, number: int) -> None:
+        self.batches[number] = [tuple(row) for row in batch.collect()]
 
 
 def _to_ms(text: str) -> int:

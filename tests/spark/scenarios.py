@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
@@ -47,6 +46,12 @@ def tumbling(load: Load) -> DataFrame:
     return _windows(load(), "5 seconds")
 
 
+def tumbling_past_the_bound(load: Load) -> DataFrame:
+    """Count in windows that end 1 ms after 5 s, 10 s, and so on."""
+    window = F.window("event_time", "5 seconds", startTime="1 millisecond")
+    return load().groupBy(window).count().select(_start(), "count")
+
+
 def sliding(load: Load) -> DataFrame:
     return _windows(load(), "10 seconds", "5 seconds")
 
@@ -82,6 +87,22 @@ def process_function(load: Load) -> DataFrame:
         outputMode="append",
         timeMode="EventTime",
     )
+
+
+def filtered_everywhere(load: Load) -> DataFrame:
+    """Count windows of windows, with filters below, between and above."""
+    seen = load().where("value = 'v'").select("event_time", "late").where("NOT late")
+    counted = seen.where("event_time > TIMESTAMP '1970-01-02'").groupBy(_five_seconds()).count()
+    again = counted.where("count > 0").groupBy(F.window(F.window_time("window"), "10 seconds"))
+    return again.agg(F.sum("count").alias("count")).where("count < 9").select(_start(), "count")
+
+
+def filtered_out(load: Load) -> DataFrame:
+    return _windows(load().where("key = 'nobody'"), "5 seconds")
+
+
+def _five_seconds() -> Column:
+    return F.window("event_time", "5 seconds")
 
 
 def _windows(df: DataFrame, size: str, slide: str | None = None) -> DataFrame:
@@ -120,10 +141,52 @@ class Story:
     early: list[tuple[int | None, ...]]
     late: list[tuple[int | None, ...]]
 
+    @property
+    def told(self) -> "Told":
+        """All that is seen of it."""
+        return Told(
+            early=_in_order(self.early),
+            late=_in_order(self.late),
+            bounds=[10_000, 20_000, 30_000],
+            watermarks=_WATERMARKS[self.operators],
+            dropped=0,
+        )
+
+
+@dataclass(frozen=True)
+class Told:
+    """What was seen of a story.
+
+    Attributes
+    ----------
+    early, late
+        What came out until the bound was 10 s, and from then on.
+    bounds
+        Of the source, without repetitions.
+    watermarks
+        Of Spark, without repetitions.
+    dropped
+        How many rows Spark dropped as late.
+    """
+
+    early: list[tuple[int | None, ...]]
+    late: list[tuple[int | None, ...]]
+    bounds: list[int | None]
+    watermarks: list[int]
+    dropped: int
+
+
+_WATERMARKS = {
+    "any": [0, 9_999, 19_999, 29_999],
+    "windows": [0, 10_000, 20_000, 30_000],
+}
 
 STORIES = {
     "tumbling, any": Story(tumbling, "any", [(0, 1)], [(5_000, 1), (10_000, 1)]),
     "tumbling, windows": Story(tumbling, "windows", [(0, 1), (5_000, 1)], [(10_000, 1)]),
+    "tumbling past the bound, windows": Story(
+        tumbling_past_the_bound, "windows", [(1, 1)], [(5_001, 2)]
+    ),
     "sliding, any": Story(sliding, "any", [(-5_000, 1)], [(0, 2), (5_000, 2), (10_000, 1)]),
     "sliding, windows": Story(
         sliding, "windows", [(-5_000, 1), (0, 2)], [(5_000, 2), (10_000, 1)]
@@ -134,44 +197,31 @@ STORIES = {
     "inner join": Story(inner_join, "any", [], [(1, 2)]),
     "outer join": Story(outer_join, "any", [(0, None)], [(1, 2), (2, None)]),
     "transformWithState": Story(process_function, "any", [(9_000, 2)], [(15_000, 1)]),
+    "filters everywhere": Story(filtered_everywhere, "windows", [(0, 2)], [(10_000, 1)]),
+    "a filter that nothing passes": Story(filtered_out, "windows", [], []),
 }
 
 
-def tell(feed: Feed, followed: Followed) -> Iterator[list[tuple[int | None, ...]]]:
-    """Write up to a bound of 10 s and an event at exactly it; let time alone reach 30 s.
-
-    Yields what came out at 10 s and at 30 s.
-    """
-    followed.until_read(10_000)
-    yield sorted(followed.rows, key=str)
-    feed.write(10_000)
-    feed.note(20_000)
-    followed.until_read(20_000)
-    feed.note(30_000)
-    followed.until_read(30_000)
-    yield sorted(followed.rows, key=str)
-
-
-def replay(feed: Feed, load: Load, checkpoint: str) -> list[tuple[int, int]]:
-    """Read one event, lose all commits, write another, and read on from the checkpoint.
-
-    Returns the offset and the watermark of every row that the second run handed over.
-    """
-    feed.write(1_000)
-    feed.note(2_000)
-    with Followed(_offsets(load), checkpoint) as first:
-        first.until_read(2_000)
-    for path in Path(checkpoint, "commits").glob("*"):
-        path.unlink()
-    for path in Path(checkpoint, "offsets").glob("*"):
-        if path.name.strip(".").split(".")[0] != "0":
-            path.unlink()
-    feed.write(3_000)
-    feed.note(4_000)
-    with Followed(_offsets(load), checkpoint) as second:
-        second.until_read(4_000)
-    return second.rows
+def tell(feed: Feed, story: Story, load: Load, checkpoint: str) -> Told:
+    """Write up to a bound of 10 s and an event at exactly it; let time alone reach 30 s."""
+    feed.write(4_000, 9_999)
+    feed.note(10_000)
+    with Followed(story.query(load), checkpoint) as followed:
+        followed.until_read(10_000)
+        early = followed.rows
+        feed.write(10_000)
+        feed.note(20_000)
+        followed.until_read(20_000)
+        feed.note(30_000)
+        followed.until_read(30_000)
+        return Told(
+            early=_in_order(early),
+            late=_in_order(followed.rows[len(early) :]),
+            bounds=followed.bounds,
+            watermarks=followed.watermarks,
+            dropped=followed.dropped,
+        )
 
 
-def _offsets(load: Load) -> DataFrame:
-    return load().select("offset", (F.unix_millis("watermark") - DAY).alias("watermark"))
+def _in_order(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return sorted(rows, key=str)
