@@ -321,7 +321,8 @@ def test_another_content_type_is_refused(
 def test_a_content_type_may_be_written_in_other_ways(
     client: httpx.Client, path: str, given: str
 ) -> None:
-    body = {"time": 1_700_000_000_000} | ({"position": {}} if path == NOTE else {})
+    position: dict[str, Any] = {"position": {}} if path == NOTE else {}
+    body = {"time": 1_700_000_000_000} | position
     answer = client.post(path, content=json.dumps(body), headers={"content-type": given})
     assert answer.status_code == 200
 
