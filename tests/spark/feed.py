@@ -101,7 +101,7 @@ class Followed:
         """Wait until a batch after the one that reached a bound is done."""
         self.until(lambda: self._spark_watermark() >= DAY + time_ms, f"bound {time_ms}")
 
-    def until_read(self, bound: int) -> None:
+    def until_read(self, bound: int | None) -> None:
         """Wait until a batch ended at a bound, and nothing is left to do."""
         self.until(lambda: self.bounds[-1:] == [bound], f"an offset with bound {bound}")
         self.query.processAllAvailable()
