@@ -20,6 +20,7 @@ from controller.log import reading
 from controller.log import service as log
 from controller.log.codec import EncodedEvents, encode_chunks, read_arrow
 from controller.log.ndjson import read_ndjson
+from controller.log.routing import RoutedEvents, check_keys, route
 from controller.log.state import AppendOutcome
 from controller.streams import StreamState
 from tidegauge.errors import (
@@ -84,12 +85,13 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
         ),
     ] = None,
 ) -> Appended:
-    """Append events to a segment, exactly once for each sequence number.
+    """Append events to the segment that owns their keys, exactly once for each sequence number.
 
     The stream must know the writer: it registers, or notes a time, first.
     """
     log.ends_of(state)
-    events = await _aside(_encoded, await _body(request, ARROW))
+    body = await _body(request, ARROW)
+    events = await _aside(partial(_encoded, state, segment), body)
     outcome: AppendOutcome = await service.sequencer.submit(
         partial(
             log.append_arrow,
@@ -190,16 +192,18 @@ async def _aside(work: Callable[[bytes], _T], body: bytes) -> _T:
     return await asyncio.to_thread(work, body)
 
 
-def _encoded(body: bytes) -> list[EncodedEvents]:
-    return encode_chunks(read_arrow(body))
+def _encoded(state: StreamState, segment: int, body: bytes) -> list[EncodedEvents]:
+    events = read_arrow(body)
+    check_keys(state.published_topology, segment, events)
+    return encode_chunks(events)
 
 
-def _routed(state: StreamState, body: bytes) -> log.RoutedEvents:
+def _routed(state: StreamState, body: bytes) -> RoutedEvents:
     events = read_ndjson(body)
     log.ends_of(state)
     if state.final:
         raise StreamSealedError(str(state.identity.name))
-    return log.route(state.published_topology, events)
+    return route(state.published_topology, events)
 
 
 async def _body(request: Request, expected: str) -> bytes:

@@ -22,6 +22,8 @@ _CHUNK_BYTES = 4 * 1_048_576
 _COMPRESSED_FROM_BYTES = 1_024
 _HEADER, _COMPRESSION = 2, 3
 """Numbers of fields in Arrow's flatbuffers: of a message, and of a record batch."""
+_FORMERLY_COMPRESSED = b"ARROW:experimental_compression"
+"""How a message said so before Arrow 1.0; it is still understood."""
 _LZ4 = ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -155,6 +157,8 @@ def _refuse_compressed(body: bytes) -> None:
 
 def _is_compressed(metadata: bytes) -> bool:
     """Look whether the flatbuffer of a record batch has its field ``compression``."""
+    if _FORMERLY_COMPRESSED in metadata:
+        return True
     message = _at(metadata, 0, 0)
     header = _at(metadata, message, _field(metadata, message, _HEADER))
     return _field(metadata, header, _COMPRESSION) != 0

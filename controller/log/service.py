@@ -1,17 +1,13 @@
 """Appending to the embedded log, independent of HTTP; decided inside a batch."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from typing import NamedTuple
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from controller import reports
 from controller.log import storage as log_storage
-from controller.log.codec import EncodedEvents, encode_chunks
+from controller.log.codec import EncodedEvents
+from controller.log.routing import RoutedEvents, route
 from controller.log.state import AppendOutcome, KeyedAnswer, SegmentEnds
 from controller.sequencer import Batch
 from controller.service import Service
@@ -26,8 +22,7 @@ from tidegauge.errors import (
     UnknownStreamSegmentError,
     UnknownWriterError,
 )
-from tidegauge.names import key_hash
-from tidegauge.topology import Position, Topology
+from tidegauge.topology import Position
 from tidegauge.wire.writers import NoteTime
 
 
@@ -48,24 +43,6 @@ class Source:
     writer: str | None = None
     incarnation: int | None = None
     note_time: int | None = None
-
-
-class RoutedEvents(NamedTuple):
-    """Events of many keys, encoded for the segments that own the keys.
-
-    Attributes
-    ----------
-    events
-        As they came.
-    topology_revision
-        For which topology they were routed.
-    parts
-        By segment.
-    """
-
-    events: pa.RecordBatch
-    topology_revision: int
-    parts: Mapping[int, list[EncodedEvents]]
 
 
 def append_arrow(  # noqa: PLR0913 (parts of one append)
@@ -116,21 +93,6 @@ def _checked_incarnation(
     newest = max(state.clock.incarnation(writer), ends.newest_incarnation(writer))
     check_incarnation(writer, newest, given)
     return given or 0
-
-
-def route(topology: Topology, events: pa.RecordBatch) -> RoutedEvents:
-    """Find the segments of events by their keys, and encode them; keeps the order in each."""
-    segments: dict[str, int] = {}
-    keys = events.column("key").to_pylist()
-    for key in keys:
-        if key not in segments:
-            segments[key] = topology.route(key_hash(key))
-    routes = pa.array([segments[key] for key in keys], pa.int64())
-    parts = {
-        number: encode_chunks(events.filter(pc.equal(routes, number)))
-        for number in sorted(set(segments.values()))
-    }
-    return RoutedEvents(events, topology.revision, parts)
 
 
 def append_routed(

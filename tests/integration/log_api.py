@@ -153,8 +153,8 @@ def events_of(table: pa.Table) -> list[Event]:
     return [(row["key"], row["event_time"], row["value"]) for row in table.to_pylist()]
 
 
-def numbered(first: int, count: int) -> list[Event]:
-    return [(f"k{n}", n, b"%d" % n) for n in range(first, first + count)]
+def numbered(first: int, count: int, *, key: str | None = None) -> list[Event]:
+    return [(key or f"k{n}", n, b"%d" % n) for n in range(first, first + count)]
 
 
 def database_of(directory: Path) -> Path:

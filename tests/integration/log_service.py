@@ -15,6 +15,7 @@ from controller.configuration import ServeSettings
 from controller.log import service as appending
 from controller.log.codec import encode_chunks
 from controller.log.reading import check_range, open_read
+from controller.log.routing import route
 from controller.log.state import AppendOutcome
 from controller.service import Service
 from controller.streams import StreamState
@@ -103,7 +104,7 @@ class LogService:
         return outcome
 
     async def append_by_key(self, events: list[Event], key: str) -> Position:
-        routed = appending.route(self.state.clock.topology, batch_of(events))
+        routed = route(self.state.clock.topology, batch_of(events))
         return await appending.append_once_by_key(
             self.service,
             self.state,

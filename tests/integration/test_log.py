@@ -180,6 +180,18 @@ def test_wider_text_and_narrower_integers_are_taken(log: LogApi) -> None:
     assert log.events() == [("a", 7, b"text")]
 
 
+def test_events_of_a_key_that_another_segment_owns_are_refused(log: LogApi) -> None:
+    log.create(segments=2)
+    log.register()
+    answer = log.append([("a", 1, b"1"), ("b", 2, b"2")], 1, segment=0)
+    assert (answer["status"], answer["code"]) == (422, "invalid_request")
+    assert answer["errors"][0]["field"] == "key"
+    assert answer["errors"][0]["message"].startswith("'b' belongs to segment 1, not 0;")
+    assert log.tail() == {"0": 0, "1": 0}
+    assert log.append([("a", 1, b"1")], 1, segment=0)["next_offset"] == 1
+    assert log.append([("b", 2, b"2")], 1, segment=1)["next_offset"] == 1
+
+
 def test_a_body_that_is_no_arrow_stream_is_refused(log: LogApi) -> None:
     log.create()
     log.register()
@@ -204,6 +216,18 @@ def test_a_compressed_body_is_refused_however_large_it_would_become(
     assert answer["detail"] == "body: is compressed; send it uncompressed"
     assert log.tail() == {"0": 0}
     assert log.append_bytes(stream_of(table.slice(0, 10)), 1)["next_offset"] == 10
+
+
+def test_a_body_compressed_as_before_arrow_1_is_refused(log: LogApi) -> None:
+    log.create()
+    log.register()
+    options = pa.ipc.IpcWriteOptions(metadata_version=pa.ipc.MetadataVersion.V4)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, EVENT_SCHEMA, options=options) as writer:
+        batch = pa.RecordBatch.from_pylist([], EVENT_SCHEMA)
+        writer.write_batch(batch, custom_metadata={"ARROW:experimental_compression": "lz4"})
+    answer = log.append_bytes(sink.getvalue().to_pybytes(), 1)
+    assert answer["detail"] == "body: is compressed; send it uncompressed"
 
 
 def test_a_body_beyond_the_limit_is_refused(log: LogApi) -> None:

@@ -16,6 +16,8 @@ from tests.integration.log_api import LogApi, numbered
 from tests.server import ServerProcess
 
 KILLS = 8
+KEYS = ("k2", "k0", "k4")
+"""One for each of three segments."""
 
 
 @pytest.fixture
@@ -48,9 +50,8 @@ class Appender(threading.Thread):
         while not self.stopped.is_set():
             sequence = self.acknowledged + 1
             try:
-                answer = self.log.append(
-                    numbered(5 * sequence - 5, 5), sequence, segment=self.segment
-                )
+                events = numbered(5 * sequence - 5, 5, key=KEYS[self.segment])
+                answer = self.log.append(events, sequence, segment=self.segment)
             except httpx.TransportError:
                 continue
             assert answer["next_offset"] == 5 * sequence, answer
@@ -82,7 +83,7 @@ def test_acknowledged_appends_survive_kill_9_once_and_in_order(
         appender.join()
         stored = log.events(appender.segment)
         assert len(stored) == 5 * appender.acknowledged
-        assert stored == numbered(0, len(stored))
+        assert stored == numbered(0, len(stored), key=KEYS[appender.segment])
 
 
 def test_an_idempotency_key_is_known_after_kill_9(server: ServerProcess, log: LogApi) -> None:
