@@ -68,8 +68,9 @@ class Gauges(Collector):
         gauge = GaugeMetricFamily(
             "tidegauge_writers", "Writers by state.", labels=["stream", "state"]
         )
+        now = self._service.clocks.now()
         for state in self._service.registry:
-            for name, count in state.clock.count_states().items():
+            for name, count in state.clock.inspect(now).count_states().items():
                 gauge.add_metric([str(state.identity.name), name], count)
         return gauge
 

@@ -6,9 +6,9 @@ from controller import storage
 from controller.clocks import Clock
 from controller.sequencer import Batch
 from controller.streams import StreamState, write_topology
-from tidegauge.aggregation import Registration
 from tidegauge.errors import InvalidPositionError, InvalidRequestError, UnknownStreamError
 from tidegauge.event_time import looks_like_seconds
+from tidegauge.outcomes import Registration
 from tidegauge.topology import Position
 from tidegauge.wire.writers import LeaveStream
 

@@ -25,8 +25,8 @@ from controller.streams import (
     restore_all,
     restore_stream,
 )
-from tidegauge.aggregation import PassOutcome
 from tidegauge.names import StreamName
+from tidegauge.outcomes import PassOutcome
 
 _log = logging.getLogger(__name__)
 

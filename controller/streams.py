@@ -16,10 +16,11 @@ from controller.database import Database
 from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
 from controller.sequencer import Batch
-from tidegauge.aggregation import Aggregator, PassOutcome
+from tidegauge.aggregation import Aggregator
 from tidegauge.errors import StreamReplacedError, UnknownStreamError
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
+from tidegauge.outcomes import PassOutcome
 from tidegauge.settings import StreamSettings
 from tidegauge.topology import Topology
 from tidegauge.wire.streams import StreamConfig, TopologyInfo

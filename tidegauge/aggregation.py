@@ -8,47 +8,24 @@ A report costs O(log writers + entries it changes), a mark O(its cut), a pass wh
 since the one before it: never writers times segments.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
-from typing import NamedTuple
-
 from tidegauge.acceptance import Acceptance, check_incarnation, sealed_topology
+from tidegauge.capping import Capping
 from tidegauge.changes import Changes, Standing, StoredClock, StoredReport
 from tidegauge.departures import Departures
-from tidegauge.errors import StreamSealedError, UnknownWriterError
+from tidegauge.errors import StreamSealedError
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.explain import Explanation, WriterStatus, explain
+from tidegauge.inspection import Inspection
 from tidegauge.lattice import DownSet, cut_of, down_set, raise_to
 from tidegauge.ledger import Ledger
 from tidegauge.marks import Mark
+from tidegauge.outcomes import PassOutcome, Registration
 from tidegauge.progress import Progress
+from tidegauge.roster import Roster
 from tidegauge.running_cut import RunningCut
 from tidegauge.settings import StreamSettings
 from tidegauge.thinning import thinned
 from tidegauge.topology import Position, Topology
 from tidegauge.writers import KeptReport, Now, Writer, WriterState
-
-KEPT_PER_WRITER = 1_024
-KEPT_PER_STREAM = 1_000_000
-_SHOWN = 10
-
-
-class Registration(NamedTuple):
-    """The answer to a registration."""
-
-    incarnation: int
-    watermark: int | None
-    state: WriterState
-    position: Position
-
-
-class PassOutcome(NamedTuple):
-    """What one pass did."""
-
-    marks: list[Mark]
-    expired: list[str]
-    forgotten: list[str]
 
 
 class Aggregator:
@@ -73,17 +50,14 @@ class Aggregator:
         """``lower`` of the newest mark, ms; None before the first."""
         self.pass_due = False
         self._acceptance = self._acceptance_now()
-        self._writers: dict[str, Writer] = {}
-        self._reporters = 0
-        self._forgotten_incarnation = 0
+        self._ledger = Ledger()
+        self._roster = Roster(self._ledger)
         self._cut = RunningCut()
-        self._thinned_to = 0
-        """How many kept reports the last thinning of all writers left over."""
+        self._capping = Capping(self._cut, self._ledger)
         self._covered: DownSet = {}
         """The newest cut, as a down-set."""
         self._progress = Progress()
         self._departures = Departures()
-        self._ledger = Ledger()
 
     @classmethod
     def restore(
@@ -91,19 +65,23 @@ class Aggregator:
     ) -> "Aggregator":
         """Make the aggregation that wrote these rows, as of its last transaction."""
         self = cls(stream, settings, topology)
-        self._reporters = stored.reporters
-        self._forgotten_incarnation = stored.forgotten_incarnation
+        self._roster.reporters = stored.reporters
+        self._roster.forgotten_incarnation = stored.forgotten_incarnation
         if stored.newest is not None:
             self.newest, self.watermark = stored.newest, stored.newest.lower
             self._acceptance = self._acceptance_now()
             self._covered = down_set(topology, stored.newest.cut)
-            self._cut = RunningCut(dict(self._covered), stored.newest.upper)
+            self._cut.release(self._covered, stored.newest.upper)
         for row in stored.writers:
-            writer = self._writers[row.writer] = Writer.restore(row)
+            writer = Writer.restore(row)
+            self._roster.restore(writer)
             self._cut.release(writer.former_position, writer.former_time)
         for report in stored.reports:
             self._restore_report(report)
-        self._restore_indices()
+        for writer in self._roster:
+            self._classify(writer)
+        self._progress.clocks.restore(self._roster)
+        self._departures.restore(self._roster)
         self.pass_due = True
         return self
 
@@ -153,7 +131,7 @@ class Aggregator:
         ReportRefusedError
             One of the refusals of section 2 of the rules; nothing has changed then.
         """
-        record = self._writers.get(writer)
+        record = self._roster.find(writer)
         counts = self._acceptance.check(
             writer,
             record,
@@ -164,8 +142,7 @@ class Aggregator:
             tails=tails,
         )
         if record is None:
-            record = self._writers[writer] = Writer(writer, incarnation or 0)
-            self._ledger.change(record)
+            record = self._roster.add(writer, incarnation or 0)
         elif incarnation is not None and incarnation > record.incarnation:
             self._start_afresh(record, incarnation)
         self._take_in(record, time, counts, now)
@@ -199,10 +176,9 @@ class Aggregator:
         self._refuse_if_sealed()
         if time is not None:
             self._acceptance.check_first_time(writer, time, now.wall_ms)
-        record = self._writers.get(writer)
+        record = self._roster.find(writer)
         if record is None:
-            record = self._writers[writer] = Writer(writer, self._forgotten_incarnation)
-            self._ledger.change(record)
+            record = self._roster.add(writer, self._roster.forgotten_incarnation)
         self._start_afresh(record, record.incarnation + 1)
         if appended:
             counts = down_set(self.topology, appended)
@@ -237,7 +213,7 @@ class Aggregator:
         ReportRefusedError
             If the incarnation or the last report is refused; the writer has not left then.
         """
-        record = self._known(writer)
+        record = self._roster.get(writer)
         if time is not None:
             self.note_time(
                 writer, time, position or {}, now=now, incarnation=incarnation, tails=tails
@@ -257,7 +233,7 @@ class Aggregator:
         UnknownWriterError
             If the stream does not know the writer.
         """
-        self._go(self._known(writer), "expired", now)
+        self._go(self._roster.get(writer), "expired", now)
 
     def run_pass(self, now: Now) -> PassOutcome:
         """Conclude: look at the clocks, expire, emit marks, look again, forget."""
@@ -291,14 +267,14 @@ class Aggregator:
             If it is sealed.
         """
         self._refuse_if_sealed()
-        sealed = sealed_topology(self.topology, lengths, self._writers.values())
+        sealed = sealed_topology(self.topology, lengths, self._roster)
         marks = self.run_pass(now).marks
         self.change_topology(sealed)
         cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
         final = Mark(self.revision + 1, END_OF_TIME, END_OF_TIME, cut)
         self._cut.release(down_set(sealed, cut), END_OF_TIME)
         self._publish(final)
-        for writer in self._writers.values():
+        for writer in self._roster:
             self._classify(writer)
         self._progress.look_at_clocks(now.listening_ms)
         self.pass_due = True
@@ -333,47 +309,19 @@ class Aggregator:
         )
 
     def __contains__(self, writer: object) -> bool:
-        return writer in self._writers
-
-    def __len__(self) -> int:
-        return len(self._writers)
+        return writer in self._roster
 
     def incarnation(self, writer: str) -> int:
         """Look up a writer's incarnation; raises `UnknownWriterError`."""
-        return self._known(writer).incarnation
+        return self._roster.get(writer).incarnation
 
     def state(self, writer: str) -> WriterState:
         """Name a writer's state; raises `UnknownWriterError`."""
-        return self._known(writer).state(somebody_waits=bool(self._progress.ahead))
+        return self._roster.get(writer).state(somebody_waits=bool(self._progress.ahead))
 
-    def status(self, writer: str, now: Now) -> WriterStatus:
-        """Describe a writer; raises `UnknownWriterError`."""
-        return self._status(self._known(writer), now)
-
-    def statuses(self, now: Now, *, after: str = "") -> Iterator[WriterStatus]:
-        """Describe all writers whose names come after one, in order of name."""
-        names = sorted(name for name in self._writers if name > after)
-        return (self._status(self._writers[name], now) for name in names)
-
-    def count_states(self) -> Counter[WriterState]:
-        """Count the writers in each state."""
-        waits = bool(self._progress.ahead)
-        return Counter(one.state(somebody_waits=waits) for one in self._writers.values())
-
-    def explain(self, now: Now) -> Explanation:
-        """Say why the watermark is where it is; the cost does not grow with the writers."""
-        progress = self._progress
-        return explain(
-            self.newest,
-            writers=len(self._writers),
-            reporters=self._reporters,
-            min_writers=self.settings.min_writers,
-            holders=[self._status(one, now) for one in islice(progress.holders, _SHOWN)],
-            holder_count=len(progress.holders),
-            waiting=[one.name for one in islice(progress.ahead, _SHOWN)],
-            waiting_count=len(progress.ahead),
-            furthest=progress.furthest,
-        )
+    def inspect(self, now: Now) -> Inspection:
+        """Look at the stream as of one moment, as operators do."""
+        return Inspection(now, self.newest, self.settings, self._roster, self._progress)
 
     def fold(self, limit: int, *, at_least: int = 1) -> None:
         """Hand out, with the next changes, report rows that their writers' rows make needless.
@@ -412,12 +360,6 @@ class Aggregator:
         if self.final:
             raise StreamSealedError(self.stream)
 
-    def _known(self, writer: str) -> Writer:
-        record = self._writers.get(writer)
-        if record is None:
-            raise UnknownWriterError(writer)
-        return record
-
     def _take_in(self, record: Writer, time: int, counts: DownSet, now: Now) -> None:
         position = record.position
         gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
@@ -431,34 +373,16 @@ class Aggregator:
             record.proved = True
             self._ledger.change(record)
         if not record.reported:
-            record.reported = True
-            self._ledger.change(record)
-            self._reporters += 1
-            self._ledger.count(self._reporters, self._forgotten_incarnation)
+            self._roster.count_reporter(record)
         self._keep(self._ledger.enter(record, time, gained))
         self._classify(record)
         self.pass_due = True
 
     def _keep(self, report: KeptReport) -> None:
         if self._cut.add(report, self.watermark):
-            self._thin_out_if_many(report.writer)
+            self._capping.look_at(report.writer, self._roster.writers)
         else:
             self._ledger.settle(report)
-
-    def _thin_out_if_many(self, record: Writer) -> None:
-        if len(record.kept) > 4:
-            share = max(4, KEPT_PER_STREAM // len(self._writers))
-            if len(record.kept) > min(KEPT_PER_WRITER, share):
-                self._thin_out(record)
-        kept = len(self._cut)
-        if kept > KEPT_PER_STREAM and kept > self._thinned_to + len(self._writers):
-            for writer in self._writers.values():
-                self._thin_out(writer)
-            self._thinned_to = len(self._cut)
-
-    def _thin_out(self, record: Writer) -> None:
-        for dropped, into in self._cut.thin_out(record):
-            self._ledger.merge(dropped, into)
 
     def _start_afresh(self, record: Writer, incarnation: int) -> None:
         """Keep nothing of the former incarnation but its position and its greatest time."""
@@ -507,7 +431,7 @@ class Aggregator:
 
     def _target(self) -> int | None:
         """Find T, the time that all live writers have reached, if it is a new one."""
-        if self.newest is None and self._reporters < self.settings.min_writers:
+        if self.newest is None and self._roster.reporters < self.settings.min_writers:
             return None
         target, watermark = self._progress.reached(), self.watermark
         if target is None or (watermark is not None and target <= watermark):
@@ -552,44 +476,16 @@ class Aggregator:
             revision=self.revision,
         )
         for writer in forgotten:
-            self._forget_one(writer)
+            self._cut.drop_all(writer)
+            self._progress.forget(writer)
+            self._roster.forget(writer)
         if any(writer.noted_above(self._upper) for writer in forgotten):
-            self._cut.recount_upper(self._upper, self._writers.values())
+            self._cut.recount_upper(self._upper, self._roster)
         self.pass_due = self.pass_due or bool(forgotten)
         return sorted(writer.name for writer in forgotten)
 
-    def _forget_one(self, writer: Writer) -> None:
-        self._cut.drop_all(writer)
-        self._progress.forget(writer)
-        self._ledger.forget(writer)
-        del self._writers[writer.name]
-        if writer.incarnation > self._forgotten_incarnation:
-            self._forgotten_incarnation = writer.incarnation
-            self._ledger.count(self._reporters, self._forgotten_incarnation)
-
-    def _status(self, record: Writer, now: Now) -> WriterStatus:
-        holding = expires = None
-        if record.hold_since_ms is not None:
-            holding = now.listening_ms - record.hold_since_ms
-            if self.settings.aggregation_timeout_ms is not None:
-                expires = max(0, self.settings.aggregation_timeout_ms - holding)
-        behind = None
-        if record.time is not None and self._progress.furthest is not None:
-            behind = self._progress.furthest - record.time
-        return WriterStatus(
-            writer=record.name,
-            state=record.state(somebody_waits=bool(self._progress.ahead)),
-            incarnation=record.incarnation,
-            time=record.time,
-            position=record.whole_position,
-            behind_ms=behind,
-            silent_ms=None if record.heard_ms is None else now.wall_ms - record.heard_ms,
-            holding_ms=holding,
-            expires_in_ms=expires,
-        )
-
     def _restore_report(self, row: StoredReport) -> None:
-        record = self._writers.get(row.writer)
+        record = self._roster.find(row.writer)
         if record is None or record.incarnation != row.incarnation:
             self._ledger.skip(row)
             return
@@ -599,13 +495,3 @@ class Aggregator:
         report = self._ledger.enter_again(row, record, counts)
         if not self._cut.add(report, self.watermark):
             self._ledger.settle(report)
-
-    def _restore_indices(self) -> None:
-        for writer in self._writers.values():
-            self._classify(writer)
-        running = [one for one in self._writers.values() if one.hold_since_ms is not None]
-        for writer in sorted(running, key=lambda one: one.hold_since_ms or 0):
-            self._progress.clocks.restore(writer)
-        gone = [one for one in self._writers.values() if one.gone_ms is not None]
-        for writer in sorted(gone, key=lambda one: one.gone_ms or 0):
-            self._departures.add(writer)

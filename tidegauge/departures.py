@@ -1,5 +1,7 @@
 """Writers that left or expired, until they are forgotten."""
 
+from collections.abc import Iterable
+
 from tidegauge.lattice import DownSet, includes
 from tidegauge.writers import Writer
 
@@ -15,6 +17,12 @@ class Departures:
         self._gone: dict[Writer, None] = {}
         self._overdue: dict[Writer, None] = {}
         self._looked_at_revision = 0
+
+    def restore(self, writers: Iterable[Writer]) -> None:
+        """Take in who is gone."""
+        gone = [one for one in writers if one.gone_ms is not None]
+        for writer in sorted(gone, key=lambda one: one.gone_ms or 0):
+            self.add(writer)
 
     def add(self, writer: Writer) -> None:
         """Note that a writer left or expired now, perhaps not for the first time."""

@@ -1,6 +1,6 @@
 """The clocks that bound how long one writer can hold the watermark."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tidegauge.writers import Writer
 
@@ -20,12 +20,14 @@ class HoldClocks:
         self.changed: dict[str, int | None] = {}
         """Clocks that started or stopped, for storage."""
 
-    def restore(self, writer: Writer) -> None:
-        """Take in a running clock, in order of its start."""
-        self._running[writer] = None
-        self._waiting_to_start.pop(writer, None)
-        if not writer.holds:
-            self._waiting_to_stop[writer] = None
+    def restore(self, writers: Iterable[Writer]) -> None:
+        """Take in the clocks that run."""
+        running = [one for one in writers if one.hold_since_ms is not None]
+        for writer in sorted(running, key=lambda one: one.hold_since_ms or 0):
+            self._running[writer] = None
+            self._waiting_to_start.pop(writer, None)
+            if not writer.holds:
+                self._waiting_to_stop[writer] = None
 
     def begin_holding(self, writer: Writer) -> None:
         """Note that a writer holds; the next pass looks at it."""

@@ -26,9 +26,9 @@ class RunningCut:
         The greatest time of what was released, ms.
     """
 
-    def __init__(self, reach: DownSet | None = None, upper: int | None = None) -> None:
-        self.reach: DownSet = {} if reach is None else reach
-        self.upper = upper
+    def __init__(self) -> None:
+        self.reach: DownSet = {}
+        self.upper: int | None = None
         self._heap: list[tuple[int, int, KeptReport]] = []
         self._dropped = 0
 

@@ -33,7 +33,7 @@ _PositionText = Annotated[
 async def watermark(service: ServiceOf, state: StreamOf) -> Watermark:
     """Say where event time stands, and why."""
     explanation = await service.sequencer.read(
-        lambda: state.clock.explain(service.clocks.now())
+        lambda: state.clock.inspect(service.clocks.now()).explain()
     )
     return Watermark(
         stream=str(state.identity.name),

@@ -85,7 +85,7 @@ async def expire(service: ServiceOf, state: StreamOf, writer: WriterName) -> Wri
 
 
 def _answer(service: Service, state: StreamState, writer: str) -> WriterAnswer:
-    status = state.clock.status(writer, service.clocks.now())
+    status = state.clock.inspect(service.clocks.now()).status(writer)
     return WriterAnswer(**_info(status).model_dump(), **stream_facts(state))
 
 
@@ -103,7 +103,7 @@ async def list_writers(
     after = "" if cursor is None else read_cursor(cursor)
 
     def look() -> list[WriterInfo]:
-        statuses = state.clock.statuses(service.clocks.now(), after=after)
+        statuses = state.clock.inspect(service.clocks.now()).statuses(after=after)
         wanted = (one for one in statuses if state_is in {None, one.state})
         return [_info(one) for one in islice(wanted, limit + 1)]
 

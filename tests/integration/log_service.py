@@ -20,9 +20,9 @@ from controller.log.state import AppendOutcome
 from controller.service import Service
 from controller.streams import StreamState
 from tests.integration.log_api import Event, arrow_of, events_of
-from tidegauge.aggregation import Registration
 from tidegauge.errors import UnavailableError
 from tidegauge.names import StreamName
+from tidegauge.outcomes import Registration
 from tidegauge.topology import Position
 from tidegauge.wire.streams import CreateStream
 

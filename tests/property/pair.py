@@ -7,9 +7,10 @@ from tests.property.events import Offsets, Shape
 from tests.property.memory import Memory
 from tests.property.model import Clocks, Model, ModelMark, Rules
 from tests.property.topologies import core_topology
-from tidegauge.aggregation import Aggregator, Registration
+from tidegauge.aggregation import Aggregator
 from tidegauge.errors import ProblemError
 from tidegauge.marks import Mark
+from tidegauge.outcomes import Registration
 from tidegauge.settings import StreamSettings
 from tidegauge.topology import KeyRange, Segment
 from tidegauge.writers import Now
@@ -184,7 +185,7 @@ class Pair:
         assert self.core.watermark == self.model.watermark
         assert self.core.revision == len(self.model.marks)
         assert self.core.final == self.model.final
-        statuses = {status.writer: status for status in self.core.statuses(self.now)}
+        statuses = {status.writer: status for status in self.core.inspect(self.now).statuses()}
         assert statuses.keys() == self.model.writers.keys()
         for name, status in statuses.items():
             writer = self.model.writers[name]
@@ -196,7 +197,7 @@ class Pair:
         self._compare_explanation()
 
     def _compare_explanation(self) -> None:
-        explanation = self.core.explain(self.now)
+        explanation = self.core.inspect(self.now).explain()
         writers = self.model.writers.values()
         holders = [writer.name for writer in writers if self.model.holds(writer)]
         assert sorted(one.writer for one in explanation.holders) == sorted(holders)

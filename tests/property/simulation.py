@@ -131,10 +131,10 @@ class World:
         self.judge.check_needed()
 
     def _observe(self) -> Observation:
-        waiting = self.core.explain(self.now).waiting_count > 0
+        waiting = self.core.inspect(self.now).explain().waiting_count > 0
         holding = frozenset(
             status.writer
-            for status in self.core.statuses(self.now)
+            for status in self.core.inspect(self.now).statuses()
             if status.state == "behind" or (status.state == "joining" and waiting)
         )
         return Observation(self.clocks.listening_ms, holding, waiting)

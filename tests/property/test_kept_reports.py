@@ -1,5 +1,6 @@
 """Where kept reports are capped, cuts are looser, and nothing else changes."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -10,9 +11,10 @@ from tests.property.events import Shape
 from tests.property.model import Rules
 from tests.property.simulation import Act, World, live_through
 from tidegauge.aggregation import Aggregator
+from tidegauge.running_cut import RunningCut
 from tidegauge.settings import StreamSettings
 from tidegauge.topology import Topology
-from tidegauge.writers import Now, Writer
+from tidegauge.writers import KeptReport, Now, Writer
 
 PER_WRITER = 3
 PER_STREAM = 12
@@ -23,8 +25,8 @@ def test_capped_reports_are_sound_and_reach_the_same_watermarks(
     shape: Shape, rules: Rules, acts: list[Act]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegauge.aggregation.KEPT_PER_WRITER", PER_WRITER)
-        patch.setattr("tidegauge.aggregation.KEPT_PER_STREAM", PER_STREAM)
+        patch.setattr("tidegauge.capping.KEPT_PER_WRITER", PER_WRITER)
+        patch.setattr("tidegauge.capping.KEPT_PER_STREAM", PER_STREAM)
         world = World(shape, replace(rules, resolution_ms=0, retention_ms=None))
         for act in acts:
             act.run(world)
@@ -35,22 +37,24 @@ def test_capped_reports_are_sound_and_reach_the_same_watermarks(
             assert {one.lower for one in emitted} <= {one.lower for one in due}
 
 
-class _CountsThinning(Aggregator):
+class _CountsThinning(RunningCut):
     thinned = 0
 
-    def _thin_out(self, record: Writer) -> None:
+    def thin_out(self, writer: Writer) -> Iterator[tuple[KeptReport, KeptReport]]:
         self.thinned += 1
-        super()._thin_out(record)
+        yield from super().thin_out(writer)
 
 
 def test_all_writers_are_not_thinned_again_for_each_report_when_little_can_be_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidegauge.aggregation.KEPT_PER_STREAM", 4)
-    core = _CountsThinning("scope/stream", StreamSettings(), Topology.of_partitions(1))
+    monkeypatch.setattr("tidegauge.capping.KEPT_PER_STREAM", 4)
+    monkeypatch.setattr("tidegauge.aggregation.RunningCut", _CountsThinning)
+    core = Aggregator("scope/stream", StreamSettings(), Topology.of_partitions(1))
     now = Now(0, 0)
     core.register("slow", now=now)
     for time in range(20):
         for number in range(50):
             core.note_time(f"writer-{number}", time, {}, now=now)
-    assert core.thinned < 3 * 20 * 50
+    assert isinstance(core._cut, _CountsThinning)
+    assert core._cut.thinned < 3 * 20 * 50

@@ -1,0 +1,44 @@
+"""The cap on kept reports: beyond it inner ones are dropped, which loosens cuts, soundly."""
+
+from collections.abc import Collection
+
+from tidegauge.ledger import Ledger
+from tidegauge.running_cut import RunningCut
+from tidegauge.writers import Writer
+
+KEPT_PER_WRITER = 1_024
+KEPT_PER_STREAM = 1_000_000
+
+
+class Capping:
+    """Thins out the kept reports of writers that have too many.
+
+    Parameters
+    ----------
+    cut
+        Where they are kept.
+    ledger
+        Where they are stored.
+    """
+
+    def __init__(self, cut: RunningCut, ledger: Ledger) -> None:
+        self._cut = cut
+        self._ledger = ledger
+        self._thinned_to = 0
+        """How many kept reports the last thinning of all writers left over."""
+
+    def look_at(self, writer: Writer, writers: Collection[Writer]) -> None:
+        """Thin out a writer that kept one more report, or all writers, if these are too many."""
+        if len(writer.kept) > 4:
+            share = max(4, KEPT_PER_STREAM // len(writers))
+            if len(writer.kept) > min(KEPT_PER_WRITER, share):
+                self._thin_out(writer)
+        kept = len(self._cut)
+        if kept > KEPT_PER_STREAM and kept > self._thinned_to + len(writers):
+            for one in writers:
+                self._thin_out(one)
+            self._thinned_to = len(self._cut)
+
+    def _thin_out(self, writer: Writer) -> None:
+        for dropped, into in self._cut.thin_out(writer):
+            self._ledger.merge(dropped, into)
