@@ -13,10 +13,13 @@ from controller.schema import reader_groups
 from controller.sequencer import Batch
 from tidegauge.errors import (
     GroupExistsError,
+    InvalidPositionError,
     InvalidRequestError,
     LogIsExternalError,
     PreconditionFailedError,
+    StreamReplacedError,
     UnknownGroupError,
+    UnknownStreamError,
 )
 from tidegauge.groups import GroupState, check_change, go_offline, start
 from tidegauge.names import StreamName
@@ -120,9 +123,12 @@ class Groups:
         ------
         UnknownStreamError, LogIsExternalError
             If one of its streams cannot be read.
+        InvalidRequestError, InvalidPositionError
+            If it cannot start there.
         GroupExistsError
             If it is there with other settings.
         """
+        _check_start(wanted)
         settings = self._settings_of(wanted)
         positions = {stream: await self._start(stream, wanted) for stream in settings.streams}
 
@@ -130,7 +136,7 @@ class Groups:
             if name in self._by_name:
                 _check_same(self._by_name[name], settings)
                 return self._by_name[name], False
-            group = Group(name, settings, start(self.topologies(settings.streams), positions))
+            group = Group(name, settings, start(self.topologies(settings), positions))
             self._by_name[name] = group
             batch.on_failure(partial(self._take_back, name))
             batch.write(partial(_insert, group=group))
@@ -168,7 +174,7 @@ class Groups:
             raise PreconditionFailedError(group.etag)
         former = group.state, group.revision
         state = transition(group.state)
-        check_change(group.state, state, self.topologies(group.settings.streams))
+        check_change(group.state, state, self.topologies(group.settings))
         group.state, group.revision = state, group.revision + 1
         now = self._service.clocks.now().listening_ms
         group.heard = {name: group.heard.get(name, now) for name in state.readers}
@@ -192,22 +198,26 @@ class Groups:
         now = self._service.clocks.now().listening_ms
         for group in self:
             for reader, heard in group.heard.items():
-                if now - heard > group.settings.dead_after_ms and reader in group.state.readers:
+                is_silent = now - heard > group.settings.dead_after_ms
+                if is_silent and reader in group.state.readers and self._has_streams(group):
                     _log.warning("group %s: reader %s is silent", group.name, reader)
-                    offline = partial(
-                        go_offline,
-                        reader=reader,
-                        topologies=self.topologies(group.settings.streams),
-                    )
                     self._service.submit_quietly(
-                        partial(self._change_quietly, group.name, offline)
+                        partial(self._take_offline, group.name, reader)
                     )
 
-    def topologies(self, streams: list[str]) -> dict[str, Topology]:
-        """Look up the topologies of some streams."""
+    def topologies(self, settings: GroupSettings) -> dict[str, Topology]:
+        """Look up the topologies of a group's streams.
+
+        Raises
+        ------
+        UnknownStreamError, StreamReplacedError
+            If one of them is not there any more.
+        """
         return {
-            stream: self._service.stream(StreamName.parse(stream)).published_topology
-            for stream in streams
+            stream: self._service.stream(
+                StreamName.parse(stream), settings.stream_ids[stream]
+            ).published_topology
+            for stream in settings.streams
         }
 
     def oldest_revision_needed(self, stream: str, newest: int) -> int:
@@ -215,10 +225,17 @@ class Groups:
         reads = any(stream in group.settings.streams for group in self)
         return 1 if reads else newest
 
-    def _change_quietly(
-        self, name: StreamName, transition: Callable[[GroupState], GroupState], batch: Batch
-    ) -> None:
-        self.change(name, transition, batch)
+    def _has_streams(self, group: Group) -> bool:
+        """Whether there is something left to read; readers learn it by their next call."""
+        try:
+            self.topologies(group.settings)
+        except (UnknownStreamError, StreamReplacedError):
+            return False
+        return True
+
+    def _take_offline(self, name: StreamName, reader: str, batch: Batch) -> None:
+        topologies = self.topologies(self.get(name).settings)
+        self.change(name, partial(go_offline, reader=reader, topologies=topologies), batch)
 
     def _take_back(self, name: StreamName) -> None:
         del self._by_name[name]
@@ -243,11 +260,33 @@ class Groups:
     async def _start(self, stream: str, wanted: CreateGroup) -> Position:
         state = self._service.stream(StreamName.parse(stream))
         if wanted.start_cut is not None:
-            return wanted.start_cut.get(stream, {})
+            cut = wanted.start_cut.get(stream, {})
+            _check_cut(cut, state.published_tails or {})
+            return cut
         if wanted.start_time is not None:
             position, _ = await history.start_of(self._service, state, wanted.start_time)
             return position or {}
         return dict(state.published_tails or {}) if wanted.start == "latest" else {}
+
+
+def _check_start(wanted: CreateGroup) -> None:
+    ways = ("start", "start_time", "start_cut")
+    sent = wanted.model_dump(exclude_unset=True, exclude_none=True)
+    given = [one for one in ways if one in sent]
+    if len(given) > 1:
+        message = f"send only one of {', '.join(given)}"
+        raise InvalidRequestError.of(given[-1], message)
+    others = sorted((wanted.start_cut or {}).keys() - set(wanted.streams))
+    if others:
+        message = f"{others[0]!r} is none of the group's streams"
+        raise InvalidRequestError.of("start_cut", message)
+
+
+def _check_cut(cut: Position, tails: Position) -> None:
+    for number, offset in cut.items():
+        if not 0 <= offset <= tails.get(number, -1):
+            reason = f"the stream has the segments and tails {dict(tails)}"
+            raise InvalidPositionError(number, offset, reason, tails)
 
 
 def _check_same(group: Group, wanted: GroupSettings) -> None:

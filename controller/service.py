@@ -25,6 +25,7 @@ from controller.streams import (
     restore_all,
     restore_stream,
 )
+from tidegauge.errors import TidegaugeError
 from tidegauge.names import StreamName
 from tidegauge.outcomes import PassOutcome
 
@@ -67,6 +68,8 @@ class Service:
             asyncio.create_task(work)
             for work in (stamp_listening_time(self), maintain_streams(self))
         ]
+        for task in self._tasks:
+            task.add_done_callback(_log_failure)
 
     async def close(self) -> None:
         """Answer who waits, finish what was submitted, give the database back."""
@@ -130,4 +133,7 @@ class Service:
 
 def _log_failure(future: "asyncio.Future[Any]") -> None:
     if not future.cancelled() and (error := future.exception()) is not None:
-        _log.error("a background change failed: %s", error)
+        expected = isinstance(error, TidegaugeError)
+        _log.error(
+            "work in the background failed: %s", error, exc_info=None if expected else error
+        )

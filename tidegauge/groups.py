@@ -266,6 +266,9 @@ def check_change(before: GroupState, after: GroupState, topologies: Topologies) 
         msg = f"epochs cannot go back from {before.epochs} to {after.epochs}"
         raise InvalidTransitionError(msg)
     for name, reader in after.readers.items():
+        if reader.epoch > after.epochs:
+            msg = f"epoch {reader.epoch} of reader {name!r} was not given out"
+            raise InvalidTransitionError(msg)
         known = before.readers.get(name)
         if known is not None and reader.epoch < known.epoch:
             raise ReaderFencedError(name, known.epoch)

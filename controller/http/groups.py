@@ -177,11 +177,10 @@ async def offline(
     position: ReaderPosition | None = None,
 ) -> None:
     """Take a reader offline; its segments go back at its confirmed offsets, or at a position."""
-    streams = service.groups.get(name).settings.streams
     transition = partial(
         go_offline,
         reader=reader,
-        topologies=service.groups.topologies(streams),
+        topologies=service.groups.topologies(service.groups.get(name).settings),
         position=None if position is None else by_segment(position.position),
     )
     await _change(service, name, transition)

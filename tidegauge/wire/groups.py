@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tidegauge import groups
-from tidegauge.wire.values import Answer, EventTime, Integer, Request, WirePosition
+from tidegauge.wire.values import (
+    Answer,
+    EventTime,
+    Integer,
+    Name,
+    Request,
+    WirePosition,
+)
 
 StreamOffsets = Annotated[
     dict[str, WirePosition], Field(description="For each `scope/stream`, segment to offset.")
@@ -35,20 +42,20 @@ class CreateGroup(Request):
     )
 
 
-class ReaderDocument(Answer):
+class ReaderDocument(Request):
     """One reader in the shared state."""
 
-    epoch: int = Field(description="Of the process that has the name.")
+    epoch: Integer = Field(description="Of the process that has the name.")
     owned: StreamOffsets = Field(description="Its segments and confirmed offsets.")
 
 
-class StateDocument(Answer):
-    """The shared state of a group, as it is read and written."""
+class StateDocument(Request):
+    """The shared state of a group, as it is read and written: who writes must know all of it."""
 
-    readers: dict[str, ReaderDocument] = Field(description="By name.")
+    readers: dict[Name, ReaderDocument] = Field(description="By name.")
     unassigned: StreamOffsets = Field(description="Open segments that nobody owns.")
     completed: StreamOffsets = Field(description="Segments read to their end.")
-    epochs: int = Field(description="The highest epoch that was given out.")
+    epochs: Integer = Field(description="The highest epoch that was given out.")
     checkpoints: dict[str, StreamOffsets] = Field(description="Named positions.")
 
     @classmethod

@@ -1,0 +1,141 @@
+"""What a reader group refuses over HTTP, and what it survives."""
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.server import Api, ServerProcess
+
+_NUMBERS = count(1)
+_GROUP = "/v1/reader-groups/calls/group"
+
+
+@pytest.fixture
+def stream(shared_server: ServerProcess) -> Iterator[Api]:
+    """Make an embedded stream of two segments, the first of them with two events."""
+    with Api(shared_server.url, f"calls/stream-{next(_NUMBERS)}") as api:
+        api.create(log="embedded", segments=2)
+        _append(api)
+        yield api
+
+
+def _append(api: Api) -> None:
+    api.client.post(
+        f"{api.path}/events",
+        content=b'{"key": "a", "value": "1"}\n{"key": "a", "value": "2"}\n',
+        headers={"content-type": "application/x-ndjson"},
+    ).raise_for_status()
+
+
+def _name(api: Api) -> str:
+    return api.path.removeprefix("/v1/streams/")
+
+
+def _create(api: Api, **options: object) -> httpx.Response:
+    path = f"{_GROUP}-{next(_NUMBERS)}"
+    return api.client.put(path, json={"streams": [_name(api)], **options})
+
+
+def _group(api: Api, **options: object) -> str:
+    answer = _create(api, **options).raise_for_status()
+    return f"/v1/reader-groups/{answer.json()['group']}"
+
+
+@pytest.mark.parametrize("cut", [{"0": 3}, {"0": -1}, {"2": 0}])
+def test_a_group_cannot_start_where_its_stream_is_not(stream: Api, cut: dict[str, int]) -> None:
+    answer = _create(stream, start_cut={_name(stream): cut})
+    assert (answer.status_code, answer.json()["code"]) == (409, "invalid_position")
+
+
+def test_a_group_starts_at_the_cut_that_is_given(stream: Api) -> None:
+    answer = _create(stream, start_cut={_name(stream): {"0": 2}}).raise_for_status()
+    assert answer.json()["state"]["unassigned"] == {_name(stream): {"0": 2, "1": 0}}
+
+
+@pytest.mark.parametrize(
+    ("starts", "field"),
+    [
+        ({"start": "latest", "start_time": 5}, "start_time"),
+        ({"start_time": 5, "start_cut": {}}, "start_cut"),
+        ({"start_cut": {"calls/other": {"0": 0}}}, "start_cut"),
+    ],
+)
+def test_a_group_starts_in_one_way_and_in_its_own_streams(
+    stream: Api, starts: dict[str, Any], field: str
+) -> None:
+    answer = _create(stream, **starts)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert answer.json()["errors"][0]["field"] == field
+
+
+def test_dead_readers_go_offline_although_another_group_lost_its_stream(
+    shared_server: ServerProcess, stream: Api
+) -> None:
+    with Api(shared_server.url, f"calls/stream-{next(_NUMBERS)}") as doomed:
+        doomed.create(log="embedded")
+        orphan = _group(doomed, heartbeat_ms=100, dead_after_ms=200)
+        doomed.client.post(f"{orphan}/readers/one").raise_for_status()
+        doomed.client.delete(doomed.path).raise_for_status()
+    group = _group(stream, heartbeat_ms=100, dead_after_ms=200)
+    stream.client.post(f"{group}/readers/one").raise_for_status()
+    deadline = time.monotonic() + 20
+    while stream.client.get(group).json()["state"]["readers"]:
+        assert time.monotonic() < deadline, "the dead reader is still there"
+        time.sleep(0.05)
+
+
+def test_a_group_does_not_read_another_stream_of_the_name(stream: Api) -> None:
+    group = _group(stream)
+    stream.client.delete(stream.path).raise_for_status()
+    stream.create(log="embedded", segments=2)
+    answer = stream.client.post(f"{group}/readers/one")
+    assert (answer.status_code, answer.json()["code"]) == (409, "stream_replaced")
+
+
+def _with_unknown_field(state: dict[str, Any]) -> None:
+    state["reader"] = {}
+
+
+def _with_unknown_field_of_a_reader(state: dict[str, Any]) -> None:
+    state["epochs"] = 1
+    state["readers"]["one"] = {"epoch": 1, "owned": {}, "own": {}}
+
+
+def _with_a_bad_name(state: dict[str, Any]) -> None:
+    state["epochs"] = 1
+    state["readers"]["one/two"] = {"epoch": 1, "owned": {}}
+
+
+def _with_a_fraction(state: dict[str, Any]) -> None:
+    state["epochs"] = 1.0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _with_unknown_field,
+        _with_unknown_field_of_a_reader,
+        _with_a_bad_name,
+        _with_a_fraction,
+    ],
+)
+def test_a_state_that_cannot_be_is_not_stored(stream: Api, change: Any) -> None:
+    path = _group(stream) + "/state"
+    read = stream.client.get(path)
+    state = read.json()
+    change(state)
+    answer = stream.client.put(path, json=state, headers={"if-match": read.headers["etag"]})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert stream.client.get(path).json() == read.json()
+
+
+def test_an_epoch_that_was_not_given_out_is_refused(stream: Api) -> None:
+    path = _group(stream) + "/state"
+    read = stream.client.get(path)
+    state = read.json() | {"epochs": 1, "readers": {"one": {"epoch": 2, "owned": {}}}}
+    answer = stream.client.put(path, json=state, headers={"if-match": read.headers["etag"]})
+    assert (answer.status_code, answer.json()["code"]) == (409, "invalid_transition")
