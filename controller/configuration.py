@@ -1,13 +1,20 @@
 """What `tidegauge serve` can be told: options, and environment variables of the same name."""
 
-from pydantic import Field
+from pathlib import Path
+from typing import Self
+
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class ServeSettings(BaseSettings):
     """Settings of one controller; each is also the environment variable ``TIDEGAUGE_…``."""
 
-    model_config = SettingsConfigDict(env_prefix="TIDEGAUGE_", extra="ignore")
+    model_config = SettingsConfigDict(
+        env_prefix="TIDEGAUGE_",
+        extra="ignore",
+        hide_input_in_errors=True,  # a URL may hold a password
+    )
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8470, ge=0, le=65_535, description="Port to listen on; 0 for a free one.")
@@ -23,3 +30,22 @@ class ServeSettings(BaseSettings):
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="How much to log."
     )
+    tokens: Path | None = Field(
+        None, description="File of the tokens that are let in; left out: nobody is asked."
+    )
+    insecure: bool = Field(
+        False, description="Listen beyond this machine although nobody is asked for a token."
+    )
+    tls_certificate: Path | None = Field(
+        None, description="Speak TLS with this certificate (PEM, with its chain)."
+    )
+    tls_key: Path | None = Field(
+        None, description="The certificate's key (PEM), unless it is in the same file."
+    )
+
+    @model_validator(mode="after")
+    def _check_tls(self) -> Self:
+        if self.tls_key is not None and self.tls_certificate is None:
+            msg = "tls_key without tls_certificate; give both"
+            raise ValueError(msg)
+        return self

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -111,10 +112,14 @@ class Groups:
             raise UnknownGroupError(str(name))
         return group
 
-    def page(self, after: StreamName | None, limit: int) -> list[Group]:
-        """List groups in order of name, after one."""
-        names = sorted(name for name in self._by_name if after is None or name > after)
-        return [self._by_name[name] for name in names[:limit]]
+    def page(
+        self, after: StreamName | None, limit: int, *, of: Callable[[str], object]
+    ) -> list[Group]:
+        """List groups in order of name, after one, of scopes that are wanted."""
+        wanted = (
+            name for name in self._by_name if (after is None or name > after) and of(name.scope)
+        )
+        return [self._by_name[name] for name in nsmallest(limit, wanted)]
 
     async def create(self, name: StreamName, wanted: CreateGroup) -> tuple[Group, bool]:
         """Create a group, or find it there with the same settings; tells whether it is new.

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
+from controller.access import check_certificate, check_exposure
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from controller.protocol import OneWriteProtocol
@@ -48,6 +49,10 @@ def serve(settings: ServeSettings) -> None:
 
     Raises
     ------
+    ExposedError
+        If strangers could reach it, and nobody said that they may.
+    TokenFileError, CertificateError
+        If a file cannot be used.
     DatabaseInUseError
         If another process serves the database.
     DatabaseUnusableError
@@ -60,6 +65,8 @@ def serve(settings: ServeSettings) -> None:
         format="%(asctime)s %(levelname)s %(name)s %(message)s",
         stream=sys.stderr,
     )
+    check_exposure(settings)
+    check_certificate(settings)
     with socket.create_server(
         (settings.host, settings.port), backlog=_BACKLOG, reuse_port=False
     ) as listener:
@@ -68,12 +75,15 @@ def serve(settings: ServeSettings) -> None:
         app = create_app(settings)
         host, port = listener.getsockname()[:2]
         print(f"database {app.service.database.path}", flush=True)  # noqa: T201
-        print(f"serving  http://{host}:{port}  (docs: /docs)", flush=True)  # noqa: T201
+        scheme = "http" if settings.tls_certificate is None else "https"
+        print(f"serving  {scheme}://{host}:{port}  (docs: /docs)", flush=True)  # noqa: T201
         config = uvicorn.Config(
             app,
             loop="uvloop",
             http=OneWriteProtocol,
             proxy_headers=False,
+            ssl_certfile=settings.tls_certificate,
+            ssl_keyfile=settings.tls_key,
             access_log=False,
             log_level="warning",
             lifespan="on",

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
+from heapq import nsmallest
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -260,10 +261,16 @@ class Registry:
         """Remove a stream."""
         del self._by_name[state.identity.name]
 
-    def page(self, after: StreamName | None, limit: int) -> list[StreamState]:
-        """List streams in order of name, after one."""
-        names = sorted(name for name in self._by_name if after is None or name > after)
-        return [self._by_name[name] for name in names[:limit] if self._by_name[name].durable]
+    def page(
+        self, after: StreamName | None, limit: int, *, of: Callable[[str], object]
+    ) -> list[StreamState]:
+        """List durable streams in order of name, after one, of scopes that are wanted."""
+        wanted = (
+            name
+            for name, state in self._by_name.items()
+            if state.durable and (after is None or name > after) and of(name.scope)
+        )
+        return [self._by_name[name] for name in nsmallest(limit, wanted)]
 
 
 def settings_of(config: StreamConfig) -> StreamSettings:

@@ -12,6 +12,13 @@ except ModuleNotFoundError:
 
 from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.operators import operators
+from tidegauge_cli.serve_options import (
+    Insecure,
+    TlsCertificate,
+    TlsKey,
+    Tokens,
+)
+from tidegauge_cli.tokens import tokens as token_verbs
 
 app = typer.Typer(
     help="Event-time watermarks for partitioned streams.",
@@ -20,6 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(operators)
+app.add_typer(token_verbs, name="token")
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 (typer calls it)
@@ -70,6 +78,10 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     log_level: Annotated[
         str, typer.Option(envvar=_env("log_level"), help="debug, info, warning or error.")
     ] = "info",
+    tokens: Tokens = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
+    insecure: Insecure = False,
 ) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C."""
     with needs_extra("controller"):
@@ -83,6 +95,10 @@ def serve(  # noqa: PLR0913 (options, each with a default)
             max_database_bytes=max_database_bytes,
             max_body_bytes=max_body_bytes,
             log_level=log_level,
+            tokens=tokens,
+            tls_certificate=tls_certificate,
+            tls_key=tls_key,
+            insecure=insecure,
         )
         controller.serve(settings)
     except (TidegaugeError, OSError, ValueError) as error:

@@ -1,5 +1,6 @@
 """The application: all calls, their documentation, and what surrounds them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.access import Guard
 from controller.configuration import ServeSettings
 from controller.http import (
     events,
@@ -23,7 +25,7 @@ from controller.http.documentation import document
 from controller.http.note_time import NoteTimeApp
 from controller.http.note_times import NoteTimesApp
 from controller.service import Service
-from tidegauge.errors import BodyTooLargeError
+from tidegauge.errors import BodyTooLargeError, UnauthenticatedError
 
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
@@ -34,14 +36,17 @@ Errors are RFC 9457 problem documents with a stable `code`.
 
 def create_app(settings: ServeSettings) -> "ControllerApp":
     """Make the application; its lifespan opens and closes the database."""
+    guard = Guard(settings.tokens)
     service = Service(settings)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await service.start()
+        watching = asyncio.create_task(guard.watch())
         try:
             yield
         finally:
+            watching.cancel()
             await service.close()
 
     app = FastAPI(
@@ -57,7 +62,7 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
         app.include_router(router)
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    return ControllerApp(app, service)
+    return ControllerApp(app, service, guard)
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
@@ -69,7 +74,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 class ControllerApp:
-    """The hot paths, then the framework; bodies are bounded for all.
+    """Who asks; then the hot paths, then the framework; bodies are bounded for all.
 
     Parameters
     ----------
@@ -77,11 +82,14 @@ class ControllerApp:
         Everything but the hot paths.
     service
         What both ask.
+    guard
+        Tells who asks.
     """
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
+    def __init__(self, app: ASGIApp, service: Service, guard: Guard) -> None:
         self.service = service
         self._app = app
+        self._guard = guard
         self._note_time = NoteTimeApp(service)
         self._note_times = NoteTimesApp(service)
         self._limit = service.settings.max_body_bytes
@@ -89,6 +97,11 @@ class ControllerApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] == "http":
+            try:
+                scope["user"] = self._guard.identify(scope["path"], scope["headers"])
+            except UnauthenticatedError as error:
+                await problems.send_problem(send, error)
+                return
             if self._note_time.serves(scope["path"]):
                 await self._note_time(scope, receive, send)
                 return

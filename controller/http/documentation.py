@@ -9,12 +9,14 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import Field
 from starlette.routing import BaseRoute
 
+from controller.access import NEEDS, Need
 from controller.http.examples import EXAMPLES, Example
 from controller.http.problems import PROBLEM_JSON
 from tidegauge.errors import UnknownStreamError
 from tidegauge.wire.values import Answer
 
 _ERRORS = "422"
+_BEARER = "bearer"
 
 
 class Problem(Answer):
@@ -39,10 +41,18 @@ def document(app: FastAPI, further: Iterable[BaseRoute]) -> dict[str, Any]:
     schemas["Problem"] = Problem.model_json_schema()
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
+    described["components"]["securitySchemes"] = {
+        _BEARER: {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "A token made by `tidegauge token new`, if the service has tokens.",
+        }
+    }
     examples = {(one.route, one.method.lower()): one for one in EXAMPLES}
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
             _describe_problems(operation)
+            _describe_need(operation, NEEDS[f"{method.upper()} {path}"])
             if (path, method) in examples:
                 _show(operation, examples[path, method])
     return described
@@ -59,6 +69,12 @@ def _describe_problems(operation: dict[str, Any]) -> None:
             }
         },
     }
+
+
+def _describe_need(operation: dict[str, Any], need: Need) -> None:
+    operation["description"] += f"\n\n{need.value}"
+    if need is not Need.NOTHING:
+        operation["security"] = [{_BEARER: []}]
 
 
 def _show(operation: dict[str, Any], example: Example) -> None:

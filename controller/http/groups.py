@@ -7,9 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
 from controller import history
+from controller.access import Caller, Role
 from controller.groups import Group
 from controller.http.cursors import read_cursor, write_cursor
 from controller.http.routing import (
+    CallerOf,
     Cursor,
     Limit,
     ServiceOf,
@@ -55,9 +57,18 @@ ReaderName = Annotated[Name, Path(description="The reader's name.")]
 
 @router.put(ONE, responses={201: {"model": GroupInfo, "description": "Created."}})
 async def create(
-    service: ServiceOf, name: GroupName, wanted: CreateGroup, response: Response
+    service: ServiceOf,
+    caller: CallerOf,
+    name: GroupName,
+    wanted: CreateGroup,
+    response: Response,
 ) -> GroupInfo:
-    """Create a group; the same again changes nothing."""
+    """Create a group; the same again changes nothing.
+
+    The caller needs the role `read` in the scopes of its streams, too.
+    """
+    for stream in wanted.streams:
+        _check_reads(caller, stream)
     group, is_new = await service.groups.create(name, wanted)
     response.status_code = 201 if is_new else 200
     response.headers["etag"] = group.etag
@@ -78,12 +89,13 @@ async def delete(service: ServiceOf, name: GroupName) -> None:
 
 @router.get(ALL)
 async def list_groups(
-    service: ServiceOf, limit: Limit = 100, cursor: Cursor = None
+    service: ServiceOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
 ) -> GroupList:
-    """List groups in order of name."""
+    """List groups in order of name, those in scopes where the caller reads."""
+    reads = partial(caller.may, Role.READ)
     after = None if cursor is None else StreamName.parse(read_cursor(cursor))
     page = await service.sequencer.read(
-        lambda: [one.describe() for one in service.groups.page(after, limit + 1)]
+        lambda: [one.describe() for one in service.groups.page(after, limit + 1, of=reads)]
     )
     last = page[limit - 1].group if len(page) > limit else None
     return GroupList(groups=page[:limit], cursor=None if last is None else write_cursor(last))
@@ -122,10 +134,12 @@ async def write_state(
 @router.get(ONE + "/time-window")
 async def time_window(
     service: ServiceOf,
+    caller: CallerOf,
     name: GroupName,
     stream: Annotated[str, Query(description="One of the group's streams, scope/stream.")],
 ) -> TimeWindowInfo:
     """Find the time window of the group: the same for all of its readers."""
+    _check_reads(caller, stream)
     group = service.groups.get(name)
     if stream not in group.settings.streams:
         message = f"{stream!r} is not read by the group; it reads {group.settings.streams}"
@@ -184,6 +198,11 @@ async def offline(
         position=None if position is None else by_segment(position.position),
     )
     await _change(service, name, transition)
+
+
+def _check_reads(caller: Caller, stream: str) -> None:
+    scope, _, _ = stream.partition("/")
+    caller.check(Role.READ, scope)
 
 
 async def _change(

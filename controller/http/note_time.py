@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.types import Receive, Scope, Send
 
 from controller import reports
+from controller.access import Caller, Role
 from controller.clocks import Clocks
 from controller.http.decoding import read_note_time
 from controller.http.plain import check_post, read_body, read_query, send_json
@@ -115,7 +116,9 @@ class NoteTimeApp:
         path = scope["path"]
         place = self._places.get(path)
         if place is None or place[0].deleted:
-            place = self._find(path)
+            place = self._find(path, scope["user"])
+        else:
+            scope["user"].check(Role.WRITE, place[0].identity.name.scope)
         stream, writer = place
         if scope["query_string"]:
             query = read_query(scope["query_string"], {"stream_id"})
@@ -123,13 +126,14 @@ class NoteTimeApp:
         body = await read_body(receive, self._limit)
         return _Call(self._service.clocks, stream, writer, read_note_time(body))
 
-    def _find(self, path: str) -> tuple[StreamState, str]:
+    def _find(self, path: str, caller: Caller) -> tuple[StreamState, str]:
         *_, scope, stream, _, writer, _ = path.split("/")
         try:
             name = StreamName(check_name(scope), check_name(stream))
             check_name(writer)
         except ValueError as error:
             raise InvalidRequestError.of("path", str(error)) from error
+        caller.check(Role.WRITE, name.scope)
         if len(self._places) >= _PLACES:
             self._places.clear()
         place = self._places[path] = self._service.stream(name), writer

@@ -6,6 +6,7 @@ from fastapi import APIRouter
 from starlette.types import Receive, Scope, Send
 
 from controller import reports
+from controller.access import Caller, Role
 from controller.clocks import Clocks, StillClock
 from controller.http.decoding import PlainReport, read_note_times
 from controller.http.plain import check_post, read_body, read_query, send_json
@@ -31,9 +32,14 @@ class _Call:
     """Many reports on their way through a batch."""
 
     def __init__(
-        self, registry: Registry, clocks: Clocks, many: Sequence[Report | PlainReport]
+        self,
+        registry: Registry,
+        clocks: Clocks,
+        caller: Caller,
+        many: Sequence[Report | PlainReport],
     ) -> None:
         self._registry = registry
+        self._caller = caller
         self._clocks = clocks
         self._reports = many
         self.problems: dict[int, ProblemError] = {}
@@ -77,6 +83,7 @@ class _Call:
             name = StreamName.parse(text)
         except ValueError as error:
             raise InvalidRequestError.of("stream", str(error)) from error
+        self._caller.check(Role.WRITE, name.scope)
         stream = self._streams[text] = self._registry.get(name)
         return stream
 
@@ -129,7 +136,8 @@ class NoteTimesApp:
         check_post(scope)
         read_query(scope["query_string"], set())
         body = await read_body(receive, self._limit)
-        return _Call(self._service.registry, self._service.clocks, read_note_times(body))
+        service = self._service
+        return _Call(service.registry, service.clocks, scope["user"], read_note_times(body))
 
     def _count(self, call: _Call) -> None:
         tally = self._service.metrics.report_tally

@@ -13,11 +13,14 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Send
 
 from tidegauge.errors import (
+    ForbiddenError,
     InternalError,
     InvalidRequestError,
     MethodNotAllowedError,
     NotFoundError,
     ProblemError,
+    TooManyWaitingError,
+    UnauthenticatedError,
     UnavailableError,
 )
 from tidegauge.names import INVALID_NAME, NAME_PATTERN
@@ -29,11 +32,22 @@ _log = logging.getLogger(__name__)
 
 def problem_headers(error: ProblemError) -> dict[str, str]:
     """Choose the headers of an error beyond its content type."""
-    if isinstance(error, UnavailableError):
+    if isinstance(error, UnavailableError | TooManyWaitingError):
         return {"retry-after": _RETRY_AFTER_S}
     if isinstance(error, MethodNotAllowedError):
         return {"allow": "POST"}  # that is so where there is no framework
+    if isinstance(error, UnauthenticatedError | ForbiddenError):
+        return {"www-authenticate": _challenge(error)}
     return {}
+
+
+def _challenge(error: UnauthenticatedError | ForbiddenError) -> str:
+    """Say what RFC 6750 wants said: nothing is wrong with a token that was not sent."""
+    if isinstance(error, ForbiddenError):
+        return 'Bearer realm="tidegauge", error="insufficient_scope"'
+    if error.reason == "missing":
+        return 'Bearer realm="tidegauge"'
+    return 'Bearer realm="tidegauge", error="invalid_token"'
 
 
 def dump_problem(error: ProblemError) -> bytes:

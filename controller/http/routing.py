@@ -1,11 +1,17 @@
-"""How routes are declared: strict about what they take, and answered with an example."""
+"""How routes are declared: strict about who asks and what they take.
 
+What a caller needs is looked up once, when a route is declared, so that one that is not listed
+in `controller.access.NEEDS` keeps the service from starting.
+"""
+
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
+from controller.access import NEEDS, Caller, Need
 from controller.service import Service
 from controller.streams import StreamState
 from tidegauge.errors import InvalidRequestError, UnsupportedMediaTypeError
@@ -13,24 +19,36 @@ from tidegauge.names import StreamName
 from tidegauge.wire.values import Integer, Name
 
 JSON = "application/json"
+_log = logging.getLogger(__name__)
 
 
 class StrictRoute(APIRoute):
-    """A route that refuses query parameters that it does not know, and bodies of other types."""
+    """A route that refuses who may not ask, unknown parameters, and bodies of other types.
+
+    What operators did is logged with their name.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Check first, then handle."""
         handle = super().get_route_handler()
         known = _query_names(self.dependant)
+        (method,) = list(self.methods or [])
+        need = NEEDS[f"{method} {self.path_format}"]
 
         async def strict(request: Request) -> Response:
+            caller = get_caller(request)
+            need.check(caller, request.path_params.get("scope", ""))
             unknown = sorted(set(request.query_params) - known)
             if unknown:
                 message = f"this call has no such parameter; it has {sorted(known)}"
                 raise InvalidRequestError.of(unknown[0], message)
             if self.body_field is not None:
                 await _check_json(request)
-            return await handle(request)
+            response = await handle(request)
+            if need is Need.OPERATE:
+                path = request.url.path
+                _log.info("%s: %s %s, %s", caller.name, method, path, response.status_code)
+            return response
 
         return strict
 
@@ -46,6 +64,12 @@ async def _check_json(request: Request) -> None:
         raise UnsupportedMediaTypeError(content_type, JSON)
 
 
+def get_caller(request: Request) -> Caller:
+    """Tell who asks."""
+    caller: Caller = request.scope["user"]
+    return caller
+
+
 def get_service(request: Request) -> Service:
     """Find the service that the application serves."""
     service: Service = request.app.state.service
@@ -53,6 +77,7 @@ def get_service(request: Request) -> Service:
 
 
 ServiceOf = Annotated[Service, Depends(get_service)]
+CallerOf = Annotated[Caller, Depends(get_caller)]
 
 
 ScopeName = Annotated[Name, Path(description="Scope of the stream.")]

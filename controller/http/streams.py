@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Response
 from controller import lifecycle
 from controller.http.cursors import read_cursor, write_cursor
 from controller.http.routing import (
+    CallerOf,
     Cursor,
     Limit,
     NameInScope,
@@ -100,11 +101,11 @@ async def delete(service: ServiceOf, state: StreamOf) -> None:
 
 @router.get("/v1/streams")
 async def list_streams(
-    service: ServiceOf, limit: Limit = 100, cursor: Cursor = None
+    service: ServiceOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
 ) -> StreamList:
-    """List streams in order of name."""
+    """List streams in order of name, those in scopes where the caller has a role."""
     after = None if cursor is None else StreamName.parse(read_cursor(cursor))
-    page = service.registry.page(after, limit + 1)
+    page = service.registry.page(after, limit + 1, of=caller.roles)
     return StreamList(
         streams=[lifecycle.describe(state) for state in page[:limit]],
         cursor=write_cursor(str(page[limit - 1].identity.name)) if len(page) > limit else None,

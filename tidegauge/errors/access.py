@@ -33,6 +33,6 @@ class ForbiddenError(ProblemError):
     @property
     def detail(self) -> str:
         return (
-            f"token {self.token_name!r} lacks the role {self.role!r} in scope {self.scope!r}; "
-            "whoever keeps the tokens of the service can grant it"
+            f"token {self.token_name!r} may not do this in scope {self.scope!r}; it needs the "
+            f"role {self.role} there, which whoever keeps the tokens of the service can grant"
         )

@@ -1,0 +1,131 @@
+"""Telling who calls, by the token that is shown."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from time import time
+from typing import NamedTuple
+
+from controller.access.callers import ANYBODY, NOBODY, Caller
+from controller.access.needs import OPEN_PATHS
+from controller.access.tokens import Digest, TokenFileError, digest_of, read_tokens
+from tidegauge.errors import UnauthenticatedError
+
+_log = logging.getLogger(__name__)
+_BEARER = b"bearer "
+_LOOK_S = 1.0
+_MOST_SEEN = 10_000
+
+
+class _Version(NamedTuple):
+    """What differs when a file is another one."""
+
+    modified_ns: int
+    size: int
+    inode: int
+
+
+class _Tokens:
+    """The tokens of one reading of the file, and the headers that showed them.
+
+    Both are replaced together, so that a header seen while the file is read again is never
+    remembered beyond it.
+
+    Parameters
+    ----------
+    callers
+        By the digest of their token.
+    """
+
+    def __init__(self, callers: Mapping[Digest, Caller]) -> None:
+        self._callers = callers
+        self._seen: dict[bytes, Caller] = {}
+        """By the header's value: hashing it anew at every request would cost as much again."""
+
+    def __len__(self) -> int:
+        return len(self._callers)
+
+    def find(self, header: bytes) -> Caller:
+        """Look up who shows a header; raises `UnauthenticatedError`."""
+        return self._seen.get(header) or self._find_new(header)
+
+    def _find_new(self, header: bytes) -> Caller:
+        if header[:7].lower() != _BEARER:
+            raise UnauthenticatedError("missing")
+        caller = self._callers.get(digest_of(header[7:].strip()))
+        if caller is None:
+            raise UnauthenticatedError("unknown")
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen.clear()
+        self._seen[header] = caller
+        return caller
+
+
+class Guard:
+    """Knows the tokens in force. They are those of the file, also after it changed.
+
+    Parameters
+    ----------
+    path
+        Of the file of tokens; None: everybody may do everything.
+    clock
+        Wall clock, seconds since 1970.
+
+    Raises
+    ------
+    TokenFileError
+        If the file cannot be read.
+    """
+
+    def __init__(self, path: Path | None, *, clock: Callable[[], float] = time) -> None:
+        self._path = path
+        self._clock = clock
+        self._version = None if path is None else _version(path)
+        self._tokens = _Tokens({} if path is None else read_tokens(path))
+
+    def identify(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
+        """Tell who sends a request.
+
+        Raises
+        ------
+        UnauthenticatedError
+            If it carries no valid token and needs one.
+        """
+        if self._path is None:
+            return ANYBODY
+        if path in OPEN_PATHS:
+            return NOBODY
+        for name, value in headers:
+            if name == b"authorization":
+                caller = self._tokens.find(value)
+                if caller.expires_s is not None and caller.expires_s <= self._clock():
+                    raise UnauthenticatedError("expired")
+                return caller
+        raise UnauthenticatedError("missing")
+
+    def look(self) -> None:
+        """Read the file again if it changed; while it cannot be read, the former tokens stay."""
+        if self._path is None or (version := _version(self._path)) == self._version:
+            return
+        self._version = version
+        try:
+            self._tokens = _Tokens(read_tokens(self._path))
+        except TokenFileError as error:
+            _log.error("%s; the tokens read before stay in force", error)
+        else:
+            _log.info("%d tokens read from %s", len(self._tokens), self._path)
+
+    async def watch(self) -> None:
+        """Look every second, until cancelled."""
+        while self._path is not None:
+            await asyncio.sleep(_LOOK_S)
+            await asyncio.to_thread(self.look)
+
+
+def _version(path: Path) -> _Version | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return _Version(found.st_mtime_ns, found.st_size, found.st_ino)

@@ -1,0 +1,79 @@
+"""What each call needs. A call that is not listed cannot be served at all."""
+
+from collections.abc import Mapping
+from enum import Enum
+
+from controller.access.callers import EVERYWHERE, Caller, Role
+from tidegauge.errors import ForbiddenError
+
+OPEN_PATHS = frozenset(
+    ["/healthz", "/readyz", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"]
+)
+"""Answered without a token: what load balancers ask, and the documentation."""
+
+
+class Need(Enum):
+    """What a caller needs; the value says it in the documentation."""
+
+    NOTHING = "Needs no token."
+    TOKEN = "Needs a token; each entry is checked, or left out, by the roles in its own scope."  # noqa: S105 (no secret)
+    ANY_ROLE = "Needs any role in the scope."
+    READ = "Needs the role `read` in the scope."
+    WRITE = "Needs the role `write` in the scope."
+    OPERATE = "Needs the role `operate` in the scope."
+    READ_EVERYWHERE = "Needs the role `read` in all scopes (`*`)."
+
+    def check(self, caller: Caller, scope: str) -> None:
+        """Raise `ForbiddenError` unless a caller has what is needed in a scope."""
+        if self in _ROLES:
+            caller.check(_ROLES[self], scope)
+        elif self is Need.READ_EVERYWHERE:
+            caller.check(Role.READ, EVERYWHERE)
+        elif self is Need.ANY_ROLE and not caller.roles(scope):
+            raise ForbiddenError(caller.name, _ANY, scope)
+
+
+_ANY = "read, write or operate"
+_ROLES = {Need.READ: Role.READ, Need.WRITE: Role.WRITE, Need.OPERATE: Role.OPERATE}
+
+_STREAM = "/v1/streams/{scope}/{stream}"
+_WRITER = _STREAM + "/writers/{writer}"
+_GROUP = "/v1/reader-groups/{scope}/{group}"
+_READER = _GROUP + "/readers/{reader}"
+
+NEEDS: Mapping[str, Need] = {
+    "GET /healthz": Need.NOTHING,
+    "GET /readyz": Need.NOTHING,
+    "GET /metrics": Need.READ_EVERYWHERE,
+    "GET /v1/streams": Need.TOKEN,
+    f"PUT {_STREAM}": Need.OPERATE,
+    f"GET {_STREAM}": Need.ANY_ROLE,
+    f"PATCH {_STREAM}": Need.OPERATE,
+    f"DELETE {_STREAM}": Need.OPERATE,
+    f"POST {_STREAM}/seal": Need.OPERATE,
+    f"GET {_STREAM}/watermark": Need.ANY_ROLE,
+    f"GET {_STREAM}/tail": Need.READ,
+    f"GET {_STREAM}/marks": Need.READ,
+    f"GET {_STREAM}/marks/at": Need.READ,
+    f"POST {_STREAM}/events": Need.WRITE,
+    f"POST {_STREAM}/segments/{{segment}}/events": Need.WRITE,
+    f"GET {_STREAM}/segments/{{segment}}/events": Need.READ,
+    f"GET {_STREAM}/writers": Need.ANY_ROLE,
+    f"POST {_WRITER}/register": Need.WRITE,
+    f"POST {_WRITER}/note-time": Need.WRITE,
+    f"POST {_WRITER}/leave": Need.WRITE,
+    f"POST {_WRITER}/expire": Need.OPERATE,
+    "POST /v1/note-times": Need.TOKEN,
+    "GET /v1/reader-groups": Need.TOKEN,
+    f"PUT {_GROUP}": Need.READ,
+    f"GET {_GROUP}": Need.READ,
+    f"DELETE {_GROUP}": Need.OPERATE,
+    f"GET {_GROUP}/state": Need.READ,
+    f"PUT {_GROUP}/state": Need.READ,
+    f"GET {_GROUP}/time-window": Need.READ,
+    f"POST {_READER}": Need.READ,
+    f"POST {_READER}/position": Need.READ,
+    f"POST {_READER}/heartbeat": Need.READ,
+    f"DELETE {_READER}": Need.READ,
+}
+"""Method and path of each call, and what it needs."""

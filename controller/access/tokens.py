@@ -1,0 +1,212 @@
+"""The file of tokens: names, hashes, grants and ends; never a token itself.
+
+A token is 32 random bytes, so its SHA-256 is as hard to turn back as a slow hash of a password
+would be, and a lookup costs a microsecond.
+"""
+
+import hashlib
+import os
+import secrets
+import tomllib
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, NamedTuple, TypeAlias
+
+import tomlkit
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+
+from controller.access.callers import EVERYWHERE, Caller, Role
+from tidegauge.errors import TidegaugeError
+from tidegauge.names import check_name
+from tidegauge.wire.values import Name
+
+_PREFIX = "tg_"
+"""Lets scanners for secrets know one."""
+
+_RANDOM_BYTES = 32
+_OWNER_ONLY = 0o600
+
+Digest: TypeAlias = bytes
+Scope = Name | Annotated[str, StringConstraints(pattern=r"^\*$")]
+Grants = Annotated[dict[Scope, Annotated[set[Role], Field(min_length=1)]], Field(min_length=1)]
+
+
+class TokenFileError(TidegaugeError):
+    """The file of tokens cannot be read, or says what cannot be.
+
+    Attributes
+    ----------
+    path
+        Of the file.
+    reason
+        What is wrong; it holds nothing of what should be secret.
+    """
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"tokens in {path}: {reason}")
+
+
+class _Strict(BaseModel):
+    # A token that was pasted into the wrong line must not come to light in an error.
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+
+class StoredToken(_Strict):
+    """One token, as it is kept."""
+
+    name: Name
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+    grants: Grants
+    created: AwareDatetime | None = None
+    expires: AwareDatetime | None = None
+
+    def caller(self) -> Caller:
+        """Make the caller that shows this token."""
+        grants = {scope: frozenset(roles) for scope, roles in self.grants.items()}
+        expires_s = None if self.expires is None else self.expires.timestamp()
+        return Caller(self.name, grants, expires_s)
+
+
+class TokenFile(_Strict):
+    """A file of tokens."""
+
+    token: list[StoredToken] = []
+
+
+class NewToken(NamedTuple):
+    """A token that was just made; its text is known here, and nowhere else."""
+
+    text: str
+    stored: StoredToken
+
+    def __repr__(self) -> str:
+        return f"NewToken({self.stored.name!r})"
+
+
+def digest_of(token: bytes) -> Digest:
+    """Hash a token."""
+    return hashlib.sha256(token).digest()
+
+
+def read_tokens(path: Path) -> dict[Digest, Caller]:
+    """Read a file of tokens.
+
+    Raises
+    ------
+    TokenFileError
+        If it cannot be read, or two tokens have one name or one hash.
+    """
+    tokens = _read(path).token
+    for values in ([one.name for one in tokens], [one.sha256 for one in tokens]):
+        if len(set(values)) < len(values):
+            twice = next(
+                one.name
+                for one, value in zip(tokens, values, strict=True)
+                if values.count(value) > 1
+            )
+            raise TokenFileError(path, f"token {twice!r} is there twice")
+    return {bytes.fromhex(one.sha256): one.caller() for one in tokens}
+
+
+def new_token(name: str, grants: dict[str, set[Role]], *, lasts: timedelta | None) -> NewToken:
+    """Make a token at random.
+
+    Parameters
+    ----------
+    name
+        Under which what its holder does is logged.
+    grants
+        Scope to roles; ``*`` for all scopes.
+    lasts
+        How long it is valid; None for ever.
+
+    Raises
+    ------
+    ValueError
+        If the name or a scope is none, or there is no grant.
+    """
+    for one in (name, *grants.keys() - {EVERYWHERE}):
+        check_name(one)
+    text = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+    created = datetime.now(UTC).replace(microsecond=0)
+    stored = StoredToken(
+        name=name,
+        sha256=digest_of(text.encode()).hex(),
+        grants=grants,
+        created=created,
+        expires=None if lasts is None else created + lasts,
+    )
+    return NewToken(text, stored)
+
+
+def parse_grants(texts: Iterable[str]) -> dict[str, set[Role]]:
+    """Read grants, each written ``scope:role,role``.
+
+    Raises
+    ------
+    ValueError
+        If one is written otherwise.
+    """
+    grants: dict[str, set[Role]] = {}
+    for text in texts:
+        scope, _, roles = text.partition(":")
+        try:
+            given = {Role(role) for role in roles.split(",")}
+        except ValueError as error:
+            msg = f"{text!r} is no grant; write SCOPE:ROLES, with some of {', '.join(Role)}"
+            raise ValueError(msg) from error
+        grants.setdefault(scope, set()).update(given)
+    return grants
+
+
+def append_token(path: Path, stored: StoredToken) -> None:
+    """Add a token to a file, which is made if it is not there; what it holds stays as it is.
+
+    Raises
+    ------
+    TokenFileError
+        If the file cannot be read or written, or has a token of that name.
+    """
+    if path.exists() and any(one.name == stored.name for one in _read(path).token):
+        raise TokenFileError(path, f"there is a token {stored.name!r} already; delete it first")
+    values = {
+        "name": stored.name,
+        "sha256": stored.sha256,
+        "created": stored.created,
+        "expires": stored.expires,
+        "grants": {scope: sorted(roles) for scope, roles in stored.grants.items()},
+    }
+    given = {name: value for name, value in values.items() if value is not None}
+    text = tomlkit.dumps({"token": [given]})
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _OWNER_ONLY)
+        with os.fdopen(descriptor, "ab") as file:
+            file.write(f"\n{text}".encode())
+    except OSError as error:
+        raise TokenFileError(path, error.strerror or str(error)) from error
+
+
+def _read(path: Path) -> TokenFile:
+    try:
+        return TokenFile.model_validate(tomllib.loads(path.read_text()))
+    except OSError as error:
+        raise TokenFileError(path, error.strerror or str(error)) from error
+    except ValidationError as error:
+        raise TokenFileError(path, _first(error)) from error
+    except ValueError as error:
+        raise TokenFileError(path, str(error)) from error
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors(include_input=False, include_url=False)[0]
+    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"

@@ -1,0 +1,331 @@
+"""Every call is tried with tokens that must not be enough, and with the least that is."""
+
+import re
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from controller.access import Role
+from controller.http.examples import EXAMPLES, Example
+from tests.server import Api, ServerProcess
+from tests.tokens import Tokens
+
+SCOPE = "flights"
+EXPIRED = timedelta(seconds=-1)
+_ONE = "/v1/streams/{scope}/{stream}"
+_WRITER = f"{_ONE}/writers/{{writer}}"
+_GROUP = "/v1/reader-groups/{scope}/{group}"
+_READER = f"{_GROUP}/readers/{{reader}}"
+
+OPEN = {"GET /healthz", "GET /readyz"}
+"""What needs no token."""
+FILTERED = {"GET /v1/streams", "GET /v1/reader-groups", "POST /v1/note-times"}
+"""What any token may ask; what it gets depends on its roles."""
+EVERYWHERE = {"GET /metrics"}
+"""What needs the role `read` in all scopes."""
+NEEDED = {
+    f"PUT {_ONE}": "operate",
+    f"GET {_ONE}": "read, write or operate",
+    f"PATCH {_ONE}": "operate",
+    f"DELETE {_ONE}": "operate",
+    f"POST {_ONE}/seal": "operate",
+    f"GET {_ONE}/watermark": "read, write or operate",
+    f"GET {_ONE}/tail": "read",
+    f"GET {_ONE}/marks": "read",
+    f"GET {_ONE}/marks/at": "read",
+    f"POST {_ONE}/events": "write",
+    f"POST {_ONE}/segments/{{segment}}/events": "write",
+    f"GET {_ONE}/segments/{{segment}}/events": "read",
+    f"GET {_ONE}/writers": "read, write or operate",
+    f"POST {_WRITER}/register": "write",
+    f"POST {_WRITER}/note-time": "write",
+    f"POST {_WRITER}/leave": "write",
+    f"POST {_WRITER}/expire": "operate",
+    f"PUT {_GROUP}": "read",
+    f"GET {_GROUP}": "read",
+    f"DELETE {_GROUP}": "operate",
+    f"GET {_GROUP}/state": "read",
+    f"PUT {_GROUP}/state": "read",
+    f"GET {_GROUP}/time-window": "read",
+    f"POST {_READER}": "read",
+    f"POST {_READER}/position": "read",
+    f"POST {_READER}/heartbeat": "read",
+    f"DELETE {_READER}": "read",
+}
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tokens:
+    return Tokens(tmp_path)
+
+
+@pytest.fixture
+def guarded(tmp_path: Path, tokens: Tokens) -> ServerProcess:
+    """A server with tokens; the test starts it when it has made them."""
+    return ServerProcess(tmp_path, tokens=tokens.file, log_level="debug")
+
+
+class Visitor:
+    """Sends requests with one header after another."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self._client = client
+        self._stream_id = ""
+
+    def play(self, example: Example, header: dict[str, str]) -> httpx.Response:
+        query = {**example.query}
+        if "stream_id" in query:
+            query["stream_id"] = self._stream_id
+        content: Any = {"json": example.body} if isinstance(example.body, dict) else {}
+        if isinstance(example.body, (str, bytes)):
+            content = {"content": example.body}
+        headers = {**example.headers, **header}
+        answer = self._client.request(
+            example.method, example.url, params=query, headers=headers, **content
+        )
+        if answer.is_success and isinstance(example.answer, dict):
+            self._stream_id = answer.json().get("stream_id", self._stream_id)
+        return answer
+
+
+def _problem(answer: httpx.Response) -> tuple[int, str, str]:
+    assert answer.headers["content-type"] == "application/problem+json"
+    return answer.status_code, answer.json()["code"], answer.headers["www-authenticate"]
+
+
+MISSING = (401, "unauthenticated", 'Bearer realm="tidegauge"')
+INVALID = (401, "unauthenticated", 'Bearer realm="tidegauge", error="invalid_token"')
+FORBIDDEN = (403, "forbidden", 'Bearer realm="tidegauge", error="insufficient_scope"')
+
+
+def test_every_call_refuses_what_is_not_enough_and_takes_the_least_that_is(
+    guarded: ServerProcess, tokens: Tokens
+) -> None:
+    """Plays the story of the examples; what was refused before each step changed nothing."""
+    roles = [str(role) for role in Role]
+    only = {role: tokens.header(f"only-{role}", SCOPE, role) for role in roles}
+    lacks = {
+        role: tokens.header(f"lacks-{role}", SCOPE, *(one for one in roles if one != role))
+        for role in roles
+    }
+    elsewhere = tokens.header("elsewhere", "rides", *roles)
+    monitor = tokens.header("monitor", "*", "read")
+    refused = [
+        ({}, MISSING),
+        ({"authorization": "Basic YTpi"}, MISSING),
+        ({"authorization": "Bearer tg_wrong"}, INVALID),
+        (tokens.header("late", "*", *roles, lasts=EXPIRED), INVALID),
+    ]
+    with guarded, httpx.Client(base_url=guarded.url, timeout=20) as client:
+        visitor = Visitor(client)
+        for example in EXAMPLES:
+            call = example.call
+            needed = NEEDED.get(call, "")
+            enough = only.get(needed, only["read"])
+            too_weak = [elsewhere, *([lacks[needed]] if needed in lacks else [])]
+            if call in EVERYWHERE:
+                enough, too_weak = monitor, [elsewhere, *only.values()]
+            if call == "POST /v1/note-times":
+                enough = only["write"]
+            for bad, problem in refused if call not in OPEN else ():
+                assert _problem(visitor.play(example, bad)) == problem, call
+            for bad in too_weak if call in NEEDED or call in EVERYWHERE else ():
+                assert _problem(visitor.play(example, bad)) == FORBIDDEN, call
+            answer = visitor.play(example, {} if call in OPEN else enough)
+            assert answer.status_code == example.status, (call, answer.text)
+    assert {one.call for one in EXAMPLES} == NEEDED.keys() | OPEN | FILTERED | EVERYWHERE
+
+
+def test_any_role_is_enough_to_see_a_stream_and_its_writers(
+    guarded: ServerProcess, tokens: Tokens
+) -> None:
+    headers = [tokens.header(role, SCOPE, role) for role in ("operate", "read", "write")]
+    with guarded, httpx.Client(base_url=guarded.url) as client:
+        path = f"/v1/streams/{SCOPE}/departures"
+        client.put(path, json={"segments": 1}, headers=headers[0]).raise_for_status()
+        for header in headers:
+            for call in ("", "/watermark", "/writers"):
+                assert client.get(path + call, headers=header).status_code == 200
+
+
+def test_lists_leave_out_and_bulk_reports_refuse_what_is_in_other_scopes(
+    guarded: ServerProcess, tokens: Tokens
+) -> None:
+    both = tokens.header("both", "*", "operate", "read")
+    mine = tokens.header("mine", "flights", "read", "write")
+    report = {"writer": "w", "time": 1_700_000_000_000}
+    with guarded, httpx.Client(base_url=guarded.url, headers=both) as client:
+        for stream in ("flights/departures", "rides/taxis"):
+            client.put(f"/v1/streams/{stream}", json={"segments": 1}).raise_for_status()
+            group = {"streams": [stream]}
+            client.put(f"/v1/reader-groups/{stream}", json=group).raise_for_status()
+        seen = client.get("/v1/streams", headers=mine).json()["streams"]
+        assert [one["stream"] for one in seen] == ["flights/departures"]
+        groups = client.get("/v1/reader-groups", headers=mine).json()["groups"]
+        assert [one["group"] for one in groups] == ["flights/departures"]
+        streams = ["rides/taxis", "flights/departures", "rides/none", "flights/none"]
+        many = {"reports": [{"stream": stream, **report} for stream in streams]}
+        results = client.post("/v1/note-times", json=many, headers=mine).json()["results"]
+        assert [one.get("code", one["status"]) for one in results] == [
+            "forbidden",
+            200,
+            "forbidden",
+            "unknown_stream",
+        ]
+
+
+def test_a_group_reads_streams_only_where_its_maker_and_its_asker_read(
+    guarded: ServerProcess, tokens: Tokens
+) -> None:
+    everywhere = tokens.header("both", "*", "operate", "read")
+    mine = tokens.header("mine", "flights", "read")
+    with guarded, httpx.Client(base_url=guarded.url, headers=everywhere) as client:
+        client.put("/v1/streams/rides/taxis", json={"segments": 1}).raise_for_status()
+        path, wanted = "/v1/reader-groups/flights/g", {"streams": ["rides/taxis"]}
+        assert _problem(client.put(path, json=wanted, headers=mine)) == FORBIDDEN
+        client.put(path, json=wanted).raise_for_status()
+        query = {"stream": "rides/taxis"}
+        window = client.get(f"{path}/time-window", params=query, headers=mine)
+        assert _problem(window) == FORBIDDEN
+
+
+def test_what_is_not_there_shows_only_to_who_may_see_the_scope(
+    guarded: ServerProcess, tokens: Tokens
+) -> None:
+    mine = tokens.header("mine", "flights", "read")
+    with guarded, httpx.Client(base_url=guarded.url, headers=mine) as client:
+        assert client.get("/v1/streams/flights/none").status_code == 404
+        assert client.get("/v1/streams/rides/none").status_code == 403
+        assert client.get("/v1/none").status_code == 404
+        assert httpx.get(f"{guarded.url}/v1/none").status_code == 401
+        assert httpx.get(f"{guarded.url}/openapi.json").status_code == 200
+        assert httpx.get(f"{guarded.url}/docs").status_code == 200
+
+
+def test_tokens_come_and_go_while_the_service_runs(
+    guarded: ServerProcess, tokens: Tokens
+) -> None:
+    with guarded, httpx.Client(base_url=guarded.url) as client:
+        token = tokens.header("late-comer", SCOPE, "read")
+        _wait_until(lambda: client.get("/v1/streams", headers=token).status_code == 200)
+        tokens.file.write_text("[[token")
+        _wait_until(lambda: "the tokens read before stay in force" in guarded.log.read_text())
+        assert client.get("/v1/streams", headers=token).status_code == 200
+        tokens.file.write_text("")
+        _wait_until(lambda: client.get("/v1/streams", headers=token).status_code == 401)
+
+
+def test_what_operators_do_is_logged_with_their_name(
+    guarded: ServerProcess, tokens: Tokens
+) -> None:
+    both = tokens.header("alice", SCOPE, "operate", "write")
+    path = f"/v1/streams/{SCOPE}/departures"
+    with guarded, httpx.Client(base_url=guarded.url, headers=both) as client:
+        client.put(path, json={"segments": 1}).raise_for_status()
+        client.post(f"{path}/writers/w/register").raise_for_status()
+        client.post(f"{path}/writers/w/expire").raise_for_status()
+        client.post(f"{path}/seal").raise_for_status()
+        client.delete(path).raise_for_status()
+        guarded.stop()
+    log = guarded.log.read_text()
+    assert re.findall(r"INFO \S+ (alice: .*)", log) == [
+        f"alice: PUT {path}, 201",
+        f"alice: POST {path}/writers/w/expire, 200",
+        f"alice: POST {path}/seal, 200",
+        f"alice: DELETE {path}, 204",
+    ]
+
+
+def test_without_tokens_what_operators_do_is_logged_too(
+    server: ServerProcess, api: Api
+) -> None:
+    api.create()
+    api.post("seal", position={"0": 0})
+    assert f"anybody: POST {api.path}/seal, 200" in server.log.read_text()
+
+
+def test_a_token_shows_in_no_log_error_or_metric_of_the_service(
+    guarded: ServerProcess, tokens: Tokens
+) -> None:
+    good = tokens.header("good", "*", "read", "write", "operate")
+    late = tokens.header("late", "*", "read", lasts=EXPIRED)
+    wrong = {"authorization": "Bearer tg_never_made_by_anybody"}
+    said = []
+    path = f"/v1/streams/{SCOPE}/departures"
+    with guarded, httpx.Client(base_url=guarded.url) as client:
+        for header in (good, late, wrong):
+            put = client.put(path, json={"segments": 1}, headers=header)
+            note = client.post(f"{path}/writers/w/note-time", content=b"{", headers=header)
+            lost = client.get("/nowhere", headers=header)
+            said += [put.text, note.text, lost.text, str(put.headers)]
+        said.append(client.get("/metrics", headers=good).text)
+        guarded.stop()
+    said += [guarded.log.read_text(), tokens.file.read_text()]
+    for header in (good, late, wrong):
+        token = header["authorization"].removeprefix("Bearer ")
+        assert not [text for text in said if token in text]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", ""])
+def test_nobody_is_exposed_by_accident(tmp_path: Path, host: str) -> None:
+    server = ServerProcess(tmp_path, host=host)
+    server.launch()
+    assert server.process.wait(timeout=20) != 0
+    said = server.log.read_text()
+    assert f"listening on {host or 'all addresses'} without tokens would let anybody" in said
+    assert "--insecure" in said
+    assert not server.database.exists()
+
+
+def test_exposed_on_purpose_or_with_tokens_it_serves_and_says_so(
+    tmp_path: Path, tokens: Tokens
+) -> None:
+    with ServerProcess(tmp_path, host="0.0.0.0", insecure=True) as server:
+        assert httpx.get(f"{server.url}/v1/streams").json()["streams"] == []
+        assert (
+            "anybody who reaches 0.0.0.0 may read, write and delete" in server.log.read_text()
+        )
+    server.log.unlink()
+    with ServerProcess(tmp_path, host="0.0.0.0", tokens=tokens.file) as server:
+        assert httpx.get(f"{server.url}/v1/streams").status_code == 401
+        assert "tokens travel in the clear" in server.log.read_text()
+
+
+def test_it_does_not_start_without_the_tokens_it_was_told_of(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path, tokens=tmp_path / "none.toml")
+    server.launch()
+    assert server.process.wait(timeout=20) != 0
+    assert "No such file or directory" in server.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def document(shared_server: ServerProcess) -> Any:
+    return httpx.get(f"{shared_server.url}/openapi.json").raise_for_status().json()
+
+
+def test_the_document_says_what_each_call_needs(document: Any) -> None:
+    assert document["components"]["securitySchemes"]["bearer"]["scheme"] == "bearer"
+    calls = dict(_operations(document))
+    assert calls.keys() == NEEDED.keys() | OPEN | FILTERED | EVERYWHERE
+    for call, operation in calls.items():
+        assert ("security" in operation) == (call not in OPEN), call
+        if call in NEEDED and NEEDED[call] in set(Role):
+            assert f"Needs the role `{NEEDED[call]}`" in operation["description"], call
+
+
+def _operations(document: Any) -> Iterator[tuple[str, Any]]:
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            yield f"{method.upper()} {path}", operation
+
+
+def _wait_until(condition: Any) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)

@@ -1,0 +1,118 @@
+"""The file of tokens: what it says, what it refuses, and what never is in it."""
+
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from controller.access import (
+    Role,
+    TokenFileError,
+    append_token,
+    new_token,
+    parse_grants,
+    read_tokens,
+)
+from tidegauge_cli.main import app
+
+HASH = "ab" * 32
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "tokens.toml"
+
+
+def _type(*words: str) -> Result:
+    return CliRunner().invoke(app, ["token", "new", *words], env={"COLUMNS": "120"})
+
+
+def test_a_new_token_is_printed_once_and_only_its_hash_is_kept(file: Path) -> None:
+    made = _type("gateway", "--grant", "flights:read,write", "--tokens", str(file))
+    token = made.stdout.strip()
+    assert token.startswith("tg_")
+    assert len(token) == 46
+    assert token not in made.stderr
+    assert token not in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    (caller,) = read_tokens(file).values()
+    assert caller.name == "gateway"
+    assert caller.grants == {"flights": {Role.READ, Role.WRITE}}
+    assert caller.expires_s is None
+
+
+def test_a_file_keeps_what_people_wrote_into_it(file: Path) -> None:
+    file.write_text("# who we let in\n")
+    _type("a", "--grant", "flights:read", "--grant", "*:operate", "--tokens", str(file))
+    _type("b", "--grant", "flights:read", "--days", "30", "--tokens", str(file))
+    assert file.read_text().startswith("# who we let in\n")
+    a, b = read_tokens(file).values()
+    assert a.name == "a"
+    assert a.roles("flights") == {Role.READ, Role.OPERATE}
+    assert b.expires_s is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("a", "--grant", "flights"), "is no grant; write SCOPE:ROLES"),
+        (("a", "--grant", "flights:admin"), "with some of read, write, operate"),
+        (("a", "--grant", "fli ghts:read"), "is no valid name"),
+        (("a b", "--grant", "flights:read"), "is no valid name"),
+        (("taken", "--grant", "flights:read"), "there is a token 'taken' already"),
+    ],
+)
+def test_a_token_that_cannot_be_is_refused_with_the_cure(
+    file: Path, words: tuple[str, ...], problem: str
+) -> None:
+    append_token(file, new_token("taken", {"flights": {Role.READ}}, lasts=None).stored)
+    before = file.read_text()
+    refused = _type(*words, "--tokens", str(file))
+    assert refused.exit_code == 1
+    assert problem in refused.output
+    assert file.read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"[[token]]\nname='a'\nsha256='{HASH}'", "token.0.grants: Field required"),
+        (f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{}}", "token.0.grants"),
+        (f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{a=[]}}", "token.0.grants"),
+        (f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{a=['admin']}}", "token.0.grants"),
+        (f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{'-'=['read']}}", "token.0.grants"),
+        ("[[token]]\nname='a'\nsha256='tg_secret'\ngrants={a=['read']}", "token.0.sha256"),
+        (f"[[token]]\nsha256='{HASH}'\ngrants={{a=['read']}}\ntoken='tg_secret'", "token.0"),
+        ("token = 'tg_secret'", "token: Input should be a valid list"),
+        ("tg_secret", "Expected '=' after a key"),
+    ],
+)
+def test_a_file_that_says_what_cannot_be_is_refused_without_showing_it(
+    file: Path, text: str, problem: str
+) -> None:
+    file.write_text(text)
+    with pytest.raises(TokenFileError) as refused:
+        read_tokens(file)
+    assert problem in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_name_or_a_hash_that_is_there_twice_is_refused(file: Path) -> None:
+    one = f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{a=['read']}}\n"
+    for other in (one.replace("'a'", "'b'"), one.replace(HASH, HASH[::-1])):
+        file.write_text(one + other)
+        with pytest.raises(TokenFileError, match="token 'a' is there twice"):
+            read_tokens(file)
+
+
+def test_a_token_shows_in_no_repr() -> None:
+    made = new_token("gateway", {"flights": {Role.READ}}, lasts=timedelta(days=1))
+    assert made.text not in f"{made!r} {made}"
+    assert repr(made) == "NewToken('gateway')"
+
+
+def test_grants_of_one_scope_add_up() -> None:
+    grants = parse_grants(["a:read", "b:write", "a:operate"])
+    assert grants == {"a": {Role.READ, Role.OPERATE}, "b": {Role.WRITE}}
