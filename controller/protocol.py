@@ -1,32 +1,227 @@
-"""HTTP/1.1 as uvicorn speaks it, with one system call an answer.
+"""HTTP/1.1 as uvicorn speaks it, with a short cut for heads that came before.
 
-uvicorn writes the head of an answer and its body separately, and each write goes through the
-whole network stack: for short answers that is a third of all the work.
+A producer sends the same head over and over: path, host, type and length of a report hardly
+ever change. What such a head means is remembered by its bytes, so that the next request with it
+is neither parsed nor given a task of its own. Everything else goes through uvicorn.
 """
 
 import asyncio
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Protocol, cast
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from starlette.types import Scope
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+_MOST_HEADS = 20_000
+_LONGEST_HEAD = 2_048
+_END = b"\r\n\r\n"
+_POST = b"POST "
+_Headers = Iterable[tuple[bytes, bytes]]
 
 
-class OneWriteProtocol(HttpToolsProtocol):
-    """Gathers what is written in one turn of the event loop."""
+class Reply(Protocol):
+    """Where an answer goes."""
+
+    def succeed(self, body: bytes) -> None:
+        """Answer 200 with JSON."""
+
+    def refuse(self, status: int, headers: _Headers, body: bytes) -> None:
+        """Answer with an error."""
+
+
+class RecalledCall(Protocol):
+    """What requests with a certain head ask for."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the head still means this."""
+
+    def take(self, body: bytes, reply: Reply) -> None:
+        """Begin to answer a request; the reply is called once, now or later."""
+
+
+class RecallingApp(Protocol):
+    """An application that can tell what a head will mean when it comes again."""
+
+    def recall(self, scope: Scope) -> RecalledCall | None:
+        """Say what requests like this one ask for; None if that is not worth remembering."""
+
+
+class KnownHeads:
+    """The heads that came before, on any connection.
+
+    Parameters
+    ----------
+    app
+        Knows what they mean.
+    """
+
+    def __init__(self, app: RecallingApp) -> None:
+        self._app = app
+        self._calls: dict[tuple[bytes, int], RecalledCall] = {}
+        self._common: _Headers = ()
+        self._ok = b""
+
+    def find(self, head: bytes, length: int) -> RecalledCall | None:
+        """Look up what a head means that announces a body of this length."""
+        call = self._calls.get((head, length))
+        if call is not None and not call.is_current:
+            del self._calls[head, length]
+            return None
+        return call
+
+    def learn(self, head: bytes, length: int, scope: Scope) -> None:
+        """Remember what a head means that was just parsed, if that is worth it."""
+        call = self._app.recall(scope)
+        if call is None or len(head) > _LONGEST_HEAD:
+            return
+        if len(self._calls) >= _MOST_HEADS:
+            self._calls.clear()
+        self._calls[head, length] = call
+
+    def ok(self, common: _Headers) -> bytes:
+        """Write the head of a success up to its length; ``common`` headers go into all."""
+        if common is not self._common:
+            self._common = common
+            headers = [*common, (b"content-type", b"application/json")]
+            self._ok = STATUS_LINE[200] + _lines(headers) + b"content-length: "
+        return self._ok
+
+
+class RecallingProtocol(HttpToolsProtocol):
+    """One connection.
+
+    Parameters
+    ----------
+    heads
+        Those that came before.
+    config, server_state, app_state
+        As uvicorn gives them.
+    """
+
+    def __init__(self, heads: KnownHeads, **given: Any) -> None:  # noqa: ANN401 (uvicorn's)
+        super().__init__(**given)
+        self._heads = heads
+        self._inside = False
+        """Whether the parser waits for the rest of a message."""
+        self._answering = False
+        """Whether a recalled call has not been answered yet."""
+        self._held = b""
+        """What came meanwhile."""
+        self._closing = False
+        self._last_used = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the gathering between the protocol and its connection."""
         super().connection_made(_GatheringTransport(transport, self.loop))  # type: ignore[arg-type]
 
+    def data_received(self, data: bytes) -> None:
+        """Take the short cut if the whole request is here and its head is known."""
+        if self._answering:
+            self._held += data
+            self.transport.pause_reading()
+            return
+        is_whole = not self._inside and data.startswith(_POST) and self._is_idle()
+        if not is_whole:
+            super().data_received(data)
+            return
+        head, _, body = data.partition(_END)
+        call = self._heads.find(head, len(body))
+        if call is None:
+            super().data_received(data)
+            self._learn(head, body)
+            return
+        self._answering = True
+        call.take(body, self)
+
+    def on_message_begin(self) -> None:
+        """Begin a message."""
+        self._inside = True
+        super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        """End a message."""
+        self._inside = False
+        super().on_message_complete()
+
+    def succeed(self, body: bytes) -> None:
+        """Answer a recalled call."""
+        head = self._heads.ok(self.server_state.default_headers)
+        self._answer(b"%s%d\r\n\r\n%s" % (head, len(body), body))
+
+    def refuse(self, status: int, headers: _Headers, body: bytes) -> None:
+        """Answer a recalled call with an error."""
+        head = STATUS_LINE[status] + _lines([*self.server_state.default_headers, *headers])
+        self._answer(head + b"\r\n" + body)
+
+    def shutdown(self) -> None:
+        """Close after the answer that is due."""
+        if self._answering:
+            self._closing = True
+        else:
+            super().shutdown()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close, unless short cuts were taken meanwhile: they leave the timer alone."""
+        idle_s = 0.0 if self._answering else self.loop.time() - self._last_used
+        if idle_s < self.timeout_keep_alive:
+            self._watch_idle(self.timeout_keep_alive - idle_s)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _learn(self, head: bytes, body: bytes) -> None:
+        cycle = self.cycle
+        if (
+            self._inside
+            or cycle is None
+            or cycle.more_body
+            or not cycle.keep_alive
+            or cycle.waiting_for_100_continue
+            or cycle.body != body
+        ):
+            return
+        self._heads.learn(head, len(body), cast("Scope", self.scope))
+
+    def _answer(self, data: bytes) -> None:
+        self._answering = False
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.transport.write_now(data)  # type: ignore[attr-defined]
+        if self._closing:
+            self.transport.close()
+            return
+        self._last_used = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._watch_idle(self.timeout_keep_alive)
+        if self._held:
+            held, self._held = self._held, b""
+            self.transport.resume_reading()
+            self.data_received(held)
+
+    def _watch_idle(self, delay_s: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            delay_s, self.timeout_keep_alive_handler
+        )
+
 
 class _GatheringTransport:
-    """A transport that writes at the end of the turn; all else it hands on."""
+    """A transport that writes at the end of the turn; all else it hands on.
 
-    __slots__ = ("_loop", "_parts", "_transport")
+    uvicorn writes the head of an answer and its body separately, and each write goes through
+    the whole network stack: for short answers that is a third of all the work.
+    """
+
+    __slots__ = ("_loop", "_parts", "_transport", "is_closing")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
         self._parts: list[bytes] = []
+        self.is_closing = transport.is_closing
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever the transport has)
         return getattr(self._transport, name)
@@ -36,6 +231,11 @@ class _GatheringTransport:
         if not self._parts:
             self._loop.call_soon(self._flush)
         self._parts.append(data)
+
+    def write_now(self, data: bytes) -> None:
+        """Write a whole answer."""
+        self._flush()
+        self._transport.write(data)
 
     def close(self) -> None:
         """Write what is left, then close."""
@@ -47,3 +247,7 @@ class _GatheringTransport:
             data = b"".join(self._parts)
             self._parts.clear()
             self._transport.write(data)
+
+
+def _lines(headers: _Headers) -> bytes:
+    return b"".join(b"%s: %s\r\n" % header for header in headers)

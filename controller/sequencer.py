@@ -66,12 +66,51 @@ class Batch:
         self.undo.append(undo)
 
 
-@dataclass(slots=True)
-class _Submission:
-    decide: Callable[[Batch], Any]
-    answer: Callable[[], Any] | None
-    future: asyncio.Future[Any]
-    result: Any = None
+class Submission(Protocol):
+    """A change on its way through a batch; `finish` or `fail` is called once."""
+
+    def decide(self, batch: Batch) -> None:
+        """Change memory and add writes to the batch; what raises must have changed nothing."""
+
+    def finish(self) -> None:
+        """Answer with what is durable, before anything else changes."""
+
+    def fail(self, error: Exception) -> None:
+        """Answer that nothing was stored."""
+
+
+class _Awaited:
+    """A submission that somebody awaits."""
+
+    __slots__ = ("_answer", "_decide", "_result", "future")
+
+    def __init__(
+        self,
+        decide: Callable[[Batch], Any],
+        answer: Callable[[], Any] | None,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self._decide = decide
+        self._answer = answer
+        self._result: Any = None
+        self.future = future
+
+    def decide(self, batch: Batch) -> None:
+        self._result = self._decide(batch)
+
+    def finish(self) -> None:
+        if self.future.done():
+            return
+        try:
+            result = self._result if self._answer is None else self._answer()
+        except Exception as error:  # noqa: BLE001 (its caller gets it)
+            self.fail(error)
+        else:
+            self.future.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        if not self.future.done():
+            self.future.set_exception(error)
 
 
 class Sequencer:
@@ -85,7 +124,7 @@ class Sequencer:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._queue: list[_Submission] = []
+        self._queue: list[Submission] = []
         self._arrived = asyncio.Event()
         self._expected = 1
         self._patience: asyncio.TimerHandle | None = None
@@ -93,7 +132,7 @@ class Sequencer:
         self._closing = False
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
-        self._looks: list[_Submission] = []
+        self._looks: list[Submission] = []
         self._busy = False
         self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
         """Told of every batch: how many changes, and the seconds its transaction took."""
@@ -144,12 +183,16 @@ class Sequencer:
             failed; nothing is stored then, and memory equals the disk again.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
-        if self._closing:
-            future.set_exception(UnavailableError("the service is shutting down"))
-        else:
-            self._queue.append(_Submission(decide, answer, future))
-            self._begin_when_gathered()
+        self.enter(_Awaited(decide, answer, future))
         return future
+
+    def enter(self, submission: Submission) -> None:
+        """Have a change made durable that nobody awaits, but that answers itself."""
+        if self._closing:
+            submission.fail(UnavailableError("the service is shutting down"))
+        else:
+            self._queue.append(submission)
+            self._begin_when_gathered()
 
     async def read(self, look: Callable[[], _T]) -> _T:
         """Look at memory when it equals the disk: between two batches.
@@ -162,7 +205,7 @@ class Sequencer:
         if not self._busy and not self._stale:
             return look()
         future: asyncio.Future[_T] = self._loop.create_future()
-        self._looks.append(_Submission(_nothing, look, future))
+        self._looks.append(_Awaited(_nothing, look, future))
         if not self._busy:
             self.submit(_nothing).add_done_callback(asyncio.Future.exception)
         return await future
@@ -184,7 +227,7 @@ class Sequencer:
             _fail(looks, UnavailableError(_AWAY))
             return
         for one in looks:
-            _answer(one)
+            one.finish()
 
     def _expect(self, count: int) -> None:
         self._expected = count
@@ -205,7 +248,7 @@ class Sequencer:
         elif self._queue and self._patience is None:
             self._patience = self._loop.call_later(_PATIENCE_S, self._arrived.set)
 
-    async def _take(self, submissions: list[_Submission]) -> None:
+    async def _take(self, submissions: list[Submission]) -> None:
         if self._stale and not await self._reload():
             _fail(submissions, UnavailableError(_AWAY))
             return
@@ -227,10 +270,10 @@ class Sequencer:
         for one in batch.touched:
             one.after_commit()
         for submission in decided:
-            _answer(submission)
+            submission.finish()
 
     async def _roll_back(
-        self, batch: Batch, decided: list[_Submission], error: Exception
+        self, batch: Batch, decided: list[Submission], error: Exception
     ) -> None:
         _log.error("a transaction of %d changes failed: %s", len(decided), error)
         for undo in reversed(batch.undo):
@@ -254,32 +297,18 @@ def _nothing(_batch: Batch) -> None:
     pass
 
 
-def _decide(submission: _Submission, batch: Batch) -> bool:
+def _decide(submission: Submission, batch: Batch) -> bool:
     try:
-        submission.result = submission.decide(batch)
+        submission.decide(batch)
     except Exception as error:  # noqa: BLE001 (its caller gets it)
-        if not submission.future.done():
-            submission.future.set_exception(error)
+        submission.fail(error)
         return False
     return True
 
 
-def _answer(submission: _Submission) -> None:
-    if submission.future.done():
-        return
-    if submission.answer is None:
-        submission.future.set_result(submission.result)
-        return
-    try:
-        submission.future.set_result(submission.answer())
-    except Exception as error:  # noqa: BLE001 (its caller gets it)
-        submission.future.set_exception(error)
-
-
-def _fail(submissions: list[_Submission], error: Exception) -> None:
+def _fail(submissions: list[Submission], error: Exception) -> None:
     for one in submissions:
-        if not one.future.done():
-            one.future.set_exception(error)
+        one.fail(error)
 
 
 def _write(batch: Batch, connection: Connection) -> None:

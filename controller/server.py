@@ -7,13 +7,14 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import uvicorn
 
 from controller.access import check_certificate, check_exposure
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
-from controller.protocol import OneWriteProtocol
+from controller.protocol import KnownHeads, RecallingProtocol
 
 _BACKLOG = 2_048
 _GRACE_S = 10
@@ -80,7 +81,7 @@ def serve(settings: ServeSettings) -> None:
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http=OneWriteProtocol,
+            http=partial(RecallingProtocol, KnownHeads(app)),  # type: ignore[arg-type]
             proxy_headers=False,
             ssl_certfile=settings.tls_certificate,
             ssl_keyfile=settings.tls_key,

@@ -43,8 +43,13 @@ class _Tokens:
         self._seen: dict[bytes, Caller] = {}
         """By the header's value: hashing it anew at every request would cost as much again."""
 
+        self._ids = frozenset(map(id, callers.values()))
+
     def __len__(self) -> int:
         return len(self._callers)
+
+    def __contains__(self, caller: Caller) -> bool:
+        return id(caller) in self._ids
 
     def find(self, header: bytes) -> Caller:
         """Look up who shows a header; raises `UnauthenticatedError`."""
@@ -99,10 +104,16 @@ class Guard:
         for name, value in headers:
             if name == b"authorization":
                 caller = self._tokens.find(value)
-                if caller.expires_s is not None and caller.expires_s <= self._clock():
+                if self._is_expired(caller):
                     raise UnauthenticatedError("expired")
                 return caller
         raise UnauthenticatedError("missing")
+
+    def vouches_for(self, caller: Caller) -> bool:
+        """Whether a caller that was identified before still shows a valid token."""
+        return self._path is None or (
+            caller in self._tokens and not self._is_expired(caller)
+        )
 
     def look(self) -> None:
         """Read the file again if it changed; while it cannot be read, the former tokens stay."""
@@ -121,6 +132,9 @@ class Guard:
         while self._path is not None:
             await asyncio.sleep(_LOOK_S)
             await asyncio.to_thread(self.look)
+
+    def _is_expired(self, caller: Caller) -> bool:
+        return caller.expires_s is not None and caller.expires_s <= self._clock()
 
 
 def _version(path: Path) -> _Version | None:

@@ -24,6 +24,7 @@ from controller.http import (
 from controller.http.documentation import document
 from controller.http.note_time import NoteTimeApp
 from controller.http.note_times import NoteTimesApp
+from controller.protocol import RecalledCall
 from controller.service import Service
 from tidegauge.errors import BodyTooLargeError, UnauthenticatedError
 
@@ -90,9 +91,13 @@ class ControllerApp:
         self.service = service
         self._app = app
         self._guard = guard
-        self._note_time = NoteTimeApp(service)
+        self._note_time = NoteTimeApp(service, guard)
         self._note_times = NoteTimesApp(service)
         self._limit = service.settings.max_body_bytes
+
+    def recall(self, scope: Scope) -> RecalledCall | None:
+        """Say what requests like this one ask for, if it is a report."""
+        return self._note_time.recall(scope) if self._note_time.serves(scope["path"]) else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -3,20 +3,22 @@
 It is a plain ASGI application in front of the others. `documentation` describes it in OpenAPI.
 """
 
+import logging
 import re
+from typing import NamedTuple
 
 from fastapi import APIRouter
 from starlette.types import Receive, Scope, Send
 
 from controller import reports
-from controller.access import Caller, Role
-from controller.clocks import Clocks
+from controller.access import Caller, Guard, Role
 from controller.http.decoding import read_note_time
 from controller.http.plain import check_post, read_body, read_query, send_json
-from controller.http.problems import send_problem
+from controller.http.problems import send_problem, write_problem
 from controller.http.routing import StreamOf, WriterName
 from controller.http.writers import WRITERS
 from controller.metrics import ACCEPTED
+from controller.protocol import RecalledCall, Reply
 from controller.reports import TimeReport
 from controller.sequencer import Batch
 from controller.service import Service
@@ -27,7 +29,7 @@ from tidegauge.wire.writers import NoteTime, TimeNoted
 
 documentation = APIRouter(tags=["writers"])
 _PATH = re.compile(r"/v1/streams/[^/]+/[^/]+/writers/[^/]+/note-time")
-_PLACES = 100_000
+_log = logging.getLogger(__name__)
 
 
 @documentation.post(WRITERS + "/{writer}/note-time")
@@ -35,17 +37,51 @@ async def note_time(state: StreamOf, writer: WriterName, report: NoteTime) -> Ti
     """Promise that what the writer writes after a position is at or above a time."""
 
 
-class _Call:
+class _Place(NamedTuple):
+    """Where the reports of a path go: what the protocol recalls by its head.
+
+    Attributes
+    ----------
+    service
+        What takes them.
+    guard
+        Knows who may send them.
+    caller
+        Who sends them.
+    stream, writer
+        As the path names them.
+    """
+
+    service: Service
+    guard: Guard
+    caller: Caller
+    stream: StreamState
+    writer: str
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the path still means this stream, and the caller still has a token."""
+        return not self.stream.deleted and self.guard.vouches_for(self.caller)
+
+    def take(self, body: bytes, reply: Reply) -> None:
+        """Begin to take in a report."""
+        try:
+            report = read_note_time(body)
+        except ProblemError as error:
+            _refuse(self.service, reply, error)
+            return
+        self.service.sequencer.enter(_RecalledReport(self, report, reply))
+
+
+class _Report:
     """One report on its way through a batch."""
 
     __slots__ = ("_clocks", "_report", "_stream", "_writer")
 
-    def __init__(
-        self, clocks: Clocks, stream: StreamState, writer: str, report: TimeReport
-    ) -> None:
-        self._clocks = clocks
-        self._stream = stream
-        self._writer = writer
+    def __init__(self, place: _Place, report: TimeReport) -> None:
+        self._clocks = place.service.clocks
+        self._stream = place.stream
+        self._writer = place.writer
         self._report = report
 
     def decide(self, batch: Batch) -> None:
@@ -77,6 +113,40 @@ class _Call:
         return noted.model_dump_json().encode()
 
 
+class _RecalledReport(_Report):
+    """One report that nobody awaits; it answers itself."""
+
+    __slots__ = ("_reply", "_service")
+
+    def __init__(self, place: _Place, report: TimeReport, reply: Reply) -> None:
+        super().__init__(place, report)
+        self._service = place.service
+        self._reply = reply
+
+    def finish(self) -> None:
+        """Answer."""
+        try:
+            answer = self.answer()
+        except Exception as error:  # noqa: BLE001 (its caller gets it)
+            self.fail(error)
+            return
+        self._service.metrics.report_tally[ACCEPTED] += 1
+        self._reply.succeed(answer)
+
+    def fail(self, error: Exception) -> None:
+        """Answer with an error."""
+        if isinstance(error, ProblemError):
+            _refuse(self._service, self._reply, error)
+            return
+        _log.error("a report could not be taken in", exc_info=error)
+        self._reply.refuse(*write_problem(InternalError("POST note-time")))
+
+
+def _refuse(service: Service, reply: Reply, error: ProblemError) -> None:
+    service.metrics.report_tally[error.code] += 1
+    reply.refuse(*write_problem(error))
+
+
 class NoteTimeApp:
     """Answers ``POST …/writers/{writer}/note-time``.
 
@@ -84,23 +154,32 @@ class NoteTimeApp:
     ----------
     service
         What takes the reports.
+    guard
+        Knows who may send them.
     """
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, guard: Guard) -> None:
         self._service = service
+        self._guard = guard
         self._limit = service.settings.max_body_bytes
-        self._places: dict[str, tuple[StreamState, str]] = {}
-        """The stream and the writer of paths that were asked for before."""
 
     def serves(self, path: str) -> bool:
         """Whether a path is this call's."""
-        return path in self._places or _PATH.fullmatch(path) is not None
+        return _PATH.fullmatch(path) is not None
+
+    def recall(self, scope: Scope) -> RecalledCall | None:
+        """Say where requests like this one go; None if they are refused."""
+        try:
+            return self._place(scope, self._guard.identify(scope["path"], scope["headers"]))
+        except ProblemError:
+            return None  # the request at hand is told why
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take in one report."""
         try:
-            call = await self._read(scope, receive)
-            answer = await self._service.sequencer.submit(call.decide, call.answer)
+            place = self._place(scope, scope["user"])
+            report = _Report(place, read_note_time(await read_body(receive, self._limit)))
+            answer = await self._service.sequencer.submit(report.decide, report.answer)
         except ProblemError as error:
             self._service.metrics.report_tally[error.code] += 1
             await send_problem(send, error)
@@ -111,30 +190,17 @@ class NoteTimeApp:
         self._service.metrics.report_tally[ACCEPTED] += 1
         await send_json(send, answer)
 
-    async def _read(self, scope: Scope, receive: Receive) -> _Call:
+    def _place(self, scope: Scope, caller: Caller) -> _Place:
         check_post(scope)
-        path = scope["path"]
-        place = self._places.get(path)
-        if place is None or place[0].deleted:
-            place = self._find(path, scope["user"])
-        else:
-            scope["user"].check(Role.WRITE, place[0].identity.name.scope)
-        stream, writer = place
-        if scope["query_string"]:
-            query = read_query(scope["query_string"], {"stream_id"})
-            stream.check_id(query.get("stream_id"))
-        body = await read_body(receive, self._limit)
-        return _Call(self._service.clocks, stream, writer, read_note_time(body))
-
-    def _find(self, path: str, caller: Caller) -> tuple[StreamState, str]:
-        *_, scope, stream, _, writer, _ = path.split("/")
+        *_, stream_scope, stream, _, writer, _ = scope["path"].split("/")
         try:
-            name = StreamName(check_name(scope), check_name(stream))
+            name = StreamName(check_name(stream_scope), check_name(stream))
             check_name(writer)
         except ValueError as error:
             raise InvalidRequestError.of("path", str(error)) from error
         caller.check(Role.WRITE, name.scope)
-        if len(self._places) >= _PLACES:
-            self._places.clear()
-        place = self._places[path] = self._service.stream(name), writer
-        return place
+        state = self._service.stream(name)
+        if scope["query_string"]:
+            query = read_query(scope["query_string"], {"stream_id"})
+            state.check_id(query.get("stream_id"))
+        return _Place(self._service, self._guard, caller, state, writer)

@@ -55,6 +55,18 @@ def dump_problem(error: ProblemError) -> bytes:
     return json.dumps(error.document()).encode()
 
 
+def write_problem(error: ProblemError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+    """Write status, headers and body of an error."""
+    body = dump_problem(error)
+    headers = {
+        "content-type": PROBLEM_JSON,
+        "content-length": str(len(body)),
+        **problem_headers(error),
+    }
+    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return error.status, encoded, body
+
+
 def problem_response(error: ProblemError) -> Response:
     """Answer with an error."""
     return Response(
@@ -67,19 +79,8 @@ def problem_response(error: ProblemError) -> Response:
 
 async def send_problem(send: Send, error: ProblemError) -> None:
     """Answer with an error where there is no framework."""
-    body = dump_problem(error)
-    headers = {
-        "content-type": PROBLEM_JSON,
-        "content-length": str(len(body)),
-        **problem_headers(error),
-    }
-    await send(
-        {
-            "type": "http.response.start",
-            "status": error.status,
-            "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
-        }
-    )
+    status, headers, body = write_problem(error)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
