@@ -111,9 +111,7 @@ class Guard:
 
     def vouches_for(self, caller: Caller) -> bool:
         """Whether a caller that was identified before still shows a valid token."""
-        return self._path is None or (
-            caller in self._tokens and not self._is_expired(caller)
-        )
+        return self._path is None or (caller in self._tokens and not self._is_expired(caller))
 
     def look(self) -> None:
         """Read the file again if it changed; while it cannot be read, the former tokens stay."""

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from tests.server import Api, ServerProcess
+from tests.tokens import Tokens
 
 TIME = 1_700_000_000_000
 PATH = "/v1/streams/tests/one/writers/w/note-time"
@@ -166,6 +167,30 @@ def test_a_deleted_stream_is_unknown_and_one_made_anew_is_another(
     assert connection.answer()[1]["code"] == "stream_replaced"
     connection.send(report(1))
     assert connection.status() == 200
+
+
+def test_a_head_with_a_token_is_known_no_longer_than_the_token(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    operator = tokens.header("operator", "tests", "operate")
+    kept = tokens.file.read_text()
+    withdrawn = tokens.text("withdrawn", "tests", "write")
+    with ServerProcess(tmp_path, tokens=tokens.file) as server:
+        url = f"{server.url}/v1/streams/tests/one"
+        httpx.put(url, json={"log": "external"}, headers=operator).raise_for_status()
+        with Connection(server.port) as connection:
+            assert _tries(connection, withdrawn, 2) == [(200, None), (200, None)]
+            tokens.file.write_text(kept)
+            while _tries(connection, withdrawn, 1) == [(200, None)]:
+                pass
+            assert _tries(connection, withdrawn, 1) == [(401, "unauthenticated")]
+
+
+def _tries(connection: Connection, token: str, count: int) -> list[tuple[int, object]]:
+    answers = []
+    for _ in range(count):
+        connection.send(report(1, headers=f"authorization: Bearer {token}\r\n"))
+        answers.append(connection.answer())
+    return [(status, answer.get("code")) for status, answer in answers]
 
 
 def test_a_wish_to_close_is_heard_each_time(server: ServerProcess, api: Api) -> None:

@@ -92,12 +92,15 @@ def test_a_token_expires_also_after_it_was_seen(file: Path) -> None:
     clock = Clock()
     token = _add(file, "visitor", "flights:read", lasts=timedelta(days=1))
     guard = Guard(file, clock=clock)
-    end = _identify(guard, token).expires_s
+    visitor = _identify(guard, token)
+    end = visitor.expires_s
     assert end is not None
     clock.seconds = end - 1
     assert _identify(guard, token).name == "visitor"
+    assert guard.vouches_for(visitor)
     clock.seconds = end
     assert _refusal(guard, token) == "expired"
+    assert not guard.vouches_for(visitor)
 
 
 def test_a_token_is_in_force_as_long_as_the_file_has_it(file: Path) -> None:
