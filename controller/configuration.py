@@ -42,6 +42,20 @@ class ServeSettings(BaseSettings):
     tls_key: Path | None = Field(
         None, description="The certificate's key (PEM), unless it is in the same file."
     )
+    max_name_length: int = Field(
+        255, ge=1, le=255, description="Refuse longer names of what is new."
+    )
+    max_position_segments: int = Field(
+        10_000, ge=1, description="Refuse positions that name more segments."
+    )
+    max_writers_per_stream: int = Field(
+        1_000_000, ge=1, description="Refuse more writers of one stream."
+    )
+    max_streams: int = Field(100_000, ge=1, description="Refuse more streams.")
+    max_groups: int = Field(10_000, ge=1, description="Refuse more reader groups.")
+    max_long_polls: int = Field(
+        10_000, ge=0, description="Let so many calls wait for news at once."
+    )
 
     @model_validator(mode="after")
     def _check_tls(self) -> Self:

@@ -132,6 +132,8 @@ class Groups:
             If it cannot start there.
         GroupExistsError
             If it is there with other settings.
+        NameTooLongError, TooManyGroupsError
+            If the service takes no more, or no such name.
         """
         _check_start(wanted)
         settings = self._settings_of(wanted)
@@ -141,6 +143,7 @@ class Groups:
             if name in self._by_name:
                 _check_same(self._by_name[name], settings)
                 return self._by_name[name], False
+            self._service.limits.check_new_group(name.scope, name.stream, self._by_name)
             group = Group(name, settings, start(self.topologies(settings), positions))
             self._by_name[name] = group
             batch.on_failure(partial(self._take_back, name))

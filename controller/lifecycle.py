@@ -76,6 +76,8 @@ def create_stream(
         If it is there with other settings than the given ones.
     PreconditionFailedError
         If it is there and should only be created.
+    NameTooLongError, TooManyStreamsError
+        If the service takes no more, or no such name.
     """
     existing = service.registry.find(name)
     if existing is not None:
@@ -83,6 +85,7 @@ def create_stream(
             raise PreconditionFailedError(etag(existing))
         _check_same(existing, wanted)
         return existing, False
+    service.limits.check_new_stream(name.scope, name.stream, service.registry)
     state = _new_stream(service, name, _config_of(wanted))
     values = {
         "key": state.identity.key,

@@ -41,7 +41,18 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     """Take in a report; see `Aggregator.note_time` for what it raises.
 
     ``tails`` bound the position, if events are about to be appended with the report.
+
+    Raises
+    ------
+    NameTooLongError, TooManyWritersError
+        If the writer is new, and may not be.
+    TooManySegmentsError
+        If the writer's position names too many segments.
     """
+    if writer not in state.clock:
+        _check_new(state, writer)
+    if report.position is not None and tails is None:
+        state.limits.check_position(report.position)
     if state.ends is not None:
         _refuse_if_deleted(state)
         tails = tails or state.ends.tails
@@ -64,6 +75,8 @@ def register(
 ) -> Registration:
     """Start a new incarnation; see `Aggregator.register`."""
     _refuse_if_deleted(state)
+    if writer not in state.clock:
+        _check_new(state, writer)
     appended = None if state.ends is None else state.ends.appended_by(writer)
     registration = state.clock.register(writer, time=time, appended=appended, now=clocks.now())
     batch.touch(state)
@@ -79,6 +92,7 @@ def leave(
         raise InvalidRequestError.of("time", "a last report has a time; send both or none")
     tails = None if state.ends is None else state.ends.tails
     position = last.position
+    state.limits.check_position(position or ())
     if last.time is not None and position is None:
         position = tails or {}
     state.clock.leave(
@@ -152,6 +166,10 @@ def _store_topology(batch: Batch, state: StreamState) -> None:
     values = {"topology": write_topology(state.clock.topology)}
     key = state.identity.key
     batch.write(lambda connection: storage.update_stream(connection, key, values))
+
+
+def _check_new(state: StreamState, writer: str) -> None:
+    state.limits.check_new_writer(str(state.identity.name), writer, state.clock)
 
 
 def _refuse_if_deleted(state: StreamState) -> None:

@@ -14,6 +14,7 @@ from controller.configuration import ServeSettings
 from controller.database import Database
 from controller.gauges import Gauges
 from controller.groups import Groups
+from controller.limits import Limits
 from controller.listening import ListeningClock
 from controller.maintenance import maintain_streams, stamp_listening_time, write_stamp
 from controller.metrics import Metrics
@@ -25,6 +26,7 @@ from controller.streams import (
     restore_all,
     restore_stream,
 )
+from controller.waiting import WaitingRoom
 from tidegauge.errors import TidegaugeError
 from tidegauge.names import StreamName
 from tidegauge.outcomes import PassOutcome
@@ -46,6 +48,8 @@ class Service:
         self.database = Database(settings.database_url, max_bytes=settings.max_database_bytes)
         self.sequencer = Sequencer(self.database)
         self.registry = Registry()
+        self.limits = Limits.of(settings)
+        self.waiting = WaitingRoom(settings.max_long_polls)
         self.groups = Groups(self)
         self.metrics = Metrics()
         self.metrics.registry.register(Gauges(self))
@@ -57,7 +61,9 @@ class Service:
         """Read the streams back and begin to work."""
         listening = ListeningClock(await self.database.read(storage.read_listening))
         self.clocks = Clocks(listening)
-        self.context = StreamContext(self.clocks, self.touch, self._reload, self._on_pass)
+        self.context = StreamContext(
+            self.clocks, self.limits, self.touch, self._reload, self._on_pass
+        )
         await restore_all(self.database, self.registry, self.context)
         await self.groups.restore()
         self.sequencer.on_batch = self.metrics.count_batch

@@ -14,6 +14,7 @@ from controller import storage
 from controller.bell import Bell
 from controller.clocks import Clocks
 from controller.database import Database
+from controller.limits import Limits
 from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
 from controller.sequencer import Batch
@@ -70,6 +71,7 @@ class StreamState:
         self.config = config
         self.clock = clock
         self.ends = ends
+        self.limits = context.limits
         self.bell = Bell()
         self.published: Mark | None = clock.newest
         """The newest mark that is durable."""
@@ -219,6 +221,7 @@ class StreamContext(NamedTuple):
     """What a stream needs of the service around it."""
 
     clocks: Clocks
+    limits: Limits
     touch: Callable[[StreamState], None]
     reload: Callable[[StreamState], Any]
     on_pass: Callable[[StreamState, PassOutcome, float], None]

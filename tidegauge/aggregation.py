@@ -311,6 +311,9 @@ class Aggregator:
     def __contains__(self, writer: object) -> bool:
         return writer in self._roster
 
+    def __len__(self) -> int:
+        return len(self._roster)
+
     def incarnation(self, writer: str) -> int:
         """Look up a writer's incarnation; raises `UnknownWriterError`."""
         return self._roster.get(writer).incarnation

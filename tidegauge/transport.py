@@ -16,6 +16,7 @@ from tidegauge.errors import (
     PROBLEMS,
     ProblemError,
     TidegaugeError,
+    TooManyWaitingError,
     UnavailableError,
     problem_of,
 )
@@ -190,12 +191,13 @@ class Transport:
 
 def is_transient(error: Exception) -> bool:
     """Whether the same request may succeed later."""
-    return isinstance(error, httpx.TransportError | UnavailableError)
+    return isinstance(error, httpx.TransportError | UnavailableError | TooManyWaitingError)
 
 
 def is_certainly_not_done(error: Exception) -> bool:
     """Whether the service did nothing: it was not reached, or says so."""
-    return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | UnavailableError)
+    refusals = UnavailableError | TooManyWaitingError
+    return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | refusals)
 
 
 def _content(

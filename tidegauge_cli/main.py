@@ -14,6 +14,12 @@ from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.operators import operators
 from tidegauge_cli.serve_options import (
     Insecure,
+    MaxGroups,
+    MaxLongPolls,
+    MaxNameLength,
+    MaxPositionSegments,
+    MaxStreams,
+    MaxWritersPerStream,
     TlsCertificate,
     TlsKey,
     Tokens,
@@ -82,6 +88,12 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     tls_certificate: TlsCertificate = None,
     tls_key: TlsKey = None,
     insecure: Insecure = False,
+    max_name_length: MaxNameLength = 255,
+    max_position_segments: MaxPositionSegments = 10_000,
+    max_writers_per_stream: MaxWritersPerStream = 1_000_000,
+    max_streams: MaxStreams = 100_000,
+    max_groups: MaxGroups = 10_000,
+    max_long_polls: MaxLongPolls = 10_000,
 ) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C."""
     with needs_extra("controller"):
@@ -99,6 +111,12 @@ def serve(  # noqa: PLR0913 (options, each with a default)
             tls_certificate=tls_certificate,
             tls_key=tls_key,
             insecure=insecure,
+            max_name_length=max_name_length,
+            max_position_segments=max_position_segments,
+            max_writers_per_stream=max_writers_per_stream,
+            max_streams=max_streams,
+            max_groups=max_groups,
+            max_long_polls=max_long_polls,
         )
         controller.serve(settings)
     except (TidegaugeError, OSError, ValueError) as error:

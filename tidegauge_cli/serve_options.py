@@ -1,4 +1,4 @@
-"""Options of `tidegauge serve` about who is let in."""
+"""Options of `tidegauge serve` about who is let in, and how much is taken."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,3 +24,15 @@ TlsKey = Annotated[
 Insecure = Annotated[
     bool, _option("insecure", "Listen beyond this machine although nobody is asked.")
 ]
+MaxNameLength = Annotated[
+    int, _option("max_name_length", "Refuse longer names of what is new; at most 255.")
+]
+MaxPositionSegments = Annotated[
+    int, _option("max_position_segments", "Refuse positions that name more segments.")
+]
+MaxWritersPerStream = Annotated[
+    int, _option("max_writers_per_stream", "Refuse more writers of one stream.")
+]
+MaxStreams = Annotated[int, _option("max_streams", "Refuse more streams.")]
+MaxGroups = Annotated[int, _option("max_groups", "Refuse more reader groups.")]
+MaxLongPolls = Annotated[int, _option("max_long_polls", "Let so many calls wait for news.")]

@@ -177,7 +177,7 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
         return grown or state.final or state.deleted or None
 
     if end != start:
-        await state.bell.until(has_more, wait_ms=wait_ms)
+        await service.waiting.until(state.bell, has_more, wait_ms=wait_ms)
     first, body = await reading.open_read(
         service, state, segment, *reading.check_range(state, segment, start, end)
     )

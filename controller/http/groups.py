@@ -155,6 +155,7 @@ async def time_window(
 @router.post(READER)
 async def join(service: ServiceOf, name: GroupName, reader: ReaderName) -> ReaderJoined:
     """Join, or take over the name from another process."""
+    service.limits.check_names(reader)
     group = await _change(service, name, partial(join_group, reader=reader))
     service.groups.hear(name, reader)
     member = group.state.readers[reader]
@@ -166,6 +167,8 @@ async def report_position(
     service: ServiceOf, name: GroupName, reader: ReaderName, report: ReaderPosition
 ) -> None:
     """Confirm how far a reader has read."""
+    for position in report.position.values():
+        service.limits.check_position(position)
     transition = partial(
         advance, reader=reader, epoch=report.epoch, offsets=by_segment(report.position)
     )

@@ -13,6 +13,7 @@ from controller.http.routing import (
     WaitMs,
     stream_facts,
 )
+from controller.streams import StreamState
 from tidegauge.errors import InvalidPositionError, InvalidRequestError, LogIsExternalError
 from tidegauge.event_time import parse_event_time
 from tidegauge.lattice import UnknownSegmentError
@@ -45,13 +46,14 @@ async def watermark(service: ServiceOf, state: StreamOf) -> Watermark:
 
 @router.get(ONE + "/tail")
 async def tail(
+    service: ServiceOf,
     state: StreamOf,
     after: _PositionText = None,
     revision: _Revision = 0,
     wait_ms: WaitMs = 0,
 ) -> Tail:
     """Answer as soon as there is an event beyond ``after``, a new segment or a new mark."""
-    known = {} if after is None else _position(after, "after")
+    known = {} if after is None else _position(state, after, "after")
     if state.published_tails is None:
         raise LogIsExternalError(str(state.identity.name))
 
@@ -60,7 +62,7 @@ async def tail(
         grown = any(offset > known.get(number, -1) for number, offset in tails)
         return grown or state.revision > revision or state.deleted or None
 
-    await state.bell.until(has_news, wait_ms=wait_ms)
+    await service.waiting.until(state.bell, has_news, wait_ms=wait_ms)
     return Tail(
         tail=state.published_tails,
         topology_revision=state.published_topology.revision,
@@ -78,8 +80,8 @@ async def marks(
     wait_ms: WaitMs = 0,
 ) -> MarkList:
     """List marks after a revision; wait for the next if there is none."""
-    await state.bell.until(
-        lambda: state.revision > after or state.deleted or None, wait_ms=wait_ms
+    await service.waiting.until(
+        state.bell, lambda: state.revision > after or state.deleted or None, wait_ms=wait_ms
     )
     found = []
     if state.published is not None and state.revision == after + 1:
@@ -103,7 +105,7 @@ async def marks_at(
         raise InvalidRequestError.of("time", "send either time or position")
     if time is not None:
         return await _at_time(service, state, time)
-    place = _position(position or "", "position")
+    place = _position(state, position or "", "position")
     _check_offsets(place)
     try:
         window, passed = await history.at_position(service, state, place)
@@ -140,8 +142,10 @@ async def _at_time(service: ServiceOf, state: StreamOf, text: str) -> MarksAtTim
     )
 
 
-def _position(text: str, field: str) -> dict[int, int]:
+def _position(state: StreamState, text: str, field: str) -> dict[int, int]:
     try:
-        return parse_position(text)
+        position = parse_position(text)
     except ValueError as error:
         raise InvalidRequestError.of(field, str(error)) from error
+    state.limits.check_position(position)
+    return position

@@ -56,7 +56,10 @@ class BodyTooLargeError(ProblemError):
 
     @property
     def detail(self) -> str:
-        return f"the body is larger than {self.limit_bytes} bytes; send it in parts"
+        return (
+            f"the body is larger than {self.limit_bytes} bytes (max_body_bytes); "
+            "send it in parts"
+        )
 
 
 @problem("unsupported_media_type", 415)

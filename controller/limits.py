@@ -1,0 +1,77 @@
+"""How much the service takes; more is refused, and the refusal names the setting."""
+
+from collections.abc import Sized
+from dataclasses import dataclass
+from typing import Self
+
+from controller.configuration import ServeSettings
+from tidegauge.errors import (
+    NameTooLongError,
+    TooManyGroupsError,
+    TooManySegmentsError,
+    TooManyStreamsError,
+    TooManyWritersError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What is checked where something new begins, or comes in.
+
+    Attributes
+    ----------
+    name_length
+        Of the name of anything new.
+    position_segments
+        That one position names.
+    writers
+        Of one stream, those that left or expired and are not forgotten included.
+    streams, groups
+        Of the service.
+    """
+
+    name_length: int
+    position_segments: int
+    writers: int
+    streams: int
+    groups: int
+
+    @classmethod
+    def of(cls, settings: ServeSettings) -> Self:
+        """Read the limits from the settings of the service."""
+        return cls(
+            name_length=settings.max_name_length,
+            position_segments=settings.max_position_segments,
+            writers=settings.max_writers_per_stream,
+            streams=settings.max_streams,
+            groups=settings.max_groups,
+        )
+
+    def check_names(self, *names: str) -> None:
+        """Refuse new names that are too long."""
+        for name in names:
+            if len(name) > self.name_length:
+                raise NameTooLongError(name, self.name_length)
+
+    def check_position(self, position: Sized) -> None:
+        """Refuse a position that names too many segments."""
+        if len(position) > self.position_segments:
+            raise TooManySegmentsError(len(position), self.position_segments)
+
+    def check_new_writer(self, stream: str, writer: str, writers: Sized) -> None:
+        """Refuse a new writer of a stream that has as many as it may."""
+        self.check_names(writer)
+        if len(writers) >= self.writers:
+            raise TooManyWritersError(stream, self.writers)
+
+    def check_new_stream(self, scope: str, stream: str, streams: Sized) -> None:
+        """Refuse a new stream, if there are as many as there may be."""
+        self.check_names(scope, stream)
+        if len(streams) >= self.streams:
+            raise TooManyStreamsError(self.streams)
+
+    def check_new_group(self, scope: str, group: str, groups: Sized) -> None:
+        """Refuse a new reader group, if there are as many as there may be."""
+        self.check_names(scope, group)
+        if len(groups) >= self.groups:
+            raise TooManyGroupsError(self.groups)

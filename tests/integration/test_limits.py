@@ -1,0 +1,248 @@
+"""What is more than the service was set to take is refused, with the setting that says so."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import ValidationError
+
+from controller.configuration import ServeSettings
+from reader_client import StreamClient
+from tests.server import Api, ServerProcess
+from tidegauge.errors import TooManyWaitingError
+
+NOW = 1_700_000_000_000
+LONG = "n" * 13
+FITS = "n" * 12
+ONE = "/v1/streams/tests/one"
+EMBEDDED = "/v1/streams/tests/embedded"
+GROUP = "/v1/reader-groups/tests/g"
+LIMITS: dict[str, Any] = {
+    "max_name_length": 12,
+    "max_position_segments": 2,
+    "max_writers_per_stream": 3,
+    "max_streams": 3,
+    "max_groups": 1,
+    "max_long_polls": 1,
+}
+
+
+@pytest.fixture(scope="module")
+def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("limits"), **LIMITS) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(limited: ServerProcess) -> Iterator[httpx.Client]:
+    """A service with as many streams, writers and groups as it may have."""
+    with Api(limited.url) as api:
+        api.create(segments=3)
+        for writer in ("a", "b", "c"):
+            api.note(writer, NOW, 0)
+        api.client.put(EMBEDDED, json={"segments": 3}).raise_for_status()
+        api.client.put("/v1/streams/tests/three", json={"segments": 1}).raise_for_status()
+        group = {"streams": ["tests/embedded"]}
+        api.client.put(GROUP, json=group).raise_for_status()
+        yield api.client
+
+
+def _problem(answer: httpx.Response, status: int, code: str) -> Any:
+    assert answer.headers["content-type"] == "application/problem+json"
+    document = answer.json()
+    assert (answer.status_code, document["code"]) == (status, code), document
+    return document
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PUT", f"/v1/streams/tests/{LONG}", {"segments": 1}),
+        ("PUT", f"/v1/streams/{LONG}/one", {"segments": 1}),
+        ("POST", f"{ONE}/writers/{LONG}/register", {}),
+        ("POST", f"{ONE}/writers/{LONG}/note-time", {"time": NOW, "position": {}}),
+        ("PUT", f"/v1/reader-groups/tests/{LONG}", {"streams": ["tests/embedded"]}),
+        ("PUT", f"/v1/reader-groups/{LONG}/g", {"streams": ["tests/embedded"]}),
+        ("POST", f"{GROUP}/readers/{LONG}", {}),
+    ],
+)
+def test_the_name_of_anything_new(
+    client: httpx.Client, method: str, path: str, body: dict[str, Any]
+) -> None:
+    document = _problem(client.request(method, path, json=body), 422, "name_too_long")
+    assert (document["name"], document["limit"]) == (LONG, 12)
+    assert "max_name_length" in document["detail"]
+
+
+def test_an_event_with_a_time_of_a_new_writer_counts_as_its_report(
+    client: httpx.Client,
+) -> None:
+    headers = {"content-type": "application/x-ndjson"}
+    query: dict[str, str | int] = {"writer": LONG, "note_time": NOW}
+    line = '{"key": "k", "value": "v"}\n'
+    answer = client.post(f"{EMBEDDED}/events", params=query, content=line, headers=headers)
+    _problem(answer, 422, "name_too_long")
+    assert client.get(EMBEDDED).json()["tail"] == {"0": 0, "1": 0, "2": 0}
+    query["writer"] = FITS
+    answer = client.post(f"{EMBEDDED}/events", params=query, content=line, headers=headers)
+    assert answer.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", f"{ONE}/writers/a/note-time", {"time": NOW, "position": {0: 1, 1: 1, 2: 1}}),
+        ("POST", f"{ONE}/writers/a/leave", {"time": NOW, "position": {0: 1, 1: 1, 2: 1}}),
+        ("GET", f"{EMBEDDED}/tail?after=0:1,1:1,2:1", None),
+        ("GET", f"{EMBEDDED}/marks/at?position=0:0,1:0,2:0", None),
+        (
+            "POST",
+            f"{GROUP}/readers/r/position",
+            {"epoch": 1, "position": {"tests/embedded": {0: 0, 1: 0, 2: 0}}},
+        ),
+    ],
+)
+def test_the_segments_that_one_position_names(
+    client: httpx.Client, method: str, path: str, body: Any
+) -> None:
+    answer = client.request(method, path, json=body)
+    document = _problem(answer, 422, "too_many_segments")
+    assert (document["segments"], document["limit"]) == (3, 2)
+    assert "max_position_segments" in document["detail"]
+
+
+def test_a_report_that_names_only_what_changed_is_taken(client: httpx.Client) -> None:
+    for position in ({0: 1, 1: 1}, {2: 1}):
+        report = {"time": NOW, "position": position}
+        assert client.post(f"{ONE}/writers/b/note-time", json=report).status_code == 200
+    writers = client.get(f"{ONE}/writers").json()["writers"]
+    assert writers[1]["position"] == {"0": 1, "1": 1, "2": 1}
+
+
+def test_the_writers_of_one_stream(client: httpx.Client) -> None:
+    report = {"time": NOW, "position": {}}
+    noted = client.post(f"{ONE}/writers/d/note-time", json=report)
+    document = _problem(noted, 409, "too_many_writers")
+    assert (document["stream"], document["limit"]) == ("tests/one", 3)
+    assert "max_writers_per_stream" in document["detail"]
+    registered = client.post(f"{ONE}/writers/d/register")
+    assert _problem(registered, 409, "too_many_writers") == document
+    known = client.post(f"{ONE}/writers/c/register")
+    assert known.status_code == 200
+    many = {"reports": [{"stream": "tests/one", "writer": name, **report} for name in "da"]}
+    first, second = client.post("/v1/note-times", json=many).json()["results"]
+    assert first == document
+    assert second["status"] == 200
+    other = client.post("/v1/streams/tests/three/writers/d/register")
+    assert other.status_code == 200
+
+
+def test_the_streams_of_the_service(client: httpx.Client) -> None:
+    four = client.put("/v1/streams/tests/four", json={"segments": 1})
+    document = _problem(four, 409, "too_many_streams")
+    assert document["limit"] == 3
+    assert "max_streams" in document["detail"]
+    assert client.put("/v1/streams/tests/three", json={"segments": 1}).status_code == 200
+
+
+def test_the_reader_groups_of_the_service(client: httpx.Client) -> None:
+    group = {"streams": ["tests/embedded"]}
+    two = client.put("/v1/reader-groups/tests/h", json=group)
+    document = _problem(two, 409, "too_many_groups")
+    assert document["limit"] == 1
+    assert "max_groups" in document["detail"]
+    assert client.put(GROUP, json=group).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["marks?after=9", "tail?after=0:0&revision=9", "segments/0/events?start=0"],
+)
+def test_the_calls_that_wait_for_news(
+    limited: ServerProcess, client: httpx.Client, path: str
+) -> None:
+    call = f"/v1/streams/tests/three/{path}"
+    with _somebody_waits(limited.url):
+        answer = _first(lambda: client.get(f"{call}&wait_ms=1"), status=429)
+        document = _problem(answer, 429, "too_many_waiting")
+        assert document["limit"] == 1
+        assert "max_long_polls" in document["detail"]
+        assert answer.headers["retry-after"] == "1"
+        assert client.get(f"{call}&wait_ms=0").status_code == 200
+        assert client.get(f"{ONE}/marks?after=0&wait_ms=1").status_code == 200
+    assert client.get(f"{call}&wait_ms=1").status_code == 200
+
+
+def test_a_client_that_finds_no_seat_comes_again(
+    limited: ServerProcess, client: httpx.Client
+) -> None:
+    with (
+        _somebody_waits(limited.url),
+        StreamClient(limited.url, "tests/three") as patient,
+        StreamClient(limited.url, "tests/three", retry_for=timedelta(milliseconds=1)) as hasty,
+    ):
+        _first(lambda: client.get(f"{ONE}/marks?after=9&wait_ms=1"), status=429)
+        with pytest.raises(TooManyWaitingError):
+            hasty.tail(after={0: 0}, wait_ms=1)
+        assert patient.tail(after={0: 0}, wait_ms=1).tail == {0: 0}
+
+
+@contextmanager
+def _somebody_waits(url: str) -> Iterator[None]:
+    """Take the only seat for a second."""
+
+    def wait() -> None:
+        _first(lambda: httpx.get(f"{url}{ONE}/marks?after=9&wait_ms=1000"), status=200)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    yield
+    waiting.join()
+
+
+def _first(ask: Callable[[], httpx.Response], *, status: int) -> httpx.Response:
+    deadline = time.monotonic() + 20
+    while (answer := ask()).status_code != status:
+        assert time.monotonic() < deadline, answer.text
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("max_name_length", 0),
+        ("max_name_length", 256),
+        ("max_position_segments", 0),
+        ("max_writers_per_stream", 0),
+        ("max_streams", 0),
+        ("max_groups", 0),
+        ("max_long_polls", -1),
+        ("max_body_bytes", 0),
+    ],
+)
+def test_a_limit_that_cannot_be(setting: str, value: int) -> None:
+    with pytest.raises(ValidationError, match=setting):
+        ServeSettings.model_validate({setting: value})
+
+
+def test_what_was_there_before_a_limit_was_lowered_goes_on(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server, Api(server.url) as api:
+        api.create()
+        api.note("a-long-name", NOW)
+        api.note("b", NOW)
+        server.stop()
+    lowered: dict[str, Any] = {
+        "max_name_length": 2,
+        "max_streams": 1,
+        "max_writers_per_stream": 1,
+    }
+    with ServerProcess(tmp_path, **lowered) as server, Api(server.url) as api:
+        assert api.note("a-long-name", NOW + 1)["state"] == "active"
+        assert api.post("writers/b/register")["incarnation"] == 1
+        assert api.create()["stream"] == "tests/one"
