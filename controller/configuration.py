@@ -1,10 +1,17 @@
 """What `tidegauge serve` can be told: options, and environment variables of the same name."""
 
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from tidegauge.retention import parse_thinning
+
+
+def _check_thinning(text: str) -> str:
+    parse_thinning(text)
+    return text
 
 
 class ServeSettings(BaseSettings):
@@ -26,6 +33,11 @@ class ServeSettings(BaseSettings):
     )
     max_body_bytes: int = Field(
         16 * 2**20, ge=1_024, description="Refuse request bodies beyond this size."
+    )
+    mark_thinning: Annotated[str, AfterValidator(_check_thinning)] = Field(
+        "3600000:1000,86400000:60000",
+        description="age_ms:step_ms,…: of marks older than an age, in wall clock, keep one in so "
+        "much event time; empty: keep all.",
     )
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="How much to log."

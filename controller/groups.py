@@ -12,6 +12,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from controller import history
 from controller.schema import reader_groups
 from controller.sequencer import Batch
+from controller.streams import Identity
 from tidegauge.errors import (
     GroupExistsError,
     InvalidPositionError,
@@ -228,10 +229,15 @@ class Groups:
             for stream in settings.streams
         }
 
-    def oldest_revision_needed(self, stream: str, newest: int) -> int:
-        """Find the revision from which on a stream's marks are needed by groups."""
-        reads = any(stream in group.settings.streams for group in self)
-        return 1 if reads else newest
+    def positions(self, stream: Identity) -> list[Position]:
+        """List where the groups that read a stream stand, and may go back to."""
+        name = str(stream.name)
+        return [
+            position
+            for group in self
+            if group.settings.stream_ids.get(name) == stream.stream_id
+            for position in group.state.resumable(name)
+        ]
 
     def _has_streams(self, group: Group) -> bool:
         """Whether there is something left to read; readers learn it by their next call."""

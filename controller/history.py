@@ -10,6 +10,7 @@ from controller.log import storage as log_storage
 from controller.streams import StreamState
 from tidegauge.lattice import down_set
 from tidegauge.marks import Mark
+from tidegauge.starts import starting_position
 from tidegauge.topology import Position
 from tidegauge.windows import TimeWindow, count_passed, time_window
 
@@ -51,14 +52,18 @@ async def start_of(
             partial(storage.newest_mark_with_upper_below, stream_key=key, time=time)
         )
         return (None if mark is None else mark.cut), False
-    tails = dict(state.published_tails)
+    tails, topology = dict(state.published_tails), state.published_topology
 
     def read(connection: Connection) -> Position:
-        start = {}
-        for segment, tail in tails.items():
-            first = log_storage.first_offset_reaching(connection, key, segment, time)
-            start[segment] = tail if first is None else min(first, tail)
-        return start
+        first = {
+            segment: log_storage.first_offset_reaching(connection, key, segment, time)
+            for segment in tails
+        }
+        offsets = {
+            segment: tail if (at := first[segment]) is None else min(at, tail)
+            for segment, tail in tails.items()
+        }
+        return starting_position(topology, offsets)
 
     return await service.database.read(read), True
 

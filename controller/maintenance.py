@@ -1,4 +1,4 @@
-"""Work in the background, a little at a time: stamps, folding, compaction, old marks."""
+"""Work in the background, a little at a time: stamps, folding, compaction, old answers."""
 
 import asyncio
 import logging
@@ -20,7 +20,6 @@ _log = logging.getLogger(__name__)
 _PERIOD_S = 2.0
 _STAMPS_BETWEEN_IDLE_WRITES = 240
 _FOLD_WRITERS = 1_000
-_MARKS_AT_ONCE = 1_000
 _ANSWERS_AT_ONCE = 1_000
 _ANSWERS_KEPT_MS = 86_400_000
 
@@ -70,23 +69,3 @@ async def _maintain(service: "Service", state: StreamState, compactor: Compactor
     if state.clock.has_rows_to_fold:
         await service.sequencer.submit(fold)
     await compactor.compact(state.identity.key, state.published_tails or {})
-    retention = state.config.mark_retention_ms
-    if retention is not None and state.revision > 1:
-        await service.sequencer.submit(partial(_delete_marks, service, state, retention))
-
-
-def _delete_marks(
-    service: "Service", state: StreamState, retention_ms: int, batch: Batch
-) -> None:
-    batch.write(
-        partial(
-            storage.delete_marks,
-            stream_key=state.identity.key,
-            before_ms=service.clocks.now().wall_ms - retention_ms,
-            keep_from=service.groups.oldest_revision_needed(
-                str(state.identity.name), state.revision
-            ),
-            limit=_MARKS_AT_ONCE,
-        ),
-        rows=_MARKS_AT_ONCE,
-    )

@@ -18,6 +18,7 @@ from controller.limits import Limits
 from controller.listening import ListeningClock
 from controller.maintenance import maintain_streams, stamp_listening_time, write_stamp
 from controller.metrics import Metrics
+from controller.retention import Sweeper
 from controller.sequencer import Batch, Sequencer
 from controller.streams import (
     Registry,
@@ -72,7 +73,11 @@ class Service:
             self.touch(state)
         self._tasks = [
             asyncio.create_task(work)
-            for work in (stamp_listening_time(self), maintain_streams(self))
+            for work in (
+                stamp_listening_time(self),
+                maintain_streams(self),
+                Sweeper(self).run(),
+            )
         ]
         for task in self._tasks:
             task.add_done_callback(_log_failure)

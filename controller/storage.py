@@ -6,10 +6,10 @@ Every function runs inside a transaction that its caller owns.
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
-from sqlalchemy import Connection, Row, Table, and_, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from controller.schema import listening, marks, reports, streams, writers
@@ -254,7 +254,7 @@ def newest_mark_with_upper_below(
 
 
 class StoredMarks(Sequence[Mark]):
-    """All marks of a stream as a sequence that reads only what is looked at.
+    """All marks of a stream as a sequence that reads only what is looked at, and that once.
 
     Indices are looked up by revision, so marks that were removed count as the next one there
     is; cuts rise, so a search finds the same mark.
@@ -262,14 +262,12 @@ class StoredMarks(Sequence[Mark]):
 
     def __init__(self, connection: Connection, stream_key: int) -> None:
         self._connection = connection
-        self._key = stream_key
-        low, high = connection.execute(
-            select(func.min(marks.c.revision), func.max(marks.c.revision)).where(
-                marks.c.stream_key == stream_key
-            )
-        ).one()
-        self._first = low or 1
-        self._count = 0 if high is None else high - low + 1
+        self._of_stream = select(marks).where(marks.c.stream_key == stream_key)
+        oldest = _one_mark(connection, self._of_stream.order_by(marks.c.revision).limit(1))
+        newest = newest_mark(connection, stream_key)
+        self._first = 1 if oldest is None else oldest.revision
+        self._count = 0 if newest is None else newest.revision - self._first + 1
+        self._seen: dict[int, Mark | None] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -277,33 +275,43 @@ class StoredMarks(Sequence[Mark]):
     def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 (no slices are asked for)
         if not 0 <= at < self._count:
             raise IndexError(at)
-        return _one_mark(
-            self._connection,
-            select(marks)
-            .where(marks.c.stream_key == self._key, marks.c.revision <= self._first + at)
-            .order_by(marks.c.revision.desc())
-            .limit(1),
-        )
+        if at not in self._seen:
+            before = self._of_stream.where(marks.c.revision <= self._first + at)
+            newest = before.order_by(marks.c.revision.desc()).limit(1)
+            self._seen[at] = _one_mark(self._connection, newest)
+        return self._seen[at]
 
 
-def delete_marks(
-    connection: Connection, stream_key: int, *, before_ms: int, keep_from: int, limit: int
-) -> None:
-    """Delete some marks made before a moment, but none at or after a revision."""
-    old = (
-        select(marks.c.revision)
-        .where(
-            and_(
-                marks.c.stream_key == stream_key,
-                marks.c.revision < keep_from,
-                marks.c.created_ms < before_ms,
-            )
-        )
+class MarkRow(NamedTuple):
+    """What tells whether a mark may go; its cut is read when it is looked at."""
+
+    revision: int
+    lower: int
+    created_ms: int
+    cut_text: str
+
+    def cut(self) -> dict[int, int]:
+        """Read its cut."""
+        return load_position(self.cut_text)
+
+
+def mark_rows(
+    connection: Connection, stream_key: int, *, after: int, limit: int
+) -> list[MarkRow]:
+    """Read some marks after a revision, oldest first."""
+    rows = connection.execute(
+        select(marks.c.revision, marks.c.lower, marks.c.created_ms, marks.c.cut)
+        .where(marks.c.stream_key == stream_key, marks.c.revision > after)
         .order_by(marks.c.revision)
         .limit(limit)
     )
+    return [MarkRow(*row) for row in rows]
+
+
+def delete_marks(connection: Connection, stream_key: int, revisions: Sequence[int]) -> None:
+    """Delete some marks."""
     connection.execute(
-        delete(marks).where(marks.c.stream_key == stream_key, marks.c.revision.in_(old))
+        delete(marks).where(marks.c.stream_key == stream_key, marks.c.revision.in_(revisions))
     )
 
 

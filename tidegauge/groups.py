@@ -79,9 +79,12 @@ class GroupState:
 
     def position(self, stream: str) -> Position:
         """Join the positions of a stream, whoever has them: the group's position."""
-        return {
-            ref.segment: offset for ref, offset in self.offsets.items() if ref.stream == stream
-        }
+        return _in_stream(self.offsets, stream)
+
+    def resumable(self, stream: str) -> list[Position]:
+        """List where in a stream the group may go on: its position, and its checkpoints'."""
+        checkpoints = (_in_stream(one, stream) for one in self.checkpoints.values())
+        return [self.position(stream), *checkpoints]
 
 
 def start(topologies: Topologies, positions: Mapping[str, Position]) -> GroupState:
@@ -342,6 +345,10 @@ def _is_taken_over(before: GroupState, after: GroupState) -> bool:
     """Whether all readers went offline, and whoever reads now joined since."""
     newcomers = all(one.epoch > before.epochs for one in after.readers.values())
     return bool(before.readers) and bool(after.readers) and newcomers
+
+
+def _in_stream(offsets: Offsets, stream: str) -> Position:
+    return {ref.segment: offset for ref, offset in offsets.items() if ref.stream == stream}
 
 
 def _member(state: GroupState, reader: str, epoch: int) -> ReaderState:

@@ -81,6 +81,13 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     max_body_bytes: Annotated[
         int, typer.Option(envvar=_env("max_body_bytes"), help="Refuse larger requests.")
     ] = 16 * 2**20,
+    mark_thinning: Annotated[
+        str,
+        typer.Option(
+            envvar=_env("mark_thinning"),
+            help="age_ms:step_ms,…: how few old marks are kept; empty: all of them.",
+        ),
+    ] = "3600000:1000,86400000:60000",
     log_level: Annotated[
         str, typer.Option(envvar=_env("log_level"), help="debug, info, warning or error.")
     ] = "info",
@@ -106,6 +113,7 @@ def serve(  # noqa: PLR0913 (options, each with a default)
             database_url=database_url,
             max_database_bytes=max_database_bytes,
             max_body_bytes=max_body_bytes,
+            mark_thinning=mark_thinning,
             log_level=log_level,
             tokens=tokens,
             tls_certificate=tls_certificate,

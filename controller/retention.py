@@ -1,0 +1,213 @@
+"""Removing old marks in the background: a few rows at a time, so that reports hardly notice.
+
+Every stream's marks are swept in order of revision, once for each tier of age: a sweep goes on
+where it stopped, and so looks at each mark once a tier. Marks never change and only sweeps
+remove them, so that what a sweep has read stays true. Where it left off is not stored: after a
+restart all marks are looked at again, at leisure.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from controller import storage
+from controller.sequencer import Batch
+from controller.storage import MarkRow
+from controller.streams import StreamState
+from tidegauge.errors import TidegaugeError
+from tidegauge.retention import Tier, count_old, newest_at, parse_thinning, surplus, tiers
+from tidegauge.topology import Position
+
+if TYPE_CHECKING:
+    from controller.service import Service
+
+_log = logging.getLogger(__name__)
+_PERIOD_S = 1.0
+_FEWEST_ROWS = 16
+_TRANSACTION_S = 0.005
+"""Aimed at: so much longer does a report wait that shares a transaction with a sweep."""
+_SOONEST_MS, _LATEST_MS = 1_000, 600_000
+_FIRST_REVISION = 1
+
+
+@dataclass(slots=True)
+class Place:
+    """Where the sweep of one tier of a stream has come to.
+
+    Attributes
+    ----------
+    revision
+        Of the last mark that was looked at.
+    lower
+        Its lower bound; None before the first.
+    due_ms
+        Wall clock at which to go on.
+    """
+
+    revision: int = 0
+    lower: int | None = None
+    due_ms: int = 0
+
+
+@dataclass(slots=True)
+class Sweep:
+    """Where the sweeps of a stream have come to.
+
+    Attributes
+    ----------
+    places
+        By tier.
+    due_ms
+        Wall clock at which to go on with one of them.
+    """
+
+    places: dict[Tier, Place] = field(default_factory=dict)
+    due_ms: int = 0
+
+    def next(self, wanted: list[Tier], wall_ms: int) -> tuple[Tier, Place] | None:
+        """Choose the oldest tier that is due; it begins where older ones have been at least."""
+        furthest = Place()
+        for tier in wanted:
+            place = self.places.setdefault(tier, Place())
+            if place.revision < furthest.revision:
+                place.revision, place.lower = furthest.revision, furthest.lower
+            if place.due_ms <= wall_ms:
+                return tier, place
+            furthest = place
+        self.due_ms = min((self.places[tier].due_ms for tier in wanted), default=wall_ms)
+        self.due_ms = max(self.due_ms, wall_ms + _SOONEST_MS)
+        return None
+
+
+class Sweeper:
+    """Removes the old marks of all streams.
+
+    Parameters
+    ----------
+    service
+        Whose streams they are.
+    most_rows
+        To look at, and to remove, in one step; fewer where the disk is slow.
+    rest
+        After each step, in times of what it took.
+    """
+
+    def __init__(self, service: "Service", *, most_rows: int = 500, rest: float = 9.0) -> None:
+        self._service = service
+        self._most_rows, self._rest = most_rows, rest
+        self._thinning = parse_thinning(service.settings.mark_thinning)
+        self._sweeps: dict[int, Sweep] = {}
+        self._rows = most_rows
+
+    async def run(self) -> None:
+        """Sweep until cancelled: a step of every stream in turn, and a rest after each."""
+        while True:
+            busy = False
+            for state in self._due():
+                try:
+                    busy |= await self.sweep(state)
+                except TidegaugeError:
+                    _log.exception("marks of %s were not swept", state.identity.name)
+                    busy = False
+            if not busy:
+                await asyncio.sleep(_PERIOD_S)
+
+    def _due(self) -> list[StreamState]:
+        """List the streams to sweep, and forget those that are deleted."""
+        registry, wall_ms = self._service.registry, self._wall_ms()
+        if len(self._sweeps) > len(registry):
+            known = {state.identity.key for state in registry}
+            self._sweeps = {key: one for key, one in self._sweeps.items() if key in known}
+        idle = Sweep()
+        return [
+            state
+            for state in registry
+            if state.revision > 1
+            and self._sweeps.get(state.identity.key, idle).due_ms <= wall_ms
+        ]
+
+    async def sweep(self, state: StreamState) -> bool:
+        """Make one step; tells whether there was one to make."""
+        sweep = self._sweeps.setdefault(state.identity.key, Sweep())
+        wanted = tiers(self._thinning, state.config.mark_retention_ms)
+        found = sweep.next(wanted, self._wall_ms())
+        if found is None:
+            return False
+        begun = perf_counter()
+        tier, place = found
+        if not await self._step(state, tier, place):
+            place.due_ms = self._wall_ms() + _again_ms(tier)
+        await asyncio.sleep(self._rest * (perf_counter() - begun))
+        return True
+
+    async def _step(self, state: StreamState, tier: Tier, place: Place) -> bool:
+        """Look at some marks and remove what may go; tells whether there are more."""
+        rows = await self._service.database.read(
+            partial(
+                storage.mark_rows,
+                stream_key=state.identity.key,
+                after=place.revision,
+                limit=self._rows + 1,
+            )
+        )
+        # The last of them may be the newest; and it tells what is the newest before a position.
+        old = rows[: count_old(rows[:-1], self._wall_ms() - tier.age_ms)]
+        if not old:
+            if tier.step_ms is None:  # the few that were spared
+                place.revision, place.lower = 0, None
+            return False
+        gone = surplus(old, tier.step_ms, place.lower)
+        if gone:
+            await self._service.sequencer.submit(partial(self._remove, state, rows, gone))
+        place.revision, place.lower = old[-1].revision, old[-1].lower
+        return True
+
+    def _remove(
+        self, state: StreamState, rows: Sequence[MarkRow], gone: list[int], batch: Batch
+    ) -> None:
+        """Remove marks but those that are needed.
+
+        The race: a group may move, or be created, after the rows were read. So who needs which
+        of them is decided here, where groups change too.
+        """
+        if state.deleted:
+            return
+        needed = _needed(state, rows, self._service.groups.positions(state.identity))
+        wanted = [revision for revision in gone if revision not in needed]
+        if wanted:
+            batch.write(partial(self._delete, state.identity.key, wanted), rows=len(wanted))
+
+    def _delete(self, key: int, revisions: list[int], connection: Connection) -> None:
+        begun = perf_counter()
+        storage.delete_marks(connection, key, revisions)
+        slow = perf_counter() - begun > _TRANSACTION_S
+        rows = self._rows // 2 if slow else self._rows * 2
+        self._rows = min(self._most_rows, max(_FEWEST_ROWS, rows))
+
+    def _wall_ms(self) -> int:
+        return self._service.clocks.now().wall_ms
+
+
+def _needed(
+    state: StreamState, rows: Sequence[MarkRow], positions: list[Position]
+) -> set[int | None]:
+    """List the revisions that stay, of some adjacent marks.
+
+    For each group the newest at or before where it stands; on the embedded log also the first
+    after the truncation point.
+    """
+    needed = {newest_at(state.clock.topology, rows, position) for position in positions}
+    if state.ends is not None:
+        needed.add(_FIRST_REVISION)
+    return needed
+
+
+def _again_ms(tier: Tier) -> int:
+    """Choose how long to wait for more marks to grow old."""
+    return max(_SOONEST_MS, min(_LATEST_MS, tier.age_ms // 12))

@@ -1,0 +1,104 @@
+"""Old marks go in the background: groups keep theirs, and ``kill -9`` in the midst harms nothing."""
+
+import random
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from tests.server import Api, ServerProcess
+
+NOW = 1_700_000_000_000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+MARKS = 6_000
+KILLS = 2
+GROUP_AT = 1_234
+
+
+def _fill(database: Path, count: int, *, step_ms: int, age_ms: int) -> None:
+    """Store marks as if they had been made some time ago: revision n at offset n, one a step."""
+    made = time.time_ns() // 1_000_000 - age_ms
+    rows = (
+        (1, n, NOW + n * step_ms, NOW + n * step_ms, f'{{"0":{n}}}', made)
+        for n in range(1, count + 1)
+    )
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.executemany("INSERT INTO marks VALUES (?, ?, ?, ?, ?, ?)", rows)
+
+
+def _revisions(database: Path) -> list[int]:
+    query = "SELECT revision FROM marks ORDER BY revision"
+    with closing(sqlite3.connect(database)) as connection:
+        return [revision for (revision,) in connection.execute(query)]
+
+
+def _until_fewer(database: Path, wanted: int) -> None:
+    deadline = time.monotonic() + 60
+    while len(_revisions(database)) > wanted:
+        assert time.monotonic() < deadline, "old marks do not go"
+        time.sleep(0.01)
+
+
+@contextmanager
+def _with_marks(
+    directory: Path, count: int, group_at: int, *, step_ms: int, age_ms: int, **settings: object
+) -> Iterator[tuple[ServerProcess, Api]]:
+    server = ServerProcess(directory)
+    with server, Api(server.url) as api:
+        api.create(log="embedded", **settings)
+        lines = "\n".join(['{"key": "k", "value": "v"}'] * count)
+        content_type = {"content-type": "application/x-ndjson"}
+        api.client.post(f"{api.path}/events", content=lines, headers=content_type)
+        _make_group(api, group_at)
+        server.kill()
+        _fill(server.database, count, step_ms=step_ms, age_ms=age_ms)
+        server.start()
+        yield server, api
+
+
+def _make_group(api: Api, position: int) -> None:
+    wanted = {"streams": ["tests/one"], "start_cut": {"tests/one": {"0": position}}}
+    api.client.put("/v1/reader-groups/tests/slow", json=wanted).raise_for_status()
+
+
+def _window(api: Api) -> int:
+    answer = api.client.get("/v1/reader-groups/tests/slow/time-window?stream=tests/one")
+    lower: int = answer.raise_for_status().json()["lower"]
+    return lower
+
+
+def test_a_kill_in_the_midst_of_thinning_harms_nothing(tmp_path: Path) -> None:
+    with _with_marks(tmp_path, MARKS, GROUP_AT, step_ms=10, age_ms=2 * HOUR_MS) as (
+        server,
+        api,
+    ):
+        left = MARKS
+        for _ in range(KILLS):
+            _until_fewer(server.database, left - random.randrange(1, 1_500))
+            server.kill()
+            left = len(_revisions(server.database))
+            server.start()
+            assert _window(api) == NOW + GROUP_AT * 10
+            assert api.get("watermark")["mark"]["revision"] == MARKS
+        expected = {1, GROUP_AT, MARKS, *range(100, MARKS, 100)}
+        _until_fewer(server.database, len(expected))
+        assert _revisions(server.database) == sorted(expected)
+        assert _window(api) == NOW + GROUP_AT * 10
+        at = api.get("marks/at", time=NOW + 43_210)
+        assert at["stop"]["cut"] == {"0": 4_400}
+        assert api.get("marks", after=0, limit=3)["marks"][1]["revision"] == 100
+
+
+def test_what_is_older_than_the_retention_goes_but_what_groups_need(tmp_path: Path) -> None:
+    settings = {"mark_retention_ms": DAY_MS}
+    with _with_marks(tmp_path, 300, 123, step_ms=10_000, age_ms=2 * DAY_MS, **settings) as (
+        server,
+        api,
+    ):
+        _until_fewer(server.database, 3)
+        assert _revisions(server.database) == [1, 123, 300]
+        assert _window(api) == NOW + 1_230_000
+        there = api.get("marks/at", position="0:200")
+        assert (there["lower"], there["upper"]) == (NOW + 1_230_000, NOW + 3_000_000)
