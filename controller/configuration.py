@@ -42,6 +42,9 @@ class ServeSettings(BaseSettings):
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="How much to log."
     )
+    metrics_streams: int = Field(
+        1_000, ge=0, description="Let so many streams have series of their own in /metrics."
+    )
     tokens: Path | None = Field(
         None, description="File of the tokens that are let in; left out: nobody is asked."
     )

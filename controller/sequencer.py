@@ -136,6 +136,8 @@ class Sequencer:
         self._busy = False
         self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
         """Told of every batch: how many changes, and the seconds its transaction took."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Told of every transaction that failed."""
 
     def start(self) -> None:
         """Begin to work, on the running event loop."""
@@ -153,6 +155,11 @@ class Sequencer:
     def queue_length(self) -> int:
         """How many submissions wait for the next batch."""
         return len(self._queue)
+
+    @property
+    def look_count(self) -> int:
+        """How many looks at memory wait for a batch to end."""
+        return len(self._looks)
 
     @overload
     def submit(self, decide: Callable[[Batch], _T]) -> "asyncio.Future[_T]": ...
@@ -276,6 +283,7 @@ class Sequencer:
         self, batch: Batch, decided: list[Submission], error: Exception
     ) -> None:
         _log.error("a transaction of %d changes failed: %s", len(decided), error)
+        self.on_failure()
         for undo in reversed(batch.undo):
             undo()
         self._stale |= batch.touched

@@ -12,7 +12,6 @@ from controller import storage
 from controller.clocks import Clocks
 from controller.configuration import ServeSettings
 from controller.database import Database
-from controller.gauges import Gauges
 from controller.groups import Groups
 from controller.limits import Limits
 from controller.listening import ListeningClock
@@ -53,7 +52,6 @@ class Service:
         self.waiting = WaitingRoom(settings.max_long_polls)
         self.groups = Groups(self)
         self.metrics = Metrics()
-        self.metrics.registry.register(Gauges(self))
         self.clocks: Clocks
         self.context: StreamContext
         self._tasks: list[asyncio.Task[None]] = []
@@ -68,6 +66,7 @@ class Service:
         await restore_all(self.database, self.registry, self.context)
         await self.groups.restore()
         self.sequencer.on_batch = self.metrics.count_batch
+        self.sequencer.on_failure = self.metrics.count_commit_failure
         self.sequencer.start()
         for state in self.registry:
             self.touch(state)
@@ -134,8 +133,7 @@ class Service:
             state.become(restored)
 
     def _on_pass(self, state: StreamState, outcome: PassOutcome, seconds: float) -> None:
-        self.metrics.marks.inc(len(outcome.marks))
-        self.metrics.pass_seconds.observe(seconds)
+        self.metrics.count_pass(outcome, seconds)
         for writer in outcome.expired:
             _log.warning("stream %s: writer %s expired", state.identity.name, writer)
         for writer in outcome.forgotten:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fastapi import FastAPI
@@ -24,9 +25,10 @@ from controller.http import (
 from controller.http.documentation import document
 from controller.http.note_time import NoteTimeApp
 from controller.http.note_times import NoteTimesApp
+from controller.http.timing import Timing
 from controller.protocol import RecalledCall
 from controller.service import Service
-from tidegauge.errors import BodyTooLargeError, UnauthenticatedError
+from tidegauge.errors import BodyTooLargeError, ProblemError, UnauthenticatedError
 
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
@@ -93,6 +95,7 @@ class ControllerApp:
         self._guard = guard
         self._note_time = NoteTimeApp(service, guard)
         self._note_times = NoteTimesApp(service)
+        self._timing = Timing(service.metrics)
         self._limit = service.settings.max_body_bytes
 
     def recall(self, scope: Scope) -> RecalledCall | None:
@@ -101,23 +104,26 @@ class ControllerApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] == "http":
-            try:
-                scope["user"] = self._guard.identify(scope["path"], scope["headers"])
-            except UnauthenticatedError as error:
-                await problems.send_problem(send, error)
-                return
-            if self._note_time.serves(scope["path"]):
-                await self._note_time(scope, receive, send)
-                return
-            if self._note_times.serves(scope["path"]):
-                await self._note_times(scope, receive, send)
-                return
-            if _announced_length(scope) > self._limit:
-                await problems.send_problem(send, BodyTooLargeError(self._limit))
-                return
-            receive = self._bounded(receive)
-        await self._app(scope, receive, send)
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        try:
+            scope["user"] = self._guard.identify(scope["path"], scope["headers"])
+        except UnauthenticatedError as error:
+            await self._timing.call(partial(_refuse, error), scope, receive, send)
+            return
+        if self._note_time.serves(scope["path"]):
+            await self._timing.call_hot(self._note_time, scope, receive, send)
+        elif self._note_times.serves(scope["path"]):
+            await self._timing.call_hot(self._note_times, scope, receive, send)
+        else:
+            await self._timing.call(self._call_framework, scope, receive, send)
+
+    async def _call_framework(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if _announced_length(scope) > self._limit:
+            await problems.send_problem(send, BodyTooLargeError(self._limit))
+            return
+        await self._app(scope, self._bounded(receive), send)
 
     def _bounded(self, receive: Receive) -> Receive:
         size = 0
@@ -131,6 +137,10 @@ class ControllerApp:
             return message
 
         return bounded
+
+
+async def _refuse(error: ProblemError, _scope: Scope, _receive: Receive, send: Send) -> None:
+    await problems.send_problem(send, error)
 
 
 def _announced_length(scope: Scope) -> int:

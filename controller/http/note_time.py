@@ -5,6 +5,7 @@ It is a plain ASGI application in front of the others. `documentation` describes
 
 import logging
 import re
+from time import perf_counter
 from typing import NamedTuple
 
 from fastapi import APIRouter
@@ -28,11 +29,13 @@ from tidegauge.names import StreamName, check_name
 from tidegauge.wire.writers import NoteTime, TimeNoted
 
 documentation = APIRouter(tags=["writers"])
+ROUTE = WRITERS + "/{writer}/note-time"
 _PATH = re.compile(r"/v1/streams/[^/]+/[^/]+/writers/[^/]+/note-time")
+_OK = 200
 _log = logging.getLogger(__name__)
 
 
-@documentation.post(WRITERS + "/{writer}/note-time")
+@documentation.post(ROUTE)
 async def note_time(state: StreamOf, writer: WriterName, report: NoteTime) -> TimeNoted:  # type: ignore[empty-body]
     """Promise that what the writer writes after a position is at or above a time."""
 
@@ -65,12 +68,13 @@ class _Place(NamedTuple):
 
     def take(self, body: bytes, reply: Reply) -> None:
         """Begin to take in a report."""
+        began = perf_counter()
         try:
             report = read_note_time(body)
         except ProblemError as error:
-            _refuse(self.service, reply, error)
+            _refuse(self.service, reply, error, began=began)
             return
-        self.service.sequencer.enter(_RecalledReport(self, report, reply))
+        self.service.sequencer.enter(_RecalledReport(self, report, reply, began=began))
 
 
 class _Report:
@@ -116,12 +120,15 @@ class _Report:
 class _RecalledReport(_Report):
     """One report that nobody awaits; it answers itself."""
 
-    __slots__ = ("_reply", "_service")
+    __slots__ = ("_began", "_reply", "_service")
 
-    def __init__(self, place: _Place, report: TimeReport, reply: Reply) -> None:
+    def __init__(
+        self, place: _Place, report: TimeReport, reply: Reply, *, began: float
+    ) -> None:
         super().__init__(place, report)
         self._service = place.service
         self._reply = reply
+        self._began = began
 
     def finish(self) -> None:
         """Answer."""
@@ -130,20 +137,25 @@ class _RecalledReport(_Report):
         except Exception as error:  # noqa: BLE001 (its caller gets it)
             self.fail(error)
             return
-        self._service.metrics.report_tally[ACCEPTED] += 1
+        metrics = self._service.metrics
+        metrics.report_tally[ACCEPTED] += 1
+        metrics.request_times.observe(ROUTE, _OK, perf_counter() - self._began)
         self._reply.succeed(answer)
 
     def fail(self, error: Exception) -> None:
         """Answer with an error."""
         if isinstance(error, ProblemError):
-            _refuse(self._service, self._reply, error)
+            _refuse(self._service, self._reply, error, began=self._began)
             return
         _log.error("a report could not be taken in", exc_info=error)
-        self._reply.refuse(*write_problem(InternalError("POST note-time")))
+        self._service.metrics.count_defect()
+        error = InternalError("POST note-time")
+        _refuse(self._service, self._reply, error, began=self._began)
 
 
-def _refuse(service: Service, reply: Reply, error: ProblemError) -> None:
+def _refuse(service: Service, reply: Reply, error: ProblemError, *, began: float) -> None:
     service.metrics.report_tally[error.code] += 1
+    service.metrics.request_times.observe(ROUTE, error.status, perf_counter() - began)
     reply.refuse(*write_problem(error))
 
 
@@ -157,6 +169,8 @@ class NoteTimeApp:
     guard
         Knows who may send them.
     """
+
+    route = ROUTE
 
     def __init__(self, service: Service, guard: Guard) -> None:
         self._service = service
@@ -174,8 +188,8 @@ class NoteTimeApp:
         except ProblemError:
             return None  # the request at hand is told why
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take in one report."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Take in one report, and return the status of the answer."""
         try:
             place = self._place(scope, scope["user"])
             report = _Report(place, read_note_time(await read_body(receive, self._limit)))
@@ -183,12 +197,13 @@ class NoteTimeApp:
         except ProblemError as error:
             self._service.metrics.report_tally[error.code] += 1
             await send_problem(send, error)
-            return
+            return error.status
         except Exception:
             await send_problem(send, InternalError(f"POST {scope['path']}"))
             raise
         self._service.metrics.report_tally[ACCEPTED] += 1
         await send_json(send, answer)
+        return _OK
 
     def _place(self, scope: Scope, caller: Caller) -> _Place:
         check_post(scope)

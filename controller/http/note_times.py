@@ -21,6 +21,7 @@ from tidegauge.wire.writers import NoteTimes, Report, TimeNoted, TimesNoted
 
 documentation = APIRouter(tags=["writers"])
 PATH = "/v1/note-times"
+_OK = 200
 
 
 @documentation.post(PATH)
@@ -110,6 +111,8 @@ class NoteTimesApp:
         What takes the reports.
     """
 
+    route = PATH
+
     def __init__(self, service: Service) -> None:
         self._service = service
         self._limit = service.settings.max_body_bytes
@@ -118,19 +121,20 @@ class NoteTimesApp:
         """Whether a path is this call's."""
         return path == PATH
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take in many reports."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Take in many reports, and return the status of the answer."""
         try:
             call = await self._read(scope, receive)
             answer = await self._service.sequencer.submit(call.decide, call.answer)
         except ProblemError as error:
             await send_problem(send, error)
-            return
+            return error.status
         except Exception:
             await send_problem(send, InternalError(f"POST {PATH}"))
             raise
         self._count(call)
         await send_json(send, answer)
+        return _OK
 
     async def _read(self, scope: Scope, receive: Receive) -> _Call:
         check_post(scope)

@@ -2,10 +2,11 @@
 
 from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 from sqlalchemy import text
 
+from controller.exposition import expose
 from controller.http.routing import ServiceOf, StrictRoute
 from tidegauge.wire.values import Answer
 
@@ -34,5 +35,4 @@ async def readyz(service: ServiceOf) -> Health:
 @router.get("/metrics", response_class=PlainTextResponse)
 async def metrics(service: ServiceOf) -> Response:
     """Count, for Prometheus."""
-    service.metrics.flush()
-    return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+    return Response(await expose(service), media_type=CONTENT_TYPE_LATEST)

@@ -362,26 +362,3 @@ def test_old_marks_are_deleted_but_the_newest(play: Callable[[Play], None]) -> N
         assert there["lower"] == NOW + 40_000
 
     play(scene)
-
-
-def test_metrics_count_reports_by_outcome(play: Callable[[Play], None]) -> None:
-    async def scene(client: httpx.AsyncClient) -> None:
-        await _create(client)
-        await _note(client, "w", NOW)
-        await _note(client, "w", NOW - 1)
-        await _note(client, "v", 1.5)  # type: ignore[arg-type]
-        shown = (await client.get("/metrics")).text
-        for line in (
-            'tidegauge_reports_total{outcome="accepted"} 1.0',
-            'tidegauge_reports_total{outcome="invalid_time"} 1.0',
-            'tidegauge_reports_total{outcome="invalid_request"} 1.0',
-            "tidegauge_marks_total 1.0",
-            'tidegauge_writers{state="active",stream="tests/one"} 1.0',
-            "tidegauge_queue_changes 0.0",
-        ):
-            assert f"{line}\n" in shown
-        assert 'tidegauge_watermark_lag_seconds{stream="tests/one"}' in shown
-        assert "tidegauge_pass_seconds_count" in shown
-        assert "tidegauge_commit_seconds_count" in shown
-
-    play(scene)

@@ -1,0 +1,68 @@
+"""How long answers take, told to the metrics of the service."""
+
+from time import perf_counter
+from typing import Protocol
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controller.metrics import Metrics
+
+OTHER = "other"
+"""The route of requests that no route serves, and of the documentation."""
+_FAILED = 500
+
+
+class HotApp(Protocol):
+    """An application of one route."""
+
+    route: str
+    """Its template."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
+        """Answer one request, and return the status of the answer."""
+
+
+class Timing:
+    """Calls applications, and counts how long they take.
+
+    Parameters
+    ----------
+    metrics
+        What is told.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        self._observe = metrics.request_times.observe
+
+    async def call_hot(self, app: HotApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of a hot path; this adds less than a microsecond."""
+        began, status = perf_counter(), _FAILED
+        try:
+            status = await app(scope, receive, send)
+        except Exception:
+            self._metrics.count_defect()
+            raise
+        finally:
+            self._observe(app.route, status, perf_counter() - began)
+
+    async def call(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of the framework, which leaves its route in the scope."""
+        began, status = perf_counter(), _FAILED
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await app(scope, receive, noting)
+        except Exception:
+            self._metrics.count_defect()
+            raise
+        finally:
+            waits = b"wait_ms=" in scope["query_string"]
+            times = self._metrics.long_poll_times if waits else self._metrics.request_times
+            route = getattr(scope.get("route"), "path", OTHER)
+            times.observe(route, status, perf_counter() - began)

@@ -1,0 +1,309 @@
+"""Metrics: complete, bounded, and named as the alert rules of the documentation name them."""
+
+import asyncio
+import re
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import promql_parser
+import pytest
+import yaml
+from prometheus_client.metrics_core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from controller.configuration import ServeSettings
+from controller.http.app import create_app
+from tests.server import Api, ServerProcess
+
+NOW = 1_700_000_000_000
+OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+Scene = Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]
+Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Callable[..., None]:
+    """Run a scene with a client of a new service."""
+
+    async def run(scene: Scene, settings: dict[str, Any]) -> None:
+        app = create_app(
+            ServeSettings(database_url=f"sqlite:///{tmp_path / 'tidegauge.db'}", **settings)
+        )
+        await app.service.start()
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
+            await scene(client)
+        await app.service.close()
+
+    return lambda scene, **settings: asyncio.run(run(scene, settings))
+
+
+async def _create(client: httpx.AsyncClient, stream: str = "one", **settings: Any) -> None:
+    wanted = {"log": "external", "segments": 1, "mark_interval_ms": 0} | settings
+    (await client.put(f"/v1/streams/tests/{stream}", json=wanted)).raise_for_status()
+
+
+async def _note(client: httpx.AsyncClient, stream: str, writer: str, time: Any) -> None:
+    path = f"/v1/streams/tests/{stream}/writers/{writer}/note-time"
+    await client.post(path, json={"time": time, "position": {}})
+
+
+async def _families(client: httpx.AsyncClient) -> list[Metric]:
+    text = (await client.get("/metrics")).raise_for_status().text
+    return list(text_string_to_metric_families(text))
+
+
+def _samples(families: list[Metric]) -> Samples:
+    found: Samples = {}
+    for family in families:
+        for sample in family.samples:
+            found.setdefault(sample.name, {})[tuple(sorted(sample.labels.items()))] = (
+                sample.value
+            )
+    return found
+
+
+async def _scrape(client: httpx.AsyncClient) -> Samples:
+    return _samples(await _families(client))
+
+
+def _of(stream: str, **labels: str) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted({"stream": f"tests/{stream}", **labels}.items()))
+
+
+def test_reports_are_counted_by_outcome(play: Callable[..., None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        for time in (NOW, NOW - 1, 1.5):
+            await _note(client, "one", "w", time)
+        reports = [{"stream": "tests/one", "writer": "w", "time": at} for at in (NOW, NOW - 9)]
+        bulk = [one | {"position": {}} for one in reports]
+        await client.post("/v1/note-times", json={"reports": bulk})
+        assert (await _scrape(client))["tidegauge_reports_total"] == {
+            (("outcome", "accepted"),): 2,
+            (("outcome", "invalid_request"),): 1,
+            (("outcome", "invalid_time"),): 2,
+        }
+
+    play(scene)
+
+
+def test_writers_are_counted_by_state_of_each_stream_and_of_all(
+    play: Callable[..., None],
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        for stream in ("one", "two"):
+            await _create(client, stream)
+            await _note(client, stream, "slow", NOW)
+            await _note(client, stream, "quick", NOW + 5_000)
+        writers = "/v1/streams/tests/one/writers"
+        await client.post(f"{writers}/new/register")
+        for gone in ("left", "expired"):
+            await _note(client, "one", gone, NOW)
+            call = {"left": "leave", "expired": "expire"}[gone]
+            (await client.post(f"{writers}/{gone}/{call}", json={})).raise_for_status()
+        shown = await _scrape(client)
+        of_one = dict.fromkeys(("joining", "active", "behind", "expired", "left"), 1)
+        of_two = of_one | {"joining": 0, "expired": 0, "left": 0}
+        assert shown["tidegauge_stream_writers"] == {
+            **{_of("one", state=state): count for state, count in of_one.items()},
+            **{_of("two", state=state): count for state, count in of_two.items()},
+        }
+        assert shown["tidegauge_writers"] == {
+            (("state", "joining"),): 1,
+            (("state", "active"),): 2,
+            (("state", "behind"),): 2,
+            (("state", "expired"),): 1,
+            (("state", "left"),): 1,
+        }
+
+    play(scene)
+
+
+def test_lag_is_wall_clock_minus_watermark_where_times_are_wall_clock(
+    play: Callable[..., None],
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, "timed")
+        await _create(client, "silent")
+        await _create(client, "logical", max_future_skew_ms=None)
+        await _create(client, "sealed")
+        for stream in ("timed", "logical", "sealed"):
+            await _note(client, stream, "w", NOW)
+        seal = await client.post("/v1/streams/tests/sealed/seal", json={"position": {"0": 0}})
+        seal.raise_for_status()
+        lags = (await _scrape(client))["tidegauge_stream_watermark_lag_seconds"]
+        assert lags.keys() == {_of("timed")}
+        assert lags[_of("timed")] > 90_000_000
+
+    play(scene)
+
+
+def test_a_controller_with_sqlite_holds_every_lease(play: Callable[..., None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        for stream in ("one", "two"):
+            await _create(client, stream)
+        shown = await _scrape(client)
+        assert shown["tidegauge_stream_lease_held"] == {_of("one"): 1, _of("two"): 1}
+        assert shown["tidegauge_leases_held"] == {(): 2}
+
+    play(scene)
+
+
+def test_marks_passes_batches_and_commits_are_counted(play: Callable[..., None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        await asyncio.gather(
+            *(_note(client, "one", f"writer-{number}", NOW) for number in range(50))
+        )
+        await _note(client, "one", "writer-0", NOW + 5_000)
+        shown = await _scrape(client)
+        assert shown["tidegauge_marks_total"] == {(): 1}
+        passes = shown["tidegauge_pass_duration_seconds_count"][()]
+        batches = shown["tidegauge_batch_changes_count"][()]
+        assert 2 <= passes <= batches <= 53
+        assert shown["tidegauge_batch_changes_sum"][()] >= 52
+        assert shown["tidegauge_commit_duration_seconds_count"][()] == batches
+        assert shown["tidegauge_commit_failures_total"] == {(): 0}
+        assert shown["tidegauge_queue_length"] == {
+            (("queue", "changes"),): 0,
+            (("queue", "looks"),): 0,
+        }
+
+    play(scene)
+
+
+def test_answers_are_timed_by_template_of_their_route_and_class_of_status(
+    play: Callable[..., None],
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        for number in range(20):
+            await _note(client, "one", f"writer-{number}", NOW)
+            await client.get(f"/v1/streams/tests/none-{number}")
+            await client.get(f"/nonsense/{number}")
+        await _note(client, "one", "w", "nonsense")
+        shown = await _scrape(client)
+        stream = "/v1/streams/{scope}/{stream}"
+        assert shown["tidegauge_http_request_duration_seconds_count"] == {
+            _answer(f"{stream}/writers/{{writer}}/note-time", "2xx"): 20,
+            _answer(f"{stream}/writers/{{writer}}/note-time", "4xx"): 1,
+            _answer(stream, "2xx"): 1,
+            _answer(stream, "4xx"): 20,
+            _answer("other", "4xx"): 20,
+        }
+        again = await _scrape(client)
+        counts = again["tidegauge_http_request_duration_seconds_count"]
+        assert counts[_answer("/metrics", "2xx")] == 1
+
+    play(scene)
+
+
+async def _three_wait(client: httpx.AsyncClient) -> bool:
+    return (await _scrape(client))["tidegauge_long_polls"] == {(): 3}
+
+
+def test_waiting_is_no_latency_and_who_waits_is_counted(play: Callable[..., None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        path = "/v1/streams/tests/one/marks"
+        polls = [
+            asyncio.create_task(client.get(path, params={"wait_ms": 20_000})) for _ in range(3)
+        ]
+        async with asyncio.timeout(20):
+            while not await _three_wait(client):  # noqa: ASYNC110 (no event)
+                await asyncio.sleep(0.01)
+        await _note(client, "one", "w", NOW)
+        for answer in await asyncio.gather(*polls):
+            assert len(answer.json()["marks"]) == 1
+        shown = await _scrape(client)
+        assert shown["tidegauge_long_polls"] == {(): 0}
+        route = _answer("/v1/streams/{scope}/{stream}/marks", "2xx")
+        assert shown["tidegauge_http_long_poll_duration_seconds_count"] == {route: 3}
+        assert route not in shown["tidegauge_http_request_duration_seconds_count"]
+
+    play(scene)
+
+
+def test_only_so_many_streams_have_series_the_latest_of_the_live_ones_first(
+    play: Callable[..., None],
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        for number in range(4):
+            await _create(client, f"lag-{number}")
+            await _note(client, f"lag-{number}", "w", NOW - number * 1_000)
+        left = "/v1/streams/tests/lag-3/writers/w/leave"
+        (await client.post(left, json={})).raise_for_status()
+        await _create(client, "empty")
+        shown = await _scrape(client)
+        lags = shown["tidegauge_stream_watermark_lag_seconds"]
+        assert lags.keys() == {_of("lag-2"), _of("lag-1")}
+        assert shown["tidegauge_stream_kept_reports"].keys() == lags.keys()
+        assert shown["tidegauge_streams_without_series"] == {(): 3}
+        assert shown["tidegauge_streams"] == {(): 5}
+        assert shown["tidegauge_writers"][("state", "active"),] == 3
+
+    play(scene, metrics_streams=2)
+
+
+def test_names_follow_the_conventions_and_are_documented(
+    server: ServerProcess, api: Api
+) -> None:
+    api.create()
+    api.note("w", NOW)
+    documented = set(re.findall(r"`(tidegauge_\w+)`", OPERATIONS.read_text()))
+    shown = set()
+    for family in text_string_to_metric_families(api.client.get("/metrics").text):
+        if family.name.startswith("process_"):
+            continue
+        assert family.documentation.endswith("."), family.name
+        assert family.type in {"counter", "gauge", "histogram"}
+        if family.type == "histogram" and family.name != "tidegauge_batch_changes":
+            assert family.name.endswith("_seconds")
+        shown.add(family.name + "_total" if family.type == "counter" else family.name)
+    assert shown == documented
+
+
+def test_the_alert_rules_name_metrics_and_labels_that_exist(
+    server: ServerProcess, api: Api
+) -> None:
+    api.create()
+    api.note("w", NOW)
+    api.client.get(f"{api.path}/marks", params={"wait_ms": 0})
+    shown = _samples(list(text_string_to_metric_families(api.client.get("/metrics").text)))
+    rules = _alert_rules()
+    assert len(rules) == 10
+    for rule in rules:
+        assert rule["annotations"]["summary"], rule["alert"]
+        selectors = list(_selectors(promql_parser.parse(rule["expr"])))
+        assert selectors, rule["alert"]
+        for name, labels in selectors:
+            assert name in shown, (rule["alert"], name)
+            for series in shown[name]:
+                assert labels <= dict(series).keys(), (rule["alert"], name)
+
+
+def _alert_rules() -> list[Any]:
+    block = re.search(r"```yaml\n(groups:.*?)```", OPERATIONS.read_text(), re.DOTALL)
+    assert block is not None
+    groups = yaml.safe_load(block[1])["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def _selectors(expression: promql_parser.Expr) -> Iterator[tuple[str, set[str]]]:
+    found: list[tuple[str, set[str]]] = []
+
+    def visit(node: Any) -> bool:
+        if isinstance(node, promql_parser.VectorSelector):
+            assert node.name is not None
+            found.append((node.name, {one.name for one in node.matchers.matchers}))
+        return True
+
+    promql_parser.walk(expression, visit)
+    yield from found
+
+
+def _answer(route: str, status: str) -> tuple[tuple[str, str], ...]:
+    return ("route", route), ("status", status)
