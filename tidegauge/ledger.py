@@ -13,7 +13,8 @@ class Ledger:
 
     A report is a row of its own, inserted and never updated. Once the newest mark has taken it
     in, its writer's row says all that it said; *folding* then writes that row and deletes those
-    of the reports, a few writers at a time.
+    of the reports, a few writers at a time. While the mark stands still, folding joins reports
+    at or below it into each writer's last.
     """
 
     def __init__(self) -> None:
@@ -99,13 +100,27 @@ class Ledger:
             del self._foldable[writer]
             needless = [row for row in writer.settled if self._is_needless(newest, *row)]
             if len(needless) >= at_least:
-                self._changes.dropped.extend(serial for serial, _ in needless)
+                self._drop_settled(writer, needless)
                 self.change(writer)
-                writer.settled = [
-                    row for row in writer.settled if not self._is_needless(newest, *row)
-                ]
+            if len(writer.settled) > at_least and not writer.kept:
+                self._join_settled(writer)
             if writer.settled:
                 self._foldable[writer] = None
+
+    def _drop_settled(self, writer: Writer, rows: list[tuple[int, int]]) -> None:
+        needless = set(rows)
+        self._changes.dropped.extend(serial for serial, _ in rows)
+        writer.settled = [row for row in writer.settled if row not in needless]
+
+    def _join_settled(self, writer: Writer) -> None:
+        """Let the last report say what all did: who repeats a time must not fill the disk.
+
+        While none is kept, all that the writer reported belongs to the next cut.
+        """
+        serial, time = writer.settled[-1]
+        self._drop_settled(writer, writer.settled[:-1])
+        self._merged[serial] = KeptReport(serial, time, dict(writer.position), writer)
+        self.change(writer)
 
     def _is_needless(self, newest: Mark | None, serial: int, time: int) -> bool:
         return serial <= self._settled_serial and newest is not None and time < newest.lower

@@ -111,6 +111,24 @@ def test_a_report_repeated_at_the_watermark_is_not_folded_away() -> None:
     assert pair.core.newest.cut == {0: 2}
 
 
+def test_a_writer_that_repeats_its_time_all_night_keeps_one_row() -> None:
+    pair = Pair(Shape.of(1), Rules())
+    _note(pair, "a", 5, {0: 1})
+    _note(pair, "silent", 5, {})
+    _pass(pair)
+    for offset in range(2, 100):
+        _note(pair, "a", 5, {0: offset})
+        pair.core.fold(10)
+        pair.commit()
+    assert [row.writer for row in pair.memory.reports.values()] == ["silent", "a"]
+    pair.restart()
+    _note(pair, "a", 6, {})
+    _note(pair, "silent", 6, {})
+    _pass(pair)
+    assert pair.core.newest is not None
+    assert pair.core.newest.cut == {0: 99}
+
+
 def test_a_report_below_the_watermark_is_folded_only_when_a_mark_took_it_in() -> None:
     pair = Pair(Shape.of(1), Rules())
     _note(pair, "a", 5, {0: 1})
