@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from tidegauge.errors import (
     IncarnationRequiredError,
     InvalidPositionError,
+    InvalidRequestError,
     InvalidTimeError,
     StreamSealedError,
     TimeInFutureError,
@@ -15,6 +16,8 @@ from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import DownSet, down_set
 from tidegauge.topology import Position, Topology
 from tidegauge.writers import Writer
+
+GREATEST_NAMED_INCARNATION = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +111,18 @@ class Acceptance:
 
 
 def check_incarnation(name: str, stored: int, given: int | None) -> None:
-    """Refuse who does not name its incarnation although it has one, or names an old one."""
+    """Refuse who does not name its incarnation although it has one, or names an old one.
+
+    A newer one may be named, but not one that leaves no room for registrations after it.
+    """
     if given is None:
         if stored > 0:
             raise IncarnationRequiredError(name, stored)
     elif given < stored:
         raise WriterFencedError(name, stored)
+    elif given > stored and given > GREATEST_NAMED_INCARNATION:
+        reason = f"{given} was never given out; register, and send the answer's"
+        raise InvalidRequestError.of("incarnation", reason)
 
 
 def sealed_topology(

@@ -178,8 +178,9 @@ class Aggregator:
             self._acceptance.check_first_time(writer, time, now.wall_ms)
         record = self._roster.find(writer)
         if record is None:
-            record = self._roster.add(writer, self._roster.forgotten_incarnation)
-        self._start_afresh(record, record.incarnation + 1)
+            record = self._roster.add(writer, 0)
+        former = record.incarnation or self._roster.forgotten_incarnation
+        self._start_afresh(record, former + 1)
         if appended:
             counts = down_set(self.topology, appended)
             raise_to(record.former_position, counts)

@@ -189,9 +189,9 @@ class Model:
             refusal = self._refused_time([], time) or self._refused_future(time, clocks)
             if refusal:
                 return refusal
-        unknown = ModelWriter(name, self.forgotten_incarnation)
-        writer = self.writers.setdefault(name, unknown)
-        writer.restart(writer.incarnation + 1)
+        writer = self.writers.setdefault(name, ModelWriter(name, 0))
+        former = writer.incarnation or self.forgotten_incarnation
+        writer.restart(former + 1)
         writer.appended |= self.shape.events_of(appended)
         if writer.standing == "left" or (writer.standing == "expired" and writer.proved):
             writer.revive()
