@@ -1,5 +1,7 @@
 """What writers say: reports, registrations, leaving; decided inside a batch."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Protocol
 
 from controller import storage
@@ -9,8 +11,11 @@ from controller.streams import StreamState, write_topology
 from tidegauge.errors import InvalidPositionError, InvalidRequestError, UnknownStreamError
 from tidegauge.event_time import looks_like_seconds
 from tidegauge.outcomes import Registration
+from tidegauge.situation import WriterStatus
 from tidegauge.topology import Position
 from tidegauge.wire.writers import LeaveStream
+
+_AS_THEY_ARE = nullcontext()
 
 
 class TimeReport(Protocol):
@@ -85,8 +90,8 @@ def register(
 
 def leave(
     batch: Batch, clocks: Clock, state: StreamState, writer: str, last: LeaveStream
-) -> None:
-    """Count a writer no longer; see `Aggregator.leave`."""
+) -> WriterStatus:
+    """Count a writer no longer; see `Aggregator.leave`. Tells what became of it."""
     _refuse_if_deleted(state)
     if last.position is not None and last.time is None:
         raise InvalidRequestError.of("time", "a last report has a time; send both or none")
@@ -95,27 +100,32 @@ def leave(
     state.limits.check_position(position or ())
     if last.time is not None and position is None:
         position = tails or {}
-    state.clock.leave(
-        writer,
-        time=last.time,
-        position=position,
-        incarnation=last.incarnation,
-        now=clocks.now(),
-        tails=tails,
-    )
+    now = clocks.now()
+    with _new_partitions(batch, state, position or {}):
+        state.clock.leave(
+            writer,
+            time=last.time,
+            position=position,
+            incarnation=last.incarnation,
+            now=now,
+            tails=tails,
+        )
     batch.touch(state)
+    return state.clock.inspect(now).status(writer)
 
 
-def expire(batch: Batch, clocks: Clock, state: StreamState, writer: str) -> None:
-    """Drop a writer by hand; see `Aggregator.expire`."""
+def expire(batch: Batch, clocks: Clock, state: StreamState, writer: str) -> WriterStatus:
+    """Drop a writer by hand; see `Aggregator.expire`. Tells what became of it."""
     _refuse_if_deleted(state)
-    state.clock.expire(writer, now=clocks.now())
+    now = clocks.now()
+    state.clock.expire(writer, now=now)
     batch.touch(state)
+    return state.clock.inspect(now).status(writer)
 
 
-def seconds_hint(state: StreamState, time: int) -> str | None:
+def seconds_hint(state: StreamState, time: int | None) -> str | None:
     """Say that an accepted time looks like seconds."""
-    if not looks_like_seconds(time) or state.config.max_future_skew_ms is None:
+    if time is None or not looks_like_seconds(time) or state.config.max_future_skew_ms is None:
         return None
     return f"time {time} lies in early 1970: are these seconds? Times are milliseconds"
 
@@ -130,25 +140,30 @@ def _note_external(
             "send it: the log is external, so only the writer knows how far it has written"
         )
         raise InvalidRequestError.of("position", message)
-    before = state.clock.topology
-    added: list[int] = []
-    if not report.position.keys() <= before.segments.keys():
-        added = sorted(report.position.keys() - before.segments.keys())
-        _check_partitions(state, added, report.position)
-        state.clock.change_topology(before.with_roots(added))
-    try:
+    now = clocks.now()
+    known = report.position.keys() <= state.clock.topology.segments.keys()
+    with _AS_THEY_ARE if known else _new_partitions(batch, state, report.position):
         state.clock.note_time(
-            writer,
-            report.time,
-            report.position,
-            incarnation=report.incarnation,
-            now=clocks.now(),
+            writer, report.time, report.position, incarnation=report.incarnation, now=now
         )
+
+
+@contextmanager
+def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Iterator[None]:
+    """Add the partitions that a report names for the first time, unless it is refused."""
+    before = state.clock.topology
+    if state.ends is not None or position.keys() <= before.segments.keys():
+        yield
+        return
+    added = sorted(position.keys() - before.segments.keys())
+    _check_partitions(state, added, position)
+    state.clock.change_topology(before.with_roots(added))
+    try:
+        yield
     except Exception:
         state.clock.change_topology(before)
         raise
-    if added:
-        _store_topology(batch, state)
+    _store_topology(batch, state)
 
 
 def _check_partitions(state: StreamState, added: list[int], position: Position) -> None:

@@ -149,6 +149,7 @@ def read_clock(connection: Connection, stream: Row[Any]) -> StoredClock:
     """Read everything that `write_changes` stored for a stream."""
     return StoredClock(
         newest=newest_mark(connection, stream.key),
+        marked_ms=_newest_created_ms(connection, stream.key),
         reporters=stream.reporters,
         forgotten_incarnation=stream.forgotten_incarnation,
         writers=list(_read_writers(connection, stream.key)),
@@ -213,6 +214,15 @@ def newest_mark(connection: Connection, stream_key: int) -> Mark | None:
         .where(marks.c.stream_key == stream_key)
         .order_by(marks.c.revision.desc())
         .limit(1),
+    )
+
+
+def _newest_created_ms(connection: Connection, stream_key: int) -> int | None:
+    return connection.scalar(
+        select(marks.c.created_ms)
+        .where(marks.c.stream_key == stream_key)
+        .order_by(marks.c.revision.desc())
+        .limit(1)
     )
 
 

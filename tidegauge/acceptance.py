@@ -67,6 +67,11 @@ class Acceptance:
         self._check_future(time, wall_ms)
         return counts
 
+    def refuse_if_sealed(self) -> None:
+        """Raise `StreamSealedError` if nothing is taken any more."""
+        if self.sealed:
+            raise StreamSealedError(self.stream)
+
     def check_first_time(self, name: str, time: int, wall_ms: int) -> None:
         """Refuse a time that no first report may carry."""
         self._check_order(name, None, time)

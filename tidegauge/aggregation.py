@@ -12,7 +12,6 @@ from tidegauge.acceptance import Acceptance, check_incarnation, sealed_topology
 from tidegauge.capping import Capping
 from tidegauge.changes import Changes, Standing, StoredClock, StoredReport
 from tidegauge.departures import Departures
-from tidegauge.errors import StreamSealedError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.inspection import Inspection
 from tidegauge.lattice import DownSet, cut_of, down_set, raise_to
@@ -49,6 +48,8 @@ class Aggregator:
         self.watermark: int | None = None
         """``lower`` of the newest mark, ms; None before the first."""
         self.pass_due = False
+        self._marked_ms: int | None = None
+        """Wall clock of the newest mark."""
         self._acceptance = self._acceptance_now()
         self._ledger = Ledger()
         self._roster = Roster(self._ledger)
@@ -67,6 +68,7 @@ class Aggregator:
         self = cls(stream, settings, topology)
         self._roster.reporters = stored.reporters
         self._roster.forgotten_incarnation = stored.forgotten_incarnation
+        self._marked_ms = stored.marked_ms
         if stored.newest is not None:
             self.newest, self.watermark = stored.newest, stored.newest.lower
             self._acceptance = self._acceptance_now()
@@ -84,10 +86,6 @@ class Aggregator:
         self._departures.restore(self._roster)
         self.pass_due = True
         return self
-
-    @property
-    def _upper(self) -> int | None:
-        return None if self.newest is None else self.newest.upper
 
     @property
     def revision(self) -> int:
@@ -173,7 +171,7 @@ class Aggregator:
         ReportRefusedError
             If the stream is sealed or the time is refused; nothing has changed then.
         """
-        self._refuse_if_sealed()
+        self._acceptance.refuse_if_sealed()
         if time is not None:
             self._acceptance.check_first_time(writer, time, now.wall_ms)
         record = self._roster.find(writer)
@@ -185,7 +183,7 @@ class Aggregator:
             counts = down_set(self.topology, appended)
             raise_to(record.former_position, counts)
             self._cut.release(counts, None)
-        record.heard_ms = now.wall_ms
+        self._roster.hear(record, now.wall_ms)
         if record.standing != "expired" or record.proved:
             self._set_standing(record, "live", now)
         self._classify(record)
@@ -223,7 +221,7 @@ class Aggregator:
             check_incarnation(writer, record.incarnation, incarnation)
             if incarnation is not None and incarnation > record.incarnation:
                 self._start_afresh(record, incarnation)
-        record.heard_ms = now.wall_ms
+        self._roster.hear(record, now.wall_ms)
         self._go(record, "left", now)
 
     def expire(self, writer: str, *, now: Now) -> None:
@@ -241,7 +239,7 @@ class Aggregator:
         self.pass_due = False
         self._progress.look_at_clocks(now.listening_ms)
         expired = self._expire_run_out(now)
-        marks = self._emit()
+        marks = self._emit(now)
         self._progress.look_at_clocks(now.listening_ms)
         return PassOutcome(marks, expired, self._forget(now))
 
@@ -267,14 +265,14 @@ class Aggregator:
         StreamSealedError
             If it is sealed.
         """
-        self._refuse_if_sealed()
+        self._acceptance.refuse_if_sealed()
         sealed = sealed_topology(self.topology, lengths, self._roster)
         marks = self.run_pass(now).marks
         self.change_topology(sealed)
         cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
         final = Mark(self.revision + 1, END_OF_TIME, END_OF_TIME, cut)
         self._cut.release(down_set(sealed, cut), END_OF_TIME)
-        self._publish(final)
+        self._publish(final, now)
         for writer in self._roster:
             self._classify(writer)
         self._progress.look_at_clocks(now.listening_ms)
@@ -320,23 +318,27 @@ class Aggregator:
         return self._roster.get(writer).incarnation
 
     def state(self, writer: str) -> WriterState:
-        """Name a writer's state; raises `UnknownWriterError`."""
-        return self._roster.get(writer).state(somebody_waits=bool(self._progress.ahead))
+        """Name a writer's state; one that is forgotten stays expired."""
+        record = self._roster.find(writer)
+        waits = bool(self._progress.ahead)
+        return "expired" if record is None else record.state(somebody_waits=waits)
 
     def inspect(self, now: Now) -> Inspection:
         """Look at the stream as of one moment, as operators do."""
-        return Inspection(now, self.newest, self.settings, self._roster, self._progress)
+        return Inspection(
+            now=now,
+            stream=self.stream,
+            settings=self.settings,
+            topology=self.topology,
+            newest=self.newest,
+            marked_ms=self._marked_ms,
+            reach=self._cut.reach,
+            roster=self._roster,
+            progress=self._progress,
+        )
 
     def fold(self, limit: int, *, at_least: int = 1) -> None:
-        """Hand out, with the next changes, report rows that their writers' rows make needless.
-
-        Parameters
-        ----------
-        limit
-            At most so many writers.
-        at_least
-            Only writers with so many rows.
-        """
+        """Hand out, with the next changes, report rows that are needless; see `Ledger.fold`."""
         self._ledger.fold(self.newest, limit, at_least=at_least)
 
     @property
@@ -360,16 +362,12 @@ class Aggregator:
             self.stream, self.final, self.topology, self.settings.max_future_skew_ms
         )
 
-    def _refuse_if_sealed(self) -> None:
-        if self.final:
-            raise StreamSealedError(self.stream)
-
     def _take_in(self, record: Writer, time: int, counts: DownSet, now: Now) -> None:
         position = record.position
         gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
         position.update(gained)
         record.time = time
-        record.heard_ms = now.wall_ms
+        self._roster.hear(record, now.wall_ms)
         watermark = self.watermark
         if record.standing != "live" and (watermark is None or time >= watermark):
             self._set_standing(record, "live", now)
@@ -415,8 +413,7 @@ class Aggregator:
             record.gone_ms = None
             record.proved = False
             self._departures.remove(record)
-        record.standing = standing
-        self._ledger.change(record)
+        self._roster.stand(record, standing)
         self.pass_due = True
 
     def _go(self, record: Writer, standing: Standing, now: Now) -> None:
@@ -442,7 +439,7 @@ class Aggregator:
             return None
         return target
 
-    def _emit(self) -> list[Mark]:
+    def _emit(self, now: Now) -> list[Mark]:
         target = self._target()
         if target is None:
             return []
@@ -452,7 +449,7 @@ class Aggregator:
         marks = []
         for lower in self._cut.advance(passed, lowers):
             marks.append(self._mark(lower))
-            self._publish(marks[-1])
+            self._publish(marks[-1], now)
         for report in passed:
             self._ledger.settle(report)
             self._classify(report.writer)
@@ -462,8 +459,8 @@ class Aggregator:
         upper = lower if self._cut.upper is None else max(lower, self._cut.upper)
         return Mark(self.revision + 1, lower, upper, cut_of(self.topology, self._cut.reach))
 
-    def _publish(self, mark: Mark) -> None:
-        self.newest, self.watermark = mark, mark.lower
+    def _publish(self, mark: Mark, now: Now) -> None:
+        self.newest, self.watermark, self._marked_ms = mark, mark.lower, now.wall_ms
         if mark.final:
             self._acceptance = self._acceptance_now()
         self._cut.release({}, mark.upper)
@@ -483,8 +480,9 @@ class Aggregator:
             self._cut.drop_all(writer)
             self._progress.forget(writer)
             self._roster.forget(writer)
-        if any(writer.noted_above(self._upper) for writer in forgotten):
-            self._cut.recount_upper(self._upper, self._roster)
+        upper = None if self.newest is None else self.newest.upper
+        if any(writer.noted_above(upper) for writer in forgotten):
+            self._cut.recount_upper(upper, self._roster)
         self.pass_due = self.pass_due or bool(forgotten)
         return sorted(writer.name for writer in forgotten)
 

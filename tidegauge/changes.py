@@ -104,6 +104,8 @@ class StoredClock:
     """Everything that `Changes` wrote so far."""
 
     newest: Mark | None = None
+    marked_ms: int | None = None
+    """Wall clock of the newest mark."""
     reporters: int = 0
     forgotten_incarnation: int = 0
     writers: Iterable[StoredWriter] = ()

@@ -12,6 +12,7 @@ END_OF_TIME = 2**63 - 1
 FIRST_TIME = -(2**63)
 """The least event time there is."""
 
+_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _DECIMAL = re.compile(r"-?[0-9]{1,19}\Z", re.ASCII)
@@ -86,6 +87,25 @@ def describe_event_time(value: int) -> str:
         moment = _EPOCH + value * _MILLISECOND
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return str(value)
+
+
+def describe_span(span_ms: int) -> str:
+    """Show a length of time to a person, in its two largest units.
+
+    Examples
+    --------
+    >>> describe_span(5_412_345)
+    '1h 30m'
+    """
+    if abs(span_ms) < 1_000:
+        return f"{span_ms}ms"
+    parts: list[str] = []
+    left = abs(span_ms)
+    for unit, size in _UNITS_MS:
+        if left >= size and len(parts) < 2:
+            parts.append(f"{left // size}{unit}")
+        left %= size
+    return ("-" if span_ms < 0 else "") + " ".join(parts)
 
 
 def looks_like_seconds(value: int) -> bool:

@@ -75,6 +75,10 @@ class HoldClocks:
                     return
                 yield writer
 
+    def __iter__(self) -> Iterator[Writer]:
+        """List the writers whose clocks run, in order of their start."""
+        return iter(self._running)
+
     @property
     def oldest_start(self) -> int | None:
         """When the clock that runs longest started; None if none runs."""

@@ -3,19 +3,22 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
-from tidegauge.explain import Explanation, WriterStatus, explain
+from tidegauge.explain import Explanation, explain
+from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
 from tidegauge.progress import Progress
 from tidegauge.roster import Roster
 from tidegauge.settings import StreamSettings
+from tidegauge.situation import Situation, WriterStatus
+from tidegauge.topology import Topology
 from tidegauge.writers import Now, Writer, WriterState
 
 _SHOWN = 10
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Inspection:
     """A stream as of one moment.
 
@@ -23,17 +26,25 @@ class Inspection:
     ----------
     now
         The moment, on both clocks.
+    stream, settings, topology
+        What it is.
     newest
         Its newest mark.
-    settings
-        How its reports become marks.
+    marked_ms
+        Wall clock of that mark.
+    reach
+        What the next cut is made of.
     roster, progress
         Its writers, and where they stand.
     """
 
     now: Now
-    newest: Mark | None
+    stream: str
     settings: StreamSettings
+    topology: Topology
+    newest: Mark | None
+    marked_ms: int | None
+    reach: DownSet
     roster: Roster
     progress: Progress
 
@@ -41,49 +52,91 @@ class Inspection:
         """Describe a writer; raises `UnknownWriterError`."""
         return self._status(self.roster.get(writer))
 
-    def statuses(self, *, after: str = "") -> Iterator[WriterStatus]:
-        """Describe all writers whose names come after one, in order of name."""
-        return (self.status(name) for name in self.roster.names_after(after))
+    def statuses(
+        self, *, after: str = "", state: WriterState | None = None
+    ) -> Iterator[WriterStatus]:
+        """Describe all writers, or those in a state, after a name, in order of name."""
+        for writer in self.roster.after(after):
+            if state in {None, self._state(writer)}:
+                yield self._status(writer)
 
     def count_states(self) -> Counter[WriterState]:
-        """Count the writers in each state."""
-        return Counter(self._state(one) for one in self.roster)
+        """Count the writers in each state; the cost does not grow with the writers."""
+        progress, standings = self.progress, self.roster.standings
+        joining = len(progress.joining)
+        behind = len(progress.holders) - joining if progress.ahead else 0
+        return Counter(
+            {
+                "joining": joining,
+                "active": standings["live"] - joining - behind,
+                "behind": behind,
+                "expired": standings["expired"],
+                "left": standings["left"],
+            }
+        )
 
     def explain(self) -> Explanation:
         """Say why the watermark is where it is; the cost does not grow with the writers."""
-        progress = self.progress
+        progress, leader, heard = self.progress, self.progress.leader, self.roster.last_heard
         return explain(
-            self.newest,
-            writers=len(self.roster),
-            reporters=self.roster.reporters,
-            min_writers=self.settings.min_writers,
-            holders=[self._status(one) for one in islice(progress.holders, _SHOWN)],
-            holder_count=len(progress.holders),
-            waiting=[one.name for one in islice(progress.ahead, _SHOWN)],
-            waiting_count=len(progress.ahead),
-            furthest=progress.furthest,
+            Situation(
+                stream=self.stream,
+                newest=self.newest,
+                stood_ms=self._since(self.marked_ms),
+                settings=self.settings,
+                states=self.count_states(),
+                reporters=self.roster.reporters,
+                holders=[self._status(one) for one in self._first_holders()],
+                holder_count=len(progress.holders),
+                waiting=[one.name for one in islice(progress.ahead, _SHOWN)],
+                waiting_count=len(progress.ahead),
+                leader=None if leader is None else self._status(leader),
+                heard=None if heard is None else self._status(heard),
+                wall_ms=self.now.wall_ms,
+                unplaced=self._is_unplaced(),
+            )
         )
+
+    def _first_holders(self) -> list[Writer]:
+        """Choose whom to show: those that are dropped first, who says nothing, then others."""
+        progress = self.progress
+        running = (one for one in progress.clocks if one.holds)
+        some = (
+            islice(those, _SHOWN) for those in (running, progress.joining, progress.holders)
+        )
+        return list(islice(dict.fromkeys(chain.from_iterable(some)), _SHOWN))
+
+    def _is_unplaced(self) -> bool:
+        external = all(one.key_range is None for one in self.topology.segments.values())
+        return external and self.newest is not None and not any(self.reach.values())
 
     def _state(self, writer: Writer) -> WriterState:
         return writer.state(somebody_waits=bool(self.progress.ahead))
 
     def _status(self, writer: Writer) -> WriterStatus:
-        now, furthest = self.now, self.progress.furthest
-        holding = expires = behind = None
+        holding = expires = None
         if writer.hold_since_ms is not None:
-            holding = now.listening_ms - writer.hold_since_ms
+            holding = self.now.listening_ms - writer.hold_since_ms
             if self.settings.aggregation_timeout_ms is not None:
                 expires = max(0, self.settings.aggregation_timeout_ms - holding)
-        if writer.time is not None and furthest is not None:
-            behind = furthest - writer.time
         return WriterStatus(
             writer=writer.name,
             state=self._state(writer),
             incarnation=writer.incarnation,
             time=writer.time,
             position=writer.whole_position,
-            behind_ms=behind,
-            silent_ms=None if writer.heard_ms is None else now.wall_ms - writer.heard_ms,
+            behind_ms=self._behind(writer),
+            silent_ms=self._since(writer.heard_ms),
             holding_ms=holding,
             expires_in_ms=expires,
         )
+
+    def _behind(self, writer: Writer) -> int | None:
+        leader, newest = self.progress.leader, self.newest
+        goal = leader.time if leader is not None else newest.lower if newest else None
+        if writer.time is None or goal is None or (newest is not None and newest.final):
+            return None
+        return max(0, goal - writer.time)
+
+    def _since(self, wall_ms: int | None) -> int | None:
+        return None if wall_ms is None else max(0, self.now.wall_ms - wall_ms)

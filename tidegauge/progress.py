@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from tidegauge.event_time import FIRST_TIME
 from tidegauge.holds import HoldClocks
 from tidegauge.writers import LeastTime, Writer
 
@@ -17,8 +18,6 @@ class Progress:
         Live writers that hold the watermark.
     joining
         Live writers that have not reported in this incarnation.
-    furthest
-        The greatest time that was noted, ms.
     clocks
         Of the holders.
     """
@@ -27,7 +26,8 @@ class Progress:
         self.ahead: dict[Writer, None] = {}
         self.holders: dict[Writer, None] = {}
         self.joining: set[Writer] = set()
-        self.furthest: int | None = None
+        self._leader: Writer | None = None
+        self._leader_time = FIRST_TIME
         self.clocks = HoldClocks()
         self._least = LeastTime()
 
@@ -51,8 +51,17 @@ class Progress:
             self.joining.discard(writer)
         if live and writer.floor_entry is None:
             self._least.enter(writer)
-        if time is not None and (self.furthest is None or time > self.furthest):
-            self.furthest = time
+        if ahead and time is not None and time > self._leader_time:
+            self._leader, self._leader_time = writer, time
+
+    @property
+    def leader(self) -> Writer | None:
+        """The writer that is furthest ahead; None if nobody is ahead."""
+        leader = self._leader
+        if leader is None or not leader.ahead or leader.time != self._leader_time:
+            leader = self._leader = max(self.ahead, key=_time, default=None)
+            self._leader_time = FIRST_TIME if leader is None else _time(leader)
+        return leader
 
     def goes(self, writer: Writer) -> None:
         """Note that a writer is not live any more."""
@@ -105,3 +114,7 @@ class Progress:
             self.clocks.end_holding(writer)
         else:
             self.clocks.clear(writer)
+
+
+def _time(writer: Writer) -> int:
+    return FIRST_TIME if writer.time is None else writer.time

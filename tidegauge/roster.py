@@ -1,7 +1,11 @@
 """The writers of one stream by name, and what is remembered of those that are forgotten."""
 
+from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Iterator, ValuesView
+from itertools import islice
 
+from tidegauge.changes import Standing
 from tidegauge.errors import UnknownWriterError
 from tidegauge.ledger import Ledger
 from tidegauge.writers import Writer
@@ -21,12 +25,20 @@ class Roster:
         How many distinct writers ever had a report accepted, forgotten ones too.
     forgotten_incarnation
         The highest of all forgotten writers: newcomers start above it.
+    standings
+        How many writers are live, left and expired.
+    last_heard
+        Who spoke last.
     """
 
     def __init__(self, ledger: Ledger) -> None:
         self.reporters = 0
         self.forgotten_incarnation = 0
+        self.standings: Counter[Standing] = Counter()
+        self.last_heard: Writer | None = None
         self._by_name: dict[str, Writer] = {}
+        self._names: list[str] | None = None
+        """In order; None until somebody wants to see them so."""
         self._ledger = ledger
 
     def __len__(self) -> int:
@@ -54,19 +66,37 @@ class Roster:
             raise UnknownWriterError(name)
         return writer
 
-    def names_after(self, name: str) -> list[str]:
-        """List the names that come after one, in order."""
-        return sorted(one for one in self._by_name if one > name)
+    def after(self, name: str) -> Iterator[Writer]:
+        """List the writers whose names come after one, in order of name."""
+        if self._names is None:
+            self._names = sorted(self._by_name)
+        names = islice(self._names, bisect_right(self._names, name), None)
+        return (self._by_name[one] for one in names)
 
     def restore(self, writer: Writer) -> None:
         """Take in a writer that is stored."""
-        self._by_name[writer.name] = writer
+        self._take_in(writer)
+        if self.last_heard is None or (writer.heard_ms or 0) > (self.last_heard.heard_ms or 0):
+            self.last_heard = writer
 
     def add(self, name: str, incarnation: int) -> Writer:
         """Take in a writer that nobody knew."""
-        writer = self._by_name[name] = Writer(name, incarnation)
+        writer = Writer(name, incarnation)
+        self._take_in(writer)
         self._ledger.change(writer)
         return writer
+
+    def hear(self, writer: Writer, wall_ms: int) -> None:
+        """Note that a writer spoke."""
+        writer.heard_ms = wall_ms
+        self.last_heard = writer
+
+    def stand(self, writer: Writer, standing: Standing) -> None:
+        """Note that a writer is live, left or expired from now on."""
+        self.standings[writer.standing] -= 1
+        self.standings[standing] += 1
+        writer.standing = standing
+        self._ledger.change(writer)
 
     def count_reporter(self, writer: Writer) -> None:
         """Note that a writer had its first report accepted."""
@@ -79,6 +109,14 @@ class Roster:
         """Leave out a writer that is gone."""
         self._ledger.forget(writer)
         del self._by_name[writer.name]
+        self._names = None
+        self.standings[writer.standing] -= 1
         if writer.incarnation > self.forgotten_incarnation:
             self.forgotten_incarnation = writer.incarnation
             self._ledger.count(self.reporters, self.forgotten_incarnation)
+
+    def _take_in(self, writer: Writer) -> None:
+        self._by_name[writer.name] = writer
+        if self._names is not None:
+            insort(self._names, writer.name)
+        self.standings[writer.standing] += 1

@@ -165,7 +165,7 @@ def why(
     print(found.explanation.sentence)
     if found.explanation.hint is not None:
         print(found.explanation.hint)
-    if found.explanation.holders:
+    if found.explanation.reason in {"joining", "holding", "min_writers"}:
         show(found.explanation.holders, table_of_writers, as_json=False)
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tidegauge.event_time import END_OF_TIME, describe_event_time
+from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
 from tidegauge.wire.groups import GroupInfo
 from tidegauge.wire.streams import MarkInfo, StreamInfo
 from tidegauge.wire.writers import WriterInfo
@@ -25,7 +25,6 @@ _LEAST_WIDTH = {
     "position": 8,
     "cut": 8,
 } | dict.fromkeys(("watermark", "noted", "lower", "upper"), 24)
-_UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 
 _T = TypeVar("_T", bound=BaseModel)
 
@@ -73,9 +72,9 @@ def table_of_writers(writers: Iterable[WriterInfo]) -> Table:
             Text(one.state, style=_STATE_STYLE.get(one.state, "green")),
             str(one.incarnation),
             describe_time(one.time),
-            describe_span(one.behind_ms),
-            describe_span(one.silent_ms),
-            describe_span(one.expires_in_ms),
+            _span(one.behind_ms),
+            _span(one.silent_ms),
+            _span(one.expires_in_ms),
             describe_position(one.position),
         )
     return table
@@ -117,19 +116,8 @@ def describe_lag(stream: StreamInfo) -> str:
     return describe_span(round(time.time() * 1_000) - (stream.watermark or 0))
 
 
-def describe_span(span_ms: int | None) -> str:
-    """Show a length of time in its two largest units."""
-    if span_ms is None:
-        return ""
-    if abs(span_ms) < 1_000:
-        return f"{span_ms}ms"
-    parts: list[str] = []
-    left = abs(span_ms)
-    for unit, size in _UNITS_MS:
-        if left >= size and len(parts) < 2:
-            parts.append(f"{left // size}{unit}")
-        left %= size
-    return ("-" if span_ms < 0 else "") + " ".join(parts)
+def _span(span_ms: int | None) -> str:
+    return "" if span_ms is None else describe_span(span_ms)
 
 
 def describe_position(position: Mapping[int, int]) -> str:

@@ -17,8 +17,8 @@ from controller.http.routing import (
     WriterName,
     stream_facts,
 )
-from controller.service import Service
 from controller.streams import StreamState
+from tidegauge.situation import WriterStatus
 from tidegauge.wire.writers import (
     LeaveStream,
     RegisterWriter,
@@ -51,6 +51,7 @@ async def register(
             "incarnation": registration.incarnation,
             "state": registration.state,
             "position": registration.position,
+            "hint": reports.seconds_hint(state, time),
         }
     )
 
@@ -63,30 +64,26 @@ async def leave(
     last: LeaveStream | None = None,
 ) -> WriterAnswer:
     """Count a writer no longer: it will write no more."""
-    return await service.sequencer.submit(
-        partial(
-            reports.leave,
-            clocks=service.clocks,
-            state=state,
-            writer=writer,
-            last=last or LeaveStream(),
-        ),
-        partial(_answer, service, state, writer),
+    last = last or LeaveStream()
+    left = await service.sequencer.submit(
+        partial(reports.leave, clocks=service.clocks, state=state, writer=writer, last=last)
     )
+    return _answer(state, left, reports.seconds_hint(state, last.time))
 
 
 @router.post(WRITERS + "/{writer}/expire")
 async def expire(service: ServiceOf, state: StreamOf, writer: WriterName) -> WriterAnswer:
     """Drop a writer by hand; what it reported still counts."""
-    return await service.sequencer.submit(
-        partial(reports.expire, clocks=service.clocks, state=state, writer=writer),
-        partial(_answer, service, state, writer),
+    expired = await service.sequencer.submit(
+        partial(reports.expire, clocks=service.clocks, state=state, writer=writer)
     )
+    return _answer(state, expired, None)
 
 
-def _answer(service: Service, state: StreamState, writer: str) -> WriterAnswer:
-    status = state.clock.inspect(service.clocks.now()).status(writer)
-    return WriterAnswer(**_info(status).model_dump(), **stream_facts(state))
+def _answer(state: StreamState, status: WriterStatus, hint: str | None) -> WriterAnswer:
+    """Say what became of a writer; it may be forgotten by now, if nothing is retained."""
+    facts = stream_facts(state) | {"hint": hint}
+    return WriterAnswer(**_info(status).model_dump(), **facts)
 
 
 @router.get(WRITERS)
@@ -103,9 +100,9 @@ async def list_writers(
     after = "" if cursor is None else read_cursor(cursor)
 
     def look() -> list[WriterInfo]:
-        statuses = state.clock.inspect(service.clocks.now()).statuses(after=after)
-        wanted = (one for one in statuses if state_is in {None, one.state})
-        return [_info(one) for one in islice(wanted, limit + 1)]
+        seen = state.clock.inspect(service.clocks.now())
+        statuses = seen.statuses(after=after, state=state_is)
+        return [_info(one) for one in islice(statuses, limit + 1)]
 
     page = await service.sequencer.read(look)
     return WriterList(

@@ -100,10 +100,10 @@ def test_why_tells_who_holds_the_watermark_and_expire_drops_it(operator: Operato
     operator.says("note-time", STREAM, "slow", str(NOON))
     operator.says("note-time", STREAM, "fast", str(NOON + 3_600_000))
     said = operator.says("why", STREAM)
-    assert said.startswith(
-        "The watermark stands at 2024-01-01T12:00:00.000Z: writer 'slow', which is 3600.000 s "
-        "of event time behind"
-    )
+    assert "2024-01-01T12:00:00.000Z" in said
+    assert "writer 'slow' (1h of event time behind" in said
+    assert "holds it while 'fast' waits; it is dropped in " in said
+    assert said.splitlines()[0].endswith("late then): tidegauge expire shop/orders slow.")
     assert operator.says("expire", STREAM, "slow").startswith("slow is expired; watermark")
     assert json.loads(operator.says("why", STREAM, "--json"))["watermark"] == NOON + 3_600_000
 

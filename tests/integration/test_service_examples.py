@@ -9,7 +9,7 @@ import pytest
 from controller.http.examples import EXAMPLES, Example
 from tests.server import ServerProcess
 
-CHANGING = {"stream_id", "stream_ids", "created_ms", "silent_ms"}
+CHANGING = {"stream_id", "stream_ids", "created_ms", "silent_ms", "stood_ms", "sentence"}
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 """Refusals of what writers say and append."""
 
 from tidegauge.errors.base import ProblemError, problem
-from tidegauge.event_time import describe_event_time
+from tidegauge.event_time import describe_event_time, describe_span
 from tidegauge.topology import Position
 
 
@@ -51,7 +51,7 @@ class InvalidTimeError(ReportRefusedError):
     def detail(self) -> str:
         given = describe_event_time(self.time)
         if self.stored_time is None or self.time >= self.stored_time:
-            return f"time {given} is the end of time; seal the stream to end it"
+            return f"{given} is no event time; seal the stream to end it"
         return (
             f"time {given} is below {describe_event_time(self.stored_time)}, which writer "
             f"{self.writer!r} noted before; a noted time is a promise and cannot go back"
@@ -82,10 +82,12 @@ class TimeInFutureError(ReportRefusedError):
 
     @property
     def detail(self) -> str:
+        ahead = describe_span(self.time - self.server_time)
+        doubt = "are these microseconds?" if self.time > 10**14 else "is its clock wrong?"
         return (
-            f"time {self.time} is more than {self.max_future_skew_ms} ms ahead of the server's "
-            f"clock ({self.server_time}); are these microseconds? For logical time set "
-            "max_future_skew_ms to null"
+            f"time {describe_event_time(self.time)} is {ahead} ahead of the server's clock "
+            f"({describe_event_time(self.server_time)}), more than max_future_skew_ms="
+            f"{self.max_future_skew_ms}; {doubt} For logical time set it to null"
         )
 
 

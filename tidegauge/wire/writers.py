@@ -31,6 +31,7 @@ class WriterRegistered(Answer):
     position: WirePosition = Field(
         description="What former incarnations wrote; joined into every report of this one."
     )
+    hint: str | None = Field(None, description="What looks wrong with the first time.")
 
 
 class NoteTime(Request):
@@ -99,9 +100,11 @@ class WriterInfo(Answer):
     time: int | None = Field(description="Latest noted in this incarnation, ms.")
     position: WirePosition = Field(description="How far it reported, former incarnations too.")
     behind_ms: int | None = Field(
-        description="Event time between it and the one furthest ahead, ms."
+        description="Event time to the writer furthest ahead, or to the watermark, ms."
     )
-    silent_ms: int | None = Field(description="Since it last spoke, wall clock, ms.")
+    silent_ms: int | None = Field(
+        description="Since it last spoke, wall clock, ms; at most so long after a restart."
+    )
     holding_ms: int | None = Field(description="Since its clock runs: it holds, others wait.")
     expires_in_ms: int | None = Field(description="When its clock runs out, ms.")
 
@@ -112,6 +115,7 @@ class WriterAnswer(WriterInfo):
     stream_id: str = Field(description="The stream.")
     watermark: int | None = Field(description="Of the newest mark, ms.")
     final: bool = Field(False, description="Whether the stream is sealed.")
+    hint: str | None = Field(None, description="What looks wrong with the last report.")
 
 
 class WriterList(Answer):
@@ -128,9 +132,25 @@ class ExplanationInfo(Answer):
     """Why the watermark is where it is."""
 
     reason: Literal[
-        "no_writers", "min_writers", "nobody_live", "joining", "holding", "caught_up", "sealed"
+        "no_writers",
+        "min_writers",
+        "nobody_live",
+        "joining",
+        "holding",
+        "pass_due",
+        "caught_up",
+        "sealed",
     ] = Field(description="One word for it.")
-    sentence: str = Field(description="For a person: who holds it, who waits, what to do.")
+    sentence: str = Field(
+        description="For a person: who holds it, since when, who waits, until when, what to do."
+    )
+    cure: str | None = Field(None, description="What to do, if there is anything.")
+    stood_ms: int | None = Field(
+        None, description="Since the newest mark, wall clock, ms; null before the first."
+    )
+    states: dict[WriterState, int] = Field(
+        default_factory=dict, description="How many writers are in each state."
+    )
     holders: list[WriterInfo] = Field(description="Up to 10 writers that hold it.")
     holder_count: int = Field(description="How many hold it in all.")
     waiting: list[str] = Field(description="Up to 10 writers that are ahead and wait.")

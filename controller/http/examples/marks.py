@@ -15,8 +15,12 @@ READING = (
             "mark": mark(4, _NOW, 1),
             "explanation": {
                 "reason": "caught_up",
-                "sentence": "The watermark stands at 2013-01-01T10:07:00.000Z: every writer "
-                "is there and nobody is ahead.",
+                "sentence": "The watermark has stood at 2013-01-01T10:07:00.000Z for 1s: nobody "
+                "is ahead, 'carrier-AA' spoke last, 1s ago; it rises once 'carrier-AA' notes a "
+                "later time.",
+                "cure": None,
+                "stood_ms": 1_250,
+                "states": {"joining": 0, "active": 1, "behind": 0, "expired": 0, "left": 0},
                 "holders": [writer("active", _NOW, offset=1, silent_ms=1_250)],
                 "holder_count": 1,
                 "waiting": [],

@@ -33,6 +33,7 @@ NOTING = (
             "incarnation": 1,
             "state": "active",
             "position": {},
+            "hint": None,
             **facts(1_357_034_400_000),
         },
     ),
@@ -92,6 +93,7 @@ LEAVING = (
         path=WRITER,
         answer={
             **writer("expired", 1_357_034_820_000, offset=1, silent_ms=1_300),
+            "hint": None,
             **facts(1_357_034_820_000),
         },
     ),
@@ -101,6 +103,7 @@ LEAVING = (
         body={"time": 1_357_038_000_000, "incarnation": 1},
         answer={
             **writer("left", 1_357_038_000_000, offset=2, silent_ms=0),
+            "hint": None,
             **facts(1_357_038_000_000),
         },
     ),
