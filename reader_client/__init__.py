@@ -4,8 +4,14 @@ from reader_client._exclusive import AsyncExclusiveReader, ExclusiveReader
 from reader_client._group import AsyncReaderGroup, ReaderGroup
 from reader_client._reader import AsyncReader, Event, Reader
 from reader_client._stream import AsyncStreamClient, Events, StreamClient
-from tidegauge.errors import InvalidTransitionError, ReaderFencedError
+from tidegauge.errors import (
+    ForbiddenError,
+    InvalidTransitionError,
+    ReaderFencedError,
+    UnauthenticatedError,
+)
 from tidegauge.sync import ForkedClientError
+from tidegauge.tokens import InvalidTokenError
 from tidegauge.transport import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.windows import TimeWindow
 
@@ -17,7 +23,9 @@ __all__ = [
     "Event",
     "Events",
     "ExclusiveReader",
+    "ForbiddenError",
     "ForkedClientError",
+    "InvalidTokenError",
     "InvalidTransitionError",
     "Reader",
     "ReaderFencedError",
@@ -25,5 +33,6 @@ __all__ = [
     "ServiceUnreachableError",
     "StreamClient",
     "TimeWindow",
+    "UnauthenticatedError",
     "UnexpectedAnswerError",
 ]

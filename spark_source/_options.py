@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from spark_source._errors import InvalidOptionError
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName
+from tidegauge.tokens import InvalidTokenError, check_token
 from tidegauge.wire.values import parse_position
 
 Admission: TypeAlias = Literal["tail", "marks"]
@@ -35,7 +36,7 @@ class Options:
 
     url: str
     stream: str
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
     reader_group: str | None = None
     latest: bool = False
     starting_time: int | None = None
@@ -75,7 +76,7 @@ def read_options(given: Mapping[str, str]) -> Options:
     options = Options(
         url=need("url", "http://127.0.0.1:8470"),
         stream=stream,
-        token=take("token"),
+        token=_token(take("token")),
         reader_group=_group(take("readerGroup"), stream),
         latest=_one_of("startingOffsets", offsets, "earliest", "latest") == "latest",
         starting_time=_time("startingTime", take("startingTime")),
@@ -118,6 +119,13 @@ def _stream(value: str) -> str:
         return str(StreamName.parse(value))
     except ValueError as error:
         raise InvalidOptionError("stream", str(error)) from error
+
+
+def _token(value: str | None) -> str | None:
+    try:
+        return None if value is None else check_token(value)
+    except InvalidTokenError as error:
+        raise InvalidOptionError("token", str(error)) from None
 
 
 def _group(value: str | None, stream: str) -> str | None:

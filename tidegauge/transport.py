@@ -20,6 +20,7 @@ from tidegauge.errors import (
     UnavailableError,
     problem_of,
 )
+from tidegauge.tokens import check_token
 
 _A = TypeVar("_A", bound=BaseModel)
 _JSON = "application/json"
@@ -76,6 +77,11 @@ class Transport:
         Bearer token, if the service wants one.
     retry_for
         How long a request is repeated while the failure is transient.
+
+    Raises
+    ------
+    InvalidTokenError
+        If the token cannot be one.
     """
 
     def __init__(
@@ -83,7 +89,7 @@ class Transport:
     ) -> None:
         self.url = url.rstrip("/")
         self._retry_for = retry_for
-        self._headers = {} if token is None else {"authorization": f"Bearer {token}"}
+        self._headers = {} if token is None else {"authorization": _bearer(token)}
         self._client: httpx.AsyncClient | None = None
 
     async def request(  # noqa: PLR0913 (parts of a request)
@@ -208,6 +214,10 @@ def _content(
         sent["content-type"] = _JSON
         return body.model_dump_json(exclude_unset=True).encode(), sent
     return body, sent
+
+
+def _bearer(token: str) -> str:
+    return f"Bearer {check_token(token)}"
 
 
 def _given(params: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Writers: events with time noted, to the embedded log or to a log of one's own."""
 
 from tidegauge.errors import (
+    ForbiddenError,
     InvalidPositionError,
     InvalidTimeError,
     LogIsExternalError,
@@ -8,10 +9,12 @@ from tidegauge.errors import (
     StreamReplacedError,
     StreamSealedError,
     TimeInFutureError,
+    UnauthenticatedError,
     UnknownStreamError,
     WriterFencedError,
 )
 from tidegauge.sync import ForkedClientError
+from tidegauge.tokens import InvalidTokenError
 from tidegauge.transport import ServiceUnreachableError, UnexpectedAnswerError
 from writer_client._async_writer import AsyncWriter
 from writer_client._errors import EventsNotStoredError, WriterClosedError, WriterError
@@ -22,9 +25,11 @@ __all__ = [
     "AsyncTimeReporter",
     "AsyncWriter",
     "EventsNotStoredError",
+    "ForbiddenError",
     "ForkedClientError",
     "InvalidPositionError",
     "InvalidTimeError",
+    "InvalidTokenError",
     "LogIsExternalError",
     "ReportRefusedError",
     "ServiceUnreachableError",
@@ -32,6 +37,7 @@ __all__ = [
     "StreamSealedError",
     "TimeInFutureError",
     "TimeReporter",
+    "UnauthenticatedError",
     "UnexpectedAnswerError",
     "UnknownStreamError",
     "Writer",

@@ -1,0 +1,183 @@
+"""The clients and the verbs show their token to the service, and to nobody else."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+from typer.testing import CliRunner, Result
+
+from reader_client import AsyncReader, ExclusiveReader, Reader, ReaderGroup, StreamClient
+from tests.server import ServerProcess
+from tests.tokens import Tokens
+from tidegauge.tokens import InvalidTokenError
+from tidegauge_cli.main import app
+from writer_client import (
+    AsyncTimeReporter,
+    AsyncWriter,
+    ForbiddenError,
+    TimeReporter,
+    UnauthenticatedError,
+    Writer,
+)
+
+NOW = 1_700_000_000_000
+RIDES = "rides/taxis"
+ORDERS = "rides/orders"
+GROUP = "rides/billing"
+
+
+class Guarded(NamedTuple):
+    """A service that asks for tokens, and a token for each role in the scope of its streams."""
+
+    url: str
+    write: str
+    read: str
+    operate: str
+    elsewhere: str
+    log: Path
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+    directory = tmp_path_factory.mktemp("guarded")
+    tokens = Tokens(directory)
+    write, read, operate = (
+        tokens.text(role, "rides", role) for role in ("write", "read", "operate")
+    )
+    elsewhere = tokens.text("elsewhere", "shop", "read", "write", "operate")
+    with ServerProcess(directory, tokens=tokens.file, log_level="debug") as server:
+        header = {"authorization": f"Bearer {operate}"}
+        for stream, log in ((RIDES, "embedded"), (ORDERS, "external")):
+            settings = {"segments": 1, "log": log, "mark_interval_ms": 0}
+            path = f"{server.url}/v1/streams/{stream}"
+            httpx.put(path, json=settings, headers=header).raise_for_status()
+        yield Guarded(server.url, write, read, operate, elsewhere, server.log)
+
+
+def test_each_client_needs_no_more_than_its_role(guarded: Guarded) -> None:
+    with Writer(guarded.url, RIDES, "gateway", token=guarded.write) as writer:
+        writer.write("ride", key="k", event_time=NOW)
+        writer.note_time(NOW)
+    with TimeReporter(guarded.url, ORDERS, "api", token=guarded.write) as reporter:
+        reporter.note_time(NOW, {0: 7})
+    with StreamClient(guarded.url, RIDES, token=guarded.read) as client:
+        assert client.tail().tail == {0: 1}
+        assert [one.batch.num_rows for one in client.read(0, 0, 1)] == [1]
+    with ReaderGroup(guarded.url, GROUP, token=guarded.read) as group:
+        group.create([RIDES])
+    with Reader(guarded.url, GROUP, "worker", token=guarded.read) as reader:
+        assert [event.value for event in reader.read_next()] == [b"ride"]
+    alone = ExclusiveReader(guarded.url, GROUP, "alone", token=guarded.read)
+    alone.take_over({RIDES: {0: 0}})
+    alone.close()
+
+
+def test_a_token_that_is_not_enough_is_told_by_a_typed_error(guarded: Guarded) -> None:
+    weak = Writer(guarded.url, RIDES, "gateway", token=guarded.read)
+    with closing(weak), pytest.raises(ForbiddenError) as refused:
+        weak.open()
+    assert (refused.value.token_name, refused.value.role) == ("read", "write")
+    wrong = TimeReporter(guarded.url, ORDERS, "api", token="tg_wrong")
+    with closing(wrong), pytest.raises(UnauthenticatedError) as unknown:
+        wrong.open()
+    assert unknown.value.reason == "unknown"
+    with (
+        ReaderGroup(guarded.url, GROUP) as group,
+        pytest.raises(UnauthenticatedError, match="no token was sent"),
+    ):
+        group.describe()
+
+
+@pytest.mark.parametrize("text", ["tg_x\n", " tg_x", "tg_x y", "tg_x\r\nhost: y", "tg_ä", ""])
+def test_a_text_that_cannot_be_a_token_is_refused_at_once_and_not_shown(text: str) -> None:
+    with pytest.raises(InvalidTokenError) as refused:
+        StreamClient("http://127.0.0.1:1", RIDES, token=text)
+    assert "strip what you read from a file" in str(refused.value)
+    assert "tg_" not in f"{refused.value!r} {refused.value}"
+
+
+def test_a_token_shows_in_no_repr(guarded: Guarded) -> None:
+    token = guarded.write
+    clients: list[Any] = [
+        kind(guarded.url, RIDES, "name", token=token)
+        for kind in (AsyncWriter, AsyncTimeReporter, AsyncReader)
+    ]
+    with ReaderGroup(guarded.url, GROUP, token=token) as group:
+        clients.append(group)
+        assert token not in f"{clients!r} {[str(one) for one in clients]}"
+
+
+def test_a_token_shows_in_no_log_of_client_or_service(
+    guarded: Guarded, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def refused() -> str:
+        writer = AsyncWriter(guarded.url, RIDES, "gateway", token=guarded.elsewhere)
+        with pytest.raises(ForbiddenError) as error:
+            await writer.open()
+        await writer.close()
+        return str(error.value)
+
+    with Writer(guarded.url, RIDES, "gateway", token=guarded.write) as writer:
+        writer.write("ride", key="k")
+    said = asyncio.run(refused())
+    assert "httpcore" in {record.name.partition(".")[0] for record in caplog.records}
+    for token in guarded[1:-1]:
+        assert str(token) not in caplog.text + guarded.log.read_text() + said
+
+
+@pytest.mark.parametrize(
+    ("words", "role"),
+    [
+        (("streams",), "read"),
+        (("writers", RIDES), "operate"),
+        (("marks", RIDES), "read"),
+        (("groups",), "read"),
+        (("why", RIDES), "write"),
+        (("note-time", RIDES, "cron", str(NOW)), "write"),
+        (("expire", RIDES, "cron"), "operate"),
+        (("seal", ORDERS, "--position", "0:99", "--yes"), "operate"),
+    ],
+)
+def test_every_verb_shows_the_token_of_its_environment_or_its_option(
+    guarded: Guarded, words: tuple[str, ...], role: str
+) -> None:
+    token = str(getattr(guarded, role))
+    for told in ({"TIDEGAUGE_TOKEN": token}, ["--token", token]):
+        result = _type(guarded, *words, told=told)
+        assert result.exit_code == 0, result.output
+        assert token not in result.output
+    refused = _type(guarded, *words, told={})
+    assert refused.exit_code == 1
+    assert "send the header `Authorization: Bearer TOKEN`" in refused.output
+
+
+def test_a_verb_that_may_not_says_what_it_would_need(guarded: Guarded) -> None:
+    refused = _type(guarded, "expire", RIDES, "w", told={"TIDEGAUGE_TOKEN": guarded.write})
+    assert refused.exit_code == 1
+    assert "token 'write' may not do this in scope 'rides'" in refused.output
+    assert guarded.write not in refused.output
+    listed = _type(guarded, "streams", "--json", told={"TIDEGAUGE_TOKEN": guarded.elsewhere})
+    assert json.loads(listed.stdout) == []
+
+
+def test_the_help_shows_no_token(guarded: Guarded) -> None:
+    shown = _type(guarded, "streams", "--help", told={"TIDEGAUGE_TOKEN": guarded.read})
+    assert "TIDEGAUGE_TOKEN" in shown.output
+    assert guarded.read not in shown.output
+
+
+def _type(guarded: Guarded, *words: str, told: dict[str, str] | list[str]) -> Result:
+    environment: dict[str, str | None] = {"TIDEGAUGE_URL": guarded.url, "COLUMNS": "120"}
+    environment["TIDEGAUGE_TOKEN"] = None
+    if isinstance(told, dict):
+        environment |= told
+        told = []
+    return CliRunner().invoke(app, [*words, *told], env=environment)

@@ -1,0 +1,28 @@
+"""Bearer tokens as clients send them."""
+
+import re
+
+from tidegauge.errors import TidegaugeError
+
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z", re.ASCII)
+
+
+class InvalidTokenError(TidegaugeError):
+    """A text that cannot be a token; the error does not show it, since it may nearly be one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the token is empty or has a character that no token has, such as a space or a line "
+            "break; strip what you read from a file"
+        )
+
+
+def check_token(token: str) -> str:
+    """Return the token, or raise `InvalidTokenError`.
+
+    Sent as it is, it could end the header, or appear in the error of the library that refuses
+    to send it.
+    """
+    if not _TOKEN.match(token):
+        raise InvalidTokenError
+    return token
