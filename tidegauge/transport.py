@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 import stamina
@@ -82,12 +83,14 @@ class Transport:
     ------
     InvalidTokenError
         If the token cannot be one.
+    ValueError
+        If the URL is none of a service.
     """
 
     def __init__(
         self, url: str, *, token: str | None = None, retry_for: timedelta = RETRY_FOR
     ) -> None:
-        self.url = url.rstrip("/")
+        self.url = _checked(url).rstrip("/")
         self._retry_for = retry_for
         self._headers = {} if token is None else {"authorization": _bearer(token)}
         self._client: httpx.AsyncClient | None = None
@@ -126,6 +129,8 @@ class Transport:
             What the service refused.
         ServiceUnreachableError
             If it did not answer in time.
+        UnexpectedAnswerError
+            If something else answered.
         """
         content, sent = _content(body, headers)
         response: httpx.Response | None = None
@@ -141,7 +146,7 @@ class Transport:
         if response is None:
             msg = "there is always a first attempt"
             raise AssertionError(msg)
-        return answer.model_validate_json(response.content or b"{}")
+        return _read(response, answer)
 
     @asynccontextmanager
     async def stream(
@@ -206,6 +211,32 @@ def is_certainly_not_done(error: Exception) -> bool:
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | refusals)
 
 
+def _checked(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        msg = f"{url!r} is no address of a service; write http://HOST:PORT"
+        raise ValueError(msg)
+    return url
+
+
+def _read(response: httpx.Response, answer: type[_A]) -> _A:
+    unexpected = _unexpected(response.status_code, response.content)
+    if not response.is_success:
+        raise unexpected
+    try:
+        return answer.model_validate_json(response.content or b"{}")
+    except ValueError as error:
+        raise unexpected from error
+
+
+def _unexpected(status: int, content: bytes) -> UnexpectedAnswerError:
+    return UnexpectedAnswerError(status, content[:200].decode(errors="replace"))
+
+
 def _content(
     body: BaseModel | bytes | None, headers: Mapping[str, str] | None
 ) -> tuple[bytes | None, dict[str, str]]:
@@ -230,7 +261,7 @@ def _raise_for(status: int, content: bytes) -> None:
     try:
         document = _Document.model_validate_json(content)
     except ValueError:
-        raise UnexpectedAnswerError(status, content[:200].decode(errors="replace")) from None
+        raise _unexpected(status, content) from None
     if document.code not in PROBLEMS:
         raise UnexpectedAnswerError(status, document.detail)
     raise _problem(content)
