@@ -128,12 +128,12 @@ def _config_of(wanted: CreateStream) -> StreamConfig:
 
 
 def _check_same(state: StreamState, wanted: CreateStream) -> None:
-    given = wanted.model_dump(include=wanted.model_fields_set)
+    given = _config_of(wanted).model_dump(include=wanted.model_fields_set)
     stored = state.config.model_dump()
     differences = {
         field: {"stored": stored[field], "given": value}
         for field, value in given.items()
-        if value != stored[field] and not (field == "scaling" and value is None)
+        if value != stored[field]
     }
     if differences:
         raise StreamExistsError(str(state.identity.name), differences)

@@ -195,6 +195,7 @@ def test_a_header_that_takes_a_64_bit_integer(
         '"0:1"',
         '{"0": 9223372036854775808}',
         '{"9223372036854775808": 1}',
+        '{"0": 1, "00": 2}',
     ],
 )
 def test_a_position_that_cannot_be(client: httpx.Client, position: str) -> None:

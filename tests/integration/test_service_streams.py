@@ -65,6 +65,19 @@ def test_the_same_stream_again_changes_nothing(play: Callable[[Play], None]) -> 
     play(scene)
 
 
+@pytest.mark.parametrize("log", ["embedded", "external"])
+def test_null_stands_for_the_same_when_it_is_sent_again(
+    play: Callable[[Play], None], log: str
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        wanted = {"log": log, "segments": 3, "max_segments": None, "scaling": None}
+        first = await client.put(STREAM, json=wanted)
+        again = await client.put(STREAM, json=wanted)
+        assert [first.status_code, again.status_code] == [201, 200]
+
+    play(scene)
+
+
 def test_another_stream_of_the_name_is_a_conflict(play: Callable[[Play], None]) -> None:
     async def scene(client: httpx.AsyncClient) -> None:
         await client.put(STREAM, json={"segments": 2})

@@ -38,7 +38,17 @@ def _position(value: object) -> dict[int, int]:
     if not isinstance(value, Mapping):
         msg = f'{value!r} is no position; send an object such as {{"0": 40, "1": 12}}'
         raise ValueError(msg)  # noqa: TRY004 (pydantic reports a ValueError)
-    return {_integer(number): _integer(offset) for number, offset in value.items()}
+    return _without_doubles(
+        [(_integer(number), _integer(offset)) for number, offset in value.items()]
+    )
+
+
+def _without_doubles(offsets: list[tuple[int, int]]) -> dict[int, int]:
+    position = dict(offsets)
+    if len(position) < len(offsets):
+        msg = f"{offsets} names a segment twice"
+        raise ValueError(msg)
+    return position
 
 
 Integer = Annotated[int, PlainValidator(_integer), WithJsonSchema({"anyOf": _INTEGER_OR_TEXT})]
@@ -82,16 +92,16 @@ def parse_position(text: str) -> dict[int, int]:
     Raises
     ------
     ValueError
-        If it is written otherwise.
+        If it is written otherwise, or names a segment twice.
     """
-    position: dict[int, int] = {}
+    offsets: list[tuple[int, int]] = []
     for entry in filter(None, text.split(",")):
         number, colon, offset = entry.partition(":")
         if not colon:
             msg = f"{text!r} is no position; write segment:offset, such as 0:40,1:12"
             raise ValueError(msg)
-        position[_integer(number)] = _integer(offset)
-    return position
+        offsets.append((_integer(number), _integer(offset)))
+    return _without_doubles(offsets)
 
 
 def format_position(position: Mapping[int, int]) -> str:
