@@ -10,6 +10,7 @@ try:
 except ModuleNotFoundError:
     sys.exit("typer is not installed; run: pip install 'tidegauge[cli]'")
 
+from tidegauge_cli.complaints import what_is_wrong
 from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.operators import operators
 from tidegauge_cli.serve_options import (
@@ -128,7 +129,7 @@ def serve(  # noqa: PLR0913 (options, each with a default)
         )
         controller.serve(settings)
     except (TidegaugeError, OSError, ValueError) as error:
-        sys.exit(f"tidegauge serve: {error}")
+        sys.exit(f"tidegauge serve: {what_is_wrong(error)}")
 
 
 @app.command()

@@ -3,6 +3,8 @@
 import os
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -42,6 +44,15 @@ def test_an_address_that_cannot_be_served_is_refused(tmp_path: Path, url: str) -
     server.launch()
     assert server.process.wait(timeout=20) != 0
     assert "write sqlite:///PATH" in server.log.read_text()
+
+
+def test_a_setting_that_cannot_be_is_named() -> None:
+    command = [sys.executable, "-m", "tidegauge_cli", "serve", "--port=99999"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr == (
+        "tidegauge serve: --port 99999: Input should be less than or equal to 65535\n"
+    )
 
 
 def test_a_file_of_another_schema_is_refused(server: ServerProcess) -> None:

@@ -1,9 +1,13 @@
 """The demo's input and arithmetic."""
 
+from pathlib import Path
+
 import pandas as pd
+import pytest
 
 from tidegauge_cli.demo.carriers import oldest_unreported
 from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
+from tidegauge_cli.demo.run import run_demo
 from tidegauge_cli.demo.windows import Emission, judge, running_clock
 
 
@@ -39,3 +43,11 @@ def test_lost_rows_and_waits_are_counted_alike_for_every_query() -> None:
 
 def test_the_replay_clock_of_a_batch_without_rows_is_the_one_before() -> None:
     assert running_clock({0: 5, 2: 9, 3: None}, 1) == {0: 5, 1: 5, 2: 9, 3: 9}
+
+
+def test_a_folder_that_cannot_be_written_is_found_out_at_the_start(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    assert run_demo(days=1, speed=1, output=tmp_path / "file" / "folder") == 1
+    assert "the results cannot be written" in capsys.readouterr().out

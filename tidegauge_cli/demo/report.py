@@ -41,7 +41,6 @@ def write_results(
     folder: Path, verdicts: list[Verdict], windows: pd.DataFrame, *, rows: int
 ) -> list[Path]:
     """Write the windows, the comparison and the picture; return the paths."""
-    folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / name for name in ("windows.csv", "comparison.csv", "comparison.png")]
     windows.sort_values(["start", "origin"]).to_csv(paths[0], index=False)
     names = Verdict.__dataclass_fields__

@@ -58,7 +58,12 @@ def run_demo(*, days: int, speed: float, output: Path) -> int:
     int
         The exit status: 0 if every window was right and nothing was lost.
     """
-    console = Console()
+    console = Console(soft_wrap=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        console.print(f"[bold red]the results cannot be written: {error}")
+        return 1
     with _interruptible():
         try:
             verdicts = _Demo(console, days=days, speed=speed, output=output).run()
