@@ -5,11 +5,12 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, latency, log, service, spark_source
+from bench import core, formats, latency, log, service, spark_source
 
 PARTS = {
     "core": core.measure,
     "service": service.measure,
+    "formats": formats.measure,
     "latency": latency.measure,
     "log": log.measure,
     "spark": spark_source.measure,

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from pydantic import BaseModel, ValidationError
 
 from controller.http.problems import invalid_request
+from tidegauge.errors import InvalidRequestError
 from tidegauge.names import NAME_PATTERN
 from tidegauge.wire.writers import NoteTime, NoteTimes, Report
 
@@ -39,11 +40,18 @@ class PlainReport(PlainNoteTime, forbid_unknown_fields=True, kw_only=True):
     stream_id: str | None = None
 
 
+class _RawReports(Struct, forbid_unknown_fields=True):
+    reports: Annotated[list[msgspec.Raw], Meta(max_length=_MOST_REPORTS)]
+
+
 class _PlainReports(Struct, forbid_unknown_fields=True):
     reports: Annotated[list[PlainReport], Meta(max_length=_MOST_REPORTS)]
 
 
+AnyReport: TypeAlias = Report | PlainReport
+
 _decode_one = msgspec.json.Decoder(PlainNoteTime).decode
+_split_many = msgspec.json.Decoder(_RawReports).decode
 _decode_many = msgspec.json.Decoder(_PlainReports).decode
 
 
@@ -55,12 +63,33 @@ def read_note_time(body: bytes) -> NoteTime | PlainNoteTime:
         return _thoroughly(NoteTime, body)
 
 
-def read_note_times(body: bytes) -> Sequence[Report | PlainReport]:
-    """Read the body of a note-times call; raises `InvalidRequestError`."""
+def read_note_times(body: bytes) -> Sequence[AnyReport | InvalidRequestError]:
+    """Read the body of a note-times call; a report that cannot be read is an error in its place.
+
+    Raises
+    ------
+    InvalidRequestError
+        If the body is no list of reports.
+    """
     try:
         return _decode_many(body).reports
     except _NOT_PLAIN:
+        return _one_by_one(body)
+
+
+def _one_by_one(body: bytes) -> Sequence[AnyReport | InvalidRequestError]:
+    try:
+        split = _split_many(body).reports
+    except _NOT_PLAIN:
         return _thoroughly(NoteTimes, body).reports
+    return [_one_of_many(bytes(raw)) for raw in split]
+
+
+def _one_of_many(body: bytes) -> Report | InvalidRequestError:
+    try:
+        return _thoroughly(Report, body)
+    except InvalidRequestError as error:
+        return error
 
 
 def _thoroughly(model: type[_M], body: bytes) -> _M:

@@ -8,7 +8,7 @@ from starlette.types import Receive, Scope, Send
 from controller import reports
 from controller.access import Caller, Role
 from controller.clocks import Clocks, StillClock
-from controller.http.decoding import PlainReport, read_note_times
+from controller.http.decoding import AnyReport, read_note_times
 from controller.http.plain import check_post, read_body, read_query, send_json
 from controller.http.problems import dump_problem, send_problem
 from controller.metrics import ACCEPTED
@@ -17,7 +17,7 @@ from controller.service import Service
 from controller.streams import Registry, StreamState
 from tidegauge.errors import InternalError, InvalidRequestError, ProblemError
 from tidegauge.names import StreamName
-from tidegauge.wire.writers import NoteTimes, Report, TimeNoted, TimesNoted
+from tidegauge.wire.writers import NoteTimes, TimeNoted, TimesNoted
 
 documentation = APIRouter(tags=["writers"])
 PATH = "/v1/note-times"
@@ -37,7 +37,7 @@ class _Call:
         registry: Registry,
         clocks: Clocks,
         caller: Caller,
-        many: Sequence[Report | PlainReport],
+        many: Sequence[AnyReport | InvalidRequestError],
     ) -> None:
         self._registry = registry
         self._caller = caller
@@ -54,6 +54,9 @@ class _Call:
         """Take in the reports, one after another."""
         clock = StillClock(self._clocks.now())
         for at, report in enumerate(self._reports):
+            if isinstance(report, InvalidRequestError):
+                self.problems[at] = report
+                continue
             try:
                 stream = self._streams.get(report.stream) or self._find(report.stream)
                 if report.stream_id is not None:
@@ -67,7 +70,7 @@ class _Call:
         told: dict[tuple[str, str, str | None], bytes] = {}
         results = []
         for at, report in enumerate(self._reports):
-            if at in self.problems:
+            if isinstance(report, InvalidRequestError) or at in self.problems:
                 results.append(dump_problem(self.problems[at]))
                 continue
             stream = self._streams[report.stream]

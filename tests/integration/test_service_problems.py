@@ -138,7 +138,13 @@ def test_what_cannot_be_asked(
 def test_a_time_that_is_no_64_bit_integer(client: httpx.Client, time: str) -> None:
     body = f'{{"time": {time}, "position": {{}}}}'
     many = f'{{"reports": [{{"stream": "tests/one", "writer": "w", {body[1:]}]}}'
-    _problem(client.post("/v1/note-times", content=many, headers=JSON), 422, "invalid_request")
+    answer = client.post("/v1/note-times", content=many, headers=JSON)
+    if time in {"NaN", "Infinity"}:
+        _problem(answer, 422, "invalid_request")
+    else:
+        (refused,) = answer.raise_for_status().json()["results"]
+        assert refused["status"] == 422
+        assert refused["errors"][0]["field"] in {"time", "body"}
     document = _problem(client.post(NOTE, content=body, headers=JSON), 422, "invalid_request")
     assert document["errors"][0]["field"] in {"time", "body"}
     if time != "null":
@@ -224,7 +230,6 @@ def test_a_body_that_is_no_object(
         (("POST", f"{ONE}/writers/w/leave"), {"tiem": 1}),
         (("PUT", "/v1/streams/tests/two"), {"segment": 4}),
         (("POST", "/v1/note-times"), {"report": []}),
-        (("POST", "/v1/note-times"), {"reports": [{"stream": "tests/one"}]}),
         (("POST", f"{ONE}/seal"), {"lengths": {}}),
         (("PUT", "/v1/reader-groups/tests/g"), {"streams": ["tests/one"], "strat": "latest"}),
     ],

@@ -261,6 +261,12 @@ def test_many_reports_are_answered_each_on_its_own(play: Callable[[Play], None])
             one | {"stream": "tests/none"},
             one | {"stream": "nonsense"},
             one | {"stream_id": "another"},
+            one | {"time": 1.5},
+            one | {"writer": "a b"},
+            {"writer": "w", "time": NOW},
+            one | {"weight": 1},
+            7,
+            one | {"time": str(NOW), "position": {"0": "4"}},
             one | {"time": NOW + 1, "position": {"0": 5}},
         ]
         answer = await client.post("/v1/note-times", json={"reports": reports})
@@ -271,9 +277,17 @@ def test_many_reports_are_answered_each_on_its_own(play: Callable[[Play], None])
             (404, "unknown_stream"),
             (422, "invalid_request"),
             (409, "stream_replaced"),
+            (422, "invalid_request"),
+            (422, "invalid_request"),
+            (422, "invalid_request"),
+            (422, "invalid_request"),
+            (422, "invalid_request"),
+            (200, None),
             (200, None),
         ]
-        assert results[5]["watermark"] == NOW + 1
+        fields = [error["field"] for one in results[5:10] for error in one["errors"]]
+        assert fields == ["time", "writer", "stream", "weight", "body"]
+        assert results[-1]["watermark"] == NOW + 1
 
     play(scene)
 

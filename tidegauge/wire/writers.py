@@ -79,7 +79,7 @@ class TimesNoted(Answer):
 
     results: list[dict[str, object]] = Field(
         description="One for each report, in order: `status` 200 with the fields of a noted "
-        "time, or a problem document."
+        "time, or a problem document, also for a report that cannot be read."
     )
 
 
