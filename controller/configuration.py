@@ -6,6 +6,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from controller.logs import LogFormat
 from tidegauge.retention import parse_thinning
 
 
@@ -41,6 +42,9 @@ class ServeSettings(BaseSettings):
     )
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="How much to log."
+    )
+    log_format: LogFormat = Field(
+        "text", description="How to log: text for people, or json, one object a line."
     )
     metrics_streams: int = Field(
         1_000, ge=0, description="Let so many streams have series of their own in /metrics."

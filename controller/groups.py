@@ -209,7 +209,9 @@ class Groups:
             for reader, heard in group.heard.items():
                 is_silent = now - heard > group.settings.dead_after_ms
                 if is_silent and reader in group.state.readers and self._has_streams(group):
-                    _log.warning("group %s: reader %s is silent", group.name, reader)
+                    _log.warning(
+                        "reader silent", extra={"group": str(group.name), "reader": reader}
+                    )
                     self._service.submit_quietly(
                         partial(self._take_offline, group.name, reader)
                     )

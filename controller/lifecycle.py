@@ -100,7 +100,7 @@ def create_stream(
     batch.on_failure(partial(_take_back, service, state))
     batch.write(partial(storage.insert_stream, values=values))
     batch.touch(state)
-    _log.info("stream %s created", name)
+    _log.info("stream created", extra={"stream": str(name)})
     return state, True
 
 
@@ -189,7 +189,7 @@ def delete_stream(batch: Batch, service: Service, state: StreamState) -> None:
         rows=_ALL_ROWS,
     )
     batch.touch(state)
-    _log.info("stream %s deleted", state.identity.name)
+    _log.info("stream deleted", extra={"stream": str(state.identity.name)})
 
 
 def seal_stream(
@@ -214,7 +214,7 @@ def seal_stream(
             partial(storage.update_stream, stream_key=state.identity.key, values=values)
         )
         batch.touch(state)
-        _log.info("stream %s sealed", state.identity.name)
+        _log.info("stream sealed", extra={"stream": str(state.identity.name)})
         return final
     return clock.newest
 

@@ -51,7 +51,7 @@ async def maintain_streams(service: "Service") -> None:
             try:
                 await _maintain(service, state, compactor)
             except TidegaugeError:
-                _log.exception("maintenance of %s failed", state.identity.name)
+                _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
         before_ms = service.clocks.now().wall_ms - _ANSWERS_KEPT_MS
         service.submit_quietly(partial(_delete_answers, before_ms))
 

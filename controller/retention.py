@@ -113,7 +113,9 @@ class Sweeper:
                 try:
                     busy |= await self.sweep(state)
                 except TidegaugeError:
-                    _log.exception("marks of %s were not swept", state.identity.name)
+                    _log.exception(
+                        "marks were not swept", extra={"stream": str(state.identity.name)}
+                    )
                     busy = False
             if not busy:
                 await asyncio.sleep(_PERIOD_S)

@@ -282,7 +282,7 @@ class Sequencer:
     async def _roll_back(
         self, batch: Batch, decided: list[Submission], error: Exception
     ) -> None:
-        _log.error("a transaction of %d changes failed: %s", len(decided), error)
+        _log.error("a transaction failed", exc_info=error, extra={"changes": len(decided)})
         self.on_failure()
         for undo in reversed(batch.undo):
             undo()

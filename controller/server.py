@@ -1,10 +1,8 @@
 """Running the service: uvicorn, signals, and what it says at its start."""
 
 import gc
-import logging
 import signal
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,6 +12,7 @@ import uvicorn
 from controller.access import check_certificate, check_exposure
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
+from controller.logs import configure_logging
 from controller.protocol import KnownHeads, RecallingProtocol
 
 _BACKLOG = 2_048
@@ -61,11 +60,7 @@ def serve(settings: ServeSettings) -> None:
     OSError
         If the address is taken.
     """
-    logging.basicConfig(
-        level=settings.log_level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s %(message)s",
-        stream=sys.stderr,
-    )
+    configure_logging(settings.log_level, settings.log_format)
     check_exposure(settings)
     check_certificate(settings)
     with socket.create_server(
@@ -86,6 +81,7 @@ def serve(settings: ServeSettings) -> None:
             ssl_certfile=settings.tls_certificate,
             ssl_keyfile=settings.tls_key,
             access_log=False,
+            log_config=None,
             log_level="warning",
             lifespan="on",
             timeout_graceful_shutdown=_GRACE_S,

@@ -134,10 +134,11 @@ class Service:
 
     def _on_pass(self, state: StreamState, outcome: PassOutcome, seconds: float) -> None:
         self.metrics.count_pass(outcome, seconds)
+        stream = str(state.identity.name)
         for writer in outcome.expired:
-            _log.warning("stream %s: writer %s expired", state.identity.name, writer)
+            _log.warning("writer expired", extra={"stream": stream, "writer": writer})
         for writer in outcome.forgotten:
-            _log.info("stream %s: writer %s is forgotten", state.identity.name, writer)
+            _log.info("writer forgotten", extra={"stream": stream, "writer": writer})
 
 
 def _log_failure(future: "asyncio.Future[Any]") -> None:

@@ -15,12 +15,14 @@ from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.operators import operators
 from tidegauge_cli.serve_options import (
     Insecure,
+    LogFormat,
     MaxGroups,
     MaxLongPolls,
     MaxNameLength,
     MaxPositionSegments,
     MaxStreams,
     MaxWritersPerStream,
+    MetricsStreams,
     TlsCertificate,
     TlsKey,
     Tokens,
@@ -102,6 +104,8 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     max_streams: MaxStreams = 100_000,
     max_groups: MaxGroups = 10_000,
     max_long_polls: MaxLongPolls = 10_000,
+    log_format: LogFormat = "text",
+    metrics_streams: MetricsStreams = 1_000,
 ) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C."""
     with needs_extra("controller"):
@@ -126,6 +130,8 @@ def serve(  # noqa: PLR0913 (options, each with a default)
             max_streams=max_streams,
             max_groups=max_groups,
             max_long_polls=max_long_polls,
+            log_format=log_format,
+            metrics_streams=metrics_streams,
         )
         controller.serve(settings)
     except (TidegaugeError, OSError, ValueError) as error:

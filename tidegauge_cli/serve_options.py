@@ -1,38 +1,50 @@
-"""Options of `tidegauge serve` about who is let in, and how much is taken."""
+"""Options of `tidegauge serve` about who is let in, how much is taken and what is told."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+_ACCESS, _LIMITS, _TELLING = "Access", "Limits", "Logs, metrics and health"
 
-def _option(name: str, description: str) -> Any:  # noqa: ANN401 (typer's description)
+
+def _option(panel: str, name: str, description: str) -> Any:  # noqa: ANN401 (typer's)
     return typer.Option(
-        "--" + name.replace("_", "-"), envvar=f"TIDEGAUGE_{name.upper()}", help=description
+        "--" + name.replace("_", "-"),
+        envvar=f"TIDEGAUGE_{name.upper()}",
+        help=description,
+        rich_help_panel=panel,
     )
 
 
 Tokens = Annotated[
-    Path | None, _option("tokens", "File of the tokens that are let in; see `token new`.")
+    Path | None,
+    _option(_ACCESS, "tokens", "File of the tokens that are let in; see `token new`."),
 ]
 TlsCertificate = Annotated[
-    Path | None, _option("tls_certificate", "Speak TLS with this certificate (PEM).")
+    Path | None, _option(_ACCESS, "tls_certificate", "Speak TLS with this certificate (PEM).")
 ]
 TlsKey = Annotated[
-    Path | None, _option("tls_key", "Its key (PEM), unless it is in the same file.")
+    Path | None, _option(_ACCESS, "tls_key", "Its key (PEM), unless it is in the same file.")
 ]
 Insecure = Annotated[
-    bool, _option("insecure", "Listen beyond this machine although nobody is asked.")
+    bool, _option(_ACCESS, "insecure", "Listen beyond this machine although nobody is asked.")
 ]
 MaxNameLength = Annotated[
-    int, _option("max_name_length", "Refuse longer names of what is new; at most 255.")
+    int, _option(_LIMITS, "max_name_length", "Refuse longer names of what is new; at most 255.")
 ]
 MaxPositionSegments = Annotated[
-    int, _option("max_position_segments", "Refuse positions that name more segments.")
+    int, _option(_LIMITS, "max_position_segments", "Refuse positions that name more segments.")
 ]
 MaxWritersPerStream = Annotated[
-    int, _option("max_writers_per_stream", "Refuse more writers of one stream.")
+    int, _option(_LIMITS, "max_writers_per_stream", "Refuse more writers of one stream.")
 ]
-MaxStreams = Annotated[int, _option("max_streams", "Refuse more streams.")]
-MaxGroups = Annotated[int, _option("max_groups", "Refuse more reader groups.")]
-MaxLongPolls = Annotated[int, _option("max_long_polls", "Let so many calls wait for news.")]
+MaxStreams = Annotated[int, _option(_LIMITS, "max_streams", "Refuse more streams.")]
+MaxGroups = Annotated[int, _option(_LIMITS, "max_groups", "Refuse more reader groups.")]
+MaxLongPolls = Annotated[
+    int, _option(_LIMITS, "max_long_polls", "Let so many calls wait for news.")
+]
+LogFormat = Annotated[str, _option(_TELLING, "log_format", "text, or json: one object a line.")]
+MetricsStreams = Annotated[
+    int, _option(_TELLING, "metrics_streams", "Show so many streams one by one in /metrics.")
+]

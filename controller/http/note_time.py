@@ -147,7 +147,8 @@ class _RecalledReport(_Report):
         if isinstance(error, ProblemError):
             _refuse(self._service, self._reply, error, began=self._began)
             return
-        _log.error("a report could not be taken in", exc_info=error)
+        place = {"stream": str(self._stream.identity.name), "writer": self._writer}
+        _log.error("request failed", exc_info=error, extra=place)
         self._service.metrics.count_defect()
         error = InternalError("POST note-time")
         _refuse(self._service, self._reply, error, began=self._began)

@@ -1,7 +1,6 @@
 """Every error as an RFC 9457 problem document."""
 
 import json
-import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +26,6 @@ from tidegauge.names import INVALID_NAME, NAME_PATTERN
 
 PROBLEM_JSON = "application/problem+json"
 _RETRY_AFTER_S = "1"
-_log = logging.getLogger(__name__)
 
 
 def problem_headers(error: ProblemError) -> dict[str, str]:

@@ -12,6 +12,7 @@ from fastapi import Depends, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
 from controller.access import NEEDS, Caller, Need
+from controller.http.request_fields import request_fields
 from controller.service import Service
 from controller.streams import StreamState
 from tidegauge.errors import InvalidRequestError, UnsupportedMediaTypeError
@@ -46,8 +47,8 @@ class StrictRoute(APIRoute):
                 await _check_json(request)
             response = await handle(request)
             if need is Need.OPERATE:
-                path = request.url.path
-                _log.info("%s: %s %s, %s", caller.name, method, path, response.status_code)
+                done = {"caller": caller.name, "status": response.status_code}
+                _log.info("operator call", extra=done | request_fields(request.scope))
             return response
 
         return strict

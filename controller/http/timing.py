@@ -1,15 +1,18 @@
-"""How long answers take, told to the metrics of the service."""
+"""How long answers take, and which end in a defect: told to metrics and log."""
 
+import logging
 from time import perf_counter
 from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.http.request_fields import request_fields
 from controller.metrics import Metrics
 
 OTHER = "other"
 """The route of requests that no route serves, and of the documentation."""
 _FAILED = 500
+_log = logging.getLogger(__name__)
 
 
 class HotApp(Protocol):
@@ -23,7 +26,9 @@ class HotApp(Protocol):
 
 
 class Timing:
-    """Calls applications, and counts how long they take.
+    """Calls applications, counts how long they take, and logs their defects.
+
+    A defect ends here, answered with 500 by the application: uvicorn would log it once more.
 
     Parameters
     ----------
@@ -40,9 +45,9 @@ class Timing:
         began, status = perf_counter(), _FAILED
         try:
             status = await app(scope, receive, send)
-        except Exception:
+        except Exception:  # noqa: BLE001 (it is logged)
             self._metrics.count_defect()
-            raise
+            _log.exception("request failed", extra=request_fields(scope))
         finally:
             self._observe(app.route, status, perf_counter() - began)
 
@@ -58,9 +63,9 @@ class Timing:
 
         try:
             await app(scope, receive, noting)
-        except Exception:
+        except Exception:  # noqa: BLE001 (it is logged)
             self._metrics.count_defect()
-            raise
+            _log.exception("request failed", extra=request_fields(scope))
         finally:
             waits = b"wait_ms=" in scope["query_string"]
             times = self._metrics.long_poll_times if waits else self._metrics.request_times

@@ -233,11 +233,11 @@ def test_what_operators_do_is_logged_with_their_name(
         client.delete(path).raise_for_status()
         guarded.stop()
     log = guarded.log.read_text()
-    assert re.findall(r"INFO \S+ (alice: .*)", log) == [
-        f"alice: PUT {path}, 201",
-        f"alice: POST {path}/writers/w/expire, 200",
-        f"alice: POST {path}/seal, 200",
-        f"alice: DELETE {path}, 204",
+    assert re.findall(r"operator call \S+ caller=alice (method=.* status=\d+)", log) == [
+        f"method=PUT path={path} status=201",
+        f"method=POST path={path}/writers/w/expire status=200",
+        f"method=POST path={path}/seal status=200",
+        f"method=DELETE path={path} status=204",
     ]
 
 
@@ -246,7 +246,8 @@ def test_without_tokens_what_operators_do_is_logged_too(
 ) -> None:
     api.create()
     api.post("seal", position={"0": 0})
-    assert f"anybody: POST {api.path}/seal, 200" in server.log.read_text()
+    said = f"caller=anybody method=POST path={api.path}/seal status=200"
+    assert said in server.log.read_text()
 
 
 def test_a_token_shows_in_no_log_error_or_metric_of_the_service(

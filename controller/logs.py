@@ -1,0 +1,64 @@
+"""The log: one form for the service, uvicorn and everything else, as text or as JSON lines.
+
+Modules log through `logging` and name what they speak of in ``extra``, as ``stream``, ``writer``
+and so on; both forms show these as fields.
+"""
+
+import logging
+import sys
+from typing import Literal
+
+from structlog.dev import ConsoleRenderer, plain_traceback
+from structlog.processors import EventRenamer, JSONRenderer, TimeStamper, format_exc_info
+from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_log_level, add_logger_name
+from structlog.types import EventDict, Processor, WrappedLogger
+
+LogFormat = Literal["text", "json"]
+_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+
+
+def configure_logging(level: str, form: LogFormat) -> None:
+    """Log to standard error from now on, warnings of Python too.
+
+    Tracebacks never show local variables, which may hold tokens.
+
+    Parameters
+    ----------
+    level
+        The least level that is shown, in lower case.
+    form
+        Text for people, or one JSON object a line.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        ProcessorFormatter(
+            foreign_pre_chain=[
+                ExtraAdder(),
+                add_log_level,
+                add_logger_name,
+                TimeStamper(fmt="iso", utc=True),
+            ],
+            processors=[ProcessorFormatter.remove_processors_meta, *_rendering(form)],
+        )
+    )
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(capture=True)
+
+
+def _rendering(form: LogFormat) -> list[Processor]:
+    if form == "json":
+        return [format_exc_info, EventRenamer("message"), JSONRenderer(default=str)]
+    return [
+        _on_one_line,
+        ConsoleRenderer(
+            colors=sys.stderr.isatty(),
+            pad_event_to=0,
+            exception_formatter=plain_traceback,
+        ),
+    ]
+
+
+def _on_one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Keep what callers sent from beginning lines of its own."""
+    event["event"] = event["event"].translate(_ESCAPED)
+    return event
