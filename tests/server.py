@@ -41,7 +41,8 @@ class ServerProcess:
         self.database = directory / "tidegauge.db"
         self.log = directory / "server.log"
         self.port = free_port()
-        self.url = f"http://127.0.0.1:{self.port}"
+        scheme = "https" if "tls_certificate" in options else "http"
+        self.url = f"{scheme}://127.0.0.1:{self.port}"
         self._command = [*prefix, sys.executable, "-c", launcher]
         self._environment = {
             **os.environ,

@@ -1,0 +1,183 @@
+"""TLS by certificate files: the clients and the verbs over it, and files that cannot be used."""
+
+import ssl
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from typer.testing import CliRunner
+
+from reader_client import Reader, ReaderGroup, ServiceUnreachableError, StreamClient
+from tests.server import ServerProcess
+from tests.tokens import Tokens
+from tidegauge_cli.main import app
+from writer_client import TimeReporter, Writer
+
+NOW = 1_700_000_000_000
+
+
+class Files:
+    """A certificate of an authority of our own for 127.0.0.1, as files."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.authority = directory / "authority.pem"
+        self.certificate = directory / "certificate.pem"
+        self.key = directory / "key.pem"
+        self.both = directory / "both.pem"
+        authority = trustme.CA()
+        issued = authority.issue_cert("127.0.0.1")
+        authority.cert_pem.write_to_path(str(self.authority))
+        issued.cert_chain_pems[0].write_to_path(str(self.certificate))
+        issued.private_key_pem.write_to_path(str(self.key))
+        issued.private_key_and_cert_chain_pem.write_to_path(str(self.both))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def trusting(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the clients of this process trust the authority."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
+
+
+@pytest.fixture
+def secure(files: Files, trusting: None, tmp_path: Path) -> Iterator[ServerProcess]:
+    with ServerProcess(
+        tmp_path, tls_certificate=files.certificate, tls_key=files.key
+    ) as server:
+        yield server
+
+
+def test_every_client_and_the_verbs_speak_tls(secure: ServerProcess) -> None:
+    url = secure.url
+    assert url.startswith("https://127.0.0.1:")
+    assert f"serving  {url}" in secure.log.read_text()
+    for stream, log in (("a/events", "embedded"), ("a/times", "external")):
+        settings = {"segments": 1, "log": log, "mark_interval_ms": 0}
+        httpx.put(f"{url}/v1/streams/{stream}", json=settings).raise_for_status()
+    with Writer(url, "a/events", "w") as writer:
+        writer.write("v", key="k", event_time=NOW)
+        writer.note_time(NOW)
+    with TimeReporter(url, "a/times", "w") as reporter:
+        for at in range(5):
+            reporter.note_time(NOW + at, {0: at})
+        assert reporter.watermark == NOW + 4
+    with ReaderGroup(url, "a/group") as group:
+        group.create(["a/events"])
+    with Reader(url, "a/group", "r") as reader:
+        assert [event.value for event in reader.read_next()] == [b"v"]
+    shown = CliRunner().invoke(app, ["why", "a/events", "--url", url])
+    assert (shown.exit_code, shown.output[:30]) == (0, "The watermark stands at 2023-1")
+
+
+def test_a_large_answer_and_a_large_body_pass(secure: ServerProcess) -> None:
+    with httpx.Client(base_url=secure.url) as client:
+        client.put("/v1/streams/a/b", json={"segments": 1}).raise_for_status()
+        line = '{"key": "k", "value": "' + "v" * 1_000_000 + '"}\n'
+        ndjson = {"content-type": "application/x-ndjson"}
+        for _ in range(3):
+            appended = client.post("/v1/streams/a/b/events", content=line, headers=ndjson)
+            appended.raise_for_status()
+    with StreamClient(secure.url, "a/b") as reader:
+        values = [one.batch.column("value").to_pylist() for one in reader.read(0, 0, 3)]
+    assert [len(value) for page in values for value in page] == [1_000_000] * 3
+
+
+def test_who_does_not_trust_the_authority_or_speaks_no_tls_gets_no_answer(
+    secure: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE")
+    soon = timedelta(milliseconds=1)
+    with (
+        StreamClient(secure.url, "a/b", retry_for=soon) as stranger,
+        pytest.raises(ServiceUnreachableError, match="CERTIFICATE_VERIFY_FAILED"),
+    ):
+        stranger.tail()
+    plain = secure.url.replace("https", "http")
+    with (
+        StreamClient(plain, "a/b", retry_for=soon) as careless,
+        pytest.raises(ServiceUnreachableError),
+    ):
+        careless.tail()
+
+
+def test_an_old_version_of_tls_is_refused(secure: ServerProcess, files: Files) -> None:
+    context = ssl.create_default_context(cafile=files.authority)
+    context.set_ciphers("DEFAULT:@SECLEVEL=0")
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    assert httpx.get(f"{secure.url}/healthz", verify=context).is_success
+    with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
+        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{secure.url}/healthz", verify=context)
+
+
+def test_the_key_may_be_in_the_file_of_the_certificate(
+    files: Files, trusting: None, tmp_path: Path
+) -> None:
+    with ServerProcess(tmp_path, tls_certificate=files.both) as server:
+        assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
+
+
+def test_with_tokens_and_tls_nothing_is_said_about_tokens_in_the_clear(
+    files: Files, trusting: None, tmp_path: Path
+) -> None:
+    with ServerProcess(
+        tmp_path,
+        host="0.0.0.0",
+        tokens=Tokens(tmp_path).file,
+        tls_certificate=files.both,
+    ) as server:
+        assert httpx.get(f"{server.url}/v1/streams").status_code == 401
+        assert "WARNING" not in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("certificate", "key", "problem"),
+    [
+        ("none.pem", "key.pem", "No such file or directory"),
+        ("certificate.pem", "none.pem", "No such file or directory"),
+        ("certificate.pem", "other.pem", "KEY_VALUES_MISMATCH"),
+        ("certificate.pem", None, "both are PEM files"),
+        ("certificate.pem", "locked.pem", "the key has a password; give one without"),
+        ("text.pem", None, "both are PEM files"),
+        (None, "key.pem", "tls_key without tls_certificate; give both"),
+    ],
+)
+def test_files_that_cannot_be_used_are_told_before_anything_is_served(
+    files: Files, tmp_path: Path, certificate: str | None, key: str | None, problem: str
+) -> None:
+    other = trustme.CA().issue_cert("127.0.0.1").private_key_pem
+    other.write_to_path(str(files.directory / "other.pem"))
+    (files.directory / "text.pem").write_text("nothing")
+    private = load_pem_private_key(files.key.read_bytes(), None)
+    locked = private.private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
+    )
+    (files.directory / "locked.pem").write_bytes(locked)
+    given = {"--tls-certificate": certificate, "--tls-key": key}
+    words = [
+        word
+        for option, name in given.items()
+        if name is not None
+        for word in (option, str(files.directory / name))
+    ]
+    database = f"sqlite:///{tmp_path / 'tidegauge.db'}"
+    refused = CliRunner().invoke(app, ["serve", "--database-url", database, "--port=0", *words])
+    assert refused.exit_code == 1
+    assert refused.output.startswith("tidegauge serve: ")
+    assert problem in refused.output
+    assert not (tmp_path / "tidegauge.db").exists()
