@@ -1,7 +1,13 @@
 """The service: aggregation made durable, the embedded log, and their HTTP API."""
 
 from controller.configuration import ServeSettings
-from controller.database import DatabaseInUseError, DatabaseUnusableError
+from controller.database import DatabaseInUseError, DatabaseUnusableError, upgrade_database
 from controller.server import serve
 
-__all__ = ["DatabaseInUseError", "DatabaseUnusableError", "ServeSettings", "serve"]
+__all__ = [
+    "DatabaseInUseError",
+    "DatabaseUnusableError",
+    "ServeSettings",
+    "serve",
+    "upgrade_database",
+]

@@ -27,10 +27,14 @@ class ServeSettings(BaseSettings):
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8470, ge=0, le=65_535, description="Port to listen on; 0 for a free one.")
     database_url: str = Field(
-        "sqlite:///tidegauge.db", description="Where the state lives: sqlite:///PATH."
+        "sqlite:///tidegauge.db",
+        repr=False,
+        description="Where the state lives: sqlite:///PATH or postgresql://USER@HOST/NAME.",
     )
     max_database_bytes: int = Field(
-        0, ge=0, description="Refuse writes beyond this size of the database; 0: no limit."
+        0,
+        ge=0,
+        description="Refuse writes beyond this size of an SQLite database; 0: no limit.",
     )
     max_body_bytes: int = Field(
         16 * 2**20, ge=1_024, description="Refuse request bodies beyond this size."

@@ -12,8 +12,6 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 1
-
 metadata = MetaData()
 
 streams = Table(

@@ -70,7 +70,7 @@ def serve(settings: ServeSettings) -> None:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         app = create_app(settings)
         host, port = listener.getsockname()[:2]
-        print(f"database {app.service.database.path}", flush=True)  # noqa: T201
+        print(f"database {app.service.database.name}", flush=True)  # noqa: T201
         scheme = "http" if settings.tls_certificate is None else "https"
         print(f"serving  {scheme}://{host}:{port}  (docs: /docs)", flush=True)  # noqa: T201
         config = uvicorn.Config(

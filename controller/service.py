@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from controller import storage
 from controller.clocks import Clocks
 from controller.configuration import ServeSettings
-from controller.database import Database
+from controller.database import open_database
 from controller.groups import Groups
 from controller.limits import Limits
 from controller.listening import ListeningClock
@@ -45,7 +45,9 @@ class Service:
 
     def __init__(self, settings: ServeSettings) -> None:
         self.settings = settings
-        self.database = Database(settings.database_url, max_bytes=settings.max_database_bytes)
+        self.database = open_database(
+            settings.database_url, max_bytes=settings.max_database_bytes
+        )
         self.sequencer = Sequencer(self.database)
         self.registry = Registry()
         self.limits = Limits.of(settings)

@@ -4,21 +4,16 @@ Every function runs inside a transaction that its caller owns.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
-from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import orjson
 from sqlalchemy import Connection, Row, Table, delete, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
 
+from controller.database.statements import delete_rows, insert_rows, replace_rows, update_rows
 from controller.schema import listening, marks, reports, streams, writers
 from tidegauge.changes import Changes, StoredClock, StoredReport, StoredWriter
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
-
-_R = TypeVar("_R")
-_ROWS_A_STATEMENT = 64
 
 
 def dump_position(position: Position) -> str:
@@ -29,51 +24,6 @@ def dump_position(position: Position) -> str:
 def load_position(text: str) -> dict[int, int]:
     """Read a position back."""
     return {int(number): offset for number, offset in orjson.loads(text).items()}
-
-
-def insert_rows(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert whole rows, values in the order of the table's columns, as fast as can be.
-
-    Many rows go into one statement: SQLite's driver gives up and takes back the interpreter's
-    lock once a statement, or once a row of ``executemany``, and waits for it each time.
-    """
-    for some in _parts(rows):
-        text = _insert_text(table, len(some))
-        connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
-
-
-def replace_rows(connection: Connection, table: Table, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Insert whole rows, or replace those of the same primary key; as `insert_rows`."""
-    for some in _parts(rows):
-        text = _insert_text(table, len(some)) + _replacing(table)
-        connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
-
-
-def _parts(rows: Sequence[_R]) -> Iterator[Sequence[_R]]:
-    for start in range(0, len(rows), _ROWS_A_STATEMENT):
-        yield rows[start : start + _ROWS_A_STATEMENT]
-
-
-@cache
-def _insert_text(table: Table, count: int) -> str:
-    row = f"({_places(len(table.columns))})"
-    rows = ", ".join([row] * count)
-    return f"INSERT INTO {table.name} VALUES {rows}"  # noqa: S608 (our own names)
-
-
-@cache
-def _replacing(table: Table) -> str:
-    keys = ", ".join(column.name for column in table.primary_key)
-    values = ", ".join(
-        f"{column.name} = excluded.{column.name}"
-        for column in table.columns
-        if not column.primary_key
-    )
-    return f" ON CONFLICT ({keys}) DO UPDATE SET {values}"
-
-
-def _places(count: int) -> str:
-    return ", ".join(["?"] * count)
 
 
 def write_changes(
@@ -108,27 +58,16 @@ def write_changes(
 
 
 def _merge_reports(connection: Connection, stream_key: int, changes: Changes) -> None:
-    if changes.merged:
-        connection.exec_driver_sql(
-            "UPDATE reports SET position = ? WHERE stream_key = ? AND serial = ?",
-            [(dump_position(one.position), stream_key, one.serial) for one in changes.merged],
-        )
-    for serials in _parts(sorted(changes.dropped)):
-        connection.exec_driver_sql(
-            "DELETE FROM reports WHERE stream_key = ? "  # noqa: S608 (only places)
-            f"AND serial IN ({_places(len(serials))})",
-            (stream_key, *serials),
-        )
+    merged = [(stream_key, one.serial, dump_position(one.position)) for one in changes.merged]
+    update_rows(connection, reports, ("stream_key", "serial", "position"), merged)
+    delete_rows(connection, reports, stream_key, sorted(changes.dropped))
 
 
 def _write_writers(connection: Connection, stream_key: int, changes: Changes) -> None:
     rows = [_writer_row(stream_key, one) for one in changes.writers]
     replace_rows(connection, writers, rows)
-    if changes.holds:
-        connection.exec_driver_sql(
-            "UPDATE writers SET hold_since_ms = ? WHERE stream_key = ? AND writer = ?",
-            [(since, stream_key, name) for name, since in changes.holds.items()],
-        )
+    holds = [(stream_key, name, since) for name, since in changes.holds.items()]
+    update_rows(connection, writers, ("stream_key", "writer", "hold_since_ms"), holds)
     for table in (writers, reports) if changes.forgotten else ():
         connection.execute(
             delete(table).where(
@@ -333,13 +272,7 @@ def read_listening(connection: Connection) -> int:
 
 def write_listening(connection: Connection, listening_ms: int) -> None:
     """Store a stamp of listening time."""
-    connection.execute(
-        upsert(listening)
-        .values(id=1, listening_ms=listening_ms)
-        .on_conflict_do_update(
-            index_elements=[listening.c.id], set_={"listening_ms": listening_ms}
-        )
-    )
+    replace_rows(connection, listening, [(1, listening_ms)])
 
 
 def _one_mark(connection: Connection, query: Any) -> Mark | None:  # noqa: ANN401 (a select)

@@ -1,8 +1,22 @@
 #!/bin/sh
 # Installs what the tests need beyond Python and Java, where that is possible; says so elsewhere.
-command -v strace >/dev/null 2>&1 && exit 0
-if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
-    apt-get update -qq && apt-get install -y -qq strace >/dev/null && exit 0
+packages=""
+command -v strace >/dev/null 2>&1 || packages="strace"
+command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 ||
+    packages="$packages postgresql"
+[ -z "$packages" ] && exit 0
+
+as_root=""
+[ "$(id -u)" -eq 0 ] || as_root="sudo -n"
+if command -v apt-get >/dev/null 2>&1; then
+    # Debian would start a cluster on port 5432; the tests start their own.
+    # shellcheck disable=SC2086
+    $as_root mkdir -p /etc/postgresql-common/createcluster.d &&
+        echo 'create_main_cluster = false' |
+        $as_root tee /etc/postgresql-common/createcluster.d/tidegauge.conf >/dev/null &&
+        $as_root apt-get update -qq &&
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $packages >/dev/null &&
+        exit 0
 fi
-printf 'The tests trace system calls with strace, which is missing.\n  Get it with: apt-get install strace\n' >&2
+printf 'The tests trace system calls with strace and start PostgreSQL; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
 exit 1

@@ -11,6 +11,7 @@ except ModuleNotFoundError:
     sys.exit("typer is not installed; run: pip install 'tidegauge[cli]'")
 
 from tidegauge_cli.complaints import what_is_wrong
+from tidegauge_cli.database import database
 from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.operators import operators
 from tidegauge_cli.serve_options import (
@@ -37,6 +38,7 @@ app = typer.Typer(
 )
 app.add_typer(operators)
 app.add_typer(token_verbs, name="token")
+app.add_typer(database, name="db")
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 (typer calls it)
@@ -72,13 +74,17 @@ def serve(  # noqa: PLR0913 (options, each with a default)
         int, typer.Option(envvar=_env("port"), help="Port to listen on; 0 for a free one.")
     ] = 8470,
     database_url: Annotated[
-        str, typer.Option(envvar=_env("database_url"), help="Where the state lives.")
+        str,
+        typer.Option(
+            envvar=_env("database_url"),
+            help="Where the state lives; a PostgreSQL password is best in PGPASSWORD.",
+        ),
     ] = "sqlite:///tidegauge.db",
     max_database_bytes: Annotated[
         int,
         typer.Option(
             envvar=_env("max_database_bytes"),
-            help="Refuse writes beyond this size of the database; 0: no limit.",
+            help="Refuse writes beyond this size of an SQLite database; 0: no limit.",
         ),
     ] = 0,
     max_body_bytes: Annotated[

@@ -96,7 +96,7 @@ class Compactor:
         message = await self._database.read(
             partial(_merged, stream_key=stream_key, segment=segment, run=run)
         )
-        await self._database.write(
+        await self._database.change(
             partial(
                 storage.replace_run,
                 stream_key=stream_key,

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select
-from sqlalchemy.dialects.sqlite import insert as upsert
 
+from controller.database.statements import insert_rows, replace_rows
 from controller.log.codec import first_reaching
 from controller.log.schema import append_sequences, chunks, idempotency_keys
 from controller.log.state import Chunk, KeyedAnswer, LastAppend, SegmentEnds
-from controller.storage import dump_position, insert_rows, load_position
+from controller.storage import dump_position, load_position
 from tidegauge.topology import Topology
 
 CHUNKS_LISTED = 1_000
@@ -69,22 +69,11 @@ def write_appends(
         chunks,
         [(stream_key, *one[:4], len(one.data), one.data) for one in appended],
     )
-    if sequences:
-        statement = upsert(append_sequences)
-        connection.execute(
-            statement.on_conflict_do_update(
-                index_elements=["stream_key", "writer", "segment"],
-                set_={
-                    name: statement.excluded[name]
-                    for name in ("incarnation", "sequence", "next_offset")
-                },
-            ),
-            [
-                {"stream_key": stream_key, "writer": writer, "segment": segment}
-                | last._asdict()
-                for (writer, segment), last in sequences.items()
-            ],
-        )
+    replace_rows(
+        connection,
+        append_sequences,
+        [(stream_key, *place, *last) for place, last in sequences.items()],
+    )
 
 
 def forget_sequences(connection: Connection, stream_key: int, names: list[str]) -> None:

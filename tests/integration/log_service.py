@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -32,9 +31,9 @@ REFUSAL = "the test says so"
 
 
 @asynccontextmanager
-async def serving(directory: Path) -> AsyncIterator["LogService"]:
-    """A service over a database in a directory, closed in the end."""
-    service = Service(ServeSettings(database_url=f"sqlite:///{directory / 'tidegauge.db'}"))
+async def serving(database_url: str) -> AsyncIterator["LogService"]:
+    """A service over a database, closed in the end."""
+    service = Service(ServeSettings(database_url=database_url))
     await service.start()
     try:
         yield LogService(service)
@@ -42,11 +41,11 @@ async def serving(directory: Path) -> AsyncIterator["LogService"]:
         await service.close()
 
 
-def run_with(directory: Path, work: Callable[["LogService"], Coroutine[Any, Any, _T]]) -> _T:
+def run_with(database_url: str, work: Callable[["LogService"], Coroutine[Any, Any, _T]]) -> _T:
     """Run something with a service of its own."""
 
     async def run() -> _T:
-        async with serving(directory) as log:
+        async with serving(database_url) as log:
             return await work(log)
 
     return asyncio.run(run())
@@ -127,16 +126,16 @@ class LogService:
         database = self.service.database
         write = database.write
 
-        async def failing(work: Callable[[Connection], _T], *, rows: int) -> _T:
+        async def failing(work: Callable[[Connection], None], *, rows: int) -> None:
             database.write = write  # type: ignore[method-assign]
 
-            def refused(connection: Connection) -> _T:
+            def refused(connection: Connection) -> None:
                 work(connection)
                 raise UnavailableError(REFUSAL)
 
-            return await write(refused, rows=rows)
+            await write(refused, rows=rows)
 
-        database.write = failing  # type: ignore[method-assign, assignment]
+        database.write = failing  # type: ignore[method-assign]
 
 
 def batch_of(events: list[Event]) -> pa.RecordBatch:

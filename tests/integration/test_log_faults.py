@@ -1,7 +1,6 @@
 """What happens between the steps of a read or an append."""
 
 import asyncio
-from pathlib import Path
 
 import pytest
 
@@ -26,7 +25,9 @@ async def with_chunks(log: LogService, count: int) -> None:
 
 
 @pytest.mark.usefixtures("one_chunk_pages")
-def test_a_read_goes_on_where_it_was_when_chunks_are_merged_meanwhile(tmp_path: Path) -> None:
+def test_a_read_goes_on_where_it_was_when_chunks_are_merged_meanwhile(
+    database_url: str,
+) -> None:
     async def work(log: LogService) -> None:
         await with_chunks(log, 20)
         first, body = await log.open_read(0, 4)
@@ -37,11 +38,11 @@ def test_a_read_goes_on_where_it_was_when_chunks_are_merged_meanwhile(tmp_path: 
         assert first == 3
         assert stored_events(parts) == numbered(3, 57)
 
-    run_with(tmp_path, work)
+    run_with(database_url, work)
 
 
 @pytest.mark.usefixtures("one_chunk_pages")
-def test_a_read_of_a_deleted_stream_fails_instead_of_ending_early(tmp_path: Path) -> None:
+def test_a_read_of_a_deleted_stream_fails_instead_of_ending_early(database_url: str) -> None:
     async def work(log: LogService) -> None:
         await with_chunks(log, 3)
         state = log.state
@@ -53,11 +54,11 @@ def test_a_read_of_a_deleted_stream_fails_instead_of_ending_early(tmp_path: Path
         with pytest.raises(UnknownStreamError):
             [part async for part in body]
 
-    run_with(tmp_path, work)
+    run_with(database_url, work)
 
 
 def test_an_append_whose_transaction_fails_is_forgotten_and_can_be_repeated(
-    tmp_path: Path,
+    database_url: str,
 ) -> None:
     async def work(log: LogService) -> None:
         await with_chunks(log, 2)
@@ -68,10 +69,10 @@ def test_an_append_whose_transaction_fails_is_forgotten_and_can_be_repeated(
         assert await log.append("w", 1, 0, 3, numbered(6, 3)) == (9, 3, False)
         assert (await log.read(0))[1] == numbered(0, 9)
 
-    run_with(tmp_path, work)
+    run_with(database_url, work)
 
 
-def test_an_idempotency_key_of_a_failed_transaction_answers_nobody(tmp_path: Path) -> None:
+def test_an_idempotency_key_of_a_failed_transaction_answers_nobody(database_url: str) -> None:
     async def work(log: LogService) -> None:
         await log.create(segments=1)
         log.fail_next_write()
@@ -82,4 +83,4 @@ def test_an_idempotency_key_of_a_failed_transaction_answers_nobody(tmp_path: Pat
         assert await log.append_by_key(numbered(0, 2), "one") == {0: 2}
         assert (await log.read(0))[1] == numbered(0, 2)
 
-    run_with(tmp_path, work)
+    run_with(database_url, work)

@@ -9,11 +9,18 @@ from unittest.mock import patch
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from controller.history import start_of
 from controller.log import compaction
 from controller.log.compaction import Compactor
+from tests.conftest import NewDatabase
 from tests.integration.log_api import Event
 from tests.integration.log_service import LogService, serving
 from tidegauge.errors import SequenceGapError, UnavailableError, WriterFencedError
@@ -36,10 +43,15 @@ segments = st.integers(0, SEGMENTS - 1)
 class LogMachine(RuleBasedStateMachine):
     """Operations change the service and the model alike; faults change only the service."""
 
+    def new_database(self, directory: Path) -> str:
+        """Make a database of the kind that is tested."""
+        raise NotImplementedError
+
     @initialize()
     def start(self) -> None:
         self.runner = asyncio.Runner()
         self.directory = tempfile.TemporaryDirectory()
+        self.database_url = self.new_database(Path(self.directory.name))
         self.stack = AsyncExitStack()
         self.model: dict[int, list[Event]] = {number: [] for number in range(SEGMENTS)}
         self.incarnations = dict.fromkeys(WRITERS, 0)
@@ -52,9 +64,7 @@ class LogMachine(RuleBasedStateMachine):
             self.register(writer)
 
     def _opened(self) -> LogService:
-        return self.runner.run(
-            self.stack.enter_async_context(serving(Path(self.directory.name)))
-        )
+        return self.runner.run(self.stack.enter_async_context(serving(self.database_url)))
 
     def register(self, writer: str) -> None:
         registration = self.runner.run(self.log.register(writer))
@@ -184,10 +194,17 @@ class LogMachine(RuleBasedStateMachine):
         self.directory.cleanup()
 
 
-TestLog = LogMachine.TestCase
-TestLog.settings = settings(
-    max_examples=25,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+def test_the_log_does_what_a_list_would(new_database: NewDatabase, thoroughness: int) -> None:
+    class Machine(LogMachine):
+        def new_database(self, directory: Path) -> str:
+            return new_database(directory)
+
+    run_state_machine_as_test(
+        Machine,
+        settings=settings(
+            max_examples=25 * thoroughness // 100,
+            stateful_step_count=40,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )

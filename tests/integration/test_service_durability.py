@@ -13,9 +13,9 @@ from tests.server import LAUNCHER, Api, ServerProcess
 
 REQUESTS = 60
 NORMAL = (
-    "from controller.database import Database\n"
-    "pragmas = Database._pragmas\n"
-    "Database._pragmas = lambda self: [*pragmas(self), 'synchronous=NORMAL']\n" + LAUNCHER
+    "from controller.database.sqlite import SqliteDatabase\n"
+    "pragmas = SqliteDatabase._pragmas\n"
+    "SqliteDatabase._pragmas = lambda self: [*pragmas(self), 'synchronous=NORMAL']\n" + LAUNCHER
 )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.conftest import NewDatabase
 from tests.server import Api, ServerProcess
 from tidegauge.errors import PROBLEMS
 
@@ -22,9 +23,13 @@ LIMIT = 100_000
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+def client(
+    tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase
+) -> Iterator[httpx.Client]:
     directory = tmp_path_factory.mktemp("problems")
-    with ServerProcess(directory, max_body_bytes=LIMIT) as server, Api(server.url) as api:
+    url = new_database(directory)
+    running = ServerProcess(directory, database_url=url, max_body_bytes=LIMIT)
+    with running as server, Api(server.url) as api:
         api.create()
         api.note("w", 1_700_000_000_000, 40)
         api.client.put(EMBEDDED, json={"segments": 1}).raise_for_status()

@@ -1,13 +1,11 @@
-"""The process: one a database, quick and clean to stop, fair to writers while it is away."""
+"""The process: quick and clean to stop, fair to writers while it is away."""
 
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,34 +14,10 @@ import pytest
 from tests.server import Api, ServerProcess
 
 
-def test_a_second_server_on_the_same_file_refuses_and_names_the_process(
-    server: ServerProcess,
-) -> None:
-    second = ServerProcess(server.directory)
-    second.log = server.directory / "second.log"
-    second.launch()
-    assert second.process.wait(timeout=20) != 0
-    said = second.log.read_text()
-    assert f"is served by process {server.process.pid}" in said
-    assert str(server.database) in said
-
-
 def test_the_lock_is_gone_after_kill(server: ServerProcess) -> None:
     server.kill()
     server.start()
     assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
-
-
-def test_it_prints_the_absolute_path_of_its_database(server: ServerProcess) -> None:
-    assert f"database {server.database.resolve()}\n" in server.log.read_text()
-
-
-@pytest.mark.parametrize("url", ["postgresql://localhost/x", "nonsense", "sqlite://"])
-def test_an_address_that_cannot_be_served_is_refused(tmp_path: Path, url: str) -> None:
-    server = ServerProcess(tmp_path, database_url=url)
-    server.launch()
-    assert server.process.wait(timeout=20) != 0
-    assert "write sqlite:///PATH" in server.log.read_text()
 
 
 def test_a_setting_that_cannot_be_is_named() -> None:
@@ -53,16 +27,6 @@ def test_a_setting_that_cannot_be_is_named() -> None:
     assert refused.stderr == (
         "tidegauge serve: --port 99999: Input should be less than or equal to 65535\n"
     )
-
-
-def test_a_file_of_another_schema_is_refused(server: ServerProcess) -> None:
-    server.stop()
-    with sqlite3.connect(server.database) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    connection.close()
-    server.launch()
-    assert server.process.wait(timeout=20) != 0
-    assert "has schema version 99" in server.log.read_text()
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

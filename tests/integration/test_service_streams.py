@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,8 +17,8 @@ Play = Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]
 
 
 @asynccontextmanager
-async def _client(database: Path) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(ServeSettings(database_url=f"sqlite:///{database}"))
+async def _client(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(ServeSettings(database_url=database_url))
     await app.service.start()
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
@@ -28,11 +27,11 @@ async def _client(database: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[[Play], None]:
+def play(database_url: str) -> Callable[[Play], None]:
     """Run a scene with a client of a new service."""
 
     async def run(scene: Play) -> None:
-        async with _client(tmp_path / "tidegauge.db") as client:
+        async with _client(database_url) as client:
             await scene(client)
 
     return lambda scene: asyncio.run(run(scene))

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, delete
 
 from controller import storage
+from controller.database.statements import insert_rows
 from controller.retention import Sweeper
 from controller.schema import marks as marks_table
 from controller.schema import metadata
 from controller.sequencer import Batch
-from controller.storage import StoredMarks, dump_position, insert_rows
+from controller.storage import StoredMarks, dump_position
 from tests.property.events import Shape
 from tests.property.topologies import core_topology, positions, shapes
 from tidegauge.lattice import covers, cut_of, join

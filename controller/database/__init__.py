@@ -1,0 +1,18 @@
+"""The database: one interface, SQLite and PostgreSQL behind it."""
+
+from controller.database.address import DatabaseAddress
+from controller.database.interface import (
+    Database,
+    DatabaseInUseError,
+    DatabaseUnusableError,
+)
+from controller.database.opening import open_database, upgrade_database
+
+__all__ = [
+    "Database",
+    "DatabaseAddress",
+    "DatabaseInUseError",
+    "DatabaseUnusableError",
+    "open_database",
+    "upgrade_database",
+]

@@ -1,0 +1,106 @@
+"""What the service asks of a database: transactions that write, and reads."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from typing import TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError
+
+from controller.turnstile import Turnstile
+from tidegauge.errors import TidegaugeError, UnavailableError
+
+READERS = 4
+_T = TypeVar("_T")
+
+
+class DatabaseInUseError(TidegaugeError):
+    """Another process serves the same database."""
+
+    def __init__(self, database: str, holder: str) -> None:
+        self.database = database
+        self.holder = holder
+        super().__init__(
+            f"{database} is served by process {holder}; stop it first, or name another database"
+        )
+
+
+class DatabaseUnusableError(TidegaugeError):
+    """The database cannot be served: its address, its place or its schema does not fit."""
+
+
+class Database(ABC):
+    """One database, used by this process until `close`.
+
+    Writes go one after another; reads have a few threads of their own and see what is
+    committed.
+
+    Parameters
+    ----------
+    name
+        How it is called in messages; without a password.
+    readers
+        Where reads connect.
+
+    Attributes
+    ----------
+    name
+        How it is called in messages.
+    """
+
+    def __init__(self, name: str, readers: Engine) -> None:
+        self.name = name
+        self._engine = readers
+        self._writer = Turnstile("database-writer")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="database-reader")
+
+    @abstractmethod
+    async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:
+        """Run one transaction that writes, and looks at nothing that its statements return.
+
+        Parameters
+        ----------
+        work
+            What is to be written.
+        rows
+            Roughly how many short rows.
+
+        Raises
+        ------
+        UnavailableError
+            If the database refuses or is away.
+        """
+
+    @abstractmethod
+    async def change(self, work: Callable[[Connection], _T]) -> _T:
+        """Run one transaction that may look before it writes; see `write` for errors."""
+
+    async def read(self, work: Callable[[Connection], _T]) -> _T:
+        """Read what is committed, as of one moment, in a reader thread; errors as in `write`."""
+        loop = asyncio.get_running_loop()
+        with unavailable():
+            return await loop.run_in_executor(self._readers, partial(self._reading, work))
+
+    def close(self) -> None:
+        """Finish what runs, and give the database back."""
+        self._writer.close()
+        self._readers.shutdown()
+        self._engine.dispose()
+
+    def _reading(self, work: Callable[[Connection], _T]) -> _T:
+        with self._engine.connect() as connection:
+            return work(connection)
+
+
+@contextmanager
+def unavailable() -> Iterator[None]:
+    """Tell callers of the service that the database refuses or is away."""
+    try:
+        yield
+    except DBAPIError as error:
+        reason = f"the database says: {error.orig}"
+        raise UnavailableError(reason) from error

@@ -1,0 +1,94 @@
+"""The schema's revisions: which one a database has, and how it gets the newest."""
+
+import logging
+from functools import cache
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from controller.database.interface import DatabaseUnusableError
+
+_FIRST = "0001"
+logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every look it takes
+_SCRIPTS = Path(__file__).parents[1] / "migrations"
+
+
+def revision_of(connection: Connection) -> str | None:
+    """Look up the revision of a database's schema; None if it has none."""
+    return MigrationContext.configure(connection).get_current_revision()
+
+
+@cache
+def newest_revision() -> str | None:
+    """Find the revision that this version is for."""
+    return _scripts().get_current_head()
+
+
+def upgrade(connection: Connection, name: str) -> None:
+    """Bring a schema up to date, in the caller's transaction.
+
+    Raises
+    ------
+    DatabaseUnusableError
+        If a newer version made it.
+    """
+    revision = revision_of(connection)
+    if revision == newest_revision():
+        return
+    _check_known(name, revision)
+    command.upgrade(_config(connection), "head")
+
+
+def stamp_first(connection: Connection) -> None:
+    """Say that a schema, made before there were revisions, is the first of them."""
+    if revision_of(connection) is None:
+        command.stamp(_config(connection), _FIRST)
+
+
+def check_newest(connection: Connection, name: str) -> None:
+    """Refuse a schema of another revision.
+
+    Raises
+    ------
+    DatabaseUnusableError
+        With the command to run.
+    """
+    revision = revision_of(connection)
+    if revision == newest_revision():
+        return
+    _check_known(name, revision)
+    msg = (
+        f"{name} has {'no schema' if revision is None else f'schema {revision}'}, this is for "
+        f"{newest_revision()}; run: tidegauge db upgrade --database-url '{name}'"
+    )
+    raise DatabaseUnusableError(msg)
+
+
+def unknown_schema(name: str, version: object) -> DatabaseUnusableError:
+    """Say that a schema is of another version of Tidegauge."""
+    return DatabaseUnusableError(
+        f"{name} has schema version {version}, this is for {newest_revision()}; "
+        "use the version of Tidegauge that made it"
+    )
+
+
+def _check_known(name: str, revision: str | None) -> None:
+    known = {script.revision for script in _scripts().walk_revisions()}
+    if revision is not None and revision not in known:
+        raise unknown_schema(name, revision)
+
+
+def _config(connection: Connection | None = None) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+@cache
+def _scripts() -> ScriptDirectory:
+    return ScriptDirectory.from_config(_config())

@@ -1,0 +1,173 @@
+"""SQLite: durable settings, one writer, an operating system's lock."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError
+
+from controller.database import migration
+from controller.database.address import DatabaseAddress
+from controller.database.interface import (
+    READERS,
+    Database,
+    DatabaseInUseError,
+    DatabaseUnusableError,
+    unavailable,
+)
+
+_T = TypeVar("_T")
+_PAGE_BYTES = 4_096
+_CHECKPOINT_PAGES = 1_000
+_CACHED_STATEMENTS = 512
+_MANY = 256
+_QUICK_S = 0.003
+_EMPTY, _BEFORE_REVISIONS, _WITH_REVISIONS = 0, 1, 2
+"""What ``PRAGMA user_version`` says; versions without revisions refuse a file that has them."""
+
+
+class SqliteDatabase(Database):
+    """One file, held by this process until `close`, and brought up to date when it is opened.
+
+    Parameters
+    ----------
+    address
+        Of the file.
+    max_bytes
+        Refuse to grow beyond it; 0 for no limit.
+
+    Raises
+    ------
+    DatabaseInUseError
+        If another process serves the file.
+    DatabaseUnusableError
+        If it is no SQLite file, or its schema is of an unknown version.
+    """
+
+    def __init__(self, address: DatabaseAddress, *, max_bytes: int = 0) -> None:
+        path = _path_of(address)
+        self._lock = _lock(path)
+        self._max_pages = max_bytes // _PAGE_BYTES
+        self._is_quick = False
+        super().__init__(str(path), self._make_engine(path))
+        try:
+            self._prepare()
+            self._connection = self._engine.connect()
+        except BaseException:
+            self._lock.close()
+            raise
+
+    async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:
+        """Run one transaction; see `Database.write`.
+
+        A few rows are written on the event loop itself while the disk answers within a
+        millisecond or two, since waking a thread and changing hands would take longer; a slow
+        disk, or many rows, never hold the loop.
+        """
+        if rows < _MANY and self._is_quick and self._writer.is_free:
+            with unavailable():
+                self._transaction(work)
+        else:
+            await self.change(work)
+
+    async def change(self, work: Callable[[Connection], _T]) -> _T:
+        """Run one transaction in the writer's thread; see `Database.change`."""
+        with unavailable():
+            return await self._writer.pass_through(partial(self._transaction, work))
+
+    def close(self) -> None:
+        """Finish what runs, and give the file back."""
+        self._connection.close()
+        super().close()
+        self._lock.close()
+
+    def _transaction(self, work: Callable[[Connection], _T]) -> _T:
+        began = perf_counter()
+        try:
+            with self._connection.begin():
+                return work(self._connection)
+        finally:
+            self._is_quick = perf_counter() - began < _QUICK_S
+
+    def _make_engine(self, path: Path) -> Engine:
+        engine = create_engine(
+            f"sqlite:///{path}",
+            pool_size=READERS + 1,
+            connect_args={
+                "cached_statements": _CACHED_STATEMENTS,
+                "check_same_thread": False,
+            },
+        )
+
+        @event.listens_for(engine, "connect")
+        def prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 (a DBAPI type)
+            connection.isolation_level = None
+            for pragma in self._pragmas():
+                connection.execute(f"PRAGMA {pragma}")
+
+        @event.listens_for(engine, "begin")
+        def begin(connection: Connection) -> None:
+            connection.connection.cursor().execute("BEGIN")
+
+        return engine
+
+    def _pragmas(self) -> Iterator[str]:
+        yield "busy_timeout=10000"
+        yield "journal_mode=WAL"
+        yield "synchronous=FULL"
+        yield f"wal_autocheckpoint={_CHECKPOINT_PAGES}"
+        if self._max_pages:
+            yield f"max_page_count={self._max_pages}"
+
+    def _prepare(self) -> None:
+        try:
+            with self._engine.begin() as connection:
+                version = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+                if version not in {_EMPTY, _BEFORE_REVISIONS, _WITH_REVISIONS}:
+                    raise migration.unknown_schema(self.name, version)
+                if version == _BEFORE_REVISIONS:
+                    migration.stamp_first(connection)
+                migration.upgrade(connection, self.name)
+                connection.exec_driver_sql(f"PRAGMA user_version={_WITH_REVISIONS}")
+        except DBAPIError as error:
+            msg = f"{self.name} cannot be used as a database: {error.orig}"
+            raise DatabaseUnusableError(msg) from error
+
+
+def _path_of(address: DatabaseAddress) -> Path:
+    path = Path(address.url.database or "").resolve()
+    if not path.parent.is_dir():
+        msg = f"{path} cannot be made: the directory {path.parent} does not exist"
+        raise DatabaseUnusableError(msg)
+    return path
+
+
+@contextmanager
+def _closing_on_error(descriptor: Any) -> Iterator[None]:  # noqa: ANN401 (a file)
+    try:
+        yield
+    except BaseException:
+        descriptor.close()
+        raise
+
+
+def _lock(path: Path) -> Any:  # noqa: ANN401 (a file)
+    """Lock the file's neighbour; the system gives the lock back even after kill -9."""
+    lock = path.with_name(path.name + ".lock").open("a+")
+    with _closing_on_error(lock):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            lock.seek(0)
+            holder = lock.read().strip() or "unknown"
+            raise DatabaseInUseError(str(path), holder) from error
+        lock.truncate(0)
+        lock.write(str(os.getpid()))
+        lock.flush()
+    return lock

@@ -1,0 +1,149 @@
+"""Statements about many rows, as each database takes them fastest.
+
+SQLite's driver gives up and takes back the interpreter's lock once a statement, or once a row
+of ``executemany``, and waits for it each time: many rows go into one. PostgreSQL takes any
+number of rows as one parameter, so that the text is always the same and stays prepared; bytes,
+which JSON cannot hold, go as with SQLite.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain
+from typing import Any, TypeVar
+
+import orjson
+from sqlalchemy import Connection, LargeBinary, Table
+from sqlalchemy.dialects import postgresql
+
+_R = TypeVar("_R")
+_ROWS_A_STATEMENT = 64
+_SQLITE = "sqlite"
+_POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
+
+Rows = Sequence[tuple[Any, ...]]
+
+
+def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
+    """Insert whole rows, values in the order of the table's columns."""
+    _insert(connection, table, rows)
+
+
+def replace_rows(connection: Connection, table: Table, rows: Rows) -> None:
+    """Insert whole rows, or replace those of the same primary key."""
+    _insert(connection, table, rows, _replacing(table))
+
+
+def update_rows(
+    connection: Connection, table: Table, names: tuple[str, ...], rows: Rows
+) -> None:
+    """Set the last of the named columns; the others before it are the primary key."""
+    if not rows:
+        return
+    if connection.dialect.name == _SQLITE:
+        values = [(row[-1], *row[:-1]) for row in rows]
+        connection.exec_driver_sql(_update_of_one(table, names), values)
+    else:
+        connection.exec_driver_sql(_update_of_many(table, names), (_json(names, rows),))
+
+
+def delete_rows(
+    connection: Connection, table: Table, stream_key: int, numbers: Sequence[int]
+) -> None:
+    """Delete rows of a stream by the number that ends their primary key."""
+    condition = _by_number(table)
+    if connection.dialect.name == _SQLITE:
+        for some in _parts(numbers):
+            text = f"{condition} IN {_places('?', len(some))}"
+            connection.exec_driver_sql(text, (stream_key, *some))
+    elif numbers:
+        text = f"{condition.replace('?', '%s')} = ANY(%s::bigint[])"
+        listed = ",".join(map(str, numbers))
+        connection.exec_driver_sql(text, (stream_key, f"{{{listed}}}"))
+
+
+def _insert(connection: Connection, table: Table, rows: Rows, conflict: str = "") -> None:
+    is_sqlite = connection.dialect.name == _SQLITE
+    if is_sqlite or _has_bytes(table):
+        for some in _parts(rows):
+            text = _insert_of_some(table, "?" if is_sqlite else "%s", len(some)) + conflict
+            connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
+    elif rows:
+        text = _insert_of_many(table) + conflict
+        connection.exec_driver_sql(text, (_json(_names(table), rows),))
+
+
+def _parts(rows: Sequence[_R]) -> Iterator[Sequence[_R]]:
+    for start in range(0, len(rows), _ROWS_A_STATEMENT):
+        yield rows[start : start + _ROWS_A_STATEMENT]
+
+
+def _places(place: str, count: int) -> str:
+    return f"({', '.join([place] * count)})"
+
+
+def _json(names: tuple[str, ...], rows: Rows) -> str:
+    return orjson.dumps([dict(zip(names, row, strict=True)) for row in rows]).decode()
+
+
+@cache
+def _names(table: Table) -> tuple[str, ...]:
+    return tuple(f"{column.name}" for column in table.columns)
+
+
+@cache
+def _has_bytes(table: Table) -> bool:
+    return any(isinstance(column.type, LargeBinary) for column in table.columns)
+
+
+@cache
+def _insert_of_some(table: Table, place: str, count: int) -> str:
+    row = _places(place, len(table.columns))
+    rows = ", ".join([row] * count)
+    return f"INSERT INTO {table.name} VALUES {rows}"  # noqa: S608 (our own names)
+
+
+@cache
+def _insert_of_many(table: Table) -> str:
+    rows = _recordset(table, _names(table))
+    return f"INSERT INTO {table.name} SELECT * FROM {rows}"  # noqa: S608 (our own names)
+
+
+@cache
+def _replacing(table: Table) -> str:
+    keys = ", ".join(column.name for column in table.primary_key)
+    values = ", ".join(
+        f"{column.name} = excluded.{column.name}"
+        for column in table.columns
+        if not column.primary_key
+    )
+    return f" ON CONFLICT ({keys}) DO UPDATE SET {values}"
+
+
+@cache
+def _update_of_one(table: Table, names: tuple[str, ...]) -> str:
+    *keys, name = names
+    condition = " AND ".join(f"{key} = ?" for key in keys)
+    return f"UPDATE {table.name} SET {name} = ? WHERE {condition}"  # noqa: S608 (our own names)
+
+
+@cache
+def _update_of_many(table: Table, names: tuple[str, ...]) -> str:
+    *keys, name = names
+    condition = " AND ".join(f"{table.name}.{key} = row.{key}" for key in keys)
+    return (
+        f"UPDATE {table.name} SET {name} = row.{name} "  # noqa: S608 (our own names)
+        f"FROM {_recordset(table, names)} WHERE {condition}"
+    )
+
+
+@cache
+def _by_number(table: Table) -> str:
+    number = list(table.primary_key)[-1].name
+    return f"DELETE FROM {table.name} WHERE stream_key = ? AND {number}"  # noqa: S608
+
+
+def _recordset(table: Table, names: tuple[str, ...]) -> str:
+    columns = ", ".join(
+        f'"{name}" {table.columns[name].type.compile(_POSTGRESQL)}' for name in names
+    )
+    return f"json_to_recordset(%s::json) AS row({columns})"

@@ -1,0 +1,199 @@
+"""What is particular to PostgreSQL: addresses, the schema's revision, losing the connection."""
+
+import asyncio
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import text
+
+from controller.database import DatabaseUnusableError, open_database
+from tests.postgres import Cluster, running_cluster
+from tests.server import Api, ServerProcess
+
+SECRET = "correct-horse"
+RESTARTS = 3
+
+
+@pytest.fixture
+def database_url(cluster: Cluster) -> str:
+    return cluster.database()
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[Cluster]:
+    with running_cluster() as running:
+        yield running
+
+
+def _with_password(url: str) -> str:
+    return url.replace("tidegauge@", f"tidegauge:{SECRET}@")
+
+
+def _refusal(server: ServerProcess) -> str:
+    server.launch()
+    assert server.process.wait(timeout=30) != 0
+    return server.log.read_text()
+
+
+def _upgrade(url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tidegauge_cli", "db", "upgrade", "--database-url", url],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_database_without_a_schema_is_refused_with_the_command_to_run(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    url = cluster.empty_database()
+    said = _refusal(ServerProcess(tmp_path, database_url=url))
+    assert f"run: tidegauge db upgrade --database-url '{url}'" in said
+
+
+def test_the_upgrade_makes_the_schema_and_may_be_repeated(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    url = cluster.empty_database()
+    for _ in range(2):
+        upgraded = _upgrade(_with_password(url))
+        assert upgraded.returncode == 0, upgraded.stderr
+        assert upgraded.stdout == f"{url} has the newest schema\n"
+    with ServerProcess(tmp_path, database_url=url) as server, Api(server.url) as api:
+        api.create()
+        assert api.note("w", 7)["watermark"] == 7
+
+
+def test_a_schema_of_an_unknown_version_is_refused_by_serve_and_upgrade(
+    tmp_path: Path, cluster: Cluster, database_url: str
+) -> None:
+    with cluster.connect(cluster.name_of(database_url)) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    assert "has schema version 9999" in _refusal(
+        ServerProcess(tmp_path, database_url=database_url)
+    )
+    upgraded = _upgrade(database_url)
+    assert upgraded.returncode == 1
+    assert "use the version of Tidegauge that made it" in upgraded.stderr
+
+
+def test_the_password_is_never_shown(tmp_path: Path, cluster: Cluster) -> None:
+    url = _with_password(cluster.database())
+    with ServerProcess(tmp_path, database_url=url) as server:
+        said = server.log.read_text()
+    assert f"database {url.replace(f':{SECRET}', '')}\n" in said
+    refused = _refusal(
+        ServerProcess(tmp_path, database_url=_with_password(cluster.empty_database()))
+    )
+    failed = _upgrade(f"postgresql://tidegauge:{SECRET}@127.0.0.1:1/x")
+    assert failed.returncode == 1
+    for shown in (said, refused, failed.stdout, failed.stderr):
+        assert SECRET not in shown
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"postgresql://tidegauge:{SECRET}@127.0.0.1:1/x?password={SECRET}",
+        f"mysql://tidegauge:{SECRET}@localhost/x",
+        f"postgresql:/tidegauge:{SECRET}@localhost/x",
+        f"postgresql+asyncpg://tidegauge:{SECRET}@localhost:port/x",
+    ],
+)
+def test_an_error_about_an_address_leaves_its_password_out(url: str) -> None:
+    with pytest.raises(DatabaseUnusableError) as refused:
+        open_database(url)
+    assert SECRET not in "".join(traceback.format_exception(refused.value))
+
+
+def test_a_size_is_refused_since_it_is_bounded_there(tmp_path: Path, database_url: str) -> None:
+    server = ServerProcess(tmp_path, database_url=database_url, max_database_bytes=1_000_000)
+    assert "the size of a PostgreSQL database is bounded there" in _refusal(server)
+
+
+def test_commits_wait_for_the_disk_even_where_that_is_not_the_default(
+    cluster: Cluster, database_url: str
+) -> None:
+    name = cluster.name_of(database_url)
+    with cluster.connect() as connection:
+        connection.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+
+    async def shown() -> object:
+        database = open_database(database_url)
+        try:
+            return await database.change(
+                lambda connection: connection.scalar(text("SHOW synchronous_commit"))
+            )
+        finally:
+            database.close()
+
+    assert asyncio.run(shown()) == "on"
+
+
+def test_a_restart_of_the_database_loses_nothing_that_was_accepted(
+    tmp_path: Path, own_cluster: Cluster
+) -> None:
+    url = own_cluster.database()
+    with ServerProcess(tmp_path, database_url=url) as server, Api(server.url) as api:
+        api.create(mark_resolution_ms=0)
+        accepted: dict[str, int] = {}
+        refused = asyncio.run(_note_through_restarts(server.url, own_cluster, accepted))
+        assert {one.status_code for one in refused} == {503}
+        assert {one.json()["code"] for one in refused} == {"unavailable"}
+        assert {one.headers["retry-after"] for one in refused} == {"1"}
+        in_memory = _state(api)
+        for name, time in accepted.items():
+            assert in_memory[name]["time"] == time
+        server.kill()
+        server.start()
+        assert _state(api) == in_memory
+
+
+async def _note_through_restarts(
+    url: str, cluster: Cluster, accepted: dict[str, int]
+) -> list[httpx.Response]:
+    """Note times from four writers while the database restarts, until all have gone on."""
+    refused: list[httpx.Response] = []
+    restarts = 0
+
+    async def write(client: httpx.AsyncClient, name: str) -> None:
+        time, seen = 0, -1
+        while seen < RESTARTS:
+            time += 1
+            call = f"/v1/streams/tests/one/writers/{name}/note-time"
+            report = {"time": time, "position": {"0": time}}
+            answer = await client.post(call, json=report)
+            if answer.is_success:
+                accepted[name], seen = time, restarts
+            else:
+                refused.append(answer)
+                time -= 1
+
+    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+        writers = [asyncio.create_task(write(client, f"w{number}")) for number in range(4)]
+        for _ in range(RESTARTS):
+            await _until_all_went_on(accepted, 4)
+            await asyncio.to_thread(cluster.restart)
+            restarts += 1
+        await asyncio.gather(*writers)
+    return refused
+
+
+async def _until_all_went_on(accepted: dict[str, int], count: int) -> None:
+    before = dict(accepted)
+    while sum(time > before.get(name, 0) for name, time in accepted.items()) < count:  # noqa: ASYNC110 (they are processes)
+        await asyncio.sleep(0.01)
+
+
+def _state(api: Api) -> dict[str, Any]:
+    return {
+        one["writer"]: {name: one[name] for name in ("time", "position", "incarnation")}
+        for one in api.get("writers")["writers"]
+    }

@@ -1,0 +1,66 @@
+"""What is particular to SQLite: a file, one process a file, a schema that keeps itself new."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.server import Api, ServerProcess
+
+
+def test_a_second_server_on_the_same_file_refuses_and_names_the_process(
+    server: ServerProcess,
+) -> None:
+    second = ServerProcess(server.directory)
+    second.log = server.directory / "second.log"
+    second.launch()
+    assert second.process.wait(timeout=20) != 0
+    said = second.log.read_text()
+    assert f"is served by process {server.process.pid}" in said
+    assert str(server.database) in said
+
+
+def test_it_prints_the_absolute_path_of_its_database(server: ServerProcess) -> None:
+    assert f"database {server.database.resolve()}\n" in server.log.read_text()
+
+
+@pytest.mark.parametrize("url", ["mysql://localhost/x", "nonsense", "sqlite://"])
+def test_an_address_that_cannot_be_served_is_refused(tmp_path: Path, url: str) -> None:
+    server = ServerProcess(tmp_path, database_url=url)
+    server.launch()
+    assert server.process.wait(timeout=20) != 0
+    assert "write sqlite:///PATH" in server.log.read_text()
+
+
+def test_a_file_of_another_schema_is_refused(server: ServerProcess) -> None:
+    server.stop()
+    with sqlite3.connect(server.database) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    server.launch()
+    assert server.process.wait(timeout=20) != 0
+    assert "has schema version 99" in server.log.read_text()
+
+
+def test_a_file_made_before_there_were_revisions_is_served_as_it_is(
+    server: ServerProcess, api: Api
+) -> None:
+    api.create()
+    api.note("w", 7)
+    server.stop()
+    with closing(sqlite3.connect(server.database)) as connection:
+        connection.execute("DROP TABLE alembic_version")
+        connection.execute("PRAGMA user_version = 1")
+        connection.commit()
+    server.start()
+    assert api.get("watermark")["watermark"] == 7
+    with closing(sqlite3.connect(server.database)) as connection:
+        assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
+
+
+def test_the_directory_has_to_be_there(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path, database_url=f"sqlite:///{tmp_path}/none/tidegauge.db")
+    server.launch()
+    assert server.process.wait(timeout=20) != 0
+    assert f"the directory {tmp_path}/none does not exist" in server.log.read_text()

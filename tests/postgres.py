@@ -1,0 +1,170 @@
+"""A temporary PostgreSQL cluster for tests and benchmarks, of Debian's package."""
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg import sql
+
+from controller import upgrade_database
+
+_DEBIAN = Path("/usr/lib/postgresql")
+_START_S = 30.0
+_UP_TO_DATE = "up_to_date"
+_USER = "tidegauge"
+
+
+class Cluster:
+    """One server that listens on a socket in a directory of its own.
+
+    Parameters
+    ----------
+    directory
+        Short, since the path of a socket is.
+    durable
+        Whether commits wait for the disk; tests that only kill processes do without.
+    """
+
+    def __init__(self, directory: Path, *, durable: bool = False) -> None:
+        self.directory = directory
+        self._fsync = "on" if durable else "off"
+        self._names = count()
+        self._process: subprocess.Popen[bytes]
+
+    def make(self) -> None:
+        """Make the files, as a user that PostgreSQL accepts."""
+        if os.geteuid() == 0:
+            os.chown(self.directory, pwd.getpwnam(_owner()).pw_uid, -1)
+        command = ["initdb", "--auth=trust", f"--username={_USER}", "--no-sync"]
+        options = ["--encoding=UTF8", "--locale=C", f"--pgdata={self._files}"]
+        subprocess.run(
+            [_binary(command[0]), *command[1:], *options],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            cwd=self.directory,
+            **_as_owner(),
+        )
+
+    def start(self) -> None:
+        """Start, and wait until it answers."""
+        settings = {
+            "listen_addresses": "",
+            "unix_socket_directories": str(self.directory),
+            "fsync": self._fsync,
+            "max_connections": "200",
+        }
+        options = [f"-c{name}={value}" for name, value in settings.items()]
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [_binary("postgres"), f"-D{self._files}", *options],
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                **_as_owner(),
+            )
+        deadline = time.monotonic() + _START_S
+        while not self._answers():
+            assert self._process.poll() is None, (self.directory / "log").read_text()
+            assert time.monotonic() < deadline, "PostgreSQL does not start"
+            time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Stop at once; connections are cut."""
+        self._process.send_signal(how)
+        self._process.wait(timeout=30)
+
+    def restart(self) -> None:
+        """Stop and start."""
+        self.stop()
+        self.start()
+
+    def empty_database(self) -> str:
+        """Make a database without a schema, and return its address."""
+        return self._new_database("template1")
+
+    def database(self) -> str:
+        """Make an empty database whose schema is up to date, and return its address."""
+        if not self._exists(_UP_TO_DATE):
+            self._create(_UP_TO_DATE, "template1")
+            upgrade_database(self.url(_UP_TO_DATE))
+        return self._new_database(_UP_TO_DATE)
+
+    def url(self, name: str) -> str:
+        """Write the address of a database."""
+        return f"postgresql://{_USER}@/{name}?host={self.directory}"
+
+    @staticmethod
+    def name_of(url: str) -> str:
+        """Read the name of a database from its address."""
+        return url.partition("@/")[2].partition("?")[0]
+
+    def connect(self, name: str = "postgres") -> psycopg.Connection[Any]:
+        """Connect, every statement a transaction of its own."""
+        return psycopg.connect(self.url(name), autocommit=True)
+
+    @property
+    def _files(self) -> Path:
+        return self.directory / "data"
+
+    def _answers(self) -> bool:
+        try:
+            self.connect().close()
+        except psycopg.OperationalError:
+            return False
+        return True
+
+    def _exists(self, name: str) -> bool:
+        with self.connect() as connection:
+            found = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", (name,))
+            return found.fetchone() is not None
+
+    def _new_database(self, template: str) -> str:
+        name = f"test_{next(self._names)}"
+        self._create(name, template)
+        return self.url(name)
+
+    def _create(self, name: str, template: str) -> None:
+        command = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
+        with self.connect() as connection:
+            connection.execute(command.format(sql.Identifier(name), sql.Identifier(template)))
+
+
+@contextmanager
+def running_cluster(*, durable: bool = False) -> Iterator[Cluster]:
+    """Make and start a cluster; stop and remove it in the end."""
+    with tempfile.TemporaryDirectory(prefix="pg") as directory:
+        cluster = Cluster(Path(directory), durable=durable)
+        cluster.make()
+        cluster.start()
+        try:
+            yield cluster
+        finally:
+            cluster.stop(signal.SIGQUIT)
+
+
+def _binary(name: str) -> str:
+    """Find a program of PostgreSQL; Debian keeps them off the path."""
+    found = sorted(_DEBIAN.glob(f"*/bin/{name}"), key=lambda path: int(path.parts[-3]))
+    program = shutil.which(name) or (str(found[-1]) if found else None)
+    assert program, "the tests start PostgreSQL: run scripts/install_test_tools.sh"
+    return program
+
+
+def _as_owner() -> dict[str, Any]:
+    """Run as another user if this is root, whom PostgreSQL refuses."""
+    return {"user": _owner(), "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+def _owner() -> str:
+    names = {one.pw_name for one in pwd.getpwall()}
+    return "postgres" if "postgres" in names else "nobody"
