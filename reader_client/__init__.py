@@ -6,9 +6,15 @@ from reader_client._reader import AsyncReader, Event, Reader
 from reader_client._stream import AsyncStreamClient, Events, StreamClient
 from tidegauge.errors import (
     ForbiddenError,
+    GroupExistsError,
+    InvalidPositionError,
     InvalidTransitionError,
     ReaderFencedError,
+    StreamReplacedError,
     UnauthenticatedError,
+    UnknownGroupError,
+    UnknownReaderError,
+    UnknownStreamError,
 )
 from tidegauge.sync import ForkedClientError
 from tidegauge.tokens import InvalidTokenError
@@ -25,6 +31,8 @@ __all__ = [
     "ExclusiveReader",
     "ForbiddenError",
     "ForkedClientError",
+    "GroupExistsError",
+    "InvalidPositionError",
     "InvalidTokenError",
     "InvalidTransitionError",
     "Reader",
@@ -32,7 +40,11 @@ __all__ = [
     "ReaderGroup",
     "ServiceUnreachableError",
     "StreamClient",
+    "StreamReplacedError",
     "TimeWindow",
     "UnauthenticatedError",
     "UnexpectedAnswerError",
+    "UnknownGroupError",
+    "UnknownReaderError",
+    "UnknownStreamError",
 ]

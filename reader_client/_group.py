@@ -69,6 +69,8 @@ class AsyncReaderGroup:
         ------
         GroupExistsError
             If it is there with other settings.
+        InvalidPositionError
+            If ``start_cut`` lies outside the streams.
         """
         wanted = CreateGroup(streams=streams, **options)
         return await self.call("PUT", "", GroupInfo, body=wanted)

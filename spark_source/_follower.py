@@ -8,7 +8,6 @@ from typing import Any
 
 from reader_client import StreamClient
 from spark_source._planner import Offset, View
-from tidegauge.errors import TidegaugeError
 from tidegauge.marks import Mark
 from tidegauge.wire.streams import Tail
 
@@ -34,7 +33,7 @@ class Follower:
     def __init__(self, client: StreamClient, start: Offset) -> None:
         self._client = client
         self._lock = threading.Condition()
-        self._failure: TidegaugeError | None = None
+        self._failure: Exception | None = None
         self._stopped = False
         self._marks: deque[Mark] = deque()
         self._fetched = start.revision
@@ -56,7 +55,7 @@ class Follower:
 
         Raises
         ------
-        TidegaugeError
+        Exception
             What stopped the following.
         """
         with self._lock:
@@ -115,7 +114,7 @@ class Follower:
         try:
             while not self._stopped:
                 self._follow_once()
-        except TidegaugeError as error:
+        except Exception as error:  # noqa: BLE001 (raised by the query's next question)
             with self._lock:
                 self._failure = None if self._stopped else error
                 self._lock.notify_all()

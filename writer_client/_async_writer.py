@@ -202,7 +202,11 @@ class AsyncWriter:
         await self._core.leave()
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        try:
+            await self.open()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(

@@ -124,7 +124,11 @@ class AsyncTimeReporter:
             await self._calls.register(self._first_time)
 
     async def __aenter__(self) -> Self:
-        await self.open()
+        try:
+            await self.open()
+        except BaseException:
+            await self.close()
+            raise
         return self
 
     async def __aexit__(
@@ -186,7 +190,11 @@ class TimeReporter:
             self._thread.close()
 
     def __enter__(self) -> Self:
-        self.open()
+        try:
+            self.open()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(

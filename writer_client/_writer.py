@@ -108,7 +108,11 @@ class Writer:
         self._end(self._core.leave())
 
     def __enter__(self) -> Self:
-        self.open()
+        try:
+            self.open()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
