@@ -1,9 +1,12 @@
 """Opaque cursors of paged lists."""
 
 import base64
-import binascii
+from collections.abc import Callable
+from typing import TypeVar
 
 from tidegauge.errors import InvalidRequestError
+
+_T = TypeVar("_T")
 
 
 def write_cursor(place: str) -> str:
@@ -11,16 +14,18 @@ def write_cursor(place: str) -> str:
     return base64.urlsafe_b64encode(place.encode()).decode()
 
 
-def read_cursor(cursor: str) -> str:
-    """Read a cursor back.
+def read_cursor(cursor: str | None, parse: Callable[[str], _T]) -> _T | None:
+    """Read the place of a cursor back; None where a list begins.
 
     Raises
     ------
     InvalidRequestError
         If no answer contained it.
     """
+    if cursor is None:
+        return None
     try:
-        return base64.b64decode(cursor, altchars=b"-_", validate=True).decode()
-    except (binascii.Error, UnicodeError) as error:
+        return parse(base64.b64decode(cursor, altchars=b"-_", validate=True).decode())
+    except ValueError as error:
         message = "is no cursor of this list; send one from an answer, as it is"
         raise InvalidRequestError.of("cursor", message) from error

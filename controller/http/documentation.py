@@ -12,10 +12,10 @@ from starlette.routing import BaseRoute
 from controller.access import NEEDS, Need
 from controller.http.examples import EXAMPLES, Example
 from controller.http.problems import PROBLEM_JSON
+from controller.http.refusals import MEANINGS, refusals_of
 from tidegauge.errors import UnknownStreamError
 from tidegauge.wire.values import Answer
 
-_ERRORS = "422"
 _BEARER = "bearer"
 
 
@@ -39,6 +39,7 @@ def document(app: FastAPI, further: Iterable[BaseRoute]) -> dict[str, Any]:
     )
     schemas = described["components"]["schemas"]
     schemas["Problem"] = Problem.model_json_schema()
+    schemas["Problem"]["example"] = UnknownStreamError("flights/departures").document()
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     described["components"]["securitySchemes"] = {
@@ -51,24 +52,19 @@ def document(app: FastAPI, further: Iterable[BaseRoute]) -> dict[str, Any]:
     examples = {(one.route, one.method.lower()): one for one in EXAMPLES}
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
-            _describe_problems(operation)
-            _describe_need(operation, NEEDS[f"{method.upper()} {path}"])
+            need = NEEDS[f"{method.upper()} {path}"]
+            _describe_need(operation, need)
+            _describe_problems(operation, refusals_of(path, operation, need))
             if (path, method) in examples:
                 _show(operation, examples[path, method])
     return described
 
 
-def _describe_problems(operation: dict[str, Any]) -> None:
-    operation["responses"].pop(_ERRORS, None)
-    operation["responses"]["default"] = {
-        "description": "A problem; the code says which.",
-        "content": {
-            PROBLEM_JSON: {
-                "schema": {"$ref": "#/components/schemas/Problem"},
-                "example": UnknownStreamError("flights/departures").document(),
-            }
-        },
-    }
+def _describe_problems(operation: dict[str, Any], statuses: Iterable[int]) -> None:
+    content = {PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for status in statuses:
+        answer = {"description": MEANINGS[status], "content": content}
+        operation["responses"][str(status)] = answer
 
 
 def _describe_need(operation: dict[str, Any], need: Need) -> None:

@@ -93,7 +93,7 @@ async def list_groups(
 ) -> GroupList:
     """List groups in order of name, those in scopes where the caller reads."""
     reads = partial(caller.may, Role.READ)
-    after = None if cursor is None else StreamName.parse(read_cursor(cursor))
+    after = read_cursor(cursor, StreamName.parse)
     page = await service.sequencer.read(
         lambda: [one.describe() for one in service.groups.page(after, limit + 1, of=reads)]
     )

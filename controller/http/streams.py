@@ -104,7 +104,7 @@ async def list_streams(
     service: ServiceOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
 ) -> StreamList:
     """List streams in order of name, those in scopes where the caller has a role."""
-    after = None if cursor is None else StreamName.parse(read_cursor(cursor))
+    after = read_cursor(cursor, StreamName.parse)
     page = service.registry.page(after, limit + 1, of=caller.roles)
     return StreamList(
         streams=[lifecycle.describe(state) for state in page[:limit]],

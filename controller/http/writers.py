@@ -18,6 +18,7 @@ from controller.http.routing import (
     stream_facts,
 )
 from controller.streams import StreamState
+from tidegauge.names import check_name
 from tidegauge.situation import WriterStatus
 from tidegauge.wire.writers import (
     LeaveStream,
@@ -97,7 +98,7 @@ async def list_writers(
     cursor: Cursor = None,
 ) -> WriterList:
     """List writers in order of name, all or those in one state."""
-    after = "" if cursor is None else read_cursor(cursor)
+    after = read_cursor(cursor, check_name) or ""
 
     def look() -> list[WriterInfo]:
         seen = state.clock.inspect(service.clocks.now())

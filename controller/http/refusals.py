@@ -1,0 +1,42 @@
+"""Which refusals each call may answer, found out from what it takes."""
+
+from typing import Any
+
+from controller.access import Need
+
+MEANINGS = {
+    401: "No valid token was sent: `unauthenticated`.",
+    403: "The token is not enough: `forbidden`.",
+    404: "What the path names is not there; the code says what is missing.",
+    409: "It conflicts with what is stored; the code says how.",
+    412: "Somebody was faster, or it is there already: `precondition_failed`.",
+    413: "The body is beyond the limit of the service: `body_too_large`.",
+    415: "The call takes another content type: `unsupported_media_type`.",
+    422: "Values that cannot be, or are beyond a limit: `invalid_request` and others.",
+    428: "A change must name the version that it is based on: `precondition_required`.",
+    429: "As many calls wait for news as may: `too_many_waiting`.",
+    503: "The database is away, full or closing, and nothing was stored: `unavailable`.",
+}
+"""Status to what it says, for all calls alike."""
+
+_WITHOUT_ROLES = {Need.NOTHING, Need.TOKEN}
+
+
+def refusals_of(path: str, operation: dict[str, Any], need: Need) -> list[int]:
+    """List the statuses of the refusals that a call may answer."""
+    names = {one["name"].lower() for one in operation.get("parameters", ())}
+    has_body = "requestBody" in operation
+    may = {
+        401: need is not Need.NOTHING,
+        403: need not in _WITHOUT_ROLES,
+        404: "{" in path,
+        409: "{" in path,
+        412: bool(names & {"if-match", "if-none-match"}),
+        413: has_body,
+        415: has_body,
+        422: True,
+        428: "if-match" in names,
+        429: "wait_ms" in names,
+        503: path != "/healthz",
+    }
+    return [status for status, is_possible in may.items() if is_possible]
