@@ -15,15 +15,28 @@ from tidegauge.changes import Changes, StoredClock, StoredReport, StoredWriter
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 
+_IN_PARTS = {"yield_per": 1_000}
+
 
 def dump_position(position: Position) -> str:
     """Write a position as JSON text."""
     return orjson.dumps(position, option=orjson.OPT_NON_STR_KEYS).decode()
 
 
+class _Numbers(dict[str, int]):
+    """Numbers of segments by their text: looked up, and kept in memory, once for all rows."""
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = int(text)
+        return number
+
+
+_numbers = _Numbers()
+
+
 def load_position(text: str) -> dict[int, int]:
     """Read a position back."""
-    return {int(number): offset for number, offset in orjson.loads(text).items()}
+    return {_numbers[number]: offset for number, offset in orjson.loads(text).items()}
 
 
 def write_changes(
@@ -85,24 +98,28 @@ def _writer_row(stream_key: int, one: StoredWriter) -> tuple[Any, ...]:
 
 
 def read_clock(connection: Connection, stream: Row[Any]) -> StoredClock:
-    """Read everything that `write_changes` stored for a stream."""
+    """Read everything that `write_changes` stored for a stream, rows as they are asked for."""
     return StoredClock(
         newest=newest_mark(connection, stream.key),
         marked_ms=_newest_created_ms(connection, stream.key),
         reporters=stream.reporters,
         forgotten_incarnation=stream.forgotten_incarnation,
-        writers=list(_read_writers(connection, stream.key)),
-        reports=list(_read_reports(connection, stream.key)),
+        writers=_read_writers(connection, stream.key),
+        reports=_read_reports(connection, stream.key),
     )
 
 
 def _read_writers(connection: Connection, stream_key: int) -> Iterator[StoredWriter]:
-    rows = connection.execute(select(writers).where(writers.c.stream_key == stream_key))
-    for row in rows.mappings():
-        values = {name: row[name] for name in StoredWriter._fields}
-        values["position"] = load_position(values["position"])
-        values["former_position"] = load_position(values["former_position"])
-        yield StoredWriter(**values)
+    columns = [writers.c[name] for name in StoredWriter._fields]
+    rows = connection.execute(
+        select(*columns).where(writers.c.stream_key == stream_key), execution_options=_IN_PARTS
+    )
+    for row in rows:
+        stored = StoredWriter(*row)
+        yield stored._replace(
+            position=load_position(row.position),
+            former_position=load_position(row.former_position),
+        )
 
 
 def _read_reports(connection: Connection, stream_key: int) -> Iterator[StoredReport]:
@@ -115,7 +132,8 @@ def _read_reports(connection: Connection, stream_key: int) -> Iterator[StoredRep
             reports.c.position,
         )
         .where(reports.c.stream_key == stream_key)
-        .order_by(reports.c.serial)
+        .order_by(reports.c.serial),
+        execution_options=_IN_PARTS,
     )
     for serial, writer, incarnation, time, position in rows:
         yield StoredReport(serial, writer, incarnation, time, load_position(position))
