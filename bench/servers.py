@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 BARE = """
 import socket, uvicorn
 async def app(scope, receive, send):
@@ -27,22 +29,29 @@ uvicorn.Server(config).run(sockets=[listener])
 @contextmanager
 def bare() -> Iterator[str]:
     """Serve an application that reads the body and answers 204."""
-    with _running([sys.executable, "-c", BARE]) as url:
+    with _running([sys.executable, "-c", BARE]) as (url, _):
         yield url
 
 
 @contextmanager
 def service(folder: Path) -> Iterator[str]:
-    """Serve Tidegauge on a new database, with logs and metrics as ever."""
-    database = f"--database-url=sqlite:///{folder / 'bench.db'}"
-    with _running(
-        [sys.executable, "-m", "tidegauge_cli", "serve", "--port=0", database]
-    ) as url:
+    """Serve Tidegauge on the database of a folder, with logs and metrics as ever."""
+    with process(folder) as (url, _):
         yield url
 
 
 @contextmanager
-def _running(command: list[str]) -> Iterator[str]:
+def process(folder: Path, *options: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Serve Tidegauge as `service` does, and show its process."""
+    database = f"--database-url=sqlite:///{folder / 'bench.db'}"
+    with _running(
+        [sys.executable, "-m", "tidegauge_cli", "serve", "--port=0", database, *options]
+    ) as running:
+        yield running
+
+
+@contextmanager
+def _running(command: list[str]) -> Iterator[tuple[str, psutil.Process]]:
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -50,7 +59,7 @@ def _running(command: list[str]) -> Iterator[str]:
         for line in process.stdout or ():
             found = re.search(r"http://\S+", line)
             if found is not None:
-                yield found[0]
+                yield found[0], psutil.Process(process.pid)
                 return
         sys.exit(f"{command} did not start")
     finally:

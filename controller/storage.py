@@ -7,7 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import orjson
+<<<<<<< HEAD
 from sqlalchemy import Connection, Row, Table, delete, insert, select, update
+=======
+from sqlalchemy import Connection, Row, Table, bindparam, delete, insert, select, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+>>>>>>> 5894e31 (Measure starts and lookups with 10 million marks)
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows, update_rows
 from controller.schema import listening, marks, reports, streams, writers
@@ -229,12 +234,17 @@ class StoredMarks(Sequence[Mark]):
 
     def __init__(self, connection: Connection, stream_key: int) -> None:
         self._connection = connection
-        self._of_stream = select(marks).where(marks.c.stream_key == stream_key)
-        oldest = _one_mark(connection, self._of_stream.order_by(marks.c.revision).limit(1))
+        of_stream = select(marks).where(marks.c.stream_key == stream_key)
+        oldest = _one_mark(connection, of_stream.order_by(marks.c.revision).limit(1))
         newest = newest_mark(connection, stream_key)
         self._first = 1 if oldest is None else oldest.revision
         self._count = 0 if newest is None else newest.revision - self._first + 1
         self._seen: dict[int, Mark | None] = {}
+        self._newest_by = (
+            of_stream.where(marks.c.revision <= bindparam("by"))
+            .order_by(marks.c.revision.desc())
+            .limit(1)
+        )
 
     def __len__(self) -> int:
         return self._count
@@ -243,9 +253,8 @@ class StoredMarks(Sequence[Mark]):
         if not 0 <= at < self._count:
             raise IndexError(at)
         if at not in self._seen:
-            before = self._of_stream.where(marks.c.revision <= self._first + at)
-            newest = before.order_by(marks.c.revision.desc()).limit(1)
-            self._seen[at] = _one_mark(self._connection, newest)
+            row = self._connection.execute(self._newest_by, {"by": self._first + at}).first()
+            self._seen[at] = None if row is None else _mark(row)
         return self._seen[at]
 
 
