@@ -1,11 +1,11 @@
-"""``python -m bench [core] [service] [latency] [log] [history] [spark]``: all of them by default."""
+"""``python -m bench [core] [service] [latency] [log] [crowd] [history] [spark]``: all of them by default."""
 
 import sys
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, formats, history, latency, log, service, spark_source
+from bench import core, crowd, formats, history, latency, log, service, spark_source
 
 PARTS = {
     "core": core.measure,
@@ -13,6 +13,7 @@ PARTS = {
     "formats": formats.measure,
     "latency": latency.measure,
     "log": log.measure,
+    "crowd": crowd.measure,
     "history": history.measure,
     "spark": spark_source.measure,
 }

@@ -7,12 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import orjson
-<<<<<<< HEAD
-from sqlalchemy import Connection, Row, Table, delete, insert, select, update
-=======
 from sqlalchemy import Connection, Row, Table, bindparam, delete, insert, select, update
-from sqlalchemy.dialects.sqlite import insert as upsert
->>>>>>> 5894e31 (Measure starts and lookups with 10 million marks)
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows, update_rows
 from controller.schema import listening, marks, reports, streams, writers
@@ -286,9 +281,7 @@ def mark_rows(
 
 def delete_marks(connection: Connection, stream_key: int, revisions: Sequence[int]) -> None:
     """Delete some marks."""
-    connection.execute(
-        delete(marks).where(marks.c.stream_key == stream_key, marks.c.revision.in_(revisions))
-    )
+    delete_rows(connection, marks, stream_key, revisions)
 
 
 def read_listening(connection: Connection) -> int:

@@ -1,0 +1,145 @@
+"""100 000 writers that report every ten seconds: of one stream, and of 10 000 streams."""
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+import psutil
+import uvloop
+
+from bench import servers
+from bench.load import Bulks, Crowd, Generator, Singles
+
+_RATE = 10_000
+_SECONDS, _MOST_S = 20, 120
+_CONNECTIONS = {Singles: 64, Bulks: 4}
+_WATCHED = 20
+_CREATED_AT_ONCE = 50
+
+
+class Outcome(NamedTuple):
+    """What one run measured.
+
+    Attributes
+    ----------
+    cores
+        The service used.
+    rate
+        Reports a second.
+    late_s
+        By how much the generator fell behind at most.
+    delays_ms
+        From the report that decided a mark to its arrival at a reader, sorted.
+    megabytes
+        Of memory at the end.
+    """
+
+    cores: float
+    rate: float
+    late_s: float
+    delays_ms: list[float]
+    megabytes: float
+
+
+def measure() -> Iterator[tuple[str, str, str]]:
+    """Load the service with each crowd, with one report a request and with many."""
+    for streams, writers, segments, named in (
+        (1, 100_000, 64, 1),
+        (1, 100_000, 64, 64),
+        (10_000, 10, 4, 1),
+    ):
+        crowd = Crowd(streams, writers, segments, named, time.time_ns() // 1_000_000)
+        for requests in (Singles(crowd), Bulks(crowd)):
+            yield _row(crowd, requests.per_request, _run(crowd, requests))
+
+
+def _row(crowd: Crowd, per_request: int, outcome: Outcome) -> tuple[str, str, str]:
+    p50 = statistics.median(outcome.delays_ms)
+    p99 = outcome.delays_ms[int(len(outcome.delays_ms) * 0.99)]
+    what = (
+        f"{crowd.streams:,} streams of {crowd.writers:,} writers and {crowd.segments} segments, "
+        f"{crowd.named} named; {per_request} reports a request"
+    )
+    measured = (
+        f"{outcome.rate:,.0f} reports/s with {outcome.cores:.2f} cores, "
+        f"{outcome.megabytes:,.0f} MB; sent {outcome.late_s:.2f} s late at most"
+    )
+    marks = f"marks: p50 {p50:.0f} ms, p99 {p99:.0f} ms of {len(outcome.delays_ms)}"
+    return what, measured, f"{marks} (goals: < 1 core, ≤ 100 ms)"
+
+
+def _run(crowd: Crowd, requests: Singles | Bulks) -> Outcome:
+    with tempfile.TemporaryDirectory() as folder, servers.process(Path(folder)) as running:
+        url, process = running
+        return uvloop.run(_load(url, process, crowd, requests))
+
+
+async def _load(
+    url: str, process: psutil.Process, crowd: Crowd, requests: Singles | Bulks
+) -> Outcome:
+    await _create(url, crowd)
+    generator = Generator(url, requests, connections=_CONNECTIONS[type(requests)])
+    await generator.connect()
+    everybody = crowd.streams * crowd.writers
+    await generator.run(everybody, rate=_RATE, most_s=_MOST_S)
+    generator.most_late = 0.0
+    seen: list[tuple[float, int, int]] = []
+    watchers = [
+        asyncio.create_task(_watch(url, crowd, at, seen))
+        for at in range(0, crowd.streams, max(1, crowd.streams // _WATCHED))
+    ]
+    before, sent, begun = process.cpu_times(), len(generator.sent), time.perf_counter()
+    await generator.run(_RATE * _SECONDS, rate=_RATE, most_s=_MOST_S)
+    seconds, after = time.perf_counter() - begun, process.cpu_times()
+    await generator.settle()
+    megabytes = process.memory_info().rss / 1e6
+    for watcher in watchers:
+        watcher.cancel()
+    await asyncio.gather(*watchers, return_exceptions=True)
+    generator.close()
+    return Outcome(
+        cores=(after.user + after.system - before.user - before.system) / seconds,
+        rate=(len(generator.sent) - sent) / seconds,
+        late_s=generator.most_late,
+        delays_ms=sorted(_delays_ms(crowd, generator.sent, seen)),
+        megabytes=megabytes,
+    )
+
+
+async def _create(url: str, crowd: Crowd) -> None:
+    settings = {"log": "external", "segments": crowd.segments}
+    limit = asyncio.Semaphore(_CREATED_AT_ONCE)
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+
+        async def create(at: int) -> None:
+            async with limit:
+                path = f"/v1/streams/{crowd.stream(at)}"
+                (await client.put(path, json=settings)).raise_for_status()
+
+        await asyncio.gather(*(create(at) for at in range(crowd.streams)))
+
+
+async def _watch(url: str, crowd: Crowd, at: int, seen: list[tuple[float, int, int]]) -> None:
+    """Read the marks of a stream as they come: when, the stream, and their lower bounds."""
+    path = f"/v1/streams/{crowd.stream(at)}"
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        revision = (await client.get(path)).raise_for_status().json()["revision"]
+        while True:
+            query = {"after": revision, "wait_ms": 30_000}
+            answer = await client.get(f"{path}/marks", params=query)
+            now = time.perf_counter()
+            for mark in answer.raise_for_status().json()["marks"]:
+                seen.append((now, at, mark["lower"]))
+                revision = mark["revision"]
+
+
+def _delays_ms(
+    crowd: Crowd, sent: list[float], seen: list[tuple[float, int, int]]
+) -> Iterator[float]:
+    for when, stream, lower in seen:
+        yield (when - sent[crowd.deciding(stream, lower)]) * 1e3
