@@ -18,7 +18,7 @@ HERE = Path(__file__).parent / "vectors"
 def _cases() -> list[Any]:
     directories = [HERE]
     if "TIDEGAUGE_VECTORS" in os.environ:
-        directories.append(Path(os.environ["TIDEGAUGE_VECTORS"]))
+        directories.append(Path(os.environ["TIDEGAUGE_VECTORS"]).resolve(strict=True))
     return [
         pytest.param(case, id=case["name"])
         for directory in directories
