@@ -1,8 +1,13 @@
 """Every test of what the service stores runs on both databases."""
 
+from collections.abc import Iterator
+from contextlib import ExitStack
+
 import pytest
 
 from tests.conftest import NewDatabase
+from tests.integration.shop import Open, Shop
+from tests.server import ServerProcess
 
 ON_BOTH = {
     "test_group_calls",
@@ -17,6 +22,8 @@ ON_BOTH = {
     "test_service_problems",
     "test_service_process",
     "test_service_streams",
+    "test_writer_lifecycle",
+    "test_writer_troubles",
 }
 """Modules; the others are about something else, or about one of the two."""
 
@@ -42,3 +49,10 @@ def new_database(request: pytest.FixtureRequest) -> NewDatabase:
 def thoroughness(database_url: str) -> int:
     """Of how many tries, percent; the second kind of database has seldom errors of its own."""
     return 100 if database_url.startswith("sqlite") else 30
+
+
+@pytest.fixture
+def open_shop(shared_server: ServerProcess) -> Iterator[Open]:
+    """Make streams of this test's own on the shared server."""
+    with ExitStack() as shops:
+        yield lambda **settings: shops.enter_context(Shop(shared_server.url, **settings))
