@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
 from spark_source._errors import TouchedLoadError, WrongPythonError
+from spark_source._redaction import hide_tokens
 from spark_source._source import TidegaugeDataSource
 
 _MARKER = "spark.watermarkDelayMs"
@@ -102,7 +103,8 @@ def read_stream(
     operators, dedup_horizon, name
         See `watermarked`.
     **options
-        Of the source, such as ``url`` and ``stream``; see `TidegaugeDataSource`.
+        Of the source, such as ``url`` and ``stream``; see `TidegaugeDataSource`. With ``token``
+        a session over Spark Connect redacts tokens from then on.
 
     Raises
     ------
@@ -115,6 +117,8 @@ def read_stream(
     ... # doctest: +SKIP
     """
     check_python(spark)
+    if any(option.lower() == "token" for option in options):
+        hide_tokens(spark)
     spark.dataSource.register(TidegaugeDataSource)
     loaded = spark.readStream.format(TidegaugeDataSource.name()).options(**options).load()
     return watermarked(loaded, operators=operators, dedup_horizon=dedup_horizon, name=name)

@@ -22,17 +22,21 @@ def _refuses_a_touched_load(spark: SparkSession, url: str, stream: str) -> bool:
     return False
 
 
-def main(url: str, stream: str, checkpoint: str) -> None:
+def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> None:
     """Count events in windows until the stream is sealed, and print what came out."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.remote("local[2]")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.sql.redaction.string.regex", "nothing of this kind")
+        .config("spark.eventLog.enabled", "true")
+        .config("spark.eventLog.compress", "false")
+        .config("spark.eventLog.dir", event_log)
         .getOrCreate()
     )
     counted = (
-        read_stream(spark, operators="windows", url=url, stream=stream)
+        read_stream(spark, operators="windows", url=url, stream=stream, token=token)
         .where("key = 'seen'")
         .groupBy(F.window("event_time", "5 seconds"))
         .count()

@@ -4,26 +4,32 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.spark.feed import DAY, Feed
 
+TOKEN = "tg_that_a_service_without_tokens_takes_too"
+
 
 @pytest.fixture
-def said(feed: Feed, checkpoint: str) -> Iterator[Iterator[dict[str, object]]]:
+def said(feed: Feed, checkpoint: str, tmp_path: Path) -> Iterator[Iterator[dict[str, object]]]:
     """What a query over Spark Connect prints."""
     command = [sys.executable, "-m", "tests.spark.connect_query", feed.url, feed.stream]
     with subprocess.Popen(
-        [*command, checkpoint], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [*command, checkpoint, TOKEN, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as query:
         assert query.stdout is not None
         yield (json.loads(line) for line in query.stdout if line.startswith("{"))
         query.kill()
 
 
-def test_windows_close_exactly_and_filters_do_not_matter(
-    feed: Feed, said: Iterator[dict[str, object]]
+def test_windows_close_exactly_filters_do_not_matter_and_no_log_shows_the_token(
+    feed: Feed, said: Iterator[dict[str, object]], tmp_path: Path
 ) -> None:
     feed.write(4_000, 4_999, key="seen")
     feed.write(9_999, key="unseen")
@@ -35,3 +41,6 @@ def test_windows_close_exactly_and_filters_do_not_matter(
     feed.write(5_000, key="seen")
     feed.seal()
     assert next(said) == {"rows": [[DAY, 2], [DAY + 5_000, 1]], "dropped": 0}
+    logged = "".join(one.read_text() for one in tmp_path.glob("eventlog*/events*"))
+    assert "*********(redacted)" in logged
+    assert TOKEN not in logged
