@@ -50,6 +50,12 @@ class ServeSettings(BaseSettings):
     log_format: LogFormat = Field(
         "text", description="How to log: text for people, or json, one object a line."
     )
+    max_stall_ms: int = Field(
+        15_000, ge=100, description="Call the process dead when nothing moves for so long."
+    )
+    shutdown_delay_ms: int = Field(
+        0, ge=0, description="Go on serving so long after SIGTERM, while /readyz says 503."
+    )
     metrics_streams: int = Field(
         1_000, ge=0, description="Let so many streams have series of their own in /metrics."
     )

@@ -32,6 +32,11 @@ class ListeningClock:
         step = self._monotonic_ms() - self._stamped_at
         return self._stamp_ms + min(step, _LONGEST_STEP_MS)
 
+    @property
+    def stamp_age_ms(self) -> int:
+        """How long ago the last stamp was made, by the clock underneath."""
+        return self._monotonic_ms() - self._stamped_at
+
     def stamp(self) -> int:
         """Make a stamp, due every 250 ms, and return it."""
         self._stamp_ms = self.now_ms()

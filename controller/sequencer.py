@@ -134,15 +134,17 @@ class Sequencer:
         self._task: asyncio.Task[None] | None = None
         self._looks: list[Submission] = []
         self._busy = False
+        self._busy_since = 0.0
         self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
         """Told of every batch: how many changes, and the seconds its transaction took."""
         self.on_failure: Callable[[], None] = lambda: None
         """Told of every transaction that failed."""
 
-    def start(self) -> None:
-        """Begin to work, on the running event loop."""
+    def start(self) -> asyncio.Task[None]:
+        """Begin to work, on the running event loop; the task ends when this is closed."""
         self._loop = asyncio.get_running_loop()
-        self._task = self._loop.create_task(self._run())
+        self._task = self._loop.create_task(self._run(), name="the sequencer")
+        return self._task
 
     async def close(self) -> None:
         """Finish what was submitted; refuse what comes from now on."""
@@ -155,6 +157,11 @@ class Sequencer:
     def queue_length(self) -> int:
         """How many submissions wait for the next batch."""
         return len(self._queue)
+
+    @property
+    def busy_s(self) -> float:
+        """How long the present batch has been under way; 0 between batches."""
+        return self._loop.time() - self._busy_since if self._busy else 0.0
 
     @property
     def look_count(self) -> int:
@@ -222,7 +229,7 @@ class Sequencer:
             await self._arrived.wait()
             submissions, self._queue = self._queue, []
             if submissions:
-                self._busy = True
+                self._busy, self._busy_since = True, self._loop.time()
                 await self._take(submissions)
                 self._busy = False
             self._look()

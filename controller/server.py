@@ -6,6 +6,9 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from math import inf
+from time import monotonic
+from types import FrameType
 
 import uvicorn
 
@@ -24,11 +27,25 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, app: ControllerApp) -> None:
         super().__init__(config)
-        self._app = app
+        self._service = app.service
+        self._delay_s = app.service.settings.shutdown_delay_ms / 1_000
+        self._stop_at = inf
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Be ready no longer, and stop when those who probe have had time to notice."""
+        self._service.health.stopping = True
+        self._stop_at = min(self._stop_at, monotonic() + self._delay_s)
+        super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say whether to stop, ten times a second."""
+        asked = await super().on_tick(counter)
+        is_time = self.force_exit or monotonic() >= self._stop_at
+        return self._service.failed or (asked and is_time)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer who waits, then stop."""
-        self._app.service.release_waiters()
+        self._service.release_waiters()
         await super().shutdown(sockets)
 
     @contextmanager
@@ -90,7 +107,7 @@ def serve(settings: ServeSettings) -> None:
         _rest_collector()
         server = _Server(config, app)
         server.run(sockets=[listener])
-        if not server.started:
+        if not server.started or app.service.failed:
             msg = "the service could not start; its log says why"
             raise SystemExit(msg)
 

@@ -13,6 +13,7 @@ from controller.clocks import Clocks
 from controller.configuration import ServeSettings
 from controller.database import open_database
 from controller.groups import Groups
+from controller.health import Health
 from controller.limits import Limits
 from controller.listening import ListeningClock
 from controller.maintenance import maintain_streams, stamp_listening_time, write_stamp
@@ -31,6 +32,7 @@ from tidegauge.errors import TidegaugeError
 from tidegauge.names import StreamName
 from tidegauge.outcomes import PassOutcome
 
+_QUICK_START_S = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -56,7 +58,23 @@ class Service:
         self.metrics = Metrics()
         self.clocks: Clocks
         self.context: StreamContext
-        self._tasks: list[asyncio.Task[None]] = []
+        self.health = Health(self)
+        self.started = False
+        """Whether all streams are read back."""
+        self.tasks: list[asyncio.Task[None]] = []
+        """What has to go on as long as the service is open."""
+        self._starting: asyncio.Task[None] | None = None
+
+    async def begin(self) -> None:
+        """Start, in the background if it takes long: probes are answered, others told to wait."""
+        self._starting = asyncio.create_task(self.start(), name="reading the streams back")
+        self._starting.add_done_callback(_log_failure)
+        await asyncio.wait({self._starting}, timeout=_QUICK_START_S)
+
+    @property
+    def failed(self) -> bool:
+        """Whether the start came to nothing."""
+        return self._starting is not None and self._starting.done() and not self.started
 
     async def start(self) -> None:
         """Read the streams back and begin to work."""
@@ -69,28 +87,27 @@ class Service:
         await self.groups.restore()
         self.sequencer.on_batch = self.metrics.count_batch
         self.sequencer.on_failure = self.metrics.count_commit_failure
-        self.sequencer.start()
+        self.tasks = [
+            self.sequencer.start(),
+            asyncio.create_task(stamp_listening_time(self), name="stamping listening time"),
+            asyncio.create_task(maintain_streams(self), name="the maintenance of streams"),
+            asyncio.create_task(Sweeper(self).run(), name="the sweeping of marks"),
+        ]
+        for task in self.tasks:
+            task.add_done_callback(_log_failure)
         for state in self.registry:
             self.touch(state)
-        self._tasks = [
-            asyncio.create_task(work)
-            for work in (
-                stamp_listening_time(self),
-                maintain_streams(self),
-                Sweeper(self).run(),
-            )
-        ]
-        for task in self._tasks:
-            task.add_done_callback(_log_failure)
+        self.started = True
 
     async def close(self) -> None:
         """Answer who waits, finish what was submitted, give the database back."""
         self.release_waiters()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.submit_quietly(partial(write_stamp, self.clocks.listening.stamp()))
-        await self.sequencer.close()
+        await _cancel([self._starting] if self._starting is not None else [])
+        if self.started:
+            _, *background = self.tasks
+            await _cancel(background)
+            self.submit_quietly(partial(write_stamp, self.clocks.listening.stamp()))
+            await self.sequencer.close()
         self.database.close()
 
     def release_waiters(self) -> None:
@@ -141,6 +158,12 @@ class Service:
             _log.warning("writer expired", extra={"stream": stream, "writer": writer})
         for writer in outcome.forgotten:
             _log.info("writer forgotten", extra={"stream": stream, "writer": writer})
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _log_failure(future: "asyncio.Future[Any]") -> None:

@@ -21,9 +21,11 @@ from tidegauge_cli.serve_options import (
     MaxLongPolls,
     MaxNameLength,
     MaxPositionSegments,
+    MaxStallMs,
     MaxStreams,
     MaxWritersPerStream,
     MetricsStreams,
+    ShutdownDelayMs,
     TlsCertificate,
     TlsKey,
     Tokens,
@@ -112,6 +114,8 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     max_long_polls: MaxLongPolls = 10_000,
     log_format: LogFormat = "text",
     metrics_streams: MetricsStreams = 1_000,
+    max_stall_ms: MaxStallMs = 15_000,
+    shutdown_delay_ms: ShutdownDelayMs = 0,
 ) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C."""
     with needs_extra("controller"):
@@ -138,6 +142,8 @@ def serve(  # noqa: PLR0913 (options, each with a default)
             max_long_polls=max_long_polls,
             log_format=log_format,
             metrics_streams=metrics_streams,
+            max_stall_ms=max_stall_ms,
+            shutdown_delay_ms=shutdown_delay_ms,
         )
         controller.serve(settings)
     except (TidegaugeError, OSError, ValueError) as error:

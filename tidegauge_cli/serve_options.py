@@ -45,6 +45,15 @@ MaxLongPolls = Annotated[
     int, _option(_LIMITS, "max_long_polls", "Let so many calls wait for news.")
 ]
 LogFormat = Annotated[str, _option(_TELLING, "log_format", "text, or json: one object a line.")]
+MaxStallMs = Annotated[
+    int, _option(_TELLING, "max_stall_ms", "/healthz says 503 when nothing moves for so long.")
+]
+ShutdownDelayMs = Annotated[
+    int,
+    _option(
+        _TELLING, "shutdown_delay_ms", "Serve so long after SIGTERM, while /readyz says 503."
+    ),
+]
 MetricsStreams = Annotated[
     int, _option(_TELLING, "metrics_streams", "Show so many streams one by one in /metrics.")
 ]

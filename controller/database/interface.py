@@ -79,6 +79,16 @@ class Database(ABC):
     async def change(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction that may look before it writes; see `write` for errors."""
 
+    @abstractmethod
+    def check(self, connection: Connection) -> None:
+        """Look whether the database still is what was opened, in a read.
+
+        Raises
+        ------
+        DatabaseUnusableError
+            If it is another one, or of another schema.
+        """
+
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Read what is committed, as of one moment, in a reader thread; errors as in `write`."""
         loop = asyncio.get_running_loop()

@@ -83,6 +83,10 @@ class PostgresDatabase(Database):
                 partial(self._transaction, work, _one_by_one)
             )
 
+    def check(self, connection: Connection) -> None:
+        """Look whether the schema fits; see `Database.check`."""
+        migration.check_newest(connection, self.name)
+
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Read what is committed; see `Database.read`.
 

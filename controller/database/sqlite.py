@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -10,7 +11,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from controller.database import migration
 from controller.database.address import DatabaseAddress
@@ -28,6 +29,7 @@ _CHECKPOINT_PAGES = 1_000
 _CACHED_STATEMENTS = 512
 _MANY = 256
 _QUICK_S = 0.003
+_BUSY_MS = 10_000
 _EMPTY, _BEFORE_REVISIONS, _WITH_REVISIONS = 0, 1, 2
 """What ``PRAGMA user_version`` says; versions without revisions refuse a file that has them."""
 
@@ -59,6 +61,7 @@ class SqliteDatabase(Database):
         try:
             self._prepare()
             self._connection = self._engine.connect()
+            self._path, self._identity = path, _identity(path)
         except BaseException:
             self._lock.close()
             raise
@@ -72,14 +75,22 @@ class SqliteDatabase(Database):
         """
         if rows < _MANY and self._is_quick and self._writer.is_free:
             with unavailable():
-                self._transaction(work)
-        else:
-            await self.change(work)
+                done = self._try_at_once(work)
+            if done:
+                return
+        await self.change(work)
 
     async def change(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction in the writer's thread; see `Database.change`."""
         with unavailable():
             return await self._writer.pass_through(partial(self._transaction, work))
+
+    def check(self, connection: Connection) -> None:
+        """Look whether the file is still there and its schema fits; see `Database.check`."""
+        if _identity(self._path) != self._identity:
+            msg = f"{self.name} was removed or replaced while it was served"
+            raise DatabaseUnusableError(msg)
+        migration.check_newest(connection, self.name)
 
     def close(self) -> None:
         """Finish what runs, and give the file back."""
@@ -87,13 +98,31 @@ class SqliteDatabase(Database):
         super().close()
         self._lock.close()
 
+    def _try_at_once(self, work: Callable[[Connection], None]) -> bool:
+        """Run a transaction, unless another process has a lock: it is no place to wait."""
+        try:
+            self._transaction(work)
+        except OperationalError as error:
+            if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY:
+                raise
+            self._set_quick(is_quick=False)
+            return False
+        return True
+
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
         began = perf_counter()
         try:
             with self._connection.begin():
                 return work(self._connection)
         finally:
-            self._is_quick = perf_counter() - began < _QUICK_S
+            self._set_quick(is_quick=perf_counter() - began < _QUICK_S)
+
+    def _set_quick(self, *, is_quick: bool) -> None:
+        """Decide where the next short transaction runs; in the thread it may wait for a lock."""
+        if is_quick is not self._is_quick:
+            self._is_quick = is_quick
+            raw: Any = self._connection.connection.driver_connection
+            raw.execute(f"PRAGMA busy_timeout={0 if is_quick else _BUSY_MS}")
 
     def _make_engine(self, path: Path) -> Engine:
         engine = create_engine(
@@ -118,7 +147,7 @@ class SqliteDatabase(Database):
         return engine
 
     def _pragmas(self) -> Iterator[str]:
-        yield "busy_timeout=10000"
+        yield f"busy_timeout={_BUSY_MS}"
         yield "journal_mode=WAL"
         yield "synchronous=FULL"
         yield f"wal_autocheckpoint={_CHECKPOINT_PAGES}"
@@ -146,6 +175,15 @@ def _path_of(address: DatabaseAddress) -> Path:
         msg = f"{path} cannot be made: the directory {path.parent} does not exist"
         raise DatabaseUnusableError(msg)
     return path
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Tell a file from another one that took its place; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 @contextmanager

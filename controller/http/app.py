@@ -9,7 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.access import Guard
+from controller.access import OPEN_PATHS, Guard
 from controller.configuration import ServeSettings
 from controller.http import (
     events,
@@ -28,8 +28,14 @@ from controller.http.note_times import NoteTimesApp
 from controller.http.timing import Timing
 from controller.protocol import RecalledCall
 from controller.service import Service
-from tidegauge.errors import BodyTooLargeError, ProblemError, UnauthenticatedError
+from tidegauge.errors import (
+    BodyTooLargeError,
+    ProblemError,
+    UnauthenticatedError,
+    UnavailableError,
+)
 
+_STARTING = UnavailableError("the service is reading its streams back")
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
 Times are event time in ms; integers may be sent as JSON integers or decimal strings.
@@ -44,7 +50,7 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        await service.start()
+        await service.begin()
         watching = asyncio.create_task(guard.watch())
         try:
             yield
@@ -112,7 +118,9 @@ class ControllerApp:
         except UnauthenticatedError as error:
             await self._timing.call(partial(_refuse, error), scope, receive, send)
             return
-        if self._note_time.serves(scope["path"]):
+        if not self.service.started and scope["path"] not in OPEN_PATHS:
+            await self._timing.call(partial(_refuse, _STARTING), scope, receive, send)
+        elif self._note_time.serves(scope["path"]):
             await self._timing.call_hot(self._note_time, scope, receive, send)
         elif self._note_times.serves(scope["path"]):
             await self._timing.call_hot(self._note_times, scope, receive, send)

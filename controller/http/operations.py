@@ -4,10 +4,10 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
-from sqlalchemy import text
 
 from controller.exposition import expose
 from controller.http.routing import ServiceOf, StrictRoute
+from tidegauge.errors import UnhealthyError
 from tidegauge.wire.values import Answer
 
 router = APIRouter(route_class=StrictRoute, tags=["operations"])
@@ -20,15 +20,20 @@ class Health(Answer):
 
 
 @router.get("/healthz")
-async def healthz() -> Health:
-    """Say that the process lives."""
-    return Health(status="ok")
+async def healthz(service: ServiceOf) -> Health:
+    """Say that the process moves; 503, with the reasons, if it should be started anew."""
+    return _answer(service.health.ailments())
 
 
 @router.get("/readyz")
 async def readyz(service: ServiceOf) -> Health:
-    """Say that the database answers; 503 while it does not."""
-    await service.database.read(lambda connection: connection.execute(text("SELECT 1")))
+    """Say that requests are served; 503, with the reasons, while they are not."""
+    return _answer(await service.health.obstacles())
+
+
+def _answer(reasons: list[str]) -> Health:
+    if reasons:
+        raise UnhealthyError(reasons)
     return Health(status="ok")
 
 

@@ -21,6 +21,7 @@ from tidegauge.errors import (
     TooManyWaitingError,
     UnauthenticatedError,
     UnavailableError,
+    UnhealthyError,
 )
 from tidegauge.names import INVALID_NAME, NAME_PATTERN
 
@@ -30,7 +31,7 @@ _RETRY_AFTER_S = "1"
 
 def problem_headers(error: ProblemError) -> dict[str, str]:
     """Choose the headers of an error beyond its content type."""
-    if isinstance(error, UnavailableError | TooManyWaitingError):
+    if isinstance(error, UnavailableError | UnhealthyError | TooManyWaitingError):
         return {"retry-after": _RETRY_AFTER_S}
     if isinstance(error, MethodNotAllowedError):
         return {"allow": "POST"}  # that is so where there is no framework

@@ -41,6 +41,7 @@ from tidegauge.errors.requests import (
     PreconditionFailedError,
     PreconditionRequiredError,
     UnavailableError,
+    UnhealthyError,
     UnsupportedMediaTypeError,
 )
 from tidegauge.errors.streams import (
@@ -101,6 +102,7 @@ __all__ = [
     "TooManyWritersError",
     "UnauthenticatedError",
     "UnavailableError",
+    "UnhealthyError",
     "UnknownGroupError",
     "UnknownReaderError",
     "UnknownStreamError",

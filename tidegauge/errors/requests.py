@@ -101,6 +101,17 @@ class UnavailableError(ProblemError):
         return f"nothing was stored: {self.reason}; try again later"
 
 
+@problem("unhealthy", 503)
+class UnhealthyError(ProblemError):
+    """The answer to a probe while something is wrong."""
+
+    reasons: list[str]
+
+    @property
+    def detail(self) -> str:
+        return "; ".join(self.reasons)
+
+
 @problem("internal_error", 500)
 class InternalError(ProblemError):
     """A defect of the service; its log has the traceback."""

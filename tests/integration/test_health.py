@@ -1,0 +1,303 @@
+"""Probes tell the truth, with real faults: locks, lost files, stuck batches, dead tasks, signals."""
+
+import fcntl
+import re
+import signal
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.postgres import running_cluster
+from tests.server import LAUNCHER, Api, ServerProcess
+
+NOW = 1_700_000_000_000
+READ_LOCKS_AT, READ_LOCKS = 123, 5
+"""Where SQLite's readers lock the ``-shm`` file, according to its documentation."""
+SLOW_START = """
+import time
+from pathlib import Path
+from controller import service
+
+restore_all = service.restore_all
+
+async def restore_later(database, *more):
+    await database.read(lambda _: wait())
+    await restore_all(database, *more)
+
+def wait():
+    while not Path("{folder}/go").exists():
+        time.sleep(0.02)
+
+service.restore_all = restore_later
+"""
+BROKEN_START = """
+from controller import service
+
+async def restore_all(*_):
+    raise RuntimeError("seeded")
+
+service.restore_all = restore_all
+"""
+MORTAL_CLOCK = """
+from controller.listening import ListeningClock
+
+def stamp(self):
+    raise RuntimeError("seeded")
+
+ListeningClock.stamp = stamp
+"""
+MORTAL_SEQUENCER = """
+from controller.streams import StreamState
+
+def after_commit(self):
+    raise RuntimeError("seeded")
+
+StreamState.after_commit = after_commit
+"""
+Reasons = list[str] | None
+
+
+def _probe(server: ServerProcess, path: str) -> Reasons:
+    """Ask; None is all right."""
+    answer = httpx.get(f"{server.url}{path}", timeout=10)
+    if answer.status_code == 200:
+        assert answer.json() == {"status": "ok"}
+        return None
+    problem = answer.json()
+    assert answer.status_code == problem["status"] == 503
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert problem["code"] == "unhealthy"
+    assert problem["detail"] == "; ".join(problem["reasons"])
+    reasons: list[str] = problem["reasons"]
+    return reasons
+
+
+def _wait_until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def _wait_for_reasons(server: ServerProcess, path: str) -> list[str]:
+    _wait_until(lambda: _probe(server, path) is not None)
+    return _probe(server, path) or []
+
+
+@contextmanager
+def _launched(server: ServerProcess) -> Iterator[None]:
+    """Start a server that will not be ready, and end it."""
+    server.launch()
+    try:
+        _wait_until(lambda: _answers(server))
+        yield
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+
+
+@contextmanager
+def _write_lock(database: Path) -> Iterator[None]:
+    """Hold the write lock of a database, as a careless backup would."""
+    with closing(sqlite3.connect(database, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+
+
+def test_a_server_that_serves_is_alive_and_ready(server: ServerProcess) -> None:
+    assert _probe(server, "/healthz") is None
+    assert _probe(server, "/readyz") is None
+
+
+def test_a_batch_that_comes_to_no_end_makes_it_dead_until_it_does(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, max_stall_ms=300) as server:
+        with _write_lock(server.database):
+            for path in ("/healthz", "/readyz"):
+                (reason,) = _wait_for_reasons(server, path)
+                pattern = r"a batch of changes has not come to an end for \d+\.\d s"
+                assert re.fullmatch(pattern, reason)
+        _wait_until(lambda: _probe(server, "/readyz") is None)
+        assert _probe(server, "/healthz") is None
+
+
+def test_a_lock_of_another_process_does_not_hold_up_the_event_loop(
+    server: ServerProcess, api: Api
+) -> None:
+    api.create()
+    for step in range(20):
+        api.note("w", NOW + step)
+    noting = threading.Thread(target=lambda: api.note("w", NOW + 100))
+    with _write_lock(server.database):
+        noting.start()
+        until = time.monotonic() + 1.5
+        while time.monotonic() < until:
+            assert httpx.get(f"{server.url}/healthz", timeout=1).status_code == 200
+        assert noting.is_alive()
+    noting.join()
+    assert api.get("watermark")["watermark"] == NOW + 100
+
+
+def test_a_postgresql_that_is_away_makes_it_not_ready_until_it_is_back(tmp_path: Path) -> None:
+    with (
+        running_cluster() as cluster,
+        ServerProcess(tmp_path, database_url=cluster.database()) as server,
+    ):
+        cluster.stop()
+        gone = ["the database cannot be read; the log says why"]
+        assert _probe(server, "/readyz") == gone
+        assert _probe(server, "/healthz") is None
+        assert str(cluster.directory) in server.log.read_text()
+        cluster.start()
+        _wait_until(lambda: _probe(server, "/readyz") is None)
+
+
+def test_a_database_that_another_process_locks_makes_it_not_ready(
+    server: ServerProcess,
+) -> None:
+    memory = server.database.with_name(server.database.name + "-shm")
+    with memory.open("r+b") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX, READ_LOCKS, READ_LOCKS_AT)
+        assert _probe(server, "/readyz") == ["the database has not answered for 2 s"]
+        assert _probe(server, "/healthz") is None
+    _wait_until(lambda: _probe(server, "/readyz") is None)
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_database_file_that_was_lost_makes_it_not_ready(
+    server: ServerProcess, tmp_path: Path, *, replaced: bool
+) -> None:
+    server.database.rename(tmp_path / "elsewhere.db")
+    if replaced:
+        with closing(sqlite3.connect(server.database)) as other:
+            other.execute("CREATE TABLE t (x)")
+    for _ in range(2):
+        reasons = _probe(server, "/readyz")
+        assert reasons == ["the database is not the one that was opened; the log says why"]
+    assert str(server.database) not in str(reasons)
+    said = f"{server.database} was removed or replaced while it was served"
+    assert server.log.read_text().count(f"DatabaseUnusableError: {said}") == 1
+    assert _probe(server, "/healthz") is None
+    server.database.unlink(missing_ok=True)
+    (tmp_path / "elsewhere.db").rename(server.database)
+    assert _probe(server, "/readyz") is None
+
+
+def test_another_schema_makes_it_not_ready(server: ServerProcess) -> None:
+    with closing(sqlite3.connect(server.database)) as other:
+        (version,) = other.execute("SELECT version_num FROM alembic_version").fetchone()
+        for wanted in ("9999", version):
+            with other:
+                other.execute("UPDATE alembic_version SET version_num = ?", (wanted,))
+            if wanted != version:
+                reasons = _probe(server, "/readyz")
+    assert reasons == ["the database is not the one that was opened; the log says why"]
+    assert "has schema version 9999" in server.log.read_text()
+    assert _probe(server, "/readyz") is None
+
+
+def test_while_streams_are_read_back_it_is_alive_but_not_ready(
+    server: ServerProcess, api: Api
+) -> None:
+    api.create()
+    server.stop()
+    launcher = SLOW_START.format(folder=server.directory) + LAUNCHER
+    slow = ServerProcess(server.directory, launcher=launcher)
+    with _launched(slow), Api(slow.url) as calls:
+        assert _probe(slow, "/healthz") is None
+        assert _probe(slow, "/readyz") == ["the service is reading its streams back"]
+        for _ in range(2):
+            early = calls.client.post(
+                f"{calls.path}/writers/w/note-time", json={"time": NOW, "position": {}}
+            )
+            assert (early.status_code, early.json()["code"]) == (503, "unavailable")
+            assert early.headers["retry-after"] == "1"
+        assert calls.client.get("/metrics").status_code == 503
+        (server.directory / "go").touch()
+        _wait_until(lambda: _probe(slow, "/readyz") is None)
+        assert calls.note("w", NOW)["watermark"] == NOW
+
+
+def test_stopped_while_streams_are_read_back_it_ends(tmp_path: Path) -> None:
+    slow = ServerProcess(tmp_path, launcher=SLOW_START.format(folder=tmp_path) + LAUNCHER)
+    with _launched(slow):
+        slow.process.send_signal(signal.SIGTERM)
+        (tmp_path / "go").touch()
+        assert slow.process.wait(timeout=20) == 0
+
+
+def test_a_start_that_fails_ends_the_process(tmp_path: Path) -> None:
+    broken = ServerProcess(tmp_path, launcher=BROKEN_START + LAUNCHER)
+    broken.launch()
+    assert broken.process.wait(timeout=20) != 0
+    said = broken.log.read_text()
+    assert "RuntimeError: seeded" in said
+    assert "the service could not start; its log says why" in said
+
+
+def test_after_sigterm_it_is_not_ready_but_serves_until_the_delay_is_over(
+    tmp_path: Path,
+) -> None:
+    with ServerProcess(tmp_path, shutdown_delay_ms=1_500) as server, Api(server.url) as api:
+        api.create()
+        api.note("w", NOW)
+        answers: list[Any] = []
+        polling = threading.Thread(
+            target=lambda: answers.append(_poll(server.url, wait_ms=30_000))
+        )
+        polling.start()
+        _wait_until(lambda: "tidegauge_long_polls 1.0\n" in api.client.get("/metrics").text)
+        server.process.send_signal(signal.SIGTERM)
+        assert _wait_for_reasons(server, "/readyz") == ["the service is shutting down"]
+        assert _probe(server, "/healthz") is None
+        assert api.note("v", NOW + 1)["state"] == "active"
+        assert server.process.wait(timeout=20) == 0
+        polling.join()
+        assert answers == [[]]
+
+
+def _poll(url: str, *, wait_ms: int) -> Any:
+    with Api(url) as api:
+        return api.get("marks", after=1, wait_ms=wait_ms)["marks"]
+
+
+@pytest.mark.parametrize(
+    ("defect", "reason"),
+    [
+        (MORTAL_CLOCK, "stamping listening time has ended; the log says why"),
+        (MORTAL_SEQUENCER, "the sequencer has ended; the log says why"),
+    ],
+)
+def test_work_that_ended_in_the_background_makes_it_dead(
+    tmp_path: Path, defect: str, reason: str
+) -> None:
+    mortal = ServerProcess(tmp_path, launcher=defect + LAUNCHER)
+    with _launched(mortal), httpx.Client(base_url=mortal.url, timeout=1) as client:
+        if defect is MORTAL_SEQUENCER:
+            with pytest.raises(httpx.ReadTimeout):
+                client.put("/v1/streams/tests/one", json={"log": "external"})
+        for path in ("/healthz", "/readyz"):
+            assert _wait_for_reasons(mortal, path) == [reason]
+        assert mortal.log.read_text().count("RuntimeError: seeded") == 1
+
+
+def test_a_process_that_stands_still_answers_no_probe(server: ServerProcess) -> None:
+    server.process.send_signal(signal.SIGSTOP)
+    with pytest.raises(httpx.ReadTimeout):
+        httpx.get(f"{server.url}/healthz", timeout=0.5)
+    server.process.send_signal(signal.SIGCONT)
+    _wait_until(lambda: _probe(server, "/healthz") is None)
+
+
+def _answers(server: ServerProcess) -> bool:
+    try:
+        return httpx.get(f"{server.url}/healthz").status_code > 0
+    except httpx.TransportError:
+        return False
