@@ -77,6 +77,7 @@ class AsyncReader:
         self._clients: dict[str, AsyncStreamClient] = {}
         self._returned: dict[SegmentRef, int] = {}
         self._turn: deque[SegmentRef] = deque()
+        """What it owns, beginning with what was not looked at for the longest."""
         self._heartbeat: Heartbeat | None = None
 
     @property
@@ -119,17 +120,26 @@ class AsyncReader:
             self._heartbeat.raise_failure()
         state = await self._confirm_and_balance()
         owned = self._own(state)
-        for ref in self._in_turn(owned):
+        for ref in self._in_turn():
             found = await self._fetch(ref, owned[ref], limit=limit)
             if found:
                 return self._return(ref, found)
         return await self._wait(owned, wait_ms=wait_ms, limit=limit)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """Read event after event; waits at the tail, and ends with sealed streams."""
+        """Read event after event; waits at the tail, and ends with sealed streams.
+
+        Only events that were handed out count as read, so that whoever stops in between misses
+        none. What another reader took over meanwhile is left to it.
+        """
         while True:
             events = await self.read_next()
+            self._returned.clear()
             for event in events:
+                ref = SegmentRef(event.stream, event.segment)
+                if ref not in self._turn:
+                    break
+                self._returned[ref] = event.offset + 1
                 yield event
             if not events and await self._is_done():
                 return
@@ -194,6 +204,9 @@ class AsyncReader:
         topologies = {stream: await self._topology(stream) for stream in sorted(self._clients)}
         state = await self.group.change(partial(self._step, topologies=topologies))
         self._returned.clear()
+        owned = self._own(state)
+        self._turn = deque(ref for ref in self._turn if ref in owned)
+        self._turn.extend(ref for ref in sorted(owned) if ref not in self._turn)
         return state
 
     def _step(self, state: GroupState, topologies: Mapping[str, Topology]) -> GroupState:
@@ -217,10 +230,8 @@ class AsyncReader:
     def _own(self, state: GroupState) -> dict[SegmentRef, int]:
         return dict(state.readers[self.name].owned)
 
-    def _in_turn(self, owned: Mapping[SegmentRef, int]) -> Iterator[SegmentRef]:
+    def _in_turn(self) -> Iterator[SegmentRef]:
         """Take the segments in turn, so that none waits for a busy one."""
-        self._turn = deque(ref for ref in self._turn if ref in owned)
-        self._turn.extend(ref for ref in sorted(owned) if ref not in self._turn)
         for _ in range(len(self._turn)):
             self._turn.rotate(-1)
             yield self._turn[-1]
@@ -249,7 +260,7 @@ class AsyncReader:
             await self._clients[stream].tail(
                 after=known.tail, revision=known.revision, wait_ms=wait_ms
             )
-        for ref in self._in_turn(owned):
+        for ref in self._in_turn():
             found = await self._fetch(ref, owned[ref], limit=limit)
             if found:
                 return self._return(ref, found)
