@@ -50,7 +50,7 @@ def _per_report_us(writers: int, segments: int) -> float:
         )
         if number % 1_000 == 0:
             aggregator.run_pass(Now(number, number))
-            aggregator.fold(100)
+            aggregator.fold(4_000)
             aggregator.take_changes()
     return (time.perf_counter() - started) / _REPORTS * 1e6
 

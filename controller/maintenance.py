@@ -1,4 +1,4 @@
-"""Work in the background, a little at a time: stamps, folding, compaction, old answers."""
+"""Work in the background, a little at a time: stamps, compaction, old answers."""
 
 import asyncio
 import logging
@@ -10,7 +10,6 @@ from controller.listening import STAMP_MS
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
 from controller.sequencer import Batch
-from controller.streams import StreamState
 from tidegauge.errors import TidegaugeError
 
 if TYPE_CHECKING:
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _PERIOD_S = 2.0
 _STAMPS_BETWEEN_IDLE_WRITES = 240
-_FOLD_WRITERS = 1_000
 _ANSWERS_AT_ONCE = 1_000
 _ANSWERS_KEPT_MS = 86_400_000
 
@@ -49,7 +47,7 @@ async def maintain_streams(service: "Service") -> None:
         service.groups.take_dead_offline()
         for state in list(service.registry):
             try:
-                await _maintain(service, state, compactor)
+                await compactor.compact(state.identity.key, state.published_tails or {})
             except TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
         before_ms = service.clocks.now().wall_ms - _ANSWERS_KEPT_MS
@@ -58,14 +56,3 @@ async def maintain_streams(service: "Service") -> None:
 
 def _delete_answers(before_ms: int, batch: Batch) -> None:
     batch.write(partial(log_storage.delete_answers, before_ms=before_ms), rows=_ANSWERS_AT_ONCE)
-
-
-async def _maintain(service: "Service", state: StreamState, compactor: Compactor) -> None:
-    def fold(batch: Batch) -> None:
-        if not state.deleted:
-            state.clock.fold(_FOLD_WRITERS)
-            batch.touch(state)
-
-    if state.clock.has_rows_to_fold:
-        await service.sequencer.submit(fold)
-    await compactor.compact(state.identity.key, state.published_tails or {})

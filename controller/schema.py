@@ -59,19 +59,16 @@ writers = Table(
     Column("gone_ms", BigInteger),
     Column("hold_since_ms", BigInteger),
     Column("heard_ms", BigInteger),
+    Column("since_serial", BigInteger, nullable=False, server_default="0"),
     sqlite_with_rowid=False,
 )
 
-reports = Table(
-    "reports",
+report_pages = Table(
+    "report_pages",
     metadata,
     Column("stream_key", Integer, primary_key=True, autoincrement=False),
-    Column("serial", BigInteger, primary_key=True, autoincrement=False),
-    Column("writer", Text, nullable=False),
-    Column("incarnation", BigInteger, nullable=False),
-    Column("time", BigInteger, nullable=False),
-    Column("position", Text, nullable=False),
-    sqlite_with_rowid=False,
+    Column("page", BigInteger, primary_key=True, autoincrement=False),
+    Column("reports", Text, nullable=False),
 )
 
 listening = Table(

@@ -6,16 +6,19 @@ Every function runs inside a transaction that its caller owns.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import orjson
 from sqlalchemy import Connection, Row, Table, bindparam, delete, insert, select, update
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows, update_rows
-from controller.schema import listening, marks, reports, streams, writers
-from tidegauge.changes import Changes, StoredClock, StoredReport, StoredWriter
+from controller.schema import listening, marks, report_pages, streams, writers
+from tidegauge.changes import Changes, StoredClock, StoredPage, StoredReport, StoredWriter
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 
 _IN_PARTS = {"yield_per": 1_000}
+_dump_json = msgspec.json.Encoder().encode
+_load_reports = msgspec.json.Decoder(list[StoredReport]).decode
 
 
 def dump_position(position: Position) -> str:
@@ -43,15 +46,7 @@ def write_changes(
     connection: Connection, stream_key: int, changes: Changes, *, wall_ms: int
 ) -> None:
     """Store what happened to a stream's aggregation."""
-    insert_rows(
-        connection,
-        reports,
-        [
-            (stream_key, serial, writer, incarnation, time, dump_position(position))
-            for serial, writer, incarnation, time, position in changes.reports
-        ],
-    )
-    _merge_reports(connection, stream_key, changes)
+    _write_pages(connection, stream_key, changes)
     _write_writers(connection, stream_key, changes)
     insert_rows(
         connection,
@@ -70,23 +65,25 @@ def write_changes(
         )
 
 
-def _merge_reports(connection: Connection, stream_key: int, changes: Changes) -> None:
-    merged = [(stream_key, one.serial, dump_position(one.position)) for one in changes.merged]
-    update_rows(connection, reports, ("stream_key", "serial", "position"), merged)
-    delete_rows(connection, reports, stream_key, sorted(changes.dropped))
+def _write_pages(connection: Connection, stream_key: int, changes: Changes) -> None:
+    if changes.page is not None:
+        number, entries = changes.page
+        row = (stream_key, number, _dump_json(entries).decode())
+        insert_rows(connection, report_pages, [row])
+    delete_rows(connection, report_pages, stream_key, changes.pages_given_up)
 
 
 def _write_writers(connection: Connection, stream_key: int, changes: Changes) -> None:
+    if changes.forgotten:
+        connection.execute(
+            delete(writers).where(
+                writers.c.stream_key == stream_key, writers.c.writer.in_(changes.forgotten)
+            )
+        )
     rows = [_writer_row(stream_key, one) for one in changes.writers]
     replace_rows(connection, writers, rows)
     holds = [(stream_key, name, since) for name, since in changes.holds.items()]
     update_rows(connection, writers, ("stream_key", "writer", "hold_since_ms"), holds)
-    for table in (writers, reports) if changes.forgotten else ():
-        connection.execute(
-            delete(table).where(
-                table.c.stream_key == stream_key, table.c.writer.in_(changes.forgotten)
-            )
-        )
 
 
 def _writer_row(stream_key: int, one: StoredWriter) -> tuple[Any, ...]:
@@ -105,7 +102,7 @@ def read_clock(connection: Connection, stream: Row[Any]) -> StoredClock:
         reporters=stream.reporters,
         forgotten_incarnation=stream.forgotten_incarnation,
         writers=_read_writers(connection, stream.key),
-        reports=_read_reports(connection, stream.key),
+        pages=_read_pages(connection, stream.key),
     )
 
 
@@ -122,21 +119,15 @@ def _read_writers(connection: Connection, stream_key: int) -> Iterator[StoredWri
         )
 
 
-def _read_reports(connection: Connection, stream_key: int) -> Iterator[StoredReport]:
+def _read_pages(connection: Connection, stream_key: int) -> Iterator[StoredPage]:
     rows = connection.execute(
-        select(
-            reports.c.serial,
-            reports.c.writer,
-            reports.c.incarnation,
-            reports.c.time,
-            reports.c.position,
-        )
-        .where(reports.c.stream_key == stream_key)
-        .order_by(reports.c.serial),
+        select(report_pages.c.page, report_pages.c.reports)
+        .where(report_pages.c.stream_key == stream_key)
+        .order_by(report_pages.c.page),
         execution_options=_IN_PARTS,
     )
-    for serial, writer, incarnation, time, position in rows:
-        yield StoredReport(serial, writer, incarnation, time, load_position(position))
+    for number, text in rows:
+        yield StoredPage(number, _load_reports(text))
 
 
 def insert_stream(connection: Connection, values: dict[str, Any]) -> None:

@@ -27,9 +27,10 @@ from tidegauge.settings import StreamSettings
 from tidegauge.topology import Topology
 from tidegauge.wire.streams import StreamConfig, TopologyInfo
 
-_FOLD_WRITERS = 1_000
-_FOLD_AFTER_REPORTS = 2_000
-"""Rows of one time lie side by side: dropped together they cost a few pages, one by one many."""
+_FEW_REPORTS, _MANY_REPORTS = 64, 50_000
+"""So many are stored without looking which are needless: rows of writers take over from eight
+reports each, on average, unless there are very few or very many writers."""
+_LOOKS_A_REPORT = 4
 _ROW_BYTES = 256
 
 
@@ -82,7 +83,7 @@ class StreamState:
         self.deleted = False
         self._context = context
         self._last_pass = 0.0
-        self._reports_since_fold = 0
+        self._stored_reports = 0
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = float("inf")
 
@@ -117,9 +118,7 @@ class StreamState:
         if self.deleted:
             return
         self._run_due_pass()
-        if self._reports_since_fold >= _FOLD_AFTER_REPORTS:
-            self._reports_since_fold = 0
-            self.clock.fold(_FOLD_WRITERS)
+        self._fold()
         self._write_changes(batch)
 
     def after_commit(self) -> None:
@@ -159,10 +158,17 @@ class StreamState:
                 self.ends.forget(writer)  # type: ignore[union-attr]
             self._context.on_pass(self, outcome, monotonic() - began)
 
+    def _fold(self) -> None:
+        """Delete needless reports, as fast as others come: in proportion to those."""
+        stored = self.clock.stored_reports
+        new, self._stored_reports = stored - self._stored_reports, stored
+        if stored > min(max(_FEW_REPORTS, 8 * len(self.clock)), _MANY_REPORTS):
+            self.clock.fold(_LOOKS_A_REPORT * max(new, 1))
+            self._stored_reports = self.clock.stored_reports
+
     def _write_changes(self, batch: Batch) -> None:
         key = self.identity.key
         changes = self.clock.take_changes()
-        self._reports_since_fold += len(changes.reports)
         if changes:
             wall_ms = self._context.clocks.now().wall_ms
             batch.write(

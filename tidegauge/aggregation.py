@@ -8,9 +8,11 @@ A report costs O(log writers + entries it changes), a mark O(its cut), a pass wh
 since the one before it: never writers times segments.
 """
 
+from collections.abc import Iterable
+
 from tidegauge.acceptance import Acceptance, check_incarnation, sealed_topology
 from tidegauge.capping import Capping
-from tidegauge.changes import Changes, Standing, StoredClock, StoredReport
+from tidegauge.changes import Changes, Standing, StoredClock, StoredPage, StoredReport
 from tidegauge.departures import Departures
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.inspection import Inspection
@@ -78,8 +80,7 @@ class Aggregator:
             writer = Writer.restore(row)
             self._roster.restore(writer)
             self._cut.release(writer.former_position, writer.former_time)
-        for report in stored.reports:
-            self._restore_report(report)
+        self._restore_reports(stored.pages)
         for writer in self._roster:
             self._classify(writer)
         self._progress.clocks.restore(self._roster)
@@ -337,9 +338,9 @@ class Aggregator:
             progress=self._progress,
         )
 
-    def fold(self, limit: int, *, at_least: int = 1) -> None:
-        """Hand out, with the next changes, report rows that are needless; see `Ledger.fold`."""
-        self._ledger.fold(self.newest, limit, at_least=at_least)
+    def fold(self, most: int) -> None:
+        """Have needless reports deleted with the next changes; see `Ledger.fold`."""
+        self._ledger.fold(self.newest, most)
 
     @property
     def kept_reports(self) -> int:
@@ -347,9 +348,9 @@ class Aggregator:
         return len(self._cut)
 
     @property
-    def has_rows_to_fold(self) -> bool:
-        """Whether `fold` may find something."""
-        return self._ledger.has_rows_to_fold
+    def stored_reports(self) -> int:
+        """How many reports are stored, needless ones too."""
+        return self._ledger.stored_reports
 
     def take_changes(self) -> Changes:
         """Hand out what storage must write in one transaction, and begin anew."""
@@ -388,7 +389,6 @@ class Aggregator:
 
     def _start_afresh(self, record: Writer, incarnation: int) -> None:
         """Keep nothing of the former incarnation but its position and its greatest time."""
-        self._ledger.drop_reports(record)
         self._cut.drop_all(record)
         raise_to(record.former_position, record.position)
         record.former_time = max(
@@ -400,7 +400,7 @@ class Aggregator:
         record.time = None
         record.incarnation = incarnation
         self._progress.starts_afresh(record)
-        self._ledger.change(record)
+        self._ledger.begin(record)
         self._classify(record)
         self.pass_due = True
 
@@ -486,14 +486,26 @@ class Aggregator:
         self.pass_due = self.pass_due or bool(forgotten)
         return sorted(writer.name for writer in forgotten)
 
-    def _restore_report(self, row: StoredReport) -> None:
+    def _restore_reports(self, pages: Iterable[StoredPage]) -> None:
+        """Take in what is stored, in order of acceptance; a report's last copy counts."""
+        last_page = 0
+        stored: dict[int, tuple[int, StoredReport]] = {}
+        serials: dict[int, list[int]] = {}
+        for last_page, rows in pages:
+            stored |= {row.serial: (last_page, row) for row in rows}
+            serials[last_page] = [row.serial for row in rows]
+        self._ledger.open_page(last_page + 1)
+        reports = {serial: self._restore_report(*stored[serial]) for serial in sorted(stored)}
+        for page, of_page in serials.items():
+            restored = (reports[serial] for serial in of_page)
+            self._ledger.restore_page(page, [one for one in restored if one is not None])
+
+    def _restore_report(self, page: int, row: StoredReport) -> KeptReport | None:
         record = self._roster.find(row.writer)
-        if record is None or record.incarnation != row.incarnation:
-            self._ledger.skip(row)
-            return
-        counts = down_set(self.topology, row.position)
-        raise_to(record.position, counts)
+        report = self._ledger.restore(page, row, record)
+        if report is None or record is None:
+            return None
+        raise_to(record.position, report.gained)
         record.time = row.time if record.time is None else max(record.time, row.time)
-        report = self._ledger.enter_again(row, record, counts)
-        if not self._cut.add(report, self.watermark):
-            self._ledger.settle(report)
+        self._keep(report)
+        return report

@@ -40,5 +40,5 @@ class Capping:
             self._thinned_to = len(self._cut)
 
     def _thin_out(self, writer: Writer) -> None:
-        for dropped, into in self._cut.thin_out(writer):
-            self._ledger.merge(dropped, into)
+        for into in self._cut.thin_out(writer):
+            self._ledger.merge(into)

@@ -1,6 +1,6 @@
 """What storage keeps of an aggregation: rows out (`Changes`) and rows in (`StoredClock`)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -8,6 +8,8 @@ from tidegauge.marks import Mark
 from tidegauge.topology import Position
 
 Standing: TypeAlias = Literal["live", "left", "expired"]
+_REPORTS_A_ROW = 8
+"""So many reports of a page are as long as a row."""
 
 
 class StoredReport(NamedTuple):
@@ -16,13 +18,22 @@ class StoredReport(NamedTuple):
     serial: int
     """Unique in the stream, in order of acceptance."""
     writer: str
-    incarnation: int
     time: int
-    position: Position
+    gained: Position
+    """What it covers beyond the writer's report before it."""
+
+
+class StoredPage(NamedTuple):
+    """The reports that one transaction stored together."""
+
+    number: int
+    """Unique in the stream while it is stored, in order of transactions."""
+    reports: Sequence[StoredReport]
+    """Of a report that is on several pages, the last one counts."""
 
 
 class StoredWriter(NamedTuple):
-    """A writer as of the transaction that stores it; later reports are rows of their own."""
+    """A writer as of the transaction that stores it; later reports are on pages."""
 
     writer: str
     incarnation: int
@@ -45,6 +56,8 @@ class StoredWriter(NamedTuple):
     """Listening time at which its clock started."""
     heard_ms: int | None
     """Wall clock at which it last spoke."""
+    since_serial: int
+    """The first of the reports on pages that count."""
 
 
 @dataclass(slots=True)
@@ -53,17 +66,15 @@ class Changes:
 
     Attributes
     ----------
-    reports
-        To insert.
-    merged
-        To give a new position, by serial.
-    dropped
-        Serials to delete; the writers they belong to are in ``writers``, or forgotten.
+    page
+        To insert, if there were reports.
+    pages_given_up
+        To delete, by number.
+    forgotten
+        Names of writers to delete, with their append sequences, before others are written: one
+        of these may have come back.
     writers
         To insert or replace, by name.
-    forgotten
-        Names to delete, with their reports and append sequences, after everything else: changes
-        are to be taken after a pass before anything more happens under one of these names.
     holds
         New start of each clock that started or stopped (None), by name of its writer.
     marks
@@ -73,11 +84,10 @@ class Changes:
         highest incarnation of a forgotten one.
     """
 
-    reports: list[StoredReport] = field(default_factory=list)
-    merged: list[StoredReport] = field(default_factory=list)
-    dropped: list[int] = field(default_factory=list)
-    writers: list[StoredWriter] = field(default_factory=list)
+    page: StoredPage | None = None
+    pages_given_up: list[int] = field(default_factory=list)
     forgotten: list[str] = field(default_factory=list)
+    writers: list[StoredWriter] = field(default_factory=list)
     holds: dict[str, int | None] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     counters: tuple[int, int] | None = None
@@ -86,9 +96,8 @@ class Changes:
     def count(self) -> int:
         """Roughly how many rows are written."""
         return (
-            len(self.reports)
-            + len(self.merged)
-            + len(self.dropped)
+            (0 if self.page is None else 1 + len(self.page.reports) // _REPORTS_A_ROW)
+            + len(self.pages_given_up)
             + len(self.writers)
             + len(self.forgotten)
             + len(self.holds)
@@ -109,5 +118,5 @@ class StoredClock:
     reporters: int = 0
     forgotten_incarnation: int = 0
     writers: Iterable[StoredWriter] = ()
-    reports: Iterable[StoredReport] = ()
-    """In order of serial."""
+    pages: Iterable[StoredPage] = ()
+    """In order of number."""

@@ -1,72 +1,88 @@
-"""The rows of one stream's aggregation: which to write, and which storage can do without."""
+"""What one stream's aggregation has to store: pages of reports, and rows of writers.
 
-from itertools import islice
+The reports of one transaction are one *page*, written once and never changed. A page is given
+up when most of its reports are needless: the newest mark has taken them in, and their writers'
+rows say all that they said. Those that are not go onto the page of the transaction that gives
+theirs up, as the garbage collection of a log-structured file does it. So a report costs a part
+of one insertion and a part of one deletion, however many come together.
+"""
 
-from tidegauge.changes import Changes, StoredReport
-from tidegauge.lattice import DownSet
+from collections import deque
+from typing import NamedTuple
+
+from tidegauge.changes import Changes, StoredPage, StoredReport, StoredWriter
+from tidegauge.lattice import DownSet, raise_to
 from tidegauge.marks import Mark
 from tidegauge.writers import KeptReport, Writer
 
 
-class Ledger:
-    """Collects what the next transaction writes.
+class _Page(NamedTuple):
+    number: int
+    reports: list[KeptReport]
 
-    A report is a row of its own, inserted and never updated. Once the newest mark has taken it
-    in, its writer's row says all that it said; *folding* then writes that row and deletes those
-    of the reports, a few writers at a time. While the mark stands still, folding joins reports
-    at or below it into each writer's last.
-    """
+
+class Ledger:
+    """Collects what the next transaction writes."""
 
     def __init__(self) -> None:
         self._changes = Changes()
         self._serial = 0
         self._settled_serial = 0
         """The last report that the newest mark took in."""
-        self._foldable: dict[Writer, None] = {}
-        """Writers with stored reports at or below the watermark."""
         self._dirty: dict[str, Writer] = {}
-        self._merged: dict[int, KeptReport] = {}
+        self._open = _Page(1, [])
+        """What the next transaction writes."""
+        self._pages: deque[_Page] = deque()
+        """What is stored, but for the open page."""
+        self.stored_reports = 0
+        """How many reports are on stored pages, needless or not."""
 
     def enter(self, writer: Writer, time: int, gained: DownSet) -> KeptReport:
         """Give a report its serial, and write it."""
         self._serial += 1
-        report = KeptReport(self._serial, time, gained, writer)
-        self._changes.reports.append(_row(report))
+        report = KeptReport(self._serial, time, gained, writer, self._open.number)
+        self._open.reports.append(report)
         return report
 
-    def enter_again(self, row: StoredReport, writer: Writer, gained: DownSet) -> KeptReport:
-        """Take in a report that is stored."""
-        self.skip(row)
-        return KeptReport(row.serial, row.time, gained, writer)
+    def open_page(self, number: int) -> None:
+        """Write what comes on a page of this number."""
+        self._open = _Page(number, [])
 
-    def skip(self, row: StoredReport) -> None:
-        """Leave a stored report out; its serial is taken."""
+    def restore(self, page: int, row: StoredReport, writer: Writer | None) -> KeptReport | None:
+        """Take in a stored report, in order of serial; None if it does not count any more."""
         self._serial = max(self._serial, row.serial)
+        if writer is None or row.serial < writer.since_serial:
+            return None
+        return KeptReport(row.serial, row.time, dict(row.gained), writer, page)
+
+    def restore_page(self, number: int, reports: list[KeptReport]) -> None:
+        """Take in a stored page with those of its reports that count."""
+        self._add(_Page(number, reports))
+
+    def restore_writer(self, writer: Writer) -> None:
+        """Take in a stored writer."""
+        self._serial = max(self._serial, writer.since_serial - 1)
 
     def change(self, writer: Writer) -> None:
         """Write a writer's row."""
         self._dirty[writer.name] = writer
 
+    def begin(self, writer: Writer) -> None:
+        """Write a writer's row; its reports so far count no longer."""
+        writer.since_serial = self._serial + 1
+        self.change(writer)
+
+    def merge(self, into: KeptReport) -> None:
+        """Let a report say what the one before it said too, which is dropped."""
+        into.is_amended = into.page != self._open.number
+
     def settle(self, report: KeptReport) -> None:
         """Note that a report is at or below the watermark."""
-        report.writer.settled.append((report.serial, report.time))
-        self._foldable[report.writer] = None
-
-    def merge(self, dropped: KeptReport, into: KeptReport) -> None:
-        """Let a report say what another said too."""
-        self._changes.dropped.append(dropped.serial)
-        self._merged[into.serial] = into
-
-    def drop_reports(self, writer: Writer) -> None:
-        """Delete all reports of a writer."""
-        self._changes.dropped.extend(serial for serial, _ in writer.settled)
-        self._changes.dropped.extend(report.serial for report in writer.kept)
-        writer.settled = []
-        self._foldable.pop(writer, None)
+        report.writer.last_settled = report
 
     def forget(self, writer: Writer) -> None:
-        """Delete a writer and its reports."""
-        self._foldable.pop(writer, None)
+        """Delete a writer; its reports count no longer."""
+        writer.since_serial = self._serial + 1
         self._dirty.pop(writer.name, None)
         self._changes.forgotten.append(writer.name)
 
@@ -79,66 +95,99 @@ class Ledger:
         """Write the counters of the stream."""
         self._changes.counters = reporters, forgotten_incarnation
 
-    @property
-    def has_rows_to_fold(self) -> bool:
-        """Whether `fold` may find something."""
-        return bool(self._foldable)
-
-    def fold(self, newest: Mark | None, limit: int, *, at_least: int) -> None:
-        """Delete reports that their writers' rows make needless.
+    def fold(self, newest: Mark | None, most: int) -> None:
+        """Give up pages that are needless for the most part, looking at each in turn.
 
         Parameters
         ----------
         newest
             The newest mark.
-        limit
-            At most so many writers.
-        at_least
-            Only writers with so many rows.
+        most
+            Look at no more reports than these and one page, and at none twice.
         """
-        for writer in list(islice(self._foldable, limit)):
-            del self._foldable[writer]
-            needless = [row for row in writer.settled if self._is_needless(newest, *row)]
-            if len(needless) >= at_least:
-                self._drop_settled(writer, needless)
-                self.change(writer)
-            if len(writer.settled) > at_least and not writer.kept:
-                self._join_settled(writer)
-            if writer.settled:
-                self._foldable[writer] = None
-
-    def _drop_settled(self, writer: Writer, rows: list[tuple[int, int]]) -> None:
-        needless = set(rows)
-        self._changes.dropped.extend(serial for serial, _ in rows)
-        writer.settled = [row for row in writer.settled if row not in needless]
-
-    def _join_settled(self, writer: Writer) -> None:
-        """Let the last report say what all did: who repeats a time must not fill the disk.
-
-        While none is kept, all that the writer reported belongs to the next cut.
-        """
-        serial, time = writer.settled[-1]
-        self._drop_settled(writer, writer.settled[:-1])
-        self._merged[serial] = KeptReport(serial, time, dict(writer.position), writer)
-        self.change(writer)
-
-    def _is_needless(self, newest: Mark | None, serial: int, time: int) -> bool:
-        return serial <= self._settled_serial and newest is not None and time < newest.lower
+        lower = None if newest is None else newest.lower
+        for _ in range(len(self._pages)):
+            if most <= 0:
+                break
+            page = self._pages.popleft()
+            most -= len(page.reports)
+            needed = [one for one in page.reports if self._is_needed(one, page.number, lower)]
+            if len(needed) * 2 > len(page.reports):
+                self._pages.append(page)
+            else:
+                self._give_up(page, needed)
 
     def take(self, holds: dict[str, int | None]) -> Changes:
         """Hand out what storage must write in one transaction, and begin anew."""
         changes, self._changes = self._changes, Changes()
         changes.holds = holds
-        changes.writers = [writer.stored() for writer in self._dirty.values()]
-        changes.merged = [
-            _row(report) for report in self._merged.values() if not report.dropped
-        ]
-        self._dirty, self._merged = {}, {}
+        changes.writers = [self._row(writer) for writer in self._dirty.values()]
+        self._dirty = {}
+        page = self._open
+        if page.reports:
+            changes.page = StoredPage(page.number, [_entry(report) for report in page.reports])
+            self._add(page)
+            self.open_page(page.number + 1)
         return changes
 
+    def _add(self, page: _Page) -> None:
+        self._pages.append(page)
+        self.stored_reports += len(page.reports)
 
-def _row(report: KeptReport) -> StoredReport:
-    writer = report.writer
-    return StoredReport(
-        report.serial, writer.name, writer.incarnation, report.time, report.gained
-    )
+    def _is_needed(self, report: KeptReport, page: int, lower: int | None) -> bool:
+        if report.dropped or report.page != page or report.serial < report.writer.since_serial:
+            return False
+        if lower is None or report.time > lower:
+            return True
+        if report.time < lower and report.serial <= self._settled_serial:
+            return False
+        return not self._joins_last(report)
+
+    def _joins_last(self, report: KeptReport) -> bool:
+        """Let the writer's last report at or below the watermark say what this one does.
+
+        All of those belong to the next cut. Who repeats a time while the mark stands still must
+        not fill the disk.
+        """
+        last = report.writer.last_settled
+        if last is None or last.serial <= report.serial:
+            return False
+        gained = dict(last.gained)
+        raise_to(gained, report.gained)
+        last.gained = gained
+        report.dropped, report.following = True, last
+        self.merge(last)
+        return True
+
+    def _give_up(self, page: _Page, needed: list[KeptReport]) -> None:
+        self._changes.pages_given_up.append(page.number)
+        self.stored_reports -= len(page.reports)
+        for report in needed:
+            self._enter_again(report)
+        for report in page.reports:
+            if report.serial < report.writer.since_serial:
+                continue
+            if report.dropped:
+                self._store_what_it_became(report)
+            elif report.page == page.number and report.writer.row_serial < report.serial:
+                self.change(report.writer)
+
+    def _enter_again(self, report: KeptReport) -> None:
+        report.page = self._open.number
+        report.is_amended = False
+        self._open.reports.append(report)
+
+    def _store_what_it_became(self, report: KeptReport) -> None:
+        into = report.following
+        while into is not None and into.dropped:
+            into = into.following
+        if into is not None and into.is_amended:
+            self._enter_again(into)
+
+    def _row(self, writer: Writer) -> StoredWriter:
+        writer.row_serial = self._serial
+        return writer.stored()
+
+
+def _entry(report: KeptReport) -> StoredReport:
+    return StoredReport(report.serial, report.writer.name, report.time, report.gained)

@@ -76,6 +76,7 @@ class Roster:
     def restore(self, writer: Writer) -> None:
         """Take in a writer that is stored."""
         self._take_in(writer)
+        self._ledger.restore_writer(writer)
         if self.last_heard is None or (writer.heard_ms or 0) > (self.last_heard.heard_ms or 0):
             self.last_heard = writer
 
@@ -83,7 +84,7 @@ class Roster:
         """Take in a writer that nobody knew."""
         writer = Writer(name, incarnation)
         self._take_in(writer)
-        self._ledger.change(writer)
+        self._ledger.begin(writer)
         return writer
 
     def hear(self, writer: Writer, wall_ms: int) -> None:

@@ -72,15 +72,15 @@ class RunningCut:
         writer.kept.clear()
         self._compact()
 
-    def thin_out(self, writer: Writer) -> Iterator[tuple[KeptReport, KeptReport]]:
+    def thin_out(self, writer: Writer) -> Iterator[KeptReport]:
         """Drop every other inner report of a writer, merging it into the one that follows.
 
         Its cuts become looser, but stay sound: the follower gained what both did.
 
         Yields
         ------
-        tuple
-            The report dropped, and the one it was merged into.
+        KeptReport
+            What one was merged into.
         """
         reports = list(writer.kept)
         for at in range(1, len(reports) - 2, 2):
@@ -91,7 +91,7 @@ class RunningCut:
             before.following = after
             inner.dropped = True
             self._dropped += 1
-            yield inner, after
+            yield after
         writer.kept.clear()
         writer.kept.extend(report for report in reports if not report.dropped)
         self._compact()

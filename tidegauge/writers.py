@@ -29,6 +29,10 @@ class KeptReport:
     gained: DownSet
     """What it covers beyond the writer's report before it."""
     writer: "Writer"
+    page: int
+    """Where it is stored, or will be, as it was last written."""
+    is_amended: bool = False
+    """Whether it says more than what is stored."""
     following: "KeptReport | None" = None
     dropped: bool = False
 
@@ -51,8 +55,12 @@ class Writer:
     heard_ms: int | None = None
     kept: deque[KeptReport] = field(default_factory=deque)
     """Its reports above the watermark, in order."""
-    settled: list[tuple[int, int]] = field(default_factory=list)
-    """Serial and time of its stored reports at or below the watermark."""
+    last_settled: KeptReport | None = None
+    """Its last report at or below the watermark."""
+    since_serial: int = 0
+    """The first of its stored reports that count."""
+    row_serial: int = 0
+    """The last report that its stored row knows of."""
     holds: bool = False
     ahead: bool = False
     floor_entry: int | None = None
@@ -73,6 +81,7 @@ class Writer:
             gone_ms=stored.gone_ms,
             hold_since_ms=stored.hold_since_ms,
             heard_ms=stored.heard_ms,
+            since_serial=stored.since_serial,
         )
 
     def stored(self) -> StoredWriter:
@@ -90,6 +99,7 @@ class Writer:
             gone_ms=self.gone_ms,
             hold_since_ms=self.hold_since_ms,
             heard_ms=self.heard_ms,
+            since_serial=self.since_serial,
         )
 
     @property

@@ -3,7 +3,7 @@
 SQLite's driver gives up and takes back the interpreter's lock once a statement, or once a row
 of ``executemany``, and waits for it each time: many rows go into one. PostgreSQL takes any
 number of rows as one parameter, so that the text is always the same and stays prepared; bytes,
-which JSON cannot hold, go as with SQLite.
+which JSON cannot hold, and single rows go as with SQLite.
 """
 
 from collections.abc import Iterator, Sequence
@@ -63,7 +63,7 @@ def delete_rows(
 
 def _insert(connection: Connection, table: Table, rows: Rows, conflict: str = "") -> None:
     is_sqlite = connection.dialect.name == _SQLITE
-    if is_sqlite or _has_bytes(table):
+    if is_sqlite or len(rows) == 1 or _has_bytes(table):
         for some in _parts(rows):
             text = _insert_of_some(table, "?" if is_sqlite else "%s", len(some)) + conflict
             connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))

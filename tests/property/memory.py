@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from tidegauge.changes import Changes, StoredClock, StoredReport, StoredWriter
+from tidegauge.changes import Changes, StoredClock, StoredPage, StoredReport, StoredWriter
 from tidegauge.marks import Mark
 
 
@@ -10,7 +10,7 @@ from tidegauge.marks import Mark
 class Memory:
     """The rows of one stream."""
 
-    reports: dict[int, StoredReport] = field(default_factory=dict)
+    pages: dict[int, StoredPage] = field(default_factory=dict)
     writers: dict[str, StoredWriter] = field(default_factory=dict)
     marks: list[Mark] = field(default_factory=list)
     reporters: int = 0
@@ -18,20 +18,18 @@ class Memory:
 
     def apply(self, changes: Changes) -> None:
         """Write one transaction."""
-        for report in changes.reports:
-            assert report.serial not in self.reports
-            self.reports[report.serial] = report
-        for merged in changes.merged:
-            assert merged.serial in self.reports
-            self.reports[merged.serial] = merged
-        for serial in changes.dropped:
-            del self.reports[serial]
+        if changes.page is not None:
+            assert changes.page.number not in self.pages
+            self.pages[changes.page.number] = changes.page
+        for number in changes.pages_given_up:
+            del self.pages[number]
+        for name in changes.forgotten:
+            self.writers.pop(name, None)
         for writer in changes.writers:
             self.writers[writer.writer] = writer
         for name, since in changes.holds.items():
             if name in self.writers:
                 self.writers[name] = self.writers[name]._replace(hold_since_ms=since)
-        self._forget(set(changes.forgotten))
         self.marks += changes.marks
         if changes.counters is not None:
             self.reporters, self.forgotten_incarnation = changes.counters
@@ -43,11 +41,10 @@ class Memory:
             reporters=self.reporters,
             forgotten_incarnation=self.forgotten_incarnation,
             writers=list(self.writers.values()),
-            reports=[self.reports[serial] for serial in sorted(self.reports)],
+            pages=[self.pages[number] for number in sorted(self.pages)],
         )
 
-    def _forget(self, names: set[str]) -> None:
-        self.writers = {name: row for name, row in self.writers.items() if name not in names}
-        self.reports = {
-            serial: row for serial, row in self.reports.items() if row.writer not in names
-        }
+    @property
+    def reports(self) -> list[StoredReport]:
+        """All stored reports, copies too."""
+        return [report for page in self.pages.values() for report in page.reports]

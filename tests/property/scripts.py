@@ -189,10 +189,9 @@ class Change:
 @dataclass(frozen=True)
 class Commit:
     fold: int
-    at_least: int
 
     def run(self, pair: Pair) -> None:
-        pair.core.fold(self.fold, at_least=self.at_least)
+        pair.core.fold(self.fold)
         pair.commit()
 
 
@@ -287,7 +286,7 @@ _plain: list[Weighted[Step]] = [
     (1, st.builds(Seal, st.integers(0, 2))),
 ]
 _storage: list[Weighted[Step]] = [
-    (12, st.builds(Commit, st.integers(0, 3), st.integers(1, 3))),
+    (12, st.builds(Commit, st.integers(0, 6))),
     (8, st.builds(Restart)),
 ]
 

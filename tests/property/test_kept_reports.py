@@ -40,7 +40,7 @@ def test_capped_reports_are_sound_and_reach_the_same_watermarks(
 class _CountsThinning(RunningCut):
     thinned = 0
 
-    def thin_out(self, writer: Writer) -> Iterator[tuple[KeptReport, KeptReport]]:
+    def thin_out(self, writer: Writer) -> Iterator[KeptReport]:
         self.thinned += 1
         yield from super().thin_out(writer)
 
