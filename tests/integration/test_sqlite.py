@@ -43,20 +43,39 @@ def test_a_file_of_another_schema_is_refused(server: ServerProcess) -> None:
     assert "has schema version 99" in server.log.read_text()
 
 
-def test_a_file_made_before_there_were_revisions_is_served_as_it_is(
+def test_a_file_made_before_there_were_revisions_is_brought_up_to_date(
     server: ServerProcess, api: Api
 ) -> None:
     api.create()
-    api.note("w", 7)
+    for writer, time, offset in (("w", 7, 40), ("x", 9, 45), ("x", 20, 50)):
+        api.note(writer, time, offset)
     server.stop()
     with closing(sqlite3.connect(server.database)) as connection:
-        connection.execute("DROP TABLE alembic_version")
-        connection.execute("PRAGMA user_version = 1")
-        connection.commit()
+        _make_as_before_revisions(connection)
     server.start()
     assert api.get("watermark")["watermark"] == 7
+    api.note("w", 9, 41)
+    assert api.get("marks", after=1)["marks"][0]["cut"] == {"0": 45}
     with closing(sqlite3.connect(server.database)) as connection:
         assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
+
+
+def _make_as_before_revisions(connection: sqlite3.Connection) -> None:
+    connection.executescript(
+        """
+        CREATE TABLE reports (
+            stream_key INTEGER, serial BIGINT, writer TEXT, incarnation BIGINT, time BIGINT,
+            position TEXT
+        );
+        INSERT INTO reports
+        SELECT stream_key, one.value ->> 0, one.value ->> 1, 0, one.value ->> 2, one.value -> 3
+        FROM report_pages, json_each(reports) AS one;
+        DROP TABLE report_pages;
+        ALTER TABLE writers DROP COLUMN since_serial;
+        DROP TABLE alembic_version;
+        PRAGMA user_version = 1;
+        """
+    )
 
 
 def test_the_directory_has_to_be_there(tmp_path: Path) -> None:
