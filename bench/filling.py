@@ -1,5 +1,6 @@
 """Databases as they look after months: rows put straight into SQLite."""
 
+import json
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
@@ -13,6 +14,7 @@ from bench import servers
 FIRST_TIME = 1_600_000_000_000
 STEP_MS = 1_000
 _DAY_MS = 86_400_000
+_A_PAGE = 100
 
 
 def create_streams(folder: Path, segments: dict[str, int]) -> Path:
@@ -43,24 +45,19 @@ def fill_writers(
     key = _key_of(database, stream)
     _insert(
         database,
-        "INSERT INTO writers VALUES (?, ?, 0, 'live', ?, ?, '{}', NULL, 1, 1, NULL, NULL, 0)",
+        "INSERT INTO writers VALUES (?, ?, 0, 'live', ?, ?, '{}', NULL, 1, 1, NULL, NULL, 0, 0)",
         (
             (key, f"writer-{n}", FIRST_TIME, _position(segments, 1_000_000 + n))
             for n in range(count)
         ),
     )
+    stored = count * reports
     _insert(
         database,
-        "INSERT INTO reports VALUES (?, ?, ?, 0, ?, ?)",
+        "INSERT INTO report_pages VALUES (?, ?, ?)",
         (
-            (
-                key,
-                n + 1,
-                f"writer-{n % count}",
-                FIRST_TIME + n,
-                f'{{"{n % segments}":{2_000_000 + n}}}',
-            )
-            for n in range(count * reports)
+            (key, page + 1, _page(range(first, min(first + _A_PAGE, stored)), count, segments))
+            for page, first in enumerate(range(0, stored, _A_PAGE))
         ),
     )
 
@@ -75,6 +72,15 @@ def count_marks(database: Path) -> int:
 def time_of(revision: int) -> int:
     """Name the lower bound of a mark."""
     return FIRST_TIME + revision * STEP_MS
+
+
+def _page(numbers: range, writers: int, segments: int) -> str:
+    return json.dumps(
+        [
+            [n + 1, f"writer-{n % writers}", FIRST_TIME + n, {n % segments: 2_000_000 + n}]
+            for n in numbers
+        ]
+    )
 
 
 def _position(segments: int, offset: int) -> str:
