@@ -10,26 +10,11 @@ try:
 except ModuleNotFoundError:
     sys.exit("typer is not installed; run: pip install 'tidegauge[cli]'")
 
+from tidegauge_cli import serve_options as option
 from tidegauge_cli.complaints import what_is_wrong
 from tidegauge_cli.database import database
 from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.operators import operators
-from tidegauge_cli.serve_options import (
-    Insecure,
-    LogFormat,
-    MaxGroups,
-    MaxLongPolls,
-    MaxNameLength,
-    MaxPositionSegments,
-    MaxStallMs,
-    MaxStreams,
-    MaxWritersPerStream,
-    MetricsStreams,
-    ShutdownDelayMs,
-    TlsCertificate,
-    TlsKey,
-    Tokens,
-)
 from tidegauge_cli.tokens import tokens as token_verbs
 
 app = typer.Typer(
@@ -62,90 +47,38 @@ def _root(
     """Event-time watermarks for partitioned streams."""
 
 
-def _env(name: str) -> str:
-    return f"TIDEGAUGE_{name.upper()}"
-
-
 @app.command()
 def serve(  # noqa: PLR0913 (options, each with a default)
     *,
-    host: Annotated[
-        str, typer.Option(envvar=_env("host"), help="Address to listen on.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(envvar=_env("port"), help="Port to listen on; 0 for a free one.")
-    ] = 8470,
-    database_url: Annotated[
-        str,
-        typer.Option(
-            envvar=_env("database_url"),
-            help="Where the state lives; a PostgreSQL password is best in PGPASSWORD.",
-        ),
-    ] = "sqlite:///tidegauge.db",
-    max_database_bytes: Annotated[
-        int,
-        typer.Option(
-            envvar=_env("max_database_bytes"),
-            help="Refuse writes beyond this size of an SQLite database; 0: no limit.",
-        ),
-    ] = 0,
-    max_body_bytes: Annotated[
-        int, typer.Option(envvar=_env("max_body_bytes"), help="Refuse larger requests.")
-    ] = 16 * 2**20,
-    mark_thinning: Annotated[
-        str,
-        typer.Option(
-            envvar=_env("mark_thinning"),
-            help="age_ms:step_ms,…: how few old marks are kept; empty: all of them.",
-        ),
-    ] = "3600000:1000,86400000:60000",
-    log_level: Annotated[
-        str, typer.Option(envvar=_env("log_level"), help="debug, info, warning or error.")
-    ] = "info",
-    tokens: Tokens = None,
-    tls_certificate: TlsCertificate = None,
-    tls_key: TlsKey = None,
-    insecure: Insecure = False,
-    max_name_length: MaxNameLength = 255,
-    max_position_segments: MaxPositionSegments = 10_000,
-    max_writers_per_stream: MaxWritersPerStream = 1_000_000,
-    max_streams: MaxStreams = 100_000,
-    max_groups: MaxGroups = 10_000,
-    max_long_polls: MaxLongPolls = 10_000,
-    log_format: LogFormat = "text",
-    metrics_streams: MetricsStreams = 1_000,
-    max_stall_ms: MaxStallMs = 15_000,
-    shutdown_delay_ms: ShutdownDelayMs = 0,
+    host: option.Host = "127.0.0.1",
+    port: option.Port = 8470,
+    database_url: option.DatabaseUrl = "sqlite:///tidegauge.db",
+    max_database_bytes: option.MaxDatabaseBytes = 0,
+    mark_thinning: option.MarkThinning = "3600000:1000,86400000:60000",
+    shutdown_delay_ms: option.ShutdownDelayMs = 0,
+    tokens: option.Tokens = None,
+    tls_certificate: option.TlsCertificate = None,
+    tls_key: option.TlsKey = None,
+    insecure: option.Insecure = False,
+    max_body_bytes: option.MaxBodyBytes = 16 * 2**20,
+    max_name_length: option.MaxNameLength = 255,
+    max_position_segments: option.MaxPositionSegments = 10_000,
+    max_writers_per_stream: option.MaxWritersPerStream = 1_000_000,
+    max_streams: option.MaxStreams = 100_000,
+    max_groups: option.MaxGroups = 10_000,
+    max_long_polls: option.MaxLongPolls = 10_000,
+    log_level: option.LogLevel = "info",
+    log_format: option.LogFormat = "text",
+    metrics_streams: option.MetricsStreams = 1_000,
+    max_stall_ms: option.MaxStallMs = 15_000,
 ) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C."""
+    options = locals()
     with needs_extra("controller"):
         import controller  # noqa: PLC0415 (says which extra is missing)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     try:
-        settings = controller.ServeSettings(
-            host=host,
-            port=port,
-            database_url=database_url,
-            max_database_bytes=max_database_bytes,
-            max_body_bytes=max_body_bytes,
-            mark_thinning=mark_thinning,
-            log_level=log_level,
-            tokens=tokens,
-            tls_certificate=tls_certificate,
-            tls_key=tls_key,
-            insecure=insecure,
-            max_name_length=max_name_length,
-            max_position_segments=max_position_segments,
-            max_writers_per_stream=max_writers_per_stream,
-            max_streams=max_streams,
-            max_groups=max_groups,
-            max_long_polls=max_long_polls,
-            log_format=log_format,
-            metrics_streams=metrics_streams,
-            max_stall_ms=max_stall_ms,
-            shutdown_delay_ms=shutdown_delay_ms,
-        )
-        controller.serve(settings)
+        controller.serve(controller.ServeSettings(**options))
     except (TidegaugeError, OSError, ValueError) as error:
         sys.exit(f"tidegauge serve: {what_is_wrong(error)}")
 

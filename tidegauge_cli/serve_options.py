@@ -1,11 +1,12 @@
-"""Options of `tidegauge serve` about who is let in, how much is taken and what is told."""
+"""Options of `tidegauge serve`; each is also an environment variable."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-_ACCESS, _LIMITS, _TELLING = "Access", "Limits", "Logs, metrics and health"
+_SERVING, _ACCESS, _LIMITS = "Serving", "Access", "Limits"
+_TELLING = "Logs, metrics and health"
 
 
 def _option(panel: str, name: str, description: str) -> Any:  # noqa: ANN401 (typer's)
@@ -17,6 +18,38 @@ def _option(panel: str, name: str, description: str) -> Any:  # noqa: ANN401 (ty
     )
 
 
+Host = Annotated[str, _option(_SERVING, "host", "Address to listen on.")]
+Port = Annotated[int, _option(_SERVING, "port", "Port to listen on; 0 for a free one.")]
+DatabaseUrl = Annotated[
+    str,
+    _option(
+        _SERVING,
+        "database_url",
+        "Where the state lives; a PostgreSQL password is best in PGPASSWORD.",
+    ),
+]
+MaxDatabaseBytes = Annotated[
+    int,
+    _option(
+        _SERVING,
+        "max_database_bytes",
+        "Refuse writes beyond this size of an SQLite database; 0: no limit.",
+    ),
+]
+MarkThinning = Annotated[
+    str,
+    _option(
+        _SERVING,
+        "mark_thinning",
+        "age_ms:step_ms,…: how few old marks are kept; empty: all of them.",
+    ),
+]
+ShutdownDelayMs = Annotated[
+    int,
+    _option(
+        _SERVING, "shutdown_delay_ms", "Serve so long after SIGTERM, while /readyz says 503."
+    ),
+]
 Tokens = Annotated[
     Path | None,
     _option(_ACCESS, "tokens", "File of the tokens that are let in; see `token new`."),
@@ -30,6 +63,7 @@ TlsKey = Annotated[
 Insecure = Annotated[
     bool, _option(_ACCESS, "insecure", "Listen beyond this machine although nobody is asked.")
 ]
+MaxBodyBytes = Annotated[int, _option(_LIMITS, "max_body_bytes", "Refuse larger requests.")]
 MaxNameLength = Annotated[
     int, _option(_LIMITS, "max_name_length", "Refuse longer names of what is new; at most 255.")
 ]
@@ -44,15 +78,10 @@ MaxGroups = Annotated[int, _option(_LIMITS, "max_groups", "Refuse more reader gr
 MaxLongPolls = Annotated[
     int, _option(_LIMITS, "max_long_polls", "Let so many calls wait for news.")
 ]
+LogLevel = Annotated[str, _option(_TELLING, "log_level", "debug, info, warning or error.")]
 LogFormat = Annotated[str, _option(_TELLING, "log_format", "text, or json: one object a line.")]
 MaxStallMs = Annotated[
     int, _option(_TELLING, "max_stall_ms", "/healthz says 503 when nothing moves for so long.")
-]
-ShutdownDelayMs = Annotated[
-    int,
-    _option(
-        _TELLING, "shutdown_delay_ms", "Serve so long after SIGTERM, while /readyz says 503."
-    ),
 ]
 MetricsStreams = Annotated[
     int, _option(_TELLING, "metrics_streams", "Show so many streams one by one in /metrics.")
