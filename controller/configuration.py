@@ -44,6 +44,9 @@ class ServeSettings(BaseSettings):
         description="age_ms:step_ms,…: of marks older than an age, in wall clock, keep one in so "
         "much event time; empty: keep all.",
     )
+    max_head_bytes: int = Field(
+        2**20, ge=1_024, description="Refuse longer addresses and headers."
+    )
     log_level: str = Field(
         "info", pattern="^(debug|info|warning|error)$", description="How much to log."
     )

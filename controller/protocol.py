@@ -10,7 +10,9 @@ from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
 from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from controller.heads import BoundedProtocol
 
 _MOST_HEADS = 20_000
 _LONGEST_HEAD = 2_048
@@ -88,18 +90,18 @@ class KnownHeads:
         return self._ok
 
 
-class RecallingProtocol(HttpToolsProtocol):
+class RecallingProtocol(BoundedProtocol):
     """One connection.
 
     Parameters
     ----------
     heads
         Those that came before.
-    config, server_state, app_state
-        As uvicorn gives them.
+    given
+        The bound of heads, and what uvicorn gives.
     """
 
-    def __init__(self, heads: KnownHeads, **given: Any) -> None:  # noqa: ANN401 (uvicorn's)
+    def __init__(self, heads: KnownHeads, **given: Any) -> None:  # noqa: ANN401 (mostly uvicorn's)
         super().__init__(**given)
         self._heads = heads
         self._inside = False

@@ -93,7 +93,9 @@ def serve(settings: ServeSettings) -> None:
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http=partial(RecallingProtocol, KnownHeads(app)),  # type: ignore[arg-type]
+            http=partial(  # type: ignore[arg-type]
+                RecallingProtocol, KnownHeads(app), max_head_bytes=settings.max_head_bytes
+            ),
             proxy_headers=False,
             ssl_certfile=settings.tls_certificate,
             ssl_keyfile=settings.tls_key,

@@ -61,6 +61,7 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     tls_key: option.TlsKey = None,
     insecure: option.Insecure = False,
     max_body_bytes: option.MaxBodyBytes = 16 * 2**20,
+    max_head_bytes: option.MaxHeadBytes = 2**20,
     max_name_length: option.MaxNameLength = 255,
     max_position_segments: option.MaxPositionSegments = 10_000,
     max_writers_per_stream: option.MaxWritersPerStream = 1_000_000,

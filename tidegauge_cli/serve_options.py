@@ -67,6 +67,9 @@ MaxBodyBytes = Annotated[int, _option(_LIMITS, "max_body_bytes", "Refuse larger 
 MaxNameLength = Annotated[
     int, _option(_LIMITS, "max_name_length", "Refuse longer names of what is new; at most 255.")
 ]
+MaxHeadBytes = Annotated[
+    int, _option(_LIMITS, "max_head_bytes", "Refuse longer addresses and headers.")
+]
 MaxPositionSegments = Annotated[
     int, _option(_LIMITS, "max_position_segments", "Refuse positions that name more segments.")
 ]

@@ -5,6 +5,7 @@ from typing import Any
 from controller.access import Need
 
 MEANINGS = {
+    400: "What came is no HTTP: `malformed_request`.",
     401: "No valid token was sent: `unauthenticated`.",
     403: "The token is not enough: `forbidden`.",
     404: "What the path names is not there; the code says what is missing.",
@@ -15,6 +16,7 @@ MEANINGS = {
     422: "Values that cannot be, or are beyond a limit: `invalid_request` and others.",
     428: "A change must name the version that it is based on: `precondition_required`.",
     429: "As many calls wait for news as may: `too_many_waiting`.",
+    431: "Address and headers are beyond the limit of the service: `head_too_large`.",
     503: "The database is away, full or closing, and nothing was stored: `unavailable`.",
 }
 """Status to what it says, for all calls alike."""
@@ -27,6 +29,7 @@ def refusals_of(path: str, operation: dict[str, Any], need: Need) -> list[int]:
     names = {one["name"].lower() for one in operation.get("parameters", ())}
     has_body = "requestBody" in operation
     may = {
+        400: True,
         401: need is not Need.NOTHING,
         403: need not in _WITHOUT_ROLES,
         404: "{" in path,
@@ -37,6 +40,7 @@ def refusals_of(path: str, operation: dict[str, Any], need: Need) -> list[int]:
         422: True,
         428: "if-match" in names,
         429: "wait_ms" in names,
+        431: True,
         503: path != "/healthz",
     }
     return [status for status, is_possible in may.items() if is_possible]

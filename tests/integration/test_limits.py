@@ -1,10 +1,12 @@
 """What is more than the service was set to take is refused, with the setting that says so."""
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
+from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ ONE = "/v1/streams/tests/one"
 EMBEDDED = "/v1/streams/tests/embedded"
 GROUP = "/v1/reader-groups/tests/g"
 LIMITS: dict[str, Any] = {
+    "max_head_bytes": 2_000,
     "max_name_length": 12,
     "max_position_segments": 2,
     "max_writers_per_stream": 3,
@@ -191,6 +194,38 @@ def test_a_client_that_finds_no_seat_comes_again(
         with pytest.raises(TooManyWaitingError):
             hasty.tail(after={0: 0}, wait_ms=1)
         assert patient.tail(after={0: 0}, wait_ms=1).tail == {0: 0}
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET /healthz?" + b"a" * 3_000,
+        b"GET /healthz HTTP/1.1\r\nhost: " + b"a" * 3_000,
+        b"GET /healthz HTTP/1.1\r\n" + b"a: b\r\n" * 500,
+        b"POST /v1/note-times HTTP/1.1\r\na: " + b"b" * 3_000,
+    ],
+)
+def test_an_address_and_headers_without_end(limited: ServerProcess, begun: bytes) -> None:
+    with closing(HTTPConnection("127.0.0.1", limited.port, timeout=20)) as connection:
+        connection.connect()
+        connection.sock.sendall(begun)
+        answer = HTTPResponse(connection.sock)
+        answer.begin()
+        assert (answer.status, answer.headers["connection"]) == (431, "close")
+        document = json.loads(answer.read())
+    assert (document["code"], document["limit_bytes"]) == ("head_too_large", 2_000)
+    assert "max_head_bytes" in document["detail"]
+
+
+def test_what_is_no_http(limited: ServerProcess) -> None:
+    with closing(HTTPConnection("127.0.0.1", limited.port, timeout=20)) as connection:
+        connection.connect()
+        connection.sock.sendall(b"\x16\x03\x01 hello over TLS\r\n\r\n")
+        answer = HTTPResponse(connection.sock)
+        answer.begin()
+        assert (answer.status, answer.headers["connection"]) == (400, "close")
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert json.loads(answer.read())["code"] == "malformed_request"
 
 
 @contextmanager

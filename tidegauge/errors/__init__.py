@@ -34,8 +34,10 @@ from tidegauge.errors.limits import (
 )
 from tidegauge.errors.requests import (
     BodyTooLargeError,
+    HeadTooLargeError,
     InternalError,
     InvalidRequestError,
+    MalformedRequestError,
     MethodNotAllowedError,
     NotFoundError,
     PreconditionFailedError,
@@ -71,6 +73,7 @@ __all__ = [
     "BodyTooLargeError",
     "ForbiddenError",
     "GroupExistsError",
+    "HeadTooLargeError",
     "ImmutableSettingError",
     "IncarnationRequiredError",
     "InternalError",
@@ -79,6 +82,7 @@ __all__ = [
     "InvalidTimeError",
     "InvalidTransitionError",
     "LogIsExternalError",
+    "MalformedRequestError",
     "MethodNotAllowedError",
     "NameTooLongError",
     "NotCompleteYetError",

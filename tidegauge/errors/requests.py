@@ -62,6 +62,26 @@ class BodyTooLargeError(ProblemError):
         )
 
 
+@problem("head_too_large", 431)
+class HeadTooLargeError(ProblemError):
+    """A request whose address and headers are beyond the limit of the service."""
+
+    limit_bytes: int
+
+    @property
+    def detail(self) -> str:
+        return f"address and headers are larger than {self.limit_bytes} bytes (max_head_bytes)"
+
+
+@problem("malformed_request", 400)
+class MalformedRequestError(ProblemError):
+    """Something that is not HTTP."""
+
+    @property
+    def detail(self) -> str:
+        return "this is no HTTP/1.1; the service speaks TLS only with a certificate"
+
+
 @problem("unsupported_media_type", 415)
 class UnsupportedMediaTypeError(ProblemError):
     """A content type that the call does not take."""

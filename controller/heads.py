@@ -1,0 +1,58 @@
+"""Heads that have no end, and what is no HTTP: refused with a problem, as everything is."""
+
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from controller.http.problems import write_problem
+from tidegauge.errors import HeadTooLargeError, MalformedRequestError, ProblemError
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection, whose heads are bounded; uvicorn would gather them until memory ends.
+
+    Parameters
+    ----------
+    max_head_bytes
+        Of the first line and the headers of a request; what comes in one piece may be a little
+        longer.
+    given
+        As uvicorn gives it.
+    """
+
+    def __init__(self, *, max_head_bytes: int, **given: Any) -> None:  # noqa: ANN401 (uvicorn's)
+        super().__init__(**given)
+        self._max_head_bytes = max_head_bytes
+        self._head_bytes: int | None = None
+        """How much came of a head whose end has not come; None between heads."""
+
+    def data_received(self, data: bytes) -> None:
+        """Parse what came, unless a head grows too long."""
+        super().data_received(data)
+        if self._head_bytes is not None:
+            self._head_bytes += len(data)
+            if self._head_bytes > self._max_head_bytes:
+                self._end_with(HeadTooLargeError(self._max_head_bytes))
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """End a head."""
+        self._head_bytes = None
+        super().on_headers_complete()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn says the same always)
+        """Refuse what is no HTTP."""
+        self._end_with(MalformedRequestError())
+
+    def _end_with(self, error: ProblemError) -> None:
+        """Answer, and close: where the next request begins cannot be known."""
+        self._head_bytes = None
+        status, headers, body = write_problem(error)
+        lines = [*self.server_state.default_headers, *headers, (b"connection", b"close")]
+        head = b"".join(b"%s: %s\r\n" % line for line in lines)
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
+        self.transport.close()
