@@ -1,6 +1,7 @@
 """The operator's verbs: look at streams, writers, marks and groups, ask why, and step in."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Annotated, TypeVar
 
 import typer
@@ -11,7 +12,13 @@ with needs_extra("cli"):
     from tidegauge.event_time import parse_event_time
     from tidegauge.names import StreamName, check_name
     from tidegauge.wire.groups import GroupList, TimeWindowInfo
-    from tidegauge.wire.streams import MarkList, SealedStream, SealStream, StreamList
+    from tidegauge.wire.streams import (
+        MarkList,
+        SealedStream,
+        SealStream,
+        StreamInfo,
+        StreamList,
+    )
     from tidegauge.wire.values import parse_position
     from tidegauge.wire.writers import (
         NoteTime,
@@ -21,18 +28,17 @@ with needs_extra("cli"):
         WriterList,
         WriterState,
     )
+    from tidegauge_cli.output import Output, print_pages, show, show_json
     from tidegauge_cli.service import Service, ask
     from tidegauge_cli.tables import (
         describe_position,
         describe_time,
-        show,
-        show_json,
         table_of_groups,
         table_of_marks,
         table_of_streams,
         table_of_writers,
     )
-    from tidegauge_cli.watching import watch_stream
+    from tidegauge_cli.watching import WITH_HOLDERS, watch_stream
 
 operators = typer.Typer()
 
@@ -79,8 +85,14 @@ LOCAL = "http://127.0.0.1:8470"
 @operators.command()
 def streams(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
     """List the streams and where their watermarks stand."""
-    pages = ask(url, token, lambda service: service.pages("/v1/streams", StreamList))
-    show([one for page in pages for one in page.streams], table_of_streams, as_json=as_json)
+    output = Output(table_of_streams, as_json=as_json)
+    ask(
+        url,
+        token,
+        lambda service: print_pages(
+            service.pages("/v1/streams", StreamList), attrgetter("streams"), output
+        ),
+    )
 
 
 @operators.command()
@@ -94,33 +106,52 @@ def writers(
 ) -> None:
     """List the writers of a stream and what each of them noted."""
     path = f"{_path(stream)}/writers"
-    pages = ask(url, token, lambda service: service.pages(path, WriterList, state=state))
-    show([one for page in pages for one in page.writers], table_of_writers, as_json=as_json)
+    output = Output(table_of_writers, as_json=as_json)
+    ask(
+        url,
+        token,
+        lambda service: print_pages(
+            service.pages(path, WriterList, state=state), attrgetter("writers"), output
+        ),
+    )
 
 
 @operators.command()
 def marks(  # noqa: PLR0913 (options, each with a default)
     stream: Stream,
     *,
-    after: Annotated[int, typer.Option(min=0, help="Only those after this revision.")] = 0,
+    after: Annotated[
+        int | None,
+        typer.Option(min=0, help="The first after this revision.", show_default="the newest"),
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many.")] = 20,
     url: Url = LOCAL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
     """List the marks of a stream, oldest first."""
-    path = f"{_path(stream)}/marks"
-    page = ask(
-        url, token, lambda service: service.get(path, MarkList, after=after, limit=limit)
-    )
-    show(page.marks, table_of_marks, as_json=as_json)
+
+    async def read(service: Service) -> MarkList:
+        first = after
+        if first is None:
+            newest = await service.get(_path(stream), StreamInfo)
+            first = max(0, newest.revision - limit)
+        return await service.get(f"{_path(stream)}/marks", MarkList, after=first, limit=limit)
+
+    show(ask(url, token, read).marks, table_of_marks, as_json=as_json)
 
 
 @operators.command()
 def groups(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
     """List the reader groups and what each reader owns."""
-    pages = ask(url, token, lambda service: service.pages("/v1/reader-groups", GroupList))
-    show([one for page in pages for one in page.groups], table_of_groups, as_json=as_json)
+    output = Output(table_of_groups, as_json=as_json)
+    ask(
+        url,
+        token,
+        lambda service: print_pages(
+            service.pages("/v1/reader-groups", GroupList), attrgetter("groups"), output
+        ),
+    )
 
 
 @operators.command()
@@ -165,7 +196,7 @@ def why(
     print(found.explanation.sentence)
     if found.explanation.hint is not None:
         print(found.explanation.hint)
-    if found.explanation.reason in {"joining", "holding", "min_writers"}:
+    if found.explanation.reason in WITH_HOLDERS:
         show(found.explanation.holders, table_of_writers, as_json=False)
 
 
@@ -173,7 +204,7 @@ def why(
 def watch(
     stream: Stream, *, url: Url = LOCAL, token: Token = None, as_json: Json = False
 ) -> None:
-    """Follow the watermark, who holds it and how fast events arrive, until Ctrl-C."""
+    """Follow the watermark, who holds it and how fast events arrive, until the stream is sealed."""
     try:
         ask(url, token, lambda service: watch_stream(service, _path(stream), as_json=as_json))
     except KeyboardInterrupt:

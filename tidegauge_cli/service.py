@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from typing import TypeVar
 
@@ -45,12 +45,15 @@ class Service:
             "POST", path, answer=answer, retry=False, body=body
         )
 
-    async def pages(self, path: str, answer: type[_A], **params: object) -> list[_A]:
+    async def pages(self, path: str, answer: type[_A], **params: object) -> AsyncIterator[_A]:
         """Read a whole list, page by page."""
-        pages = [await self.get(path, answer, limit=1_000, **params)]
-        while (cursor := _cursor(pages[-1])) is not None:
-            pages.append(await self.get(path, answer, limit=1_000, cursor=cursor, **params))
-        return pages
+        cursor: str | None = None
+        while True:
+            page = await self.get(path, answer, limit=1_000, cursor=cursor, **params)
+            yield page
+            cursor = _cursor(page)
+            if cursor is None:
+                return
 
     async def aclose(self) -> None:
         """Close the connections."""

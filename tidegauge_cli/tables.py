@@ -1,55 +1,32 @@
-"""What the operator's verbs print: a table for people, a JSON document for programs."""
+"""How people see streams, writers, marks and groups."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping
 
-from pydantic import BaseModel
-from pydantic_core import to_json
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
 from tidegauge.wire.groups import GroupInfo
 from tidegauge.wire.streams import MarkInfo, StreamInfo
 from tidegauge.wire.writers import WriterInfo
+from tidegauge_cli.listing import Column, Listing
 
 _STATE_STYLE = {"behind": "yellow", "joining": "yellow", "expired": "red", "left": "dim"}
-_WIDTH_OF_A_PIPE = 240
-_LEAST_WIDTH = {
-    "writer": 10,
-    "state": 7,
-    "stream": 12,
-    "group": 12,
-    "position": 8,
-    "cut": 8,
-} | dict.fromkeys(("watermark", "noted", "lower", "upper"), 24)
-
-_T = TypeVar("_T", bound=BaseModel)
 
 
-def show(found: Sequence[_T], table: Callable[[Iterable[_T]], Table], *, as_json: bool) -> None:
-    """Print what was found."""
-    if as_json:
-        show_json(found)
-    else:
-        console = Console()
-        if not console.is_terminal:
-            console.width = _WIDTH_OF_A_PIPE
-        console.print(table(found))
-
-
-def show_json(value: BaseModel | Sequence[BaseModel] | Mapping[str, object]) -> None:
-    """Print one JSON document."""
-    print(to_json(value, indent=2).decode())
-
-
-def table_of_streams(streams: Iterable[StreamInfo]) -> Table:
+def table_of_streams(streams: Iterable[StreamInfo]) -> Listing:
     """Show streams, one a line."""
-    table = _table("stream", "watermark", "behind", "marks", "segments", "events", "log")
+    listing = Listing(
+        Column("stream"),
+        Column("watermark"),
+        Column("behind", 1),
+        Column("marks", 3),
+        Column("segments", 4),
+        Column("events", 2),
+        Column("log", 5),
+    )
     for one in streams:
-        table.add_row(
+        listing.add(
             one.stream,
             describe_time(one.watermark),
             describe_lag(one),
@@ -58,16 +35,23 @@ def table_of_streams(streams: Iterable[StreamInfo]) -> Table:
             "" if one.tail is None else str(sum(one.tail.values())),
             one.config.log,
         )
-    return table
+    return listing
 
 
-def table_of_writers(writers: Iterable[WriterInfo]) -> Table:
+def table_of_writers(writers: Iterable[WriterInfo]) -> Listing:
     """Show writers, one a line."""
-    table = _table(
-        "writer", "state", "incarnation", "noted", "behind", "silent", "expires", "position"
+    listing = Listing(
+        Column("writer"),
+        Column("state"),
+        Column("incarnation", 4),
+        Column("noted"),
+        Column("behind", 2),
+        Column("silent", 3),
+        Column("expires", 1),
+        Column("position", 5),
     )
     for one in writers:
-        table.add_row(
+        listing.add(
             one.writer,
             Text(one.state, style=_STATE_STYLE.get(one.state, "green")),
             str(one.incarnation),
@@ -77,30 +61,34 @@ def table_of_writers(writers: Iterable[WriterInfo]) -> Table:
             _span(one.expires_in_ms),
             describe_position(one.position),
         )
-    return table
+    return listing
 
 
-def table_of_marks(marks: Iterable[MarkInfo]) -> Table:
+def table_of_marks(marks: Iterable[MarkInfo]) -> Listing:
     """Show marks, one a line."""
-    table = _table("revision", "lower", "upper", "cut")
+    listing = Listing(Column("revision"), Column("lower"), Column("upper", 1), Column("cut", 2))
     for one in marks:
         cut = describe_position(one.cut)
-        table.add_row(
-            str(one.revision), describe_time(one.lower), describe_time(one.upper), cut
-        )
-    return table
+        listing.add(str(one.revision), describe_time(one.lower), describe_time(one.upper), cut)
+    return listing
 
 
-def table_of_groups(groups: Iterable[GroupInfo]) -> Table:
+def table_of_groups(groups: Iterable[GroupInfo]) -> Listing:
     """Show reader groups, a line for each reader."""
-    table = _table("group", "streams", "reader", "segments", "unassigned")
+    listing = Listing(
+        Column("group"),
+        Column("streams", 2),
+        Column("reader"),
+        Column("segments"),
+        Column("unassigned", 1),
+    )
     for one in groups:
         streams, unassigned = ", ".join(one.streams), str(_count(one.state.unassigned))
         if not one.state.readers:
-            table.add_row(one.group, streams, "", "", unassigned)
+            listing.add(one.group, streams, "", "", unassigned)
         for name, reader in one.state.readers.items():
-            table.add_row(one.group, streams, name, str(_count(reader.owned)), unassigned)
-    return table
+            listing.add(one.group, streams, name, str(_count(reader.owned)), unassigned)
+    return listing
 
 
 def describe_time(time_ms: int | None) -> str:
@@ -125,14 +113,6 @@ def describe_position(position: Mapping[int, int]) -> str:
     shown = [f"{number}:{offset}" for number, offset in sorted(position.items())[:8]]
     more = len(position) - len(shown)
     return ",".join(shown) + (f" and {more} more" if more else "")
-
-
-def _table(*headers: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold dim")
-    for header in headers:
-        width = _LEAST_WIDTH.get(header)
-        table.add_column(header, no_wrap=width is not None, min_width=width)
-    return table
 
 
 def _count(offsets: Mapping[str, Mapping[int, int]]) -> int:

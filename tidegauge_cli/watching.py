@@ -1,20 +1,24 @@
 """Following one stream: redrawn on a terminal, a line for each change elsewhere."""
 
 import asyncio
+import sys
 import time
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from tidegauge.wire.streams import StreamInfo, Tail
+from tidegauge.transport import ServiceUnreachableError
+from tidegauge.wire.streams import MarkList, StreamInfo
 from tidegauge.wire.writers import Watermark
 from tidegauge_cli.service import Service
 from tidegauge_cli.tables import describe_lag, describe_time, table_of_writers
 
 _REDRAW_S = 1.0
-_WAIT_MS = 30_000
+_WAIT_MS = 2_000
+WITH_HOLDERS = {"joining", "holding", "min_writers"}
+"""Reasons that are about writers to be looked at."""
 
 
 class Look(NamedTuple):
@@ -30,33 +34,55 @@ class Look(NamedTuple):
         return sum((self.stream.tail or {}).values())
 
 
-async def watch_stream(service: Service, path: str, *, as_json: bool) -> NoReturn:
-    """Follow a stream until interrupted."""
+async def watch_stream(service: Service, path: str, *, as_json: bool) -> None:
+    """Follow a stream until it is sealed; an outage of the service is told, and waited for."""
     console = Console()
     if as_json or not console.is_terminal:
         await _tell_changes(service, path, as_json=as_json)
-    await _redraw(service, path, console)
+    else:
+        await _redraw(service, path, console)
 
 
-async def _redraw(service: Service, path: str, console: Console) -> NoReturn:
+async def _redraw(service: Service, path: str, console: Console) -> None:
     last = await _look(service, path)
     with Live(_picture(last, last), console=console, auto_refresh=False) as live:
-        while True:
+        while not last.clock.final:
             await asyncio.sleep(_REDRAW_S)
-            now = await _look(service, path)
+            try:
+                now = await _look(service, path)
+            except ServiceUnreachableError as error:
+                live.update(Group(_picture(last, last), Text(str(error))), refresh=True)
+                continue
             live.update(_picture(last, now), refresh=True)
             last = now
 
 
-async def _tell_changes(service: Service, path: str, *, as_json: bool) -> NoReturn:
-    revision = -1
+async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
+    told: object = None
+    clock = await service.get(f"{path}/watermark", Watermark)
     while True:
-        clock = await service.get(f"{path}/watermark", Watermark)
-        newest = 0 if clock.mark is None else clock.mark.revision
-        if newest != revision:
-            revision = newest
+        if _gist(clock) != told:
+            told = _gist(clock)
             _tell(clock, as_json=as_json)
-        await service.get(f"{path}/tail", Tail, revision=revision, wait_ms=_WAIT_MS)
+        if clock.final:
+            return
+        try:
+            clock = await _next(service, path, clock)
+        except ServiceUnreachableError as error:
+            print(f"tidegauge: {error}", file=sys.stderr, flush=True)
+
+
+async def _next(service: Service, path: str, clock: Watermark) -> Watermark:
+    """Look again after the next mark, or after a while: others may hold it by then."""
+    revision = 0 if clock.mark is None else clock.mark.revision
+    await service.get(f"{path}/marks", MarkList, after=revision, limit=1, wait_ms=_WAIT_MS)
+    return await service.get(f"{path}/watermark", Watermark)
+
+
+def _gist(clock: Watermark) -> object:
+    explanation = clock.explanation
+    holders = [one.writer for one in explanation.holders]
+    return clock.mark, explanation.reason, holders
 
 
 def _tell(clock: Watermark, *, as_json: bool) -> None:
@@ -74,18 +100,25 @@ async def _look(service: Service, path: str) -> Look:
 
 
 def _picture(last: Look, now: Look) -> Group:
-    stream = now.stream
-    passed_s = max(now.at - last.at, 1e-3)
-    rate = 0.0 if now is last else (now.events - last.events) / passed_s
+    stream, explanation = now.stream, now.clock.explanation
     lag = describe_lag(stream)
     heading = Text.assemble(
         (stream.stream, "bold"),
         f"  watermark {describe_time(stream.watermark)}",
         f", {lag} behind the clock" if lag else "",
-        f"  mark {stream.revision}  events {now.events} ({rate:.0f}/s)",
+        f"  mark {stream.revision}{_growth(last, now)}",
     )
-    return Group(
-        heading,
-        Text(now.clock.explanation.sentence),
-        table_of_writers(now.clock.explanation.holders),
-    )
+    parts: list[RenderableType] = [heading, Text(explanation.sentence)]
+    if explanation.hint is not None:
+        parts.append(Text(explanation.hint, style="yellow"))
+    if explanation.reason in WITH_HOLDERS:
+        parts.append(table_of_writers(explanation.holders))
+    return Group(*parts)
+
+
+def _growth(last: Look, now: Look) -> str:
+    if now.stream.tail is None:
+        return ""
+    passed_s = max(now.at - last.at, 1e-3)
+    rate = 0.0 if now is last else (now.events - last.events) / passed_s
+    return f"  events {now.events} ({rate:.0f}/s)"

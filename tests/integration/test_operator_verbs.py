@@ -4,6 +4,8 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -25,6 +27,11 @@ class Operator:
         environment = {"TIDEGAUGE_URL": self.url, "COLUMNS": "120"}
         return CliRunner().invoke(app, list(words), env=environment, input=answer)
 
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-m", "tidegauge_cli", *words, "--url", self.url]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+
     def says(self, *words: str, answer: str = "") -> str:
         result = self.type(*words, answer=answer)
         assert result.exit_code == 0, result.output
@@ -34,11 +41,24 @@ class Operator:
         return [line.split() for line in self.says(*words).splitlines()]
 
 
+@pytest.fixture(scope="module")
+def quiet_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server that only these tests use, one after another."""
+    with ServerProcess(tmp_path_factory.mktemp("operators")) as running:
+        yield running
+
+
 @pytest.fixture
-def operator(server: ServerProcess, api: Api) -> Operator:
-    settings = {"segments": 1, "mark_interval_ms": 0}
-    api.client.put(f"/v1/streams/{STREAM}", json=settings)
-    return Operator(server.url)
+def api(quiet_server: ServerProcess) -> Iterator[Api]:
+    with Api(quiet_server.url, STREAM) as calls:
+        yield calls
+
+
+@pytest.fixture
+def operator(quiet_server: ServerProcess, api: Api) -> Iterator[Operator]:
+    api.create(log="embedded")
+    yield Operator(quiet_server.url)
+    api.client.delete(api.path).raise_for_status()
 
 
 def test_a_script_notes_time_and_sees_the_watermark(operator: Operator) -> None:
@@ -134,12 +154,55 @@ def test_an_outage_is_told_as_one() -> None:
     assert "is the service running there?" in nobody.output
 
 
+def test_marks_are_the_newest_unless_told_otherwise(operator: Operator) -> None:
+    for step in range(5):
+        operator.says("note-time", STREAM, "a", str(NOON + step * 60_000))
+    newest = operator.lines("marks", STREAM, "--limit", "2")[1:]
+    assert [line[0] for line in newest] == ["4", "5"]
+    oldest = operator.lines("marks", STREAM, "--limit", "2", "--after", "0")[1:]
+    assert [line[0] for line in oldest] == ["1", "2"]
+
+
+def test_a_reader_that_has_seen_enough_of_a_list_ends_it(operator: Operator, api: Api) -> None:
+    reports = [{"stream": STREAM, "writer": f"w{n}", "time": NOON} for n in range(5_000)]
+    api.client.post("/v1/note-times", json={"reports": reports})
+    with operator.start("writers", STREAM) as listing:
+        assert listing.stdout is not None
+        assert listing.stderr is not None
+        assert listing.stdout.readline().split()[:2] == ["writer", "state"]
+        listing.stdout.close()
+        assert listing.stderr.read() == ""
+        assert listing.wait(timeout=20) == 1
+
+
 def test_watch_tells_every_change_until_it_is_interrupted(operator: Operator) -> None:
-    command = [sys.executable, "-m", "tidegauge_cli", "watch", STREAM, "--url", operator.url]
-    with subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, text=True) as watching:
+    with operator.start("watch", STREAM, "--json") as watching:
         assert watching.stdout is not None
         assert json.loads(watching.stdout.readline())["watermark"] is None
         operator.says("note-time", STREAM, "a", str(NOON))
         assert json.loads(watching.stdout.readline())["watermark"] == NOON
+        operator.says("note-time", STREAM, "b", str(NOON + 1))
+        held = json.loads(watching.stdout.readline())["explanation"]
+        assert [one["writer"] for one in held["holders"]] == ["a"]
         watching.send_signal(signal.SIGINT)
         assert watching.wait(timeout=20) == 130
+
+
+def test_watch_follows_an_external_log_through_an_outage_to_its_seal(
+    server: ServerProcess,
+) -> None:
+    with ExitStack() as open_things:
+        api = open_things.enter_context(Api(server.url))
+        api.create()
+        watching = open_things.enter_context(Operator(server.url).start("watch", "tests/one"))
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        assert watching.stdout.readline().startswith("There is no mark yet: nobody writes")
+        server.kill()
+        assert "is the service running there?" in watching.stderr.readline()
+        server.start()
+        api.note("a", NOON, 4)
+        assert "2024-01-01T12:00:00.000Z" in watching.stdout.readline()
+        api.post("seal", position={"0": 4})
+        assert watching.stdout.readline().startswith("The stream is sealed")
+        assert watching.wait(timeout=20) == 0

@@ -1,0 +1,274 @@
+"""What an operator reads at three in the morning, word by word."""
+
+from tidegauge import Aggregator, Now, StreamSettings, Topology
+from tidegauge.changes import StoredClock
+from tidegauge.explain import Explanation
+from tidegauge.topology import KeyRange, Segment
+
+NOON = 1_704_110_400_000
+MINUTE = 60_000
+HOUR = 60 * MINUTE
+
+
+class Night:
+    """A stream whose clocks are the test's; it begins at noon."""
+
+    def __init__(self, topology: Topology | None = None, **settings: int | None) -> None:
+        wanted = StreamSettings(**settings)  # type: ignore[arg-type]
+        self.core = Aggregator("shop/orders", wanted, topology or Topology.of_partitions(2))
+        self.passed_ms = 0
+
+    @property
+    def now(self) -> Now:
+        return Now(NOON + self.passed_ms, self.passed_ms)
+
+    def note(self, writer: str, time: int, offset: int = 1) -> None:
+        self.core.note_time(writer, time, {0: offset} if offset else {}, now=self.now)
+        self.core.run_pass(self.now)
+
+    def register(self, writer: str) -> None:
+        self.core.register(writer, now=self.now)
+        self.core.run_pass(self.now)
+
+    def leave(self, writer: str) -> None:
+        self.core.leave(writer, now=self.now)
+        self.core.run_pass(self.now)
+
+    def expire(self, writer: str) -> None:
+        self.core.expire(writer, now=self.now)
+        self.core.run_pass(self.now)
+
+    def later(self, passed_ms: int) -> None:
+        self.passed_ms += passed_ms
+        self.core.run_pass(self.now)
+
+    def explain(self) -> Explanation:
+        return self.core.inspect(self.now).explain()
+
+    def says(self) -> str:
+        return self.explain().sentence
+
+
+def test_no_writers() -> None:
+    night = Night()
+    assert night.says() == (
+        "There is no mark yet: nobody writes; register a writer, or note a time."
+    )
+    assert night.explain().reason == "no_writers"
+
+
+def test_too_few_writers() -> None:
+    night = Night(min_writers=3)
+    night.note("api-1", NOON)
+    night.register("api-2")
+    assert night.says() == (
+        "There is no mark yet: 1 of min_writers=3 writers have reported, and 1 registered "
+        "without reporting; start the others, or lower min_writers."
+    )
+
+
+def test_one_silent_writer() -> None:
+    night = Night()
+    night.note("slow", NOON - HOUR)
+    night.note("fast", NOON)
+    night.later(13_000)
+    assert night.says() == (
+        "The watermark has stood at 2024-01-01T11:00:00.000Z for 13s: writer 'slow' (1h of event "
+        "time behind, silent for 13s) holds it while 'fast' waits; it is dropped in 47s; let it "
+        "note a later time or leave, or drop it (what it writes below is late then): tidegauge "
+        "expire shop/orders slow."
+    )
+    explanation = night.explain()
+    (holder,) = explanation.holders
+    assert (holder.behind_ms, holder.silent_ms, holder.holding_ms) == (HOUR, 13_000, 13_000)
+    assert (explanation.stood_ms, explanation.next_expiry_ms) == (13_000, 47_000)
+    assert explanation.waiting == ["fast"]
+
+
+def test_a_silent_writer_that_is_waited_for_for_ever() -> None:
+    night = Night(aggregation_timeout_ms=None)
+    night.note("slow", NOON - HOUR)
+    night.note("fast", NOON)
+    assert "it is never dropped (aggregation_timeout_ms is null);" in night.says()
+
+
+def test_many_writers_hold_and_the_one_that_is_dropped_first_is_named_first() -> None:
+    night = Night()
+    night.note("first", NOON - HOUR)
+    night.note("fast", NOON)
+    night.later(5_000)
+    for number in range(20):
+        night.note(f"w{number:02}", NOON - HOUR, 0)
+    night.later(1_000)
+    assert night.says() == (
+        "The watermark has stood at 2024-01-01T11:00:00.000Z for 6s: writers 'first' (1h of event "
+        "time behind, silent for 6s), 'w00', 'w01' and 18 more hold it while 'fast' waits; the "
+        "first is dropped in 54s; let it note a later time or leave, or drop it (what it writes "
+        "below is late then): tidegauge expire shop/orders first."
+    )
+    explanation = night.explain()
+    assert (explanation.holder_count, len(explanation.holders)) == (21, 10)
+
+
+def test_somebody_joins_before_the_first_mark() -> None:
+    night = Night()
+    night.register("new")
+    assert night.says() == (
+        "There is no mark yet: writer 'new' (no time noted yet) holds the first one back while "
+        "nobody waits; it is dropped 1m after somebody begins to wait; let it note a time."
+    )
+    night.note("fast", NOON)
+    night.later(2_000)
+    assert night.says() == (
+        "There is no mark yet: writer 'new' (registered 2s ago, no time noted yet) holds the "
+        "first one back while 'fast' waits; it is dropped in 58s; let it note a time or leave, "
+        "or drop it (what it writes below is late then): tidegauge expire shop/orders new."
+    )
+
+
+def test_all_have_left_or_expired() -> None:
+    night = Night()
+    for writer in ("a", "b", "c"):
+        night.note(writer, NOON)
+    night.leave("a")
+    night.leave("b")
+    night.expire("c")
+    assert night.says() == (
+        "The watermark stands at 2024-01-01T12:00:00.000Z: no writer is live (2 left, 1 "
+        "expired); start a writer."
+    )
+
+
+def test_sealed() -> None:
+    night = Night()
+    night.note("a", NOON)
+    night.core.seal({0: 1, 1: 0}, night.now)
+    assert night.says() == (
+        "The stream is sealed: its watermark is the end of time, and nothing follows."
+    )
+    assert night.explain().cure is None
+    (holder,) = night.explain().holders
+    assert holder.behind_ms is None
+
+
+def test_a_quiet_night_says_who_spoke_last() -> None:
+    night = Night()
+    night.note("a", NOON)
+    night.note("b", NOON)
+    night.later(2 * HOUR)
+    assert night.says() == (
+        "The watermark has stood at 2024-01-01T12:00:00.000Z for 2h: nobody is ahead, 'b' spoke "
+        "last, 2h ago; it rises once all 2 live writers note a later time."
+    )
+    night.expire("b")
+    assert night.says().endswith(
+        "1 writer is expired and not waited for; it rises once 'a' notes a later time."
+    )
+
+
+def test_a_pass_is_due() -> None:
+    night = Night(mark_interval_ms=MINUTE)
+    night.note("a", NOON)
+    night.core.note_time("a", NOON + 1, {}, now=night.now)
+    assert night.says() == (
+        "The watermark stands at 2024-01-01T12:00:00.000Z: everybody has noted a later time, and "
+        "a pass is due within 1m."
+    )
+
+
+def test_seconds_are_found_in_the_one_writer_that_sends_them() -> None:
+    night = Night()
+    night.note("seconds", NOON // 1_000)
+    night.note("right", NOON)
+    assert night.explain().hint == (
+        "Writer 'seconds' noted 1704110400, which lies in early 1970: are these seconds? Times "
+        "are milliseconds."
+    )
+    night.expire("seconds")
+    assert night.explain().hint is None
+
+
+def test_logical_time_is_no_mistake() -> None:
+    night = Night(max_future_skew_ms=None)
+    night.note("a", 5)
+    night.note("b", NOON + 48 * HOUR)
+    assert night.explain().hint is None
+    assert night.says().startswith("The watermark stands at 5: writer 'a'")
+
+
+def test_the_writer_whose_clock_is_ahead_is_doubted_first() -> None:
+    night = Night()
+    night.note("good", NOON)
+    night.note("skewed", NOON + 5 * HOUR)
+    assert night.says() == (
+        "The watermark stands at 2024-01-01T12:00:00.000Z: writer 'good' (5h of event time "
+        "behind) holds it while 'skewed' waits; it is dropped in 1m; first look at 'skewed', "
+        "whose times are in the future: if its clock is wrong, stop it, and: tidegauge expire "
+        "shop/orders skewed."
+    )
+    assert night.explain().hint == (
+        "Writer 'skewed' noted a time 5h ahead of this server's clock: is its clock wrong?"
+    )
+    night.expire("good")
+    assert night.explain().hint == (
+        "The watermark is 5h ahead of this server's clock: is a writer's clock wrong? It cannot "
+        "go back, so whatever is older is late until then."
+    )
+
+
+def test_an_external_log_without_positions() -> None:
+    night = Night()
+    night.note("a", NOON, 0)
+    assert night.explain().hint == (
+        "No report has named an offset, so that the marks cover no event of the external log: "
+        "send the next offset of each partition as the position."
+    )
+    night.note("a", NOON + 1, 1)
+    assert night.explain().hint is None
+
+
+def test_merged_segments() -> None:
+    night = Night(Topology.of_equal_ranges(2))
+    night.note("slow", NOON)
+    merged = Segment(2, KeyRange(0, 1), (0, 1))
+    night.core.change_topology(night.core.topology.scaled({0: 5, 1: 3}, [merged]))
+    night.core.note_time("fast", NOON + MINUTE, {2: 4}, now=night.now)
+    night.later(0)
+    night.later(1_000)
+    assert night.says().startswith(
+        "The watermark has stood at 2024-01-01T12:00:00.000Z for 1s: writer 'slow' (1m of event "
+        "time behind, silent for 1s) holds it while 'fast' waits; it is dropped in 59s;"
+    )
+    night.core.note_time("slow", NOON + MINUTE, {0: 5}, now=night.now)
+    night.later(0)
+    assert night.core.newest is not None
+    assert night.core.newest.cut == {2: 4}
+    assert night.says().endswith("it rises once all 2 live writers note a later time.")
+
+
+def test_behind_is_measured_to_whoever_is_still_waited_for() -> None:
+    night = Night()
+    night.note("slow", NOON)
+    night.note("fast", NOON + MINUTE)
+    night.note("poison", NOON + 5 * HOUR)
+    night.expire("poison")
+    (holder,) = night.explain().holders
+    assert (holder.writer, holder.behind_ms) == ("slow", MINUTE)
+
+
+def test_after_a_restart_the_watermark_has_stood_as_long() -> None:
+    night = Night()
+    night.note("a", NOON)
+    marked_ms = night.now.wall_ms
+    changes = night.core.take_changes()
+    stored = StoredClock(
+        newest=changes.marks[-1],
+        marked_ms=marked_ms,
+        reporters=1,
+        writers=changes.writers,
+        reports=changes.reports,
+    )
+    core = Aggregator.restore("shop/orders", StreamSettings(), night.core.topology, stored)
+    night.core = core
+    night.later(HOUR)
+    assert "has stood at 2024-01-01T12:00:00.000Z for 1h" in night.says()

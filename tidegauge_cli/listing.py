@@ -1,0 +1,97 @@
+"""Lists for people: a table where it fits, else without its least columns, else in blocks."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+_GAP = 2
+
+
+class Column(NamedTuple):
+    """One column.
+
+    Attributes
+    ----------
+    header
+        Its name.
+    rank
+        Which goes first where there is no room: the highest; those of 0 never go.
+    """
+
+    header: str
+    rank: int = 0
+
+
+class Listing:
+    """Entries of one kind, which know how to be shown in the room that there is.
+
+    Parameters
+    ----------
+    columns
+        From left to right.
+    """
+
+    def __init__(self, *columns: Column) -> None:
+        self.columns = columns
+        self.rows: list[list[Text]] = []
+
+    def add(self, *cells: str | Text) -> None:
+        """Add an entry, one cell for each column."""
+        self.rows.append([Text(one) if isinstance(one, str) else one for one in cells])
+
+    def __rich_console__(self, _: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        """Show it, as rich does."""
+        fitting = self._fitting(options.max_width)
+        yield Group(*self._blocks()) if fitting is None else self._table(fitting)
+
+    def lines(self, *, with_headers: bool) -> Iterator[str]:
+        """Show it to another program: all columns, and rows one a line, as wide as they are."""
+        widths = self._widths()
+        rows = [[cell.plain for cell in row] for row in self.rows]
+        if with_headers:
+            rows.insert(0, [column.header for column in self.columns])
+        for row in rows:
+            cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+            yield (" " * _GAP).join(cells).rstrip()
+
+    def _widths(self) -> list[int]:
+        return [
+            max(len(column.header), *(row[at].cell_len for row in self.rows), 0)
+            for at, column in enumerate(self.columns)
+        ]
+
+    def _fitting(self, room: int) -> Sequence[int] | None:
+        """Choose the columns that fit; None if not even the most important ones do."""
+        widths = self._widths()
+        shown = list(range(len(self.columns)))
+        while sum(widths[at] for at in shown) + _GAP * (len(shown) - 1) > room:
+            least = max(shown, key=lambda at: self.columns[at].rank)
+            if self.columns[least].rank == 0:
+                return None
+            shown.remove(least)
+        return shown
+
+    def _table(self, shown: Sequence[int]) -> Table:
+        table = Table(
+            box=None,
+            pad_edge=False,
+            padding=(0, _GAP, 0, 0),
+            header_style="bold dim",
+        )
+        for at in shown:
+            table.add_column(self.columns[at].header, no_wrap=True)
+        for row in self.rows:
+            table.add_row(*(row[at] for at in shown))
+        return table
+
+    def _blocks(self) -> Iterator[Text]:
+        width = max(len(column.header) for column in self.columns[1:]) + _GAP
+        for row in self.rows:
+            yield Text(row[0].plain, style="bold", overflow="fold")
+            for column, cell in zip(self.columns[1:], row[1:], strict=True):
+                if cell.plain:
+                    header = Text(f"  {column.header:<{width}}", overflow="fold")
+                    yield header.append_text(cell)
