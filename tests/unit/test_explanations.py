@@ -1,7 +1,9 @@
 """What an operator reads at three in the morning, word by word."""
 
+from dataclasses import replace
+
+from tests.property.memory import Memory
 from tidegauge import Aggregator, Now, StreamSettings, Topology
-from tidegauge.changes import StoredClock
 from tidegauge.explain import Explanation
 from tidegauge.topology import KeyRange, Segment
 
@@ -259,16 +261,11 @@ def test_behind_is_measured_to_whoever_is_still_waited_for() -> None:
 def test_after_a_restart_the_watermark_has_stood_as_long() -> None:
     night = Night()
     night.note("a", NOON)
-    marked_ms = night.now.wall_ms
-    changes = night.core.take_changes()
-    stored = StoredClock(
-        newest=changes.marks[-1],
-        marked_ms=marked_ms,
-        reporters=1,
-        writers=changes.writers,
-        reports=changes.reports,
+    memory = Memory()
+    memory.apply(night.core.take_changes())
+    stored = replace(memory.stored(), marked_ms=NOON)
+    night.core = Aggregator.restore(
+        "shop/orders", StreamSettings(), night.core.topology, stored
     )
-    core = Aggregator.restore("shop/orders", StreamSettings(), night.core.topology, stored)
-    night.core = core
     night.later(HOUR)
     assert "has stood at 2024-01-01T12:00:00.000Z for 1h" in night.says()
