@@ -1,11 +1,11 @@
-"""``python -m bench [core] [service] [latency] [log] [crowd] [history] [spark]``: all of them by default."""
+"""``python -m bench [core] [service] [latency] [log] [crowd] [history] [scrape] [spark]``: all of them by default."""
 
 import sys
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, crowd, formats, history, latency, log, service, spark_source
+from bench import core, crowd, formats, history, latency, log, scrape, service, spark_source
 
 PARTS = {
     "core": core.measure,
@@ -15,6 +15,7 @@ PARTS = {
     "log": log.measure,
     "crowd": crowd.measure,
     "history": history.measure,
+    "scrape": scrape.measure,
     "spark": spark_source.measure,
 }
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import httpx
 
@@ -15,6 +16,9 @@ FIRST_TIME = 1_600_000_000_000
 STEP_MS = 1_000
 _DAY_MS = 86_400_000
 _A_PAGE = 100
+_WRITER = (
+    "INSERT INTO writers VALUES (?, ?, 0, 'live', ?, ?, '{}', NULL, 1, 1, NULL, NULL, 0, 0)"
+)
 
 
 def create_streams(folder: Path, segments: dict[str, int]) -> Path:
@@ -45,7 +49,7 @@ def fill_writers(
     key = _key_of(database, stream)
     _insert(
         database,
-        "INSERT INTO writers VALUES (?, ?, 0, 'live', ?, ?, '{}', NULL, 1, 1, NULL, NULL, 0, 0)",
+        _WRITER,
         (
             (key, f"writer-{n}", FIRST_TIME, _position(segments, 1_000_000 + n))
             for n in range(count)
@@ -58,6 +62,27 @@ def fill_writers(
         (
             (key, page + 1, _page(range(first, min(first + _A_PAGE, stored)), count, segments))
             for page, first in enumerate(range(0, stored, _A_PAGE))
+        ),
+    )
+
+
+def copy_stream(database: Path, stream: str, count: int, *, writers: int) -> None:
+    """Store copies of a stream, each with some writers that have reported once."""
+    key, scope = _key_of(database, stream), stream.partition("/")[0]
+    _insert(
+        database,
+        "INSERT INTO streams (key, scope, stream, stream_id, created_ms, config, topology, "
+        "reporters, forgotten_incarnation) SELECT ?, ?, ?, ?, created_ms, config, topology, "
+        "reporters, forgotten_incarnation FROM streams WHERE key = ?",
+        ((key + n, scope, f"copy-{n}", str(uuid4()), key) for n in range(1, count + 1)),
+    )
+    _insert(
+        database,
+        _WRITER,
+        (
+            (key + n, f"writer-{writer}", FIRST_TIME, _position(1, 1_000_000))
+            for n in range(1, count + 1)
+            for writer in range(writers)
         ),
     )
 

@@ -3,12 +3,15 @@
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import psutil
 
+_POLL_S = 0.02
 BARE = """
 import socket, uvicorn
 async def app(scope, receive, send):
@@ -42,11 +45,13 @@ def service(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def process(folder: Path, *options: str) -> Iterator[tuple[str, psutil.Process]]:
-    """Serve Tidegauge as `service` does, and show its process."""
+    """Serve Tidegauge as `service` does, and show its process once it is ready."""
     database = f"--database-url=sqlite:///{folder / 'bench.db'}"
     with _running(
         [sys.executable, "-m", "tidegauge_cli", "serve", "--port=0", database, *options]
     ) as running:
+        while httpx.get(f"{running[0]}/readyz", timeout=60).is_error:
+            time.sleep(_POLL_S)
         yield running
 
 

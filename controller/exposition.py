@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Iterator
 from importlib.metadata import version
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -17,13 +18,16 @@ if TYPE_CHECKING:
 
 
 class _Families(Collector):
-    """What was laid out already, then what the process says of itself."""
+    """What was laid out already, what may still be, and what the process says of itself."""
 
-    def __init__(self, families: Iterable[Metric]) -> None:
+    def __init__(self, *families: Iterable[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Iterator[Metric]:
-        yield from self._families
+        yield InfoMetricFamily(
+            "tidegauge_build", "What runs.", value={"version": version("tidegauge")}
+        )
+        yield from chain.from_iterable(self._families)
         yield from ProcessCollector(registry=CollectorRegistry()).collect()
 
 
@@ -34,11 +38,6 @@ async def expose(service: "Service") -> bytes:
     made in a thread.
     """
     present = await gauges.look(service)
-    families = [
-        InfoMetricFamily(
-            "tidegauge_build", "What runs.", value={"version": version("tidegauge")}
-        ),
-        *service.metrics.families(),
-        *gauges.families(service, present),
-    ]
-    return await asyncio.to_thread(generate_latest, _Families(families))
+    families = [*service.metrics.families(), *gauges.total_families(service, present)]
+    shown = _Families(families, gauges.stream_families(present))
+    return await asyncio.to_thread(generate_latest, shown)

@@ -79,8 +79,8 @@ async def look(service: "Service") -> Present:
     return present
 
 
-def families(service: "Service", present: Present) -> Iterator[GaugeMetricFamily]:
-    """Lay out what was looked up, and what waits now."""
+def total_families(service: "Service", present: Present) -> Iterator[GaugeMetricFamily]:
+    """Lay out the totals, the groups, and what waits now."""
     yield _queues(service)
     yield _gauge("long_polls", "Calls that wait for news.", len(service.waiting))
     yield _gauge("streams", "Streams.", present.streams)
@@ -90,11 +90,11 @@ def families(service: "Service", present: Present) -> Iterator[GaugeMetricFamily
     for state in _STATES:
         writers.add_metric([state], present.writers[state])
     yield writers
-    yield from _of_streams(present)
     yield from _of_groups(service)
 
 
-def _of_streams(present: Present) -> Iterator[GaugeMetricFamily]:
+def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
+    """Lay out what was looked up of single streams; any thread may do it."""
     lag = _labelled(
         "stream_watermark_lag_seconds",
         "Wall clock minus watermark, of streams whose times are wall clock.",
