@@ -1,4 +1,7 @@
-"""Durable reports over HTTP against a bare application: same load, body and connections."""
+"""Durable reports over HTTP against a bare application: same load, body and connections.
+
+The service asks for tokens, counts and logs, as it would on a network.
+"""
 
 import re
 import shutil
@@ -6,11 +9,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import httpx
 
 from bench import servers
+from controller.access import Role, append_token, new_token
 
 _SECONDS = 5
 _ROUNDS = 3
@@ -18,15 +24,17 @@ _STREAM = "bench/reports"
 
 _SINGLE = """
 local count = START
+local headers = {["content-type"] = "application/json", ["authorization"] = "Bearer TOKEN"}
 request = function()
     count = count + 1
     local body = string.format('{"time":%d,"position":{"0":%d}}', 1700000000000 + count, count)
     local path = "/v1/streams/bench/reports/writers/w" .. (count % 1000) .. "/note-time"
-    return wrk.format("POST", path, {["content-type"] = "application/json"}, body)
+    return wrk.format("POST", path, headers, body)
 end
 """
 _BULK = """
 local count = START
+local headers = {["content-type"] = "application/json", ["authorization"] = "Bearer TOKEN"}
 request = function()
     local reports = {}
     for at = 1, 500 do
@@ -36,7 +44,7 @@ request = function()
             count % 1000, 1700000000000 + count, count)
     end
     local body = '{"reports":[' .. table.concat(reports, ",") .. ']}'
-    return wrk.format("POST", "/v1/note-times", {["content-type"] = "application/json"}, body)
+    return wrk.format("POST", "/v1/note-times", headers, body)
 end
 """
 
@@ -46,17 +54,23 @@ def measure() -> Iterator[tuple[str, str, str]]:
     if shutil.which("wrk") is None:
         sys.exit("the load generator wrk is missing; get it with: apt-get install wrk")
     with (
-        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as name,
         servers.bare() as bare_url,
-        servers.service(Path(folder)) as url,
+        _guarded(folder := Path(name)) as (url, token),
     ):
         settings = {"log": "external", "segments": 1}
-        httpx.put(f"{url}/v1/streams/{_STREAM}", json=settings).raise_for_status()
+        header = {"authorization": f"Bearer {token}"}
+        created = httpx.put(f"{url}/v1/streams/{_STREAM}", json=settings, headers=header)
+        created.raise_for_status()
+        single_script, bulk_script = (one.replace("TOKEN", token) for one in (_SINGLE, _BULK))
         rounds = [
-            (_load(bare_url, _SINGLE, folder), _load(url, _SINGLE, folder, start=10**7 * one))
+            (
+                _load(bare_url, single_script, folder),
+                _load(url, single_script, folder, start=10**7 * one),
+            )
             for one in range(_ROUNDS)
         ]
-        bulk = _load(url, _BULK, folder, connections=4, start=10**7 * _ROUNDS) * 500
+        bulk = _load(url, bulk_script, folder, connections=4, start=10**7 * _ROUNDS) * 500
     bare, single = sorted(rounds, key=lambda pair: pair[1] / pair[0])[_ROUNDS // 2]
     yield "bare ASGI application", f"{bare:,.0f} requests/s", "the baseline"
     yield (
@@ -71,11 +85,21 @@ def measure() -> Iterator[tuple[str, str, str]]:
     )
 
 
+@contextmanager
+def _guarded(folder: Path) -> Iterator[tuple[str, str]]:
+    """Serve with a file of tokens; give the address and a token."""
+    made = new_token("bench", {"bench": {Role.OPERATE, Role.WRITE}}, lasts=timedelta(days=1))
+    file = folder / "tokens.toml"
+    append_token(file, made.stored)
+    with servers.process(folder, f"--tokens={file}") as (url, _):
+        yield url, made.text
+
+
 def _load(
-    url: str, script: str, folder: str, *, connections: int = 32, start: int = 0
+    url: str, script: str, folder: Path, *, connections: int = 32, start: int = 0
 ) -> float:
     """Load a server; times go on from ``start``, since none may go back."""
-    path = Path(folder) / "load.lua"
+    path = folder / "load.lua"
     path.write_text(script.replace("START", str(start)))
     command = ["wrk", "-t1", f"-c{connections}", f"-d{_SECONDS}s", "-s", str(path), url]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
