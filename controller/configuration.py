@@ -53,6 +53,9 @@ class ServeSettings(BaseSettings):
     log_format: LogFormat = Field(
         "text", description="How to log: text for people, or json, one object a line."
     )
+    traces: bool = Field(
+        False, description="Send traces as the environment variables OTEL_… say."
+    )
     max_stall_ms: int = Field(
         15_000, ge=100, description="Call the process dead when nothing moves for so long."
     )

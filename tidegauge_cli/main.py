@@ -71,6 +71,7 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     log_level: option.LogLevel = "info",
     log_format: option.LogFormat = "text",
     metrics_streams: option.MetricsStreams = 1_000,
+    traces: option.Traces = False,
     max_stall_ms: option.MaxStallMs = 15_000,
 ) -> None:
     """Serve the HTTP API until SIGTERM or Ctrl-C."""
@@ -78,6 +79,9 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     with needs_extra("controller"):
         import controller  # noqa: PLC0415 (says which extra is missing)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415
+    if traces:
+        with needs_extra("otel"):
+            import controller.tracing  # noqa: PLC0415 (the same)
     try:
         controller.serve(controller.ServeSettings(**options))
     except (TidegaugeError, OSError, ValueError) as error:

@@ -83,6 +83,9 @@ MaxLongPolls = Annotated[
 ]
 LogLevel = Annotated[str, _option(_TELLING, "log_level", "debug, info, warning or error.")]
 LogFormat = Annotated[str, _option(_TELLING, "log_format", "text, or json: one object a line.")]
+Traces = Annotated[
+    bool, _option(_TELLING, "traces", "Send traces as OTEL_… says; needs the extra otel.")
+]
 MaxStallMs = Annotated[
     int, _option(_TELLING, "max_stall_ms", "/healthz says 503 when nothing moves for so long.")
 ]

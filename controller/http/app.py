@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -34,6 +34,9 @@ from tidegauge.errors import (
     UnavailableError,
 )
 
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
 _STARTING = UnavailableError("the service is reading its streams back")
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
@@ -46,6 +49,7 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
     """Make the application; its lifespan opens and closes the database."""
     guard = Guard(settings.tokens)
     service = Service(settings)
+    tracer_provider = _make_tracer_provider() if settings.traces else None
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -56,6 +60,8 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
         finally:
             watching.cancel()
             await service.close()
+            if tracer_provider is not None:
+                await asyncio.to_thread(tracer_provider.shutdown)
 
     app = FastAPI(
         title="Tidegauge",
@@ -63,6 +69,15 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
         description=_DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        telemetry={
+            "auto_configure": False,
+            "exclude": lambda scope: scope["path"] in OPEN_PATHS,
+            "logs": False,
+            "metrics": False,
+            "operation_spans": False,
+            "tracer_provider": tracer_provider,
+            "tracing": tracer_provider is not None,
+        },
     )
     app.state.service = service
     routers = [one.router for one in (streams, writers, marks, events, groups, operations)]
@@ -71,6 +86,12 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     return ControllerApp(app, service, guard)
+
+
+def _make_tracer_provider() -> "TracerProvider":
+    from controller.tracing import make_tracer_provider  # noqa: PLC0415 (needs an extra)
+
+    return make_tracer_provider()
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
