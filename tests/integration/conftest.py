@@ -17,6 +17,7 @@ ON_BOTH = {
     "test_log_lines",
     "test_log_model",
     "test_readers",
+    "test_retention",
     "test_service_crash",
     "test_service_examples",
     "test_service_problems",

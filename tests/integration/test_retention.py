@@ -1,12 +1,14 @@
 """Old marks go in the background: groups keep theirs, and ``kill -9`` in the midst harms nothing."""
 
 import random
-import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
+from sqlalchemy import Engine, create_engine, insert, select
+
+from controller.schema import marks
 from tests.server import Api, ServerProcess
 
 NOW = 1_700_000_000_000
@@ -17,35 +19,48 @@ KILLS = 2
 GROUP_AT = 1_234
 
 
-def _fill(database: Path, count: int, *, step_ms: int, age_ms: int) -> None:
+def _fill(engine: Engine, count: int, *, step_ms: int, age_ms: int) -> None:
     """Store marks as if they had been made some time ago: revision n at offset n, one a step."""
     made = time.time_ns() // 1_000_000 - age_ms
-    rows = (
-        (1, n, NOW + n * step_ms, NOW + n * step_ms, f'{{"0":{n}}}', made)
+    rows = [
+        {
+            "stream_key": 1,
+            "revision": n,
+            "lower": NOW + n * step_ms,
+            "upper": NOW + n * step_ms,
+            "cut": f'{{"0":{n}}}',
+            "created_ms": made,
+        }
         for n in range(1, count + 1)
-    )
-    with closing(sqlite3.connect(database)) as connection, connection:
-        connection.executemany("INSERT INTO marks VALUES (?, ?, ?, ?, ?, ?)", rows)
+    ]
+    with engine.begin() as connection:
+        connection.execute(insert(marks), rows)
 
 
-def _revisions(database: Path) -> list[int]:
-    query = "SELECT revision FROM marks ORDER BY revision"
-    with closing(sqlite3.connect(database)) as connection:
-        return [revision for (revision,) in connection.execute(query)]
+def _revisions(engine: Engine) -> list[int]:
+    with engine.connect() as connection:
+        return list(connection.scalars(select(marks.c.revision).order_by(marks.c.revision)))
 
 
-def _until_fewer(database: Path, wanted: int) -> None:
+def _until_fewer(engine: Engine, wanted: int) -> None:
     deadline = time.monotonic() + 60
-    while len(_revisions(database)) > wanted:
+    while len(_revisions(engine)) > wanted:
         assert time.monotonic() < deadline, "old marks do not go"
         time.sleep(0.01)
 
 
 @contextmanager
 def _with_marks(
-    directory: Path, count: int, group_at: int, *, step_ms: int, age_ms: int, **settings: object
-) -> Iterator[tuple[ServerProcess, Api]]:
-    server = ServerProcess(directory)
+    directory: Path,
+    url: str,
+    *,
+    count: int,
+    group_at: int,
+    step_ms: int,
+    age_ms: int,
+    **settings: object,
+) -> Iterator[tuple[ServerProcess, Api, Engine]]:
+    server, engine = ServerProcess(directory, database_url=url), create_engine(url)
     with server, Api(server.url) as api:
         api.create(log="embedded", **settings)
         lines = "\n".join(['{"key": "k", "value": "v"}'] * count)
@@ -53,9 +68,10 @@ def _with_marks(
         api.client.post(f"{api.path}/events", content=lines, headers=content_type)
         _make_group(api, group_at)
         server.kill()
-        _fill(server.database, count, step_ms=step_ms, age_ms=age_ms)
+        _fill(engine, count, step_ms=step_ms, age_ms=age_ms)
         server.start()
-        yield server, api
+        yield server, api, engine
+    engine.dispose()
 
 
 def _make_group(api: Api, position: int) -> None:
@@ -69,36 +85,43 @@ def _window(api: Api) -> int:
     return lower
 
 
-def test_a_kill_in_the_midst_of_thinning_harms_nothing(tmp_path: Path) -> None:
-    with _with_marks(tmp_path, MARKS, GROUP_AT, step_ms=10, age_ms=2 * HOUR_MS) as (
-        server,
-        api,
-    ):
+def test_a_kill_in_the_midst_of_thinning_harms_nothing(
+    tmp_path: Path, database_url: str, thoroughness: int
+) -> None:
+    with _with_marks(
+        tmp_path, database_url, count=MARKS, group_at=GROUP_AT, step_ms=10, age_ms=2 * HOUR_MS
+    ) as (server, api, engine):
         left = MARKS
-        for _ in range(KILLS):
-            _until_fewer(server.database, left - random.randrange(1, 1_500))
+        for _ in range(max(1, KILLS * thoroughness // 100)):
+            _until_fewer(engine, left - random.randrange(1, 1_500))
             server.kill()
-            left = len(_revisions(server.database))
+            left = len(_revisions(engine))
             server.start()
             assert _window(api) == NOW + GROUP_AT * 10
             assert api.get("watermark")["mark"]["revision"] == MARKS
         expected = {1, GROUP_AT, MARKS, *range(100, MARKS, 100)}
-        _until_fewer(server.database, len(expected))
-        assert _revisions(server.database) == sorted(expected)
+        _until_fewer(engine, len(expected))
+        assert _revisions(engine) == sorted(expected)
         assert _window(api) == NOW + GROUP_AT * 10
         at = api.get("marks/at", time=NOW + 43_210)
         assert at["stop"]["cut"] == {"0": 4_400}
         assert api.get("marks", after=0, limit=3)["marks"][1]["revision"] == 100
 
 
-def test_what_is_older_than_the_retention_goes_but_what_groups_need(tmp_path: Path) -> None:
-    settings = {"mark_retention_ms": DAY_MS}
-    with _with_marks(tmp_path, 300, 123, step_ms=10_000, age_ms=2 * DAY_MS, **settings) as (
-        server,
-        api,
-    ):
-        _until_fewer(server.database, 3)
-        assert _revisions(server.database) == [1, 123, 300]
+def test_what_is_older_than_the_retention_goes_but_what_groups_need(
+    tmp_path: Path, database_url: str
+) -> None:
+    with _with_marks(
+        tmp_path,
+        database_url,
+        count=300,
+        group_at=123,
+        step_ms=10_000,
+        age_ms=2 * DAY_MS,
+        mark_retention_ms=DAY_MS,
+    ) as (_, api, engine):
+        _until_fewer(engine, 3)
+        assert _revisions(engine) == [1, 123, 300]
         assert _window(api) == NOW + 1_230_000
         there = api.get("marks/at", position="0:200")
         assert (there["lower"], there["upper"]) == (NOW + 1_230_000, NOW + 3_000_000)
