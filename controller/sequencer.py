@@ -28,6 +28,7 @@ _PATIENCE_S = 0.001
 _AWAY = "what a failed transaction touched cannot be read back"
 
 Write = Callable[[Connection], None]
+WriteAll = Callable[[Connection, list[Any]], None]
 
 
 class Touched(Protocol):
@@ -48,6 +49,7 @@ class Batch:
     """What one transaction will write."""
 
     writes: list[Write] = field(default_factory=list)
+    together: dict[WriteAll, list[Any]] = field(default_factory=dict)
     touched: dict[Touched, None] = field(default_factory=dict)
     undo: list[Callable[[], None]] = field(default_factory=list)
     rows: int = 0
@@ -55,6 +57,11 @@ class Batch:
     def write(self, work: Write, *, rows: int = 1) -> None:
         """Write something, in order, of roughly so many short rows."""
         self.writes.append(work)
+        self.rows += rows
+
+    def write_together(self, work: WriteAll, item: object, *, rows: int = 1) -> None:
+        """Write something along with all else that is given to the same work, at the end."""
+        self.together.setdefault(work, []).append(item)
         self.rows += rows
 
     def touch(self, one: Touched) -> None:
@@ -271,7 +278,7 @@ class Sequencer:
         try:
             for one in list(batch.touched):
                 one.before_commit(batch)
-            if batch.writes:
+            if batch.writes or batch.together:
                 began = self._loop.time()
                 await self._database.write(
                     lambda connection: _write(batch, connection), rows=batch.rows
@@ -329,3 +336,5 @@ def _fail(submissions: list[Submission], error: Exception) -> None:
 def _write(batch: Batch, connection: Connection) -> None:
     for work in batch.writes:
         work(connection)
+    for work_on_all, items in batch.together.items():
+        work_on_all(connection, items)

@@ -42,47 +42,72 @@ def load_position(text: str) -> dict[int, int]:
     return {_numbers[number]: offset for number, offset in orjson.loads(text).items()}
 
 
-def write_changes(
-    connection: Connection, stream_key: int, changes: Changes, *, wall_ms: int
-) -> None:
-    """Store what happened to a stream's aggregation."""
-    _write_pages(connection, stream_key, changes)
-    _write_writers(connection, stream_key, changes)
-    insert_rows(
-        connection,
-        marks,
-        [
-            (stream_key, one.revision, one.lower, one.upper, dump_position(one.cut), wall_ms)
-            for one in changes.marks
-        ],
-    )
-    if changes.counters is not None:
-        reporters, forgotten = changes.counters
-        connection.execute(
-            update(streams)
-            .where(streams.c.key == stream_key)
-            .values(reporters=reporters, forgotten_incarnation=forgotten)
-        )
+class StreamChanges(NamedTuple):
+    """What happened to one stream's aggregation, and when.
+
+    Attributes
+    ----------
+    stream_key
+        Of the stream.
+    changes
+        What to store.
+    wall_ms
+        Wall clock, for the marks.
+    """
+
+    stream_key: int
+    changes: Changes
+    wall_ms: int
 
 
-def _write_pages(connection: Connection, stream_key: int, changes: Changes) -> None:
-    if changes.page is not None:
-        number, entries = changes.page
-        row = (stream_key, number, _dump_json(entries).decode())
-        insert_rows(connection, report_pages, [row])
-    delete_rows(connection, report_pages, stream_key, changes.pages_given_up)
+def write_changes(connection: Connection, streams_changed: Sequence[StreamChanges]) -> None:
+    """Store what happened to the aggregations of some streams, each given once.
+
+    Rows of one table go together, whichever stream they are of: statements cost more than rows.
+    """
+    _write_pages(connection, streams_changed)
+    _write_writers(connection, streams_changed)
+    mark_values = [
+        (key, one.revision, one.lower, one.upper, dump_position(one.cut), wall_ms)
+        for key, changes, wall_ms in streams_changed
+        for one in changes.marks
+    ]
+    insert_rows(connection, marks, mark_values)
+    for key, changes, _ in streams_changed:
+        if changes.counters is not None:
+            reporters, forgotten = changes.counters
+            counters = {"reporters": reporters, "forgotten_incarnation": forgotten}
+            update_stream(connection, key, counters)
 
 
-def _write_writers(connection: Connection, stream_key: int, changes: Changes) -> None:
-    if changes.forgotten:
-        connection.execute(
-            delete(writers).where(
-                writers.c.stream_key == stream_key, writers.c.writer.in_(changes.forgotten)
+def _write_pages(connection: Connection, streams_changed: Sequence[StreamChanges]) -> None:
+    pages = [
+        (key, changes.page.number, _dump_json(changes.page.reports).decode())
+        for key, changes, _ in streams_changed
+        if changes.page is not None
+    ]
+    insert_rows(connection, report_pages, pages)
+    for key, changes, _ in streams_changed:
+        delete_rows(connection, report_pages, key, changes.pages_given_up)
+
+
+def _write_writers(connection: Connection, streams_changed: Sequence[StreamChanges]) -> None:
+    for key, changes, _ in streams_changed:
+        if changes.forgotten:
+            connection.execute(
+                delete(writers).where(
+                    writers.c.stream_key == key, writers.c.writer.in_(changes.forgotten)
+                )
             )
-        )
-    rows = [_writer_row(stream_key, one) for one in changes.writers]
+    rows = [
+        _writer_row(key, one) for key, changes, _ in streams_changed for one in changes.writers
+    ]
     replace_rows(connection, writers, rows)
-    holds = [(stream_key, name, since) for name, since in changes.holds.items()]
+    holds = [
+        (key, name, since)
+        for key, changes, _ in streams_changed
+        for name, since in changes.holds.items()
+    ]
     update_rows(connection, writers, ("stream_key", "writer", "hold_since_ms"), holds)
 
 
@@ -284,6 +309,11 @@ def read_listening(connection: Connection) -> int:
 def write_listening(connection: Connection, listening_ms: int) -> None:
     """Store a stamp of listening time."""
     replace_rows(connection, listening, [(1, listening_ms)])
+
+
+def write_stamps(connection: Connection, stamps: Sequence[int]) -> None:
+    """Store the last of some stamps of listening time."""
+    write_listening(connection, stamps[-1])
 
 
 def _one_mark(connection: Connection, query: Any) -> Mark | None:  # noqa: ANN401 (a select)

@@ -18,6 +18,7 @@ from controller.limits import Limits
 from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
 from controller.sequencer import Batch
+from controller.storage import StreamChanges
 from tidegauge.aggregation import Aggregator
 from tidegauge.errors import StreamReplacedError, UnknownStreamError
 from tidegauge.marks import Mark
@@ -171,16 +172,12 @@ class StreamState:
         changes = self.clock.take_changes()
         if changes:
             wall_ms = self._context.clocks.now().wall_ms
-            batch.write(
-                partial(
-                    storage.write_changes, stream_key=key, changes=changes, wall_ms=wall_ms
-                ),
-                rows=changes.count,
-            )
+            changed = StreamChanges(key, changes, wall_ms)
+            batch.write_together(storage.write_changes, changed, rows=changes.count)
         if changes.holds:
             # A clock must not be found ahead of listening time after a crash.
             stamp = self._context.clocks.now().listening_ms
-            batch.write(partial(storage.write_listening, listening_ms=stamp))
+            batch.write_together(storage.write_stamps, stamp)
         if self.ends is None:
             return
         if changes.forgotten:
