@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _PERIOD_S = 2.0
 _STAMPS_BETWEEN_IDLE_WRITES = 240
+_STREAMS_AT_ONCE = 100
 _ANSWERS_AT_ONCE = 1_000
 _ANSWERS_KEPT_MS = 86_400_000
 
@@ -45,13 +46,20 @@ async def maintain_streams(service: "Service") -> None:
     while True:
         await asyncio.sleep(_PERIOD_S)
         service.groups.take_dead_offline()
-        for state in list(service.registry):
-            try:
-                await compactor.compact(state.identity.key, state.published_tails or {})
-            except TidegaugeError:
-                _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
+        await _compact(service, compactor)
         before_ms = service.clocks.now().wall_ms - _ANSWERS_KEPT_MS
         service.submit_quietly(partial(_delete_answers, before_ms))
+
+
+async def _compact(service: "Service", compactor: Compactor) -> None:
+    for at, state in enumerate(list(service.registry)):
+        if at % _STREAMS_AT_ONCE == 0:
+            await asyncio.sleep(0)  # of many streams most have nothing to wait for
+        if state.published_tails:
+            try:
+                await compactor.compact(state.identity.key, state.published_tails)
+            except TidegaugeError:
+                _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
 
 
 def _delete_answers(before_ms: int, batch: Batch) -> None:

@@ -32,7 +32,7 @@ _PERIOD_S = 1.0
 _FEWEST_ROWS = 16
 _TRANSACTION_S = 0.005
 """Aimed at: so much longer does a report wait that shares a transaction with a sweep."""
-_SOONEST_MS, _LATEST_MS = 1_000, 600_000
+_SOONEST_MS, _LATEST_MS = 1_000, 3_600_000
 _FIRST_REVISION = 1
 
 
@@ -142,14 +142,12 @@ class Sweeper:
         if found is None:
             return False
         begun = perf_counter()
-        tier, place = found
-        if not await self._step(state, tier, place):
-            place.due_ms = self._wall_ms() + _again_ms(tier)
+        await self._step(state, *found)
         await asyncio.sleep(self._rest * (perf_counter() - begun))
         return True
 
-    async def _step(self, state: StreamState, tier: Tier, place: Place) -> bool:
-        """Look at some marks and remove what may go; tells whether there are more."""
+    async def _step(self, state: StreamState, tier: Tier, place: Place) -> None:
+        """Look at some marks and remove what may go, or say when to look again."""
         rows = await self._service.database.read(
             partial(
                 storage.mark_rows,
@@ -161,14 +159,14 @@ class Sweeper:
         # The last of them may be the newest; and it tells what is the newest before a position.
         old = rows[: count_old(rows[:-1], self._wall_ms() - tier.age_ms)]
         if not old:
+            place.due_ms = _due_ms(tier, rows, self._wall_ms())
             if tier.step_ms is None:  # the few that were spared
                 place.revision, place.lower = 0, None
-            return False
+            return
         gone = surplus(old, tier.step_ms, place.lower)
         if gone:
             await self._service.sequencer.submit(partial(self._remove, state, rows, gone))
         place.revision, place.lower = old[-1].revision, old[-1].lower
-        return True
 
     def _remove(
         self, state: StreamState, rows: Sequence[MarkRow], gone: list[int], batch: Batch
@@ -210,6 +208,8 @@ def _needed(
     return needed
 
 
-def _again_ms(tier: Tier) -> int:
-    """Choose how long to wait for more marks to grow old."""
-    return max(_SOONEST_MS, min(_LATEST_MS, tier.age_ms // 12))
+def _due_ms(tier: Tier, rows: Sequence[MarkRow], wall_ms: int) -> int:
+    """Choose when to look again: once some marks have grown old."""
+    first_old_ms = rows[0].created_ms + tier.age_ms if rows else wall_ms
+    some_ms = max(_SOONEST_MS, min(_LATEST_MS, tier.age_ms // 4))
+    return max(wall_ms, first_old_ms) + some_ms

@@ -299,14 +299,17 @@ class Aggregator:
 
     def next_deadline(self) -> int | None:
         """Say at which listening time a clock or a retention runs out, ms."""
-        spans = (
-            (self._progress.clocks.oldest_start, self.settings.aggregation_timeout_ms),
-            (self._departures.oldest_ms, self.settings.writer_retention_ms),
+        deadline = None
+        start, timeout = (
+            self._progress.clocks.oldest_start,
+            self.settings.aggregation_timeout_ms,
         )
-        return min(
-            (start + span for start, span in spans if start is not None and span is not None),
-            default=None,
-        )
+        if start is not None and timeout is not None:
+            deadline = start + timeout
+        gone, retention = self._departures.oldest_ms, self.settings.writer_retention_ms
+        if gone is not None and retention is not None:
+            deadline = gone + retention if deadline is None else min(deadline, gone + retention)
+        return deadline
 
     def __contains__(self, writer: object) -> bool:
         return writer in self._roster

@@ -42,7 +42,9 @@ class Departures:
     @property
     def oldest_ms(self) -> int | None:
         """Listening time at which the first of those not yet due went, ms."""
-        return next((writer.gone_ms for writer in self._gone), None)
+        for writer in self._gone:
+            return writer.gone_ms
+        return None
 
     def take_forgotten(
         self, *, gone_by_ms: int, covered: DownSet, revision: int

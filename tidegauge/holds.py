@@ -82,7 +82,9 @@ class HoldClocks:
     @property
     def oldest_start(self) -> int | None:
         """When the clock that runs longest started; None if none runs."""
-        return next((writer.hold_since_ms for writer in self._running), None)
+        for writer in self._running:
+            return writer.hold_since_ms
+        return None
 
     def _set(self, writer: Writer, since_ms: int | None) -> None:
         writer.hold_since_ms = since_ms
