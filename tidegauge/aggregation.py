@@ -8,11 +8,9 @@ A report costs O(log writers + entries it changes), a mark O(its cut), a pass wh
 since the one before it: never writers times segments.
 """
 
-from collections.abc import Iterable
-
 from tidegauge.acceptance import Acceptance, check_incarnation, sealed_topology
 from tidegauge.capping import Capping
-from tidegauge.changes import Changes, Standing, StoredClock, StoredPage, StoredReport
+from tidegauge.changes import Changes, Standing, StoredClock, StoredReport
 from tidegauge.departures import Departures
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.inspection import Inspection
@@ -80,7 +78,7 @@ class Aggregator:
             writer = Writer.restore(row)
             self._roster.restore(writer)
             self._cut.release(writer.former_position, writer.former_time)
-        self._restore_reports(stored.pages)
+        self._ledger.restore_pages(stored.pages, self._restore_report)
         for writer in self._roster:
             self._classify(writer)
         self._progress.clocks.restore(self._roster)
@@ -488,20 +486,6 @@ class Aggregator:
             self._cut.recount_upper(upper, self._roster)
         self.pass_due = self.pass_due or bool(forgotten)
         return sorted(writer.name for writer in forgotten)
-
-    def _restore_reports(self, pages: Iterable[StoredPage]) -> None:
-        """Take in what is stored, in order of acceptance; a report's last copy counts."""
-        last_page = 0
-        stored: dict[int, tuple[int, StoredReport]] = {}
-        serials: dict[int, list[int]] = {}
-        for last_page, rows in pages:
-            stored |= {row.serial: (last_page, row) for row in rows}
-            serials[last_page] = [row.serial for row in rows]
-        self._ledger.open_page(last_page + 1)
-        reports = {serial: self._restore_report(*stored[serial]) for serial in sorted(stored)}
-        for page, of_page in serials.items():
-            restored = (reports[serial] for serial in of_page)
-            self._ledger.restore_page(page, [one for one in restored if one is not None])
 
     def _restore_report(self, page: int, row: StoredReport) -> KeptReport | None:
         record = self._roster.find(row.writer)

@@ -8,12 +8,16 @@ of one insertion and a part of one deletion, however many come together.
 """
 
 from collections import deque
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
 
 from tidegauge.changes import Changes, StoredPage, StoredReport, StoredWriter
 from tidegauge.lattice import DownSet, raise_to
 from tidegauge.marks import Mark
 from tidegauge.writers import KeptReport, Writer
+
+RestoreReport: TypeAlias = Callable[[int, StoredReport], KeptReport | None]
+"""Takes in a report of a page; None if it does not count any more."""
 
 
 class _Page(NamedTuple):
@@ -44,9 +48,19 @@ class Ledger:
         self._open.reports.append(report)
         return report
 
-    def open_page(self, number: int) -> None:
-        """Write what comes on a page of this number."""
-        self._open = _Page(number, [])
+    def restore_pages(self, pages: Iterable[StoredPage], restore: RestoreReport) -> None:
+        """Take in what is stored, in order of acceptance; a report's last copy counts."""
+        last_page = 0
+        stored: dict[int, tuple[int, StoredReport]] = {}
+        serials: dict[int, list[int]] = {}
+        for last_page, rows in pages:
+            stored |= {row.serial: (last_page, row) for row in rows}
+            serials[last_page] = [row.serial for row in rows]
+        self._open = _Page(last_page + 1, [])
+        reports = {serial: restore(*stored[serial]) for serial in sorted(stored)}
+        for page, of_page in serials.items():
+            restored = (reports[serial] for serial in of_page)
+            self._add(_Page(page, [one for one in restored if one is not None]))
 
     def restore(self, page: int, row: StoredReport, writer: Writer | None) -> KeptReport | None:
         """Take in a stored report, in order of serial; None if it does not count any more."""
@@ -54,10 +68,6 @@ class Ledger:
         if writer is None or row.serial < writer.since_serial:
             return None
         return KeptReport(row.serial, row.time, dict(row.gained), writer, page)
-
-    def restore_page(self, number: int, reports: list[KeptReport]) -> None:
-        """Take in a stored page with those of its reports that count."""
-        self._add(_Page(number, reports))
 
     def restore_writer(self, writer: Writer) -> None:
         """Take in a stored writer."""
@@ -127,7 +137,7 @@ class Ledger:
         if page.reports:
             changes.page = StoredPage(page.number, [_entry(report) for report in page.reports])
             self._add(page)
-            self.open_page(page.number + 1)
+            self._open = _Page(page.number + 1, [])
         return changes
 
     def _add(self, page: _Page) -> None:
