@@ -20,15 +20,17 @@ TIME = 1_700_000_000_000
 PATH = "/v1/streams/tests/one/writers/w/note-time"
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path) as server:
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One for all tests but the last, which stops it."""
+    with ServerProcess(tmp_path_factory.mktemp("heads")) as server:
         yield server
 
 
 @pytest.fixture
 def api(server: ServerProcess) -> Iterator[Api]:
     with Api(server.url) as api:
+        api.client.delete(api.path)
         api.create()
         yield api
 
@@ -222,6 +224,15 @@ def test_a_body_in_chunks_is_read_each_time(connection: Connection) -> None:
         assert connection.status() == 200
 
 
+def test_a_connection_that_says_nothing_more_is_closed(
+    server: ServerProcess, connection: Connection
+) -> None:
+    connection.send(report(1))
+    assert connection.status() == 200
+    assert connection.is_closed()
+    assert httpx.get(f"{server.url}/healthz").is_success
+
+
 def test_a_report_in_its_transaction_is_answered_before_the_service_stops(
     server: ServerProcess, connection: Connection
 ) -> None:
@@ -236,12 +247,3 @@ def test_a_report_in_its_transaction_is_answered_before_the_service_stops(
     assert connection.status() == 200
     assert connection.is_closed()
     assert server.process.wait(timeout=20) == 0
-
-
-def test_a_connection_that_says_nothing_more_is_closed(
-    server: ServerProcess, connection: Connection
-) -> None:
-    connection.send(report(1))
-    assert connection.status() == 200
-    assert connection.is_closed()
-    assert httpx.get(f"{server.url}/healthz").is_success
