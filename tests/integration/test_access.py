@@ -5,12 +5,13 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
-from controller.access import Role
+from controller.access import ExposedError, Role, check_exposure
+from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES, Example
 from tests.server import Api, ServerProcess
 from tests.tokens import Tokens
@@ -141,70 +142,89 @@ def test_every_call_refuses_what_is_not_enough_and_takes_the_least_that_is(
     assert {one.call for one in EXAMPLES} == NEEDED.keys() | OPEN | FILTERED | EVERYWHERE
 
 
-def test_any_role_is_enough_to_see_a_stream_and_its_writers(
-    guarded: ServerProcess, tokens: Tokens
-) -> None:
-    headers = [tokens.header(role, SCOPE, role) for role in ("operate", "read", "write")]
-    with guarded, httpx.Client(base_url=guarded.url) as client:
-        path = f"/v1/streams/{SCOPE}/departures"
-        client.put(path, json={"segments": 1}, headers=headers[0]).raise_for_status()
-        for header in headers:
-            for call in ("", "/watermark", "/writers"):
-                assert client.get(path + call, headers=header).status_code == 200
+class House(NamedTuple):
+    """One guarded server for several tests, with tokens that they share."""
+
+    client: httpx.Client
+    everything: dict[str, str]
+    reader: dict[str, str]
+    writer: dict[str, str]
+    operator: dict[str, str]
+
+    def put(self, path: str, body: dict[str, Any]) -> None:
+        """Make something, with the token that may do everything."""
+        self.client.put(path, json=body, headers=self.everything).raise_for_status()
 
 
-def test_lists_leave_out_and_bulk_reports_refuse_what_is_in_other_scopes(
-    guarded: ServerProcess, tokens: Tokens
-) -> None:
-    both = tokens.header("both", "*", "operate", "read")
-    mine = tokens.header("mine", "flights", "read", "write")
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    directory = tmp_path_factory.mktemp("house")
+    tokens = Tokens(directory)
+    roles = [str(role) for role in Role]
+    everything = tokens.header("everything", "*", *roles)
+    reader, writer, operator = (
+        tokens.header(f"my-{role}", "mine", role) for role in ("read", "write", "operate")
+    )
+    with (
+        ServerProcess(directory, tokens=tokens.file) as server,
+        httpx.Client(base_url=server.url, timeout=20) as client,
+    ):
+        yield House(client, everything, reader, writer, operator)
+
+
+def test_any_role_is_enough_to_see_a_stream_and_its_writers(house: House) -> None:
+    path = "/v1/streams/mine/seen"
+    house.put(path, {"segments": 1})
+    for header in (house.reader, house.writer, house.operator):
+        for call in ("", "/watermark", "/writers"):
+            assert house.client.get(path + call, headers=header).status_code == 200
+
+
+def test_lists_leave_out_what_is_in_other_scopes(house: House) -> None:
+    for stream in ("mine/listed", "yours/listed"):
+        house.put(f"/v1/streams/{stream}", {"segments": 1})
+        house.put(f"/v1/reader-groups/{stream}", {"streams": [stream]})
+    seen = house.client.get("/v1/streams", headers=house.operator).json()["streams"]
+    assert {one["stream"].partition("/")[0] for one in seen} == {"mine"}
+    groups = house.client.get("/v1/reader-groups", headers=house.reader).json()["groups"]
+    assert {one["group"].partition("/")[0] for one in groups} == {"mine"}
+    answer = house.client.get("/v1/reader-groups", headers=house.writer)
+    assert answer.json() == {"groups": [], "cursor": None}
+
+
+def test_each_of_many_reports_needs_the_role_in_its_own_scope(house: House) -> None:
+    for stream in ("mine/noted", "yours/noted"):
+        house.put(f"/v1/streams/{stream}", {"segments": 1})
+    streams = ["yours/noted", "mine/noted", "yours/none", "mine/none"]
     report = {"writer": "w", "time": 1_700_000_000_000}
-    with guarded, httpx.Client(base_url=guarded.url, headers=both) as client:
-        for stream in ("flights/departures", "rides/taxis"):
-            client.put(f"/v1/streams/{stream}", json={"segments": 1}).raise_for_status()
-            group = {"streams": [stream]}
-            client.put(f"/v1/reader-groups/{stream}", json=group).raise_for_status()
-        seen = client.get("/v1/streams", headers=mine).json()["streams"]
-        assert [one["stream"] for one in seen] == ["flights/departures"]
-        groups = client.get("/v1/reader-groups", headers=mine).json()["groups"]
-        assert [one["group"] for one in groups] == ["flights/departures"]
-        streams = ["rides/taxis", "flights/departures", "rides/none", "flights/none"]
-        many = {"reports": [{"stream": stream, **report} for stream in streams]}
-        results = client.post("/v1/note-times", json=many, headers=mine).json()["results"]
-        assert [one.get("code", one["status"]) for one in results] == [
-            "forbidden",
-            200,
-            "forbidden",
-            "unknown_stream",
-        ]
+    many = {"reports": [{"stream": stream, **report} for stream in streams]}
+    answer = house.client.post("/v1/note-times", json=many, headers=house.writer)
+    assert [one.get("code", one["status"]) for one in answer.json()["results"]] == [
+        "forbidden",
+        200,
+        "forbidden",
+        "unknown_stream",
+    ]
 
 
-def test_a_group_reads_streams_only_where_its_maker_and_its_asker_read(
-    guarded: ServerProcess, tokens: Tokens
-) -> None:
-    everywhere = tokens.header("both", "*", "operate", "read")
-    mine = tokens.header("mine", "flights", "read")
-    with guarded, httpx.Client(base_url=guarded.url, headers=everywhere) as client:
-        client.put("/v1/streams/rides/taxis", json={"segments": 1}).raise_for_status()
-        path, wanted = "/v1/reader-groups/flights/g", {"streams": ["rides/taxis"]}
-        assert _problem(client.put(path, json=wanted, headers=mine)) == FORBIDDEN
-        client.put(path, json=wanted).raise_for_status()
-        query = {"stream": "rides/taxis"}
-        window = client.get(f"{path}/time-window", params=query, headers=mine)
-        assert _problem(window) == FORBIDDEN
+def test_a_group_reads_streams_only_where_its_maker_and_its_asker_read(house: House) -> None:
+    path, wanted = "/v1/reader-groups/mine/g", {"streams": ["yours/read"]}
+    house.put("/v1/streams/yours/read", {"segments": 1})
+    assert _problem(house.client.put(path, json=wanted, headers=house.reader)) == FORBIDDEN
+    house.put(path, wanted)
+    query = {"stream": "yours/read"}
+    window = house.client.get(f"{path}/time-window", params=query, headers=house.reader)
+    assert _problem(window) == FORBIDDEN
 
 
-def test_what_is_not_there_shows_only_to_who_may_see_the_scope(
-    guarded: ServerProcess, tokens: Tokens
-) -> None:
-    mine = tokens.header("mine", "flights", "read")
-    with guarded, httpx.Client(base_url=guarded.url, headers=mine) as client:
-        assert client.get("/v1/streams/flights/none").status_code == 404
-        assert client.get("/v1/streams/rides/none").status_code == 403
-        assert client.get("/v1/none").status_code == 404
-        assert httpx.get(f"{guarded.url}/v1/none").status_code == 401
-        assert httpx.get(f"{guarded.url}/openapi.json").status_code == 200
-        assert httpx.get(f"{guarded.url}/docs").status_code == 200
+def test_what_is_not_there_shows_only_to_who_may_see_the_scope(house: House) -> None:
+    client, mine = house.client, house.reader
+    assert client.get("/v1/streams/mine/none", headers=mine).status_code == 404
+    assert client.get("/v1/streams/yours/none", headers=mine).status_code == 403
+    assert client.get("/v1/none", headers=mine).status_code == 404
+    assert client.get("/v1/none").status_code == 401
+    assert client.get("/openapi.json").status_code == 200
+    assert client.get("/docs").status_code == 200
 
 
 def test_tokens_come_and_go_while_the_service_runs(
@@ -241,13 +261,12 @@ def test_what_operators_do_is_logged_with_their_name(
     ]
 
 
-def test_without_tokens_what_operators_do_is_logged_too(
-    server: ServerProcess, api: Api
-) -> None:
-    api.create()
-    api.post("seal", position={"0": 0})
-    said = f"caller=anybody method=POST path={api.path}/seal status=200"
-    assert said in server.log.read_text()
+def test_without_tokens_what_operators_do_is_logged_too(shared_server: ServerProcess) -> None:
+    with Api(shared_server.url, "audit/one") as api:
+        api.create()
+        api.post("seal", position={"0": 0})
+    said = "caller=anybody method=POST path=/v1/streams/audit/one/seal status=200"
+    assert said in shared_server.log.read_text()
 
 
 def test_a_token_shows_in_no_log_error_or_metric_of_the_service(
@@ -273,28 +292,40 @@ def test_a_token_shows_in_no_log_error_or_metric_of_the_service(
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", ""])
-def test_nobody_is_exposed_by_accident(tmp_path: Path, host: str) -> None:
-    server = ServerProcess(tmp_path, host=host)
-    server.launch()
-    assert server.process.wait(timeout=20) != 0
-    said = server.log.read_text()
+def test_nobody_is_exposed_by_accident(host: str) -> None:
+    with pytest.raises(ExposedError) as refused:
+        check_exposure(ServeSettings(host=host))
+    said = str(refused.value)
     assert f"listening on {host or 'all addresses'} without tokens would let anybody" in said
     assert "--insecure" in said
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2", "localhost"])
+def test_what_only_this_machine_reaches_exposes_nobody(host: str) -> None:
+    check_exposure(ServeSettings(host=host))
+
+
+def test_an_exposed_service_does_not_even_make_its_database(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path, host="0.0.0.0")
+    server.launch()
+    assert server.process.wait(timeout=20) != 0
+    assert "without tokens would let anybody" in server.log.read_text()
     assert not server.database.exists()
 
 
+@pytest.mark.parametrize(
+    ("insecure", "said"),
+    [
+        (True, "anybody who reaches 0.0.0.0 may read, write and delete"),
+        (False, "tokens travel in the clear unless a proxy in front of this speaks TLS"),
+    ],
+)
 def test_exposed_on_purpose_or_with_tokens_it_serves_and_says_so(
-    tmp_path: Path, tokens: Tokens
+    tokens: Tokens, caplog: pytest.LogCaptureFixture, said: str, *, insecure: bool
 ) -> None:
-    with ServerProcess(tmp_path, host="0.0.0.0", insecure=True) as server:
-        assert httpx.get(f"{server.url}/v1/streams").json()["streams"] == []
-        assert (
-            "anybody who reaches 0.0.0.0 may read, write and delete" in server.log.read_text()
-        )
-    server.log.unlink()
-    with ServerProcess(tmp_path, host="0.0.0.0", tokens=tokens.file) as server:
-        assert httpx.get(f"{server.url}/v1/streams").status_code == 401
-        assert "tokens travel in the clear" in server.log.read_text()
+    file = None if insecure else tokens.file
+    check_exposure(ServeSettings(host="0.0.0.0", insecure=insecure, tokens=file))
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [("WARNING", said)]
 
 
 def test_it_does_not_start_without_the_tokens_it_was_told_of(tmp_path: Path) -> None:

@@ -14,8 +14,11 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
+from controller.access import CertificateError, check_certificate
+from controller.configuration import ServeSettings
 from reader_client import Reader, ReaderGroup, ServiceUnreachableError, StreamClient
 from tests.server import ServerProcess
 from tests.tokens import Tokens
@@ -154,11 +157,10 @@ def test_with_tokens_and_tls_nothing_is_said_about_tokens_in_the_clear(
         ("certificate.pem", None, "both are PEM files"),
         ("certificate.pem", "locked.pem", "the key has a password; give one without"),
         ("text.pem", None, "both are PEM files"),
-        (None, "key.pem", "tls_key without tls_certificate; give both"),
     ],
 )
-def test_files_that_cannot_be_used_are_told_before_anything_is_served(
-    files: Files, tmp_path: Path, certificate: str | None, key: str | None, problem: str
+def test_files_that_cannot_be_used_are_told_why(
+    files: Files, certificate: str, key: str | None, problem: str
 ) -> None:
     other = trustme.CA().issue_cert("127.0.0.1").private_key_pem
     other.write_to_path(str(files.directory / "other.pem"))
@@ -168,16 +170,23 @@ def test_files_that_cannot_be_used_are_told_before_anything_is_served(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
     )
     (files.directory / "locked.pem").write_bytes(locked)
-    given = {"--tls-certificate": certificate, "--tls-key": key}
-    words = [
-        word
-        for option, name in given.items()
-        if name is not None
-        for word in (option, str(files.directory / name))
-    ]
-    database = f"sqlite:///{tmp_path / 'tidegauge.db'}"
-    refused = CliRunner().invoke(app, ["serve", "--database-url", database, "--port=0", *words])
-    assert refused.exit_code == 1
-    assert refused.output.startswith("tidegauge serve: ")
-    assert problem in refused.output
-    assert not (tmp_path / "tidegauge.db").exists()
+    settings = ServeSettings(
+        tls_certificate=files.directory / certificate,
+        tls_key=None if key is None else files.directory / key,
+    )
+    with pytest.raises(CertificateError) as refused:
+        check_certificate(settings)
+    assert problem in str(refused.value)
+
+
+def test_a_key_without_a_certificate_is_refused(files: Files) -> None:
+    with pytest.raises(ValidationError, match="tls_key without tls_certificate; give both"):
+        ServeSettings(tls_key=files.key)
+
+
+def test_without_a_usable_certificate_nothing_is_served(files: Files, tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path, tls_certificate=files.certificate)
+    server.launch()
+    assert server.process.wait(timeout=20) != 0
+    assert "both are PEM files" in server.log.read_text()
+    assert not server.database.exists()
