@@ -97,8 +97,9 @@ class _Demo:
             folder = Path(tempfile.mkdtemp(prefix="tidegauge-demo-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             say("Spark starts, and reads them in order of landing with its own watermark")
-            spark = start_spark()
-            stack.callback(spark.stop)
+            with _interrupted_later():
+                spark = start_spark()
+                stack.callback(spark.stop)
             baselines = self._baselines(spark, flights, folder, expected)
             url = stack.enter_context(running_service(folder))
             _create_stream(url)
@@ -256,3 +257,21 @@ def _interruptible() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+@contextmanager
+def _interrupted_later() -> Iterator[None]:
+    """Put an interruption off: one while Spark starts would leave its JVM behind for ever."""
+    came: list[int] = []
+
+    def remember(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+
+    former = {one: signal.signal(one, remember) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for one, handler in former.items():
+            signal.signal(one, handler)
+    if came:
+        raise KeyboardInterrupt
