@@ -12,7 +12,7 @@ $(READY): pyproject.toml constraints.txt scripts/check_machine.sh
 	@PYTHON="$(PYTHON)" sh scripts/check_machine.sh
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip --constraint constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,bench,test]'
 	@touch $@
 
 demo: setup

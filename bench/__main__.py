@@ -1,11 +1,22 @@
-"""``python -m bench [core] [service] [latency] [log] [crowd] [history] [scrape] [spark]``: all of them by default."""
+"""``python -m bench [core] [service] [latency] [log] [crowd] [history] [scrape] [memory] [spark]``: all of them by default."""
 
 import sys
 
 from rich.console import Console
 from rich.table import Table
 
-from bench import core, crowd, formats, history, latency, log, scrape, service, spark_source
+from bench import (
+    core,
+    crowd,
+    formats,
+    history,
+    latency,
+    log,
+    memory,
+    scrape,
+    service,
+    spark_source,
+)
 
 PARTS = {
     "core": core.measure,
@@ -16,6 +27,7 @@ PARTS = {
     "crowd": crowd.measure,
     "history": history.measure,
     "scrape": scrape.measure,
+    "memory": memory.measure,
     "spark": spark_source.measure,
 }
 
