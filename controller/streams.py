@@ -114,6 +114,11 @@ class StreamState:
         if stream_id is not None and stream_id != identity.stream_id:
             raise StreamReplacedError(str(identity.name), identity.stream_id, stream_id)
 
+    def refuse_if_deleted(self) -> None:
+        """Raise `UnknownStreamError` if it was deleted since it was looked up."""
+        if self.deleted:
+            raise UnknownStreamError(str(self.identity.name))
+
     def before_commit(self, batch: Batch) -> None:
         """Run the pass that is due, and add all that changed to the transaction."""
         if self.deleted:

@@ -63,6 +63,7 @@ async def tail(
         return grown or state.revision > revision or state.deleted or None
 
     await service.waiting.until(state.bell, has_news, wait_ms=wait_ms)
+    state.refuse_if_deleted()
     return Tail(
         tail=state.published_tails,
         topology_revision=state.published_topology.revision,
@@ -83,6 +84,7 @@ async def marks(
     await service.waiting.until(
         state.bell, lambda: state.revision > after or state.deleted or None, wait_ms=wait_ms
     )
+    state.refuse_if_deleted()
     found = []
     if state.published is not None and state.revision == after + 1:
         found = [state.published]

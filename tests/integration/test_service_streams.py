@@ -388,3 +388,20 @@ def test_old_marks_are_deleted_but_the_newest(play: Callable[[Play], None]) -> N
         assert there["lower"] == NOW + 40_000
 
     play(scene)
+
+
+@pytest.mark.parametrize("call", ["marks", "tail"])
+def test_a_long_poll_tells_that_the_stream_was_deleted(
+    play: Callable[[Play], None], call: str
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, log="embedded")
+        query = {"wait_ms": "20000", "after": "0" if call == "marks" else "0:0"}
+        poll = asyncio.create_task(client.get(f"{STREAM}/{call}", params=query))
+        for _ in range(5):  # the poll waits by then
+            await client.get(STREAM)
+        await client.delete(STREAM)
+        answer = await poll
+        assert (answer.status_code, answer.json()["code"]) == (404, "unknown_stream")
+
+    play(scene)
