@@ -127,8 +127,10 @@ class ControllerApp:
         self._limit = service.settings.max_body_bytes
 
     def recall(self, scope: Scope) -> RecalledCall | None:
-        """Say what requests like this one ask for, if it is a report."""
-        return self._note_time.recall(scope) if self._note_time.serves(scope["path"]) else None
+        """Say what requests like this one ask for, if it is a report of a size that is taken."""
+        if not self._note_time.serves(scope["path"]) or _announced_length(scope) > self._limit:
+            return None
+        return self._note_time.recall(scope)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

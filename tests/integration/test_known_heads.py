@@ -23,7 +23,7 @@ PATH = "/v1/streams/tests/one/writers/w/note-time"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """One for all tests but the last, which stops it."""
-    with ServerProcess(tmp_path_factory.mktemp("heads")) as server:
+    with ServerProcess(tmp_path_factory.mktemp("heads"), max_body_bytes=2_000) as server:
         yield server
 
 
@@ -205,6 +205,14 @@ def _tries(connection: Connection, token: str, count: int) -> list[tuple[int, ob
         connection.send(report(1, headers=f"authorization: Bearer {token}\r\n"))
         answers.append(connection.answer())
     return [(status, answer.get("code")) for status, answer in answers]
+
+
+def test_a_body_beyond_the_limit_is_refused_each_time(connection: Connection) -> None:
+    body = b'{"time": %d, "position": {}%s}' % (TIME, b" " * 2_000)
+    head = f"POST {PATH} HTTP/1.1\r\nhost: here\r\ncontent-length: {len(body)}\r\n\r\n"
+    for _ in range(3):
+        connection.send(head.encode() + body)
+        assert connection.answer()[1]["code"] == "body_too_large"
 
 
 def test_a_wish_to_close_is_heard_each_time(server: ServerProcess, api: Api) -> None:
