@@ -82,8 +82,13 @@ def register(
     _refuse_if_deleted(state)
     if writer not in state.clock:
         _check_new(state, writer)
-    appended = None if state.ends is None else state.ends.appended_by(writer)
-    registration = state.clock.register(writer, time=time, appended=appended, now=clocks.now())
+    appended, above = None, 0
+    if state.ends is not None:
+        appended = state.ends.appended_by(writer)
+        above = state.ends.newest_incarnation(writer)
+    registration = state.clock.register(
+        writer, time=time, appended=appended, above=above, now=clocks.now()
+    )
     batch.touch(state)
     return registration
 

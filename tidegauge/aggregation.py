@@ -151,6 +151,7 @@ class Aggregator:
         now: Now,
         time: int | None = None,
         appended: Position | None = None,
+        above: int = 0,
     ) -> Registration:
         """Start a new incarnation of a writer, with a fresh record.
 
@@ -164,6 +165,8 @@ class Aggregator:
             The same as a first report with an empty position right after it.
         appended
             What former incarnations appended to the embedded log, reported or not.
+        above
+            The highest incarnation that appended.
 
         Raises
         ------
@@ -177,7 +180,7 @@ class Aggregator:
         if record is None:
             record = self._roster.add(writer, 0)
         former = record.incarnation or self._roster.forgotten_incarnation
-        self._start_afresh(record, former + 1)
+        self._start_afresh(record, max(former, above) + 1)
         if appended:
             counts = down_set(self.topology, appended)
             raise_to(record.former_position, counts)
@@ -481,9 +484,7 @@ class Aggregator:
             self._cut.drop_all(writer)
             self._progress.forget(writer)
             self._roster.forget(writer)
-        upper = None if self.newest is None else self.newest.upper
-        if any(writer.noted_above(upper) for writer in forgotten):
-            self._cut.recount_upper(upper, self._roster)
+        self._cut.forget_upper(forgotten, self.newest, self._roster)
         self.pass_due = self.pass_due or bool(forgotten)
         return sorted(writer.name for writer in forgotten)
 

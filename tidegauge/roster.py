@@ -3,7 +3,6 @@
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Iterator, ValuesView
-from itertools import islice
 
 from tidegauge.changes import Standing
 from tidegauge.errors import UnknownWriterError
@@ -70,8 +69,9 @@ class Roster:
         """List the writers whose names come after one, in order of name."""
         if self._names is None:
             self._names = sorted(self._by_name)
-        names = islice(self._names, bisect_right(self._names, name), None)
-        return (self._by_name[one] for one in names)
+        names = self._names
+        places = range(bisect_right(names, name), len(names))
+        return (self._by_name[names[at]] for at in places)
 
     def restore(self, writer: Writer) -> None:
         """Take in a writer that is stored."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 
 from tidegauge.lattice import DownSet, raise_to
+from tidegauge.marks import Mark
 from tidegauge.topology import Position
 from tidegauge.writers import KeptReport, Writer
 
@@ -43,8 +44,13 @@ class RunningCut:
         if time is not None and (self.upper is None or time > self.upper):
             self.upper = time
 
-    def recount_upper(self, upper: int | None, writers: Iterable[Writer]) -> None:
-        """Find `upper` anew from that of the newest mark and from whoever is not forgotten."""
+    def forget_upper(
+        self, forgotten: Iterable[Writer], newest: Mark | None, writers: Iterable[Writer]
+    ) -> None:
+        """Find `upper` anew, from the newest mark and who is left, if it may be a forgotten one's."""
+        upper = None if newest is None else newest.upper
+        if not any(writer.noted_above(upper) for writer in forgotten):
+            return
         self.upper = upper
         for writer in writers:
             self.release({}, writer.former_time)

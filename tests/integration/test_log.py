@@ -91,6 +91,7 @@ def test_an_append_under_a_newer_incarnation_fences_the_older_one(log: LogApi) -
     assert log.append([("a", 1, b"1")], 1, incarnation=3)["next_offset"] == 1
     zombie = log.append([("a", 2, b"2")], 1, incarnation=1)
     assert (zombie["code"], zombie["incarnation"]) == ("writer_fenced", 3)
+    assert log.register()["incarnation"] == 4
 
 
 def test_a_writer_appends_only_once_the_stream_knows_it(log: LogApi) -> None:
