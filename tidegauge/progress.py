@@ -74,7 +74,8 @@ class Progress:
 
     def forget(self, writer: Writer) -> None:
         """Leave out a writer that is gone."""
-        self.ahead.pop(writer, None)
+        if writer.ahead:
+            self._set_ahead(writer, ahead=False)
 
     def look_at_clocks(self, listening_ms: int) -> None:
         """Start and stop the clocks of the holders."""

@@ -258,6 +258,16 @@ def test_behind_is_measured_to_whoever_is_still_waited_for() -> None:
     assert (holder.writer, holder.behind_ms) == ("slow", MINUTE)
 
 
+def test_who_is_forgotten_leads_nobody() -> None:
+    night = Night(writer_retention_ms=0)
+    night.note("slow", NOON)
+    night.note("fast", NOON + MINUTE, 0)
+    assert [one.behind_ms for one in night.explain().holders] == [MINUTE]
+    night.leave("fast")
+    assert [one.behind_ms for one in night.explain().holders] == [0]
+    assert night.explain().waiting == []
+
+
 def test_after_a_restart_the_watermark_has_stood_as_long() -> None:
     night = Night()
     night.note("a", NOON)
