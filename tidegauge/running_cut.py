@@ -110,7 +110,7 @@ class RunningCut:
             if report.dropped:
                 self._dropped -= 1
             else:
-                report.writer.kept.popleft()
+                del report.writer.kept[0]
                 taken.append(report)
         return taken
 
