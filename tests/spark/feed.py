@@ -15,7 +15,7 @@ from spark_source import read_stream
 DAY = 86_400_000
 """Spark has no times at or below 0, so the cases are moved by a day."""
 
-_PATIENCE_S = 60
+_PATIENCE_S = 120
 
 
 class Feed:
