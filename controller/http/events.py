@@ -25,7 +25,6 @@ from controller.log.state import AppendOutcome
 from controller.streams import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
-    StreamSealedError,
     UnsupportedMediaTypeError,
 )
 from tidegauge.event_time import parse_event_time
@@ -201,9 +200,10 @@ def _encoded(state: StreamState, segment: int, body: bytes) -> list[EncodedEvent
 def _routed(state: StreamState, body: bytes) -> RoutedEvents:
     events = read_ndjson(body)
     log.ends_of(state)
-    if state.final:
-        raise StreamSealedError(str(state.identity.name))
-    return route(state.published_topology, events)
+    topology = state.published_topology
+    if state.final:  # nothing is appended, but an answer may be repeated
+        return RoutedEvents(events, topology.revision, {})
+    return route(topology, events)
 
 
 async def _body(request: Request, expected: str) -> bytes:

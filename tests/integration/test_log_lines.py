@@ -125,6 +125,16 @@ def test_an_idempotency_key_appends_once_and_gets_the_same_answer(log: LogApi) -
     assert other["errors"][0]["field"] == "Idempotency-Key"
 
 
+def test_an_idempotency_key_gets_its_answer_also_after_the_stream_is_sealed(
+    log: LogApi,
+) -> None:
+    log.create()
+    assert log.append_lines(LINE, key="one")["position"] == {"0": 1}
+    log.client.post(f"{log.path}/seal").raise_for_status()
+    assert log.append_lines(LINE, key="one")["position"] == {"0": 1}
+    assert log.append_lines(LINE, key="two")["code"] == "stream_sealed"
+
+
 def test_of_requests_that_race_with_one_idempotency_key_one_is_stored(log: LogApi) -> None:
     log.create()
     with ThreadPoolExecutor(16) as threads:
