@@ -28,8 +28,8 @@ from controller import service
 restore_all = service.restore_all
 
 async def restore_later(database, *more):
-    await database.read(lambda _: wait())
     await restore_all(database, *more)
+    await database.read(lambda _: wait())
 
 def wait():
     while not Path("{folder}/go").exists():
@@ -213,7 +213,7 @@ def test_while_streams_are_read_back_it_is_alive_but_not_ready(
     with _launched(slow), Api(slow.url) as calls:
         assert _probe(slow, "/healthz") is None
         assert _probe(slow, "/readyz") == ["the service is reading its streams back"]
-        for _ in range(2):
+        for _ in range(3):
             early = calls.client.post(
                 f"{calls.path}/writers/w/note-time", json={"time": NOW, "position": {}}
             )
