@@ -4,6 +4,8 @@ packages=""
 command -v strace >/dev/null 2>&1 || packages="strace"
 command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 ||
     packages="$packages postgresql"
+command -v haproxy >/dev/null 2>&1 || [ -x /usr/sbin/haproxy ] || packages="$packages haproxy"
+command -v wget >/dev/null 2>&1 || packages="$packages wget"
 [ -z "$packages" ] && exit 0
 
 as_root=""
@@ -18,5 +20,5 @@ if command -v apt-get >/dev/null 2>&1; then
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $packages >/dev/null &&
         exit 0
 fi
-printf 'The tests trace system calls with strace and start PostgreSQL; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
+printf 'The tests trace system calls with strace, and start PostgreSQL and HAProxy; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
 exit 1

@@ -19,13 +19,14 @@ from psycopg import sql
 from controller import upgrade_database
 
 _DEBIAN = Path("/usr/lib/postgresql")
+_PORT = 5432
 _START_S = 30.0
 _UP_TO_DATE = "up_to_date"
 _USER = "tidegauge"
 
 
 class Cluster:
-    """One server that listens on a socket in a directory of its own.
+    """One server that listens on a socket in a directory of its own, where nobody is asked.
 
     Parameters
     ----------
@@ -33,10 +34,16 @@ class Cluster:
         Short, since the path of a socket is.
     durable
         Whether commits wait for the disk; tests that only kill processes do without.
+    port
+        Of loopback to listen on as well, where passwords are asked for; None for no port.
     """
 
-    def __init__(self, directory: Path, *, durable: bool = False) -> None:
+    def __init__(
+        self, directory: Path, *, durable: bool = False, port: int | None = None
+    ) -> None:
         self.directory = directory
+        self._listen = "" if port is None else "127.0.0.1"
+        self._port = port or _PORT
         self._fsync = "on" if durable else "off"
         self._names = count()
         self._process: subprocess.Popen[bytes]
@@ -45,7 +52,8 @@ class Cluster:
         """Make the files, as a user that PostgreSQL accepts."""
         if os.geteuid() == 0:
             os.chown(self.directory, pwd.getpwnam(_owner()).pw_uid, -1)
-        command = ["initdb", "--auth=trust", f"--username={_USER}", "--no-sync"]
+        command = ["initdb", "--auth-local=trust", "--auth-host=scram-sha-256"]
+        command += [f"--username={_USER}", "--no-sync"]
         options = ["--encoding=UTF8", "--locale=C", f"--pgdata={self._files}"]
         subprocess.run(
             [_binary(command[0]), *command[1:], *options],
@@ -58,7 +66,8 @@ class Cluster:
     def start(self) -> None:
         """Start, and wait until it answers."""
         settings = {
-            "listen_addresses": "",
+            "listen_addresses": self._listen,
+            "port": str(self._port),
             "unix_socket_directories": str(self.directory),
             "fsync": self._fsync,
             "max_connections": "200",
@@ -101,7 +110,7 @@ class Cluster:
 
     def url(self, name: str) -> str:
         """Write the address of a database."""
-        return f"postgresql://{_USER}@/{name}?host={self.directory}"
+        return f"postgresql://{_USER}@/{name}?host={self.directory}&port={self._port}"
 
     @staticmethod
     def name_of(url: str) -> str:
@@ -140,10 +149,10 @@ class Cluster:
 
 
 @contextmanager
-def running_cluster(*, durable: bool = False) -> Iterator[Cluster]:
+def running_cluster(*, durable: bool = False, port: int | None = None) -> Iterator[Cluster]:
     """Make and start a cluster; stop and remove it in the end."""
     with tempfile.TemporaryDirectory(prefix="pg") as directory:
-        cluster = Cluster(Path(directory), durable=durable)
+        cluster = Cluster(Path(directory), durable=durable, port=port)
         cluster.make()
         cluster.start()
         try:

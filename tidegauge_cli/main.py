@@ -2,7 +2,6 @@
 
 import sys
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated
 
 try:
@@ -13,6 +12,7 @@ except ModuleNotFoundError:
 from tidegauge_cli import serve_options as option
 from tidegauge_cli.complaints import what_is_wrong
 from tidegauge_cli.database import database
+from tidegauge_cli.demo.verbs import demo
 from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.operators import operators
 from tidegauge_cli.tokens import tokens as token_verbs
@@ -26,6 +26,7 @@ app = typer.Typer(
 app.add_typer(operators)
 app.add_typer(token_verbs, name="token")
 app.add_typer(database, name="db")
+app.add_typer(demo, name="demo")
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 (typer calls it)
@@ -86,25 +87,6 @@ def serve(  # noqa: PLR0913 (options, each with a default)
         controller.serve(controller.ServeSettings(**options))
     except (TidegaugeError, OSError, ValueError) as error:
         sys.exit(f"tidegauge serve: {what_is_wrong(error)}")
-
-
-@app.command()
-def demo(
-    *,
-    days: Annotated[
-        int, typer.Option(min=1, max=365, help="How many days of January 2013 and on.")
-    ] = 31,
-    speed: Annotated[
-        float, typer.Option(min=1, help="How many seconds of flights pass in one second.")
-    ] = 35_000,
-    output: Annotated[
-        Path, typer.Option(help="Folder for the table, the picture and the results.")
-    ] = Path("tidegauge-demo"),
-) -> None:
-    """Replay real flights through the service and Spark, and compare with the truth."""
-    with needs_extra("all"):
-        from tidegauge_cli.demo import run_demo  # noqa: PLC0415 (says which extra is missing)
-    sys.exit(run_demo(days=days, speed=speed, output=output))
 
 
 def main() -> None:

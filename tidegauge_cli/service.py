@@ -45,6 +45,10 @@ class Service:
             "POST", path, answer=answer, retry=False, body=body
         )
 
+    async def put(self, path: str, answer: type[_A], body: BaseModel) -> _A:
+        """Make something; fine if it is there already as described."""
+        return await self._transport.request("PUT", path, answer=answer, retry=True, body=body)
+
     async def pages(self, path: str, answer: type[_A], **params: object) -> AsyncIterator[_A]:
         """Read a whole list, page by page."""
         cursor: str | None = None

@@ -12,14 +12,16 @@ from typing import Any
 
 import pandas as pd
 
+from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.replay import ReplayClock
+from tidegauge_cli.demo.waiting import DemoFailedError
 from writer_client import Writer
 
 _TICK_S = 0.2
 _PATIENCE_S = 60
 
 
-def start_carriers(flights: pd.DataFrame, url: str, stream: str) -> "Carriers":
+def start_carriers(flights: pd.DataFrame, address: StreamAddress) -> "Carriers":
     """Start a process a carrier; each registers and then waits for the replay."""
     context: ForkServerContext = get_context("forkserver")
     context.set_forkserver_preload([__name__])
@@ -33,7 +35,7 @@ def start_carriers(flights: pd.DataFrame, url: str, stream: str) -> "Carriers":
         )
         process = context.Process(
             target=_run_carrier,
-            args=(carrier, rows, url, stream, registered, clocks, os.getpid()),
+            args=(carrier, rows, address, registered, clocks, os.getpid()),
             name=f"carrier-{carrier}",
             daemon=True,
         )
@@ -75,10 +77,12 @@ class Carriers:
         """Whether any carrier still reports."""
         return any(process.is_alive() for process in self.processes)
 
-    @property
-    def failed(self) -> list[str]:
-        """Names of the processes that ended with an error."""
-        return [process.name for process in self.processes if process.exitcode]
+    def check(self) -> None:
+        """Raise `DemoFailedError` if a process ended with an error."""
+        failed = [process.name for process in self.processes if process.exitcode]
+        if failed:
+            msg = f"these carriers failed: {', '.join(failed)}"
+            raise DemoFailedError(msg)
 
     def end(self) -> None:
         """End all of them, finished or not."""
@@ -99,15 +103,14 @@ def oldest_unreported(rows: list[tuple[str, float, int, int]]) -> list[int]:
 def _run_carrier(  # noqa: PLR0913, PLR0917 (what a process is given)
     carrier: str,
     rows: list[tuple[str, float, int, int]],
-    url: str,
-    stream: str,
+    address: StreamAddress,
     registered: Any,  # noqa: ANN401 (a queue)
     clocks: Any,  # noqa: ANN401 (a queue)
     parent: int,
 ) -> None:
     """Report flights as they land, and note the departure of the oldest one in the air."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    writer = Writer(url, stream, carrier)
+    writer = Writer(address.url, address.stream, carrier, token=address.token)
     writer.open()
     registered.put(carrier)
     clock: ReplayClock = clocks.get(timeout=_PATIENCE_S)

@@ -4,6 +4,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import read_stream
+from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.windows import Emission, running_clock
 
 ROWS_PER_BATCH = 500
@@ -20,29 +22,87 @@ _FLIGHT = "origin string, delay double, landed long"
 _ROW = "carrier string, origin string, delay double, departed long, landed long"
 
 
-def start_spark() -> SparkSession:
-    """Start a small local session, quiet and with this interpreter."""
+LOCAL_SPARK = "local[2]"
+_LOOPBACK: dict[str, Any] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def start_spark(master: str = LOCAL_SPARK) -> SparkSession:
+    """Start a small session with this interpreter, a quiet one if it is local.
+
+    Parameters
+    ----------
+    master
+        Where Spark runs.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    is_local = master.startswith("local")
+    log_level = "OFF" if is_local else "WARN"
     session = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master(master)
         .appName("tidegauge-demo")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "OFF")
+        .config("spark.log.level", log_level)
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
         .config("spark.sql.streaming.minBatchesToRetain", "2")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.host", "127.0.0.1")
+        .config(map=_LOOPBACK if is_local else {})
         .getOrCreate()
     )
-    session.sparkContext.setLogLevel("OFF")
+    session.sparkContext.setLogLevel(log_level)
     return session
 
 
+def start_windows(
+    name: str, flights: DataFrame, checkpoint: Path, take: Callable[[DataFrame, int], None]
+) -> StreamingQuery:
+    """Start to compute departures and mean delay per origin and hour.
+
+    Parameters
+    ----------
+    name
+        Of the query.
+    flights
+        Columns ``event_time``, ``origin``, ``delay``.
+    checkpoint
+        Folder of its checkpoint.
+    take
+        Gets the finished windows of each batch, and its number.
+    """
+    windows = (
+        flights.groupBy("origin", F.window("event_time", "1 hour"))
+        .agg(F.count(F.lit(1)).alias("departures"), F.avg("delay").alias("mean_delay"))
+        .select(
+            "origin",
+            (F.unix_millis("window.start")).alias("start"),
+            "departures",
+            "mean_delay",
+        )
+    )
+    return (
+        windows.writeStream.outputMode("append")
+        .queryName(name)
+        .option("checkpointLocation", str(checkpoint))
+        .foreachBatch(take)
+        .start()
+    )
+
+
+def dropped_rows(query: StreamingQuery) -> int:
+    """Count the rows that Spark dropped as late, as far back as it remembers."""
+    return sum(
+        operator["numRowsDroppedByWatermark"]
+        for progress in query.recentProgress
+        for operator in progress["stateOperators"]
+    )
+
+
 class WindowQuery:
-    """Departures and mean delay per origin and hour, from one streaming source.
+    """Departures and mean delay per origin and hour, from one streaming source, in memory.
 
     Parameters
     ----------
@@ -58,23 +118,7 @@ class WindowQuery:
         self.name = name
         self.emissions: list[Emission] = []
         self._lock = threading.Lock()
-        windows = (
-            flights.groupBy("origin", F.window("event_time", "1 hour"))
-            .agg(F.count(F.lit(1)).alias("departures"), F.avg("delay").alias("mean_delay"))
-            .select(
-                "origin",
-                (F.unix_millis("window.start")).alias("start"),
-                "departures",
-                "mean_delay",
-            )
-        )
-        self.query: StreamingQuery = (
-            windows.writeStream.outputMode("append")
-            .queryName(name)
-            .option("checkpointLocation", str(checkpoint))
-            .foreachBatch(self._take)
-            .start()
-        )
+        self.query = start_windows(name, flights, checkpoint, self._take)
 
     def clock(self, start_ms: int) -> dict[int, int]:
         """Find the arrival of the newest row that each batch had read."""
@@ -98,14 +142,20 @@ class WindowQuery:
             self.emissions.append(Emission(batch, found, time.time()))
 
 
-def tidegauge_query(
-    spark: SparkSession, url: str, stream: str, checkpoint: Path
-) -> WindowQuery:
+def read_flights_stream(spark: SparkSession, address: StreamAddress) -> DataFrame:
     """Read the flights over HTTP, with the watermark that their carriers noted."""
-    rows = read_stream(spark, operators="windows", url=url, stream=stream)
+    rows = read_stream(
+        spark, operators="windows", url=address.url, stream=address.stream, **_token(address)
+    )
     flight = F.from_json(F.col("value").cast("string"), _FLIGHT)
-    flights = rows.select("event_time", flight.alias("flight")).select("event_time", "flight.*")
-    return WindowQuery("tidegauge", _observed(flights), checkpoint)
+    return rows.select("event_time", flight.alias("flight")).select("event_time", "flight.*")
+
+
+def tidegauge_query(
+    spark: SparkSession, address: StreamAddress, checkpoint: Path
+) -> WindowQuery:
+    """Count the flights with the watermark that their carriers noted."""
+    return WindowQuery("tidegauge", _observed(read_flights_stream(spark, address)), checkpoint)
 
 
 def baseline_query(
@@ -129,3 +179,7 @@ def write_arrivals(flights: pd.DataFrame, folder: Path) -> None:
 
 def _observed(flights: DataFrame) -> DataFrame:
     return flights.observe("arrivals", F.max("landed").alias("newest"))
+
+
+def _token(address: StreamAddress) -> dict[str, Any]:
+    return {} if address.token is None else {"token": address.token}

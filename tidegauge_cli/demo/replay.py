@@ -3,6 +3,9 @@
 import time
 from dataclasses import dataclass
 
+FINE_MARKS = {"mark_interval_ms": 50, "mark_resolution_ms": 60_000}
+"""Settings of a stream whose event time runs thousands of times as fast as usual."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplayClock:

@@ -1,44 +1,44 @@
 """Running the demo from start to end."""
 
 import shutil
-import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
-from types import FrameType
 
-import httpx
 import pandas as pd
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from tidegauge.event_time import describe_event_time
+from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.carriers import Carriers, start_carriers
-from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
+from tidegauge_cli.demo.flights import of_first_days, read_flights, truth
+from tidegauge_cli.demo.progress import describe_progress
 from tidegauge_cli.demo.queries import (
     WindowQuery,
     baseline_query,
+    dropped_rows,
     start_spark,
     tidegauge_query,
     write_arrivals,
 )
-from tidegauge_cli.demo.replay import ReplayClock
+from tidegauge_cli.demo.replay import FINE_MARKS, ReplayClock
 from tidegauge_cli.demo.report import print_table, write_results
 from tidegauge_cli.demo.server import running_service
+from tidegauge_cli.demo.waiting import (
+    DemoFailedError,
+    interrupted_later,
+    interruptible,
+    wait_until,
+    watch_until,
+)
 from tidegauge_cli.demo.windows import Verdict, judge
 
 STREAM = "demo/flights"
 DELAYS_H = (1, 3, 6, 12)
-_PATIENCE_S = 120.0
-_SHOW_EVERY_S = 3.0
 _LEAST_BATCHES = 50
 _LEAST_BEFORE_SEAL = 0.9
-
-
-class DemoFailedError(RuntimeError):
-    """Something that the demo shows did not come true."""
 
 
 def run_demo(*, days: int, speed: float, output: Path) -> int:
@@ -64,7 +64,7 @@ def run_demo(*, days: int, speed: float, output: Path) -> int:
     except OSError as error:
         console.print(f"[bold red]the results cannot be written: {error}")
         return 1
-    with _interruptible():
+    with interruptible():
         try:
             verdicts = _Demo(console, days=days, speed=speed, output=output).run()
         except KeyboardInterrupt:
@@ -97,17 +97,18 @@ class _Demo:
             folder = Path(tempfile.mkdtemp(prefix="tidegauge-demo-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             say("Spark starts, and reads them in order of landing with its own watermark")
-            with _interrupted_later():
+            with interrupted_later():
                 spark = start_spark()
                 stack.callback(spark.stop)
             baselines = self._baselines(spark, flights, folder, expected)
             url = stack.enter_context(running_service(folder))
-            _create_stream(url)
-            carriers = start_carriers(flights, url, STREAM)
+            address = StreamAddress(url, STREAM)
+            address.create(segments=1, **FINE_MARKS)
+            carriers = start_carriers(flights, address)
             stack.callback(carriers.end)
             say(f"service at {url}; {len(carriers.processes)} carriers register")
-            query = tidegauge_query(spark, url, STREAM, folder / "tidegauge")
-            ours = self._live(query, flights, url, carriers, expected)
+            query = tidegauge_query(spark, address, folder / "tidegauge")
+            ours = self._live(query, flights, address, carriers, expected)
         verdicts = [ours[0], *baselines]
         print_table(self._console, verdicts, rows=len(flights))
         paths = write_results(self._output, verdicts, ours[1], rows=len(flights))
@@ -119,23 +120,26 @@ class _Demo:
         self,
         query: WindowQuery,
         flights: pd.DataFrame,
-        url: str,
+        address: StreamAddress,
         carriers: Carriers,
         expected: pd.DataFrame,
     ) -> tuple[Verdict, pd.DataFrame]:
-        _wait(
+        check = partial(_raise_failure, query, carriers)
+        wait_until(
             lambda: carriers.all_registered and bool(query.query.recentProgress),
             "the carriers and the query to start",
-            query,
-            carriers,
+            check=check,
         )
         clock = ReplayClock(int(flights["departed"].min()), time.time(), self._speed)
         carriers.start_replay(clock)
-        self._watch(query, url, clock, carriers, total=len(expected))
+        show = partial(self._show, query, address, clock, len(expected))
+        watch_until(lambda: not carriers.any_alive, show, check=check)
+        query.query.processAllAvailable()
+        show()
         before_seal = query.windows_emitted
-        httpx.post(f"{url}/v1/streams/{STREAM}/seal").raise_for_status()
-        _wait(
-            lambda: query.windows_emitted >= len(expected), "the last windows", query, carriers
+        address.seal()
+        wait_until(
+            lambda: query.windows_emitted >= len(expected), "the last windows", check=check
         )
         query.query.processAllAvailable()
         query.query.stop()
@@ -144,47 +148,17 @@ class _Demo:
         self._check_live(verdict, before_seal, len(expected), query)
         return verdict, emitted
 
-    def _watch(
-        self,
-        query: WindowQuery,
-        url: str,
-        clock: ReplayClock,
-        carriers: Carriers,
-        *,
-        total: int,
+    def _show(
+        self, query: WindowQuery, address: StreamAddress, clock: ReplayClock, total: int
     ) -> None:
-        """Show progress until every carrier has left and the query has read everything."""
-        shown = 0.0
-        while carriers.any_alive:
-            _raise_failure(query, carriers)
-            if time.time() - shown >= _SHOW_EVERY_S:
-                shown = time.time()
-                self._show(query, url, clock, total)
-            time.sleep(0.1)
-        _raise_failure(query, carriers)
-        query.query.processAllAvailable()
-        self._show(query, url, clock, total)
-
-    def _show(self, query: WindowQuery, url: str, clock: ReplayClock, total: int) -> None:
-        state = httpx.get(f"{url}/v1/streams/{STREAM}").raise_for_status().json()
-        watermark = state["watermark"]
-        now = clock.now_ms()
-        stands = "none yet"
-        if watermark is not None:
-            stands = f"{_minute(watermark)} ({(now - watermark) / HOUR_MS:.1f} h behind)"
         self._console.print(
-            f"{_minute(now)}  watermark {stands}  {sum(state['tail'].values())} rows  "
-            f"{query.windows_emitted}/{total} windows"
+            f"{describe_progress(address, clock)}  {query.windows_emitted}/{total} windows"
         )
 
     def _check_live(
         self, verdict: Verdict, before_seal: int, total: int, query: WindowQuery
     ) -> None:
-        dropped = sum(
-            operator["numRowsDroppedByWatermark"]
-            for progress in query.query.recentProgress
-            for operator in progress["stateOperators"]
-        )
+        dropped = dropped_rows(query.query)
         share = before_seal / total
         self._console.print(
             f"{verdict.batches} batches; {before_seal} of {total} windows "
@@ -217,61 +191,8 @@ class _Demo:
         return verdicts
 
 
-def _minute(time_ms: int) -> str:
-    return describe_event_time(time_ms)[5:16].replace("T", " ")
-
-
-def _create_stream(url: str) -> None:
-    settings = {"segments": 1, "mark_interval_ms": 50, "mark_resolution_ms": 60_000}
-    httpx.put(f"{url}/v1/streams/{STREAM}", json=settings).raise_for_status()
-
-
-def _wait(done: Callable[[], bool], what: str, query: WindowQuery, carriers: Carriers) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not done():
-        _raise_failure(query, carriers)
-        if time.monotonic() > deadline:
-            msg = f"waited {_PATIENCE_S:.0f} s for {what}"
-            raise DemoFailedError(msg)
-        time.sleep(0.1)
-
-
 def _raise_failure(query: WindowQuery, carriers: Carriers) -> None:
-    if carriers.failed:
-        msg = f"these carriers failed: {', '.join(carriers.failed)}"
-        raise DemoFailedError(msg)
+    carriers.check()
     error = query.query.exception()
     if error is not None:
         raise DemoFailedError(str(error))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """End at SIGTERM as at Ctrl-C."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    former = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former)
-
-
-@contextmanager
-def _interrupted_later() -> Iterator[None]:
-    """Put an interruption off: one while Spark starts would leave its JVM behind for ever."""
-    came: list[int] = []
-
-    def remember(number: int, _frame: FrameType | None) -> None:
-        came.append(number)
-
-    former = {one: signal.signal(one, remember) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for one, handler in former.items():
-            signal.signal(one, handler)
-    if came:
-        raise KeyboardInterrupt

@@ -74,6 +74,19 @@ def judge(
         ignore_index=True,
     )
     waits = (emitted["clock"] - emitted["start"] - HOUR_MS) / HOUR_MS
+    return Verdict(
+        name=name,
+        batches=max(clock) + 1,
+        emitted=len(emitted),
+        wrong=wrong_windows(emitted, expected),
+        lost=lost_rows(emitted, expected),
+        mean_wait_h=float(waits.mean()),
+        max_wait_h=float(waits.max()),
+    )
+
+
+def wrong_windows(emitted: pd.DataFrame, expected: pd.DataFrame) -> int:
+    """Count the windows that are missing, too many, or have other numbers than the truth."""
     compared = expected.merge(
         emitted, on=["origin", "start"], how="outer", suffixes=("", "_found"), indicator=True
     )
@@ -82,15 +95,12 @@ def judge(
         & (compared["departures"] == compared["departures_found"])
         & ((compared["mean_delay"] - compared["mean_delay_found"]).abs() < 1e-9)
     )
-    return Verdict(
-        name=name,
-        batches=max(clock) + 1,
-        emitted=len(emitted),
-        wrong=int((~right).sum()),
-        lost=int(expected["departures"].sum() - emitted["departures"].sum()),
-        mean_wait_h=float(waits.mean()),
-        max_wait_h=float(waits.max()),
-    )
+    return int((~right).sum())
+
+
+def lost_rows(emitted: pd.DataFrame, expected: pd.DataFrame) -> int:
+    """Count the rows of the truth that are in no emitted window."""
+    return int(expected["departures"].sum() - emitted["departures"].sum())
 
 
 def running_clock(newest_by_batch: dict[int, int | None], start_ms: int) -> dict[int, int]:

@@ -1,0 +1,48 @@
+# An image for each role: docker build --target controller (or producer, or spark) .
+FROM python:3.11-slim-bookworm AS build
+WORKDIR /src
+RUN python -m venv --without-pip /opt/tidegauge
+COPY pyproject.toml constraints.txt README.md ./
+COPY controller/ controller/
+COPY reader_client/ reader_client/
+COPY spark_source/ spark_source/
+COPY tidegauge/ tidegauge/
+COPY tidegauge_cli/ tidegauge_cli/
+COPY writer_client/ writer_client/
+
+FROM build AS build-controller
+RUN pip --python /opt/tidegauge/bin/python install --no-cache-dir --constraint constraints.txt '.[controller]'
+
+FROM build AS build-producer
+RUN pip --python /opt/tidegauge/bin/python install --no-cache-dir --constraint constraints.txt '.[cli,writer,demo]'
+
+FROM build AS build-spark
+RUN pip --python /opt/tidegauge/bin/python install --no-cache-dir --constraint constraints.txt '.[cli,spark,demo]'
+
+FROM python:3.11-slim-bookworm AS runtime
+RUN useradd --uid 10001 --create-home --home-dir /var/lib/tidegauge tidegauge
+ENV PATH=/opt/tidegauge/bin:$PATH PYTHONUNBUFFERED=1
+WORKDIR /var/lib/tidegauge
+USER 10001
+
+# The service, and `tidegauge db upgrade`.
+FROM runtime AS controller
+COPY --from=build-controller /opt/tidegauge /opt/tidegauge
+EXPOSE 8470
+CMD ["tidegauge", "serve"]
+
+# Writers of the demo; a pattern for your own.
+FROM runtime AS producer
+COPY --from=build-producer /opt/tidegauge /opt/tidegauge
+CMD ["tidegauge", "demo", "producer"]
+
+# Master, worker and driver: all of them need the source.
+FROM runtime AS spark
+USER 0
+# hadolint ignore=DL3008
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends openjdk-17-jre-headless \
+    && rm -rf /var/lib/apt/lists/*
+USER 10001
+COPY --from=build-spark /opt/tidegauge /opt/tidegauge
+CMD ["tidegauge", "demo", "pipeline"]

@@ -1,0 +1,118 @@
+"""The images of the Dockerfile, as far as they exist without a container engine.
+
+An image of a role holds what its extras bring. A virtual environment with exactly that, linked
+from the packages of this one, shows whether it is enough, in a moment and without a download.
+"""
+
+import re
+import sysconfig
+import tomllib
+import venv
+from collections.abc import Iterator
+from importlib.metadata import Distribution, PackagePath, distribution
+from pathlib import Path
+
+import dockerfile
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT = CONFIGURATION["project"]
+_CONSOLE = """#!{python}
+import sys
+from tidegauge_cli import main
+if __name__ == "__main__":
+    sys.exit(main())
+"""
+
+
+class Images:
+    """What the Dockerfile says of its stages."""
+
+    def __init__(self) -> None:
+        self.stages: dict[str, list[dockerfile.Command]] = {}
+        for command in dockerfile.parse_file(str(ROOT / "Dockerfile")):
+            if command.cmd == "FROM":
+                stage = self.stages.setdefault(command.value[2], [])
+            stage.append(command)
+
+    def instructions(self, stage: str, name: str) -> list[tuple[str, ...]]:
+        """List the instructions of a name in a stage and those that it is made from."""
+        before = self.stages[stage][0].value[0]
+        inherited = self.instructions(before, name) if before in self.stages else []
+        return inherited + [one.value for one in self.stages[stage] if one.cmd == name]
+
+    def bases(self) -> set[str]:
+        """List the images that come from elsewhere."""
+        return {stage[0].value[0] for stage in self.stages.values()} - self.stages.keys()
+
+    def variables(self, role: str) -> dict[str, str]:
+        """Read the environment of a role, without the path."""
+        pairs = [pair for one in self.instructions(role, "ENV") for pair in _pairs(one)]
+        return {name: value for name, value in pairs if name != "PATH"}
+
+    def make_environment(self, role: str, directory: Path) -> Path:
+        """Make the virtual environment of a role, and return the folder of its programs."""
+        venv.create(directory, symlinks=True)
+        programs = directory / "bin"
+        packages = next(directory.glob("lib/python*/site-packages"))
+        console = programs / "tidegauge"
+        console.write_text(_CONSOLE.format(python=programs / "python"))
+        console.chmod(0o755)
+        (packages / "tidegauge.pth").write_text(f"{ROOT}\n")
+        for name in _closure(PROJECT["name"], self._extras(role)):
+            _link(distribution(name), packages, programs)
+        return programs
+
+    def _extras(self, role: str) -> frozenset[str]:
+        (install,) = [
+            one for (one,) in self.instructions(f"build-{role}", "RUN") if ".[" in one
+        ]
+        found = re.search(r"'\.\[([\w,]+)\]'", install)
+        assert found, install
+        return frozenset(found[1].split(","))
+
+
+def _pairs(values: tuple[str, ...]) -> Iterator[tuple[str, str]]:
+    return zip(values[::2], values[1::2], strict=True)
+
+
+def _closure(name: str, extras: frozenset[str]) -> set[str]:
+    """Find all distributions that one with these extras brings."""
+    found: set[tuple[str, frozenset[str]]] = set()
+    wanted = {(name, extras)}
+    while wanted:
+        found |= wanted
+        wanted = {needed for one in wanted for needed in _needed(*one)} - found
+    return {one for one, _ in found}
+
+
+def _needed(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
+    for line in _requirements(name, extras):
+        needed = Requirement(line)
+        marker = needed.marker
+        if marker is None or any(marker.evaluate({"extra": one}) for one in ["", *extras]):
+            yield needed.name, frozenset(needed.extras)
+
+
+def _requirements(name: str, extras: frozenset[str]) -> list[str]:
+    if name != PROJECT["name"]:
+        return distribution(name).requires or []
+    lines = [line for extra in extras for line in PROJECT["optional-dependencies"][extra]]
+    return [*PROJECT["dependencies"], *lines]
+
+
+def _link(installed: Distribution, packages: Path, programs: Path) -> None:
+    scripts = Path(sysconfig.get_path("scripts"))
+    for file in installed.files or ():
+        place = _top(file)
+        source = Path(str(installed.locate_file(place)))
+        folder = programs if source.resolve().parent == scripts.resolve() else packages
+        link = folder / place.name
+        if place.name != "__pycache__" and source.suffix != ".pth" and not link.exists():
+            link.symlink_to(source.resolve())
+
+
+def _top(file: PackagePath) -> PackagePath:
+    """Shorten a path to what lies in the folder of packages, or of programs."""
+    return file if ".." in file.parts else PackagePath(file.parts[0])

@@ -1,0 +1,213 @@
+"""The services of docker-compose.yml as plain processes on loopback.
+
+What a container engine would do is done here: an image is the environment of its role, a name in
+the network is a port of loopback, a volume is a folder, and what a service needs is waited for.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Self
+
+import pytest
+from psycopg import sql
+
+from tests.acceptance.compose import Service
+from tests.acceptance.images import ROOT, Images
+from tests.postgres import running_cluster
+from tests.server import free_port
+
+_DATABASE = "postgres"
+_LOOPBACK = "127.0.0.1"
+_ANYWHERE = "0.0.0.0"
+_PATIENCE_S = 60.0
+_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+_STOP_S = 20.0
+
+
+class LocalCluster:
+    """All services of the file.
+
+    Parameters
+    ----------
+    services
+        What the file says.
+    directory
+        For volumes, logs and the environments of the roles.
+    """
+
+    def __init__(self, services: dict[str, Service], directory: Path) -> None:
+        self._services = services
+        self._directory = directory
+        self._ports: defaultdict[tuple[str, str], int] = defaultdict(free_port)
+        self._images = Images()
+        self._programs: dict[str, Path] = {}
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._well: set[str] = set()
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._stack = stack
+            self._start()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def port(self, service: str, port: str) -> int:
+        """Find where a port of a service is on loopback."""
+        return self._ports[service, port]
+
+    def folder(self, volume: str) -> Path:
+        """Find where a volume lies."""
+        return self._directory / "volumes" / volume
+
+    def output(self, service: str) -> str:
+        """Read what a service has said."""
+        log = self._log(service)
+        return log.read_text() if log.exists() else ""
+
+    def process(self, service: str) -> subprocess.Popen[bytes]:
+        """Find the process of a service."""
+        return self._processes[service]
+
+    def is_well(self, service: str) -> bool:
+        """Ask a service's own health check."""
+        described = self._services[service]
+        asked = subprocess.run(
+            self._localized(described, described.health),
+            env=self._environment(described),
+            cwd=self._directory,
+            capture_output=True,
+            check=False,
+        )
+        return asked.returncode == 0
+
+    def wait_until(self, done: Callable[[], bool], what: str, patience_s: float) -> None:
+        """Wait for something, while no service breaks down."""
+        deadline = time.monotonic() + patience_s
+        while not done():
+            for name in self._services.keys() & self._processes.keys():
+                if self._processes[name].poll():
+                    pytest.fail(f"{name} ended: {self.output(name)}")
+            if time.monotonic() > deadline:
+                logs = "\n".join(f"{one}:\n{self.output(one)}" for one in self._services)
+                pytest.fail(f"waited {patience_s:.0f} s for {what}\n{logs}")
+            time.sleep(0.1)
+
+    def _start(self) -> None:
+        waiting = dict(self._services)
+
+        def start_those_that_can() -> bool:
+            for service in list(waiting.values()):
+                if all(self._meets(*needed) for needed in service.needs.items()):
+                    self._launch(waiting.pop(service.name))
+            return not waiting
+
+        self.wait_until(start_those_that_can, f"{', '.join(waiting)} to start", _PATIENCE_S)
+
+    def _meets(self, name: str, condition: str) -> bool:
+        if condition == "service_completed_successfully":
+            return name in self._processes and self._processes[name].poll() == 0
+        assert condition == "service_healthy"
+        if name not in self._well and (name == _DATABASE or name in self._processes):
+            self._well |= {name} if self.is_well(name) else set()
+        return name in self._well
+
+    def _launch(self, service: Service) -> None:
+        if service.name == _DATABASE:
+            self._start_database(service)
+            return
+        with self._log(service.name).open("wb") as log:
+            process = subprocess.Popen(
+                self._localized(service, service.command),
+                env=self._environment(service),
+                cwd=self._directory,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._processes[service.name] = process
+        self._stack.callback(_end, process)
+
+    def _start_database(self, service: Service) -> None:
+        """Start PostgreSQL, and make what its image makes."""
+        port = self.port(_DATABASE, service.environment["PGPORT"])
+        cluster = self._stack.enter_context(running_cluster(port=port))
+        name, user, password = (
+            service.environment[f"POSTGRES_{one}"] for one in ("DB", "USER", "PASSWORD")
+        )
+        with cluster.connect() as connection:
+            alter = sql.SQL("ALTER ROLE {} PASSWORD {}")
+            connection.execute(alter.format(sql.Identifier(user), sql.Literal(password)))
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+
+    def _environment(self, service: Service) -> dict[str, str]:
+        """Make a container's environment: nothing of this process but where programs are."""
+        path = [os.environ["PATH"], "/usr/sbin"]
+        variables = {"HOME": str(self._directory), "JAVA_TOOL_OPTIONS": _QUICK_START}
+        if "JAVA_HOME" in os.environ:
+            variables["JAVA_HOME"] = os.environ["JAVA_HOME"]
+        if service.role is not None:
+            path.insert(0, str(self._role(service.role)))
+            variables |= self._images.variables(service.role)
+        for name, value in service.environment.items():
+            is_port = name.endswith("PORT")
+            variables[name] = (
+                str(self.port(service.name, value)) if is_port else self._place(service, value)
+            )
+        return variables | {"PATH": os.pathsep.join(path)}
+
+    def _role(self, role: str) -> Path:
+        if role not in self._programs:
+            made = self._images.make_environment(role, self._directory / "images" / role)
+            self._programs[role] = made
+        return self._programs[role]
+
+    def _place(self, service: Service, text: str) -> str:
+        """Replace names of the network, and places of volumes, by those on this machine."""
+        if text in self._services or text == _ANYWHERE:
+            return _LOOPBACK
+        (placed,) = self._localized(service, [text])
+        names = "|".join(map(re.escape, [*self._services, _LOOPBACK]))
+
+        def local(found: re.Match[str]) -> str:
+            name = service.name if found[1] == _LOOPBACK else found[1]
+            return f"{_LOOPBACK}:{self.port(name, found[2])}"
+
+        return re.sub(rf"\b({names}):(\d+)\b", local, placed)
+
+    def _localized(self, service: Service, words: list[str]) -> list[str]:
+        """Replace the places of volumes; a command names nothing else of the container."""
+        places = {place: self._source(source) for place, source in service.mounts.items()}
+        for place, source in places.items():
+            words = [word.replace(place, source) for word in words]
+        return words
+
+    def _source(self, source: str) -> str:
+        if source.startswith("./"):
+            return str(ROOT / source)
+        folder = self.folder(source)
+        folder.mkdir(parents=True, exist_ok=True)
+        return str(folder)
+
+    def _log(self, service: str) -> Path:
+        return self._directory / f"{service}.log"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a service and what it started, as an engine does."""
+    process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(_STOP_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,97 @@
+"""The writers of the demo alone, for a service and a pipeline that run elsewhere."""
+
+import time
+
+import pandas as pd
+from rich.console import Console
+
+from tidegauge_cli.demo.address import StreamAddress
+from tidegauge_cli.demo.carriers import Carriers, start_carriers
+from tidegauge_cli.demo.flights import of_first_days, read_flights
+from tidegauge_cli.demo.progress import describe_progress
+from tidegauge_cli.demo.replay import FINE_MARKS, ReplayClock
+from tidegauge_cli.demo.waiting import (
+    DemoFailedError,
+    interruptible,
+    wait_until,
+    watch_until,
+)
+
+_SEGMENTS = 4
+
+
+def run_producer(address: StreamAddress, *, days: int, speed: float) -> int:
+    """Replay flights into a stream, and seal it.
+
+    Parameters
+    ----------
+    address
+        The stream; made if it is not there.
+    days
+        How many days of 2013.
+    speed
+        Seconds of flights in one second.
+
+    Returns
+    -------
+    int
+        The exit status.
+    """
+    console = Console(soft_wrap=True)
+    try:
+        with interruptible():
+            _produce(console, address, days=days, speed=speed)
+    except KeyboardInterrupt:
+        console.print("stopped; the stream is left as it is")
+        return 130
+    except DemoFailedError as error:
+        console.print(f"[bold red]{error}")
+        return 1
+    return 0
+
+
+def _produce(console: Console, address: StreamAddress, *, days: int, speed: float) -> None:
+    if _is_replayed(address):
+        console.print(f"{address.stream} is sealed: these flights were replayed before")
+        return
+    flights = of_first_days(read_flights()[0], days)
+    carriers = start_carriers(flights, address)
+    try:
+        console.print(f"{len(flights)} flights of {days} days; the carriers register")
+        _replay(console, address, flights, carriers, speed=speed)
+    finally:
+        carriers.end()
+    address.seal()
+    console.print(f"every flight has landed; {address.stream} is sealed")
+
+
+def _is_replayed(address: StreamAddress) -> bool:
+    """Make the stream, or find it as an earlier replay left it."""
+    stream = address.describe()
+    if stream is None:
+        address.create(segments=_SEGMENTS, **FINE_MARKS)
+        return False
+    if not stream.final and any((stream.tail or {}).values()):
+        msg = f"an earlier replay into {address.stream} broke off; delete the stream first"
+        raise DemoFailedError(msg)
+    return stream.final
+
+
+def _replay(
+    console: Console,
+    address: StreamAddress,
+    flights: pd.DataFrame,
+    carriers: Carriers,
+    *,
+    speed: float,
+) -> None:
+    wait_until(
+        lambda: carriers.all_registered, "the carriers to register", check=carriers.check
+    )
+    clock = ReplayClock(int(flights["departed"].min()), time.time(), speed)
+    carriers.start_replay(clock)
+    watch_until(
+        lambda: not carriers.any_alive,
+        lambda: console.print(describe_progress(address, clock)),
+        check=carriers.check,
+    )

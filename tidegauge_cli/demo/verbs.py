@@ -1,0 +1,93 @@
+"""`tidegauge demo`, alone on this machine or as parts of a cluster."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegauge_cli.extras import needs_extra
+from tidegauge_cli.operators import LOCAL, Token, Url
+
+demo = typer.Typer()
+
+Days = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=365,
+        envvar="TIDEGAUGE_DEMO_DAYS",
+        help="How many days of January 2013 and on.",
+    ),
+]
+Speed = Annotated[
+    float,
+    typer.Option(
+        min=1,
+        envvar="TIDEGAUGE_DEMO_SPEED",
+        help="How many seconds of flights pass in one second.",
+    ),
+]
+Stream = Annotated[str, typer.Option(envvar="TIDEGAUGE_DEMO_STREAM", help="SCOPE/STREAM.")]
+FLIGHTS = "demo/flights"
+
+
+@demo.callback(invoke_without_command=True)
+def run(
+    context: typer.Context,
+    *,
+    days: Days = 31,
+    speed: Speed = 35_000,
+    output: Annotated[
+        Path, typer.Option(help="Folder for the table, the picture and the results.")
+    ] = Path("tidegauge-demo"),
+) -> None:
+    """Replay real flights through the service and Spark, and compare with the truth."""
+    if context.invoked_subcommand is not None:
+        return
+    with needs_extra("all"):
+        from tidegauge_cli.demo.run import run_demo  # noqa: PLC0415 (says which is missing)
+    sys.exit(run_demo(days=days, speed=speed, output=output))
+
+
+@demo.command()
+def producer(
+    *,
+    url: Url = LOCAL,
+    token: Token = None,
+    stream: Stream = FLIGHTS,
+    days: Days = 31,
+    speed: Speed = 35_000,
+) -> None:
+    """Only write: replay the flights into a stream of a service, and seal it."""
+    with needs_extra("writer,demo"):
+        from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
+        from tidegauge_cli.demo.producer import run_producer  # noqa: PLC0415
+    sys.exit(run_producer(StreamAddress(url, stream, token), days=days, speed=speed))
+
+
+@demo.command()
+def pipeline(  # noqa: PLR0913 (options, each with a default)
+    *,
+    url: Url = LOCAL,
+    token: Token = None,
+    stream: Stream = FLIGHTS,
+    days: Days = 31,
+    master: Annotated[
+        str, typer.Option(envvar="TIDEGAUGE_DEMO_MASTER", help="Where Spark runs.")
+    ] = "local[2]",
+    output: Annotated[
+        Path,
+        typer.Option(
+            envvar="TIDEGAUGE_DEMO_OUTPUT",
+            help="Folder for the checkpoint and the windows, the same on all of the cluster.",
+        ),
+    ] = Path("tidegauge-demo"),
+) -> None:
+    """Only read: count the flights of a stream until it is sealed, and check the windows."""
+    with needs_extra("spark,demo"):
+        from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
+        from tidegauge_cli.demo.pipeline import run_pipeline  # noqa: PLC0415
+    sys.exit(
+        run_pipeline(StreamAddress(url, stream, token), days=days, master=master, output=output)
+    )
