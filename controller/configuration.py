@@ -31,6 +31,16 @@ class ServeSettings(BaseSettings):
         repr=False,
         description="Where the state lives: sqlite:///PATH or postgresql://USER@HOST/NAME.",
     )
+    advertise_url: str | None = Field(
+        None,
+        description="Where other controllers of the same PostgreSQL database reach this one; "
+        "left out: where it listens.",
+    )
+    lease_ms: int = Field(
+        3_000,
+        ge=500,
+        description="After such a silence of a controller, others take over its streams.",
+    )
     max_database_bytes: int = Field(
         0,
         ge=0,

@@ -1,18 +1,18 @@
 """Reader groups: their shared state, made durable, and who of their readers lives."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, tuple_, update
 
 from controller import history
 from controller.schema import reader_groups
 from controller.sequencer import Batch
-from controller.streams import Identity
+from controller.streams import Identity, StreamState
 from tidegauge.errors import (
     GroupExistsError,
     InvalidPositionError,
@@ -20,6 +20,7 @@ from tidegauge.errors import (
     LogIsExternalError,
     PreconditionFailedError,
     StreamReplacedError,
+    UnavailableError,
     UnknownGroupError,
     UnknownStreamError,
 )
@@ -95,20 +96,40 @@ class Groups:
     def __init__(self, service: "Service") -> None:
         self._service = service
         self._by_name: dict[StreamName, Group] = {}
+        self._moved: set[StreamName] = set()
+        """Held before, and now by another controller."""
+        self.removed: set[StreamName] = set()
+        """Deleted since whoever is interested in them last cleared it."""
 
     def __iter__(self) -> Iterator[Group]:
         return iter(self._by_name.values())
 
-    async def restore(self) -> None:
-        """Read every group back; all readers are given the time to say that they live."""
+    def add(self, group: Group) -> None:
+        """Hold a group that was read back; its readers get the time to say that they live."""
         now = self._service.clocks.now().listening_ms
-        for group in await self._service.database.read(_read_groups):
-            group.heard = dict.fromkeys(group.state.readers, now)
-            self._by_name[group.name] = group
+        group.heard = dict.fromkeys(group.state.readers, now)
+        self._by_name[group.name] = group
+        self._moved.discard(group.name)
+
+    def release(self, group: Group) -> bool:
+        """Hold a group no more; False if it is not held."""
+        self._moved.add(group.name)
+        return self._by_name.pop(group.name, None) is not None
+
+    def forget(self) -> None:
+        """Hold no group any more."""
+        self._moved.update(self._by_name)
+        self._by_name.clear()
+
+    def __contains__(self, name: StreamName) -> bool:
+        return name in self._by_name
 
     def get(self, name: StreamName) -> Group:
         """Look a group up, or raise `UnknownGroupError`."""
         group = self._by_name.get(name)
+        if group is None and name in self._moved:
+            reason = f"the group {name} moves to another controller"
+            raise UnavailableError(reason)
         if group is None:
             raise UnknownGroupError(str(name))
         return group
@@ -137,18 +158,22 @@ class Groups:
             If the service takes no more, or no such name.
         """
         _check_start(wanted)
-        settings = self._settings_of(wanted)
-        positions = {stream: await self._start(stream, wanted) for stream in settings.streams}
+        states = [await self._readable(stream) for stream in wanted.streams]
+        settings = _settings_of(states, wanted)
+        positions = {
+            str(state.identity.name): await self._start(state, wanted) for state in states
+        }
+        topologies = await self.topologies(settings)
 
         def decide(batch: Batch) -> tuple[Group, bool]:
             if name in self._by_name:
                 _check_same(self._by_name[name], settings)
                 return self._by_name[name], False
             self._service.limits.check_new_group(name.scope, name.stream, self._by_name)
-            group = Group(name, settings, start(self.topologies(settings), positions))
+            group = Group(name, settings, start(topologies, positions))
             self._by_name[name] = group
             batch.on_failure(partial(self._take_back, name))
-            batch.write(partial(_insert, group=group))
+            batch.write(partial(_insert, group=group, holder=self._service.holding.controller))
             return group, True
 
         created: tuple[Group, bool] = await self._service.sequencer.submit(decide)
@@ -158,6 +183,7 @@ class Groups:
         """Delete a group, and with it what it retained."""
         group = self.get(name)
         del self._by_name[name]
+        self.removed.add(name)
         batch.on_failure(partial(self._by_name.__setitem__, name, group))
         batch.write(partial(_delete, name=name))
 
@@ -167,9 +193,12 @@ class Groups:
         transition: Callable[[GroupState], GroupState],
         batch: Batch,
         *,
+        topologies: dict[str, Topology],
         if_match: str | None = None,
     ) -> Group:
         """Change the shared state by a transition, checked by the laws of groups.
+
+        ``topologies`` are those of the group's streams.
 
         Raises
         ------
@@ -183,7 +212,7 @@ class Groups:
             raise PreconditionFailedError(group.etag)
         former = group.state, group.revision
         state = transition(group.state)
-        check_change(group.state, state, self.topologies(group.settings))
+        check_change(group.state, state, topologies)
         group.state, group.revision = state, group.revision + 1
         now = self._service.clocks.now().listening_ms
         group.heard = {name: group.heard.get(name, now) for name in state.readers}
@@ -202,21 +231,31 @@ class Groups:
         """Note that a reader lives."""
         self.get(name).heard[reader] = self._service.clocks.now().listening_ms
 
-    def take_dead_offline(self) -> None:
+    async def take_dead_offline(self) -> None:
         """Take readers offline that have been silent for too long."""
         now = self._service.clocks.now().listening_ms
-        for group in self:
-            for reader, heard in group.heard.items():
+        for group in list(self):
+            for reader, heard in list(group.heard.items()):
                 is_silent = now - heard > group.settings.dead_after_ms
-                if is_silent and reader in group.state.readers and self._has_streams(group):
-                    _log.warning(
-                        "reader silent", extra={"group": str(group.name), "reader": reader}
-                    )
-                    self._service.submit_quietly(
-                        partial(self._take_offline, group.name, reader)
-                    )
+                if is_silent and reader in group.state.readers:
+                    await self._take_offline(group, reader)
 
-    def topologies(self, settings: GroupSettings) -> dict[str, Topology]:
+    async def _take_offline(self, group: Group, reader: str) -> None:
+        """Take a reader offline; where nothing is left to read, it learns so by its next call.
+
+        While the database is away, this waits for the next look.
+        """
+        try:
+            topologies = await self.topologies(group.settings)
+        except (UnknownStreamError, StreamReplacedError, UnavailableError):
+            return
+        _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
+        offline = partial(go_offline, reader=reader, topologies=topologies)
+        self._service.submit_quietly(
+            lambda batch: self.change(group.name, offline, batch, topologies=topologies)
+        )
+
+    async def topologies(self, settings: GroupSettings) -> dict[str, Topology]:
         """Look up the topologies of a group's streams.
 
         Raises
@@ -224,65 +263,67 @@ class Groups:
         UnknownStreamError, StreamReplacedError
             If one of them is not there any more.
         """
-        return {
-            stream: self._service.stream(
-                StreamName.parse(stream), settings.stream_ids[stream]
-            ).published_topology
-            for stream in settings.streams
-        }
+        found = {}
+        for stream in settings.streams:
+            state = await self._service.look_at(StreamName.parse(stream))
+            state.check_id(settings.stream_ids[stream])
+            found[stream] = state.published_topology
+        return found
 
     def positions(self, stream: Identity) -> list[Position]:
-        """List where the groups that read a stream stand, and may go back to."""
-        name = str(stream.name)
-        return [
-            position
-            for group in self
-            if group.settings.stream_ids.get(name) == stream.stream_id
-            for position in group.state.resumable(name)
-        ]
+        """List where the groups held here that read a stream stand, and may go back to."""
+        return _positions(self, stream)
 
-    def _has_streams(self, group: Group) -> bool:
-        """Whether there is something left to read; readers learn it by their next call."""
-        try:
-            self.topologies(group.settings)
-        except (UnknownStreamError, StreamReplacedError):
-            return False
-        return True
-
-    def _take_offline(self, name: StreamName, reader: str, batch: Batch) -> None:
-        topologies = self.topologies(self.get(name).settings)
-        self.change(name, partial(go_offline, reader=reader, topologies=topologies), batch)
+    async def positions_elsewhere(self, stream: Identity) -> list[Position]:
+        """List the same of groups that other controllers hold, as they stand by now."""
+        holder = self._service.holding.controller
+        if holder is None:
+            return []
+        groups = await self._service.database.read(partial(read_groups, not_of=holder))
+        return _positions(groups, stream)
 
     def _take_back(self, name: StreamName) -> None:
         del self._by_name[name]
 
-    def _settings_of(self, wanted: CreateGroup) -> GroupSettings:
-        ids = {}
-        for stream in wanted.streams:
-            try:
-                state = self._service.stream(StreamName.parse(stream))
-            except ValueError as error:
-                raise InvalidRequestError.of("streams", str(error)) from error
-            if state.published_tails is None:
-                raise LogIsExternalError(stream)
-            ids[stream] = state.identity.stream_id
-        return GroupSettings(
-            streams=sorted(ids),
-            stream_ids=ids,
-            heartbeat_ms=wanted.heartbeat_ms,
-            dead_after_ms=wanted.dead_after_ms,
-        )
+    async def _readable(self, stream: str) -> StreamState:
+        try:
+            name = StreamName.parse(stream)
+        except ValueError as error:
+            raise InvalidRequestError.of("streams", str(error)) from error
+        state = await self._service.look_at(name)
+        if state.published_tails is None:
+            raise LogIsExternalError(stream)
+        return state
 
-    async def _start(self, stream: str, wanted: CreateGroup) -> Position:
-        state = self._service.stream(StreamName.parse(stream))
+    async def _start(self, state: StreamState, wanted: CreateGroup) -> Position:
         if wanted.start_cut is not None:
-            cut = wanted.start_cut.get(stream, {})
+            cut = wanted.start_cut.get(str(state.identity.name), {})
             _check_cut(cut, state.published_tails or {})
             return cut
         if wanted.start_time is not None:
             position, _ = await history.start_of(self._service, state, wanted.start_time)
             return position or {}
         return dict(state.published_tails or {}) if wanted.start == "latest" else {}
+
+
+def _settings_of(states: Iterable[StreamState], wanted: CreateGroup) -> GroupSettings:
+    ids = {str(state.identity.name): state.identity.stream_id for state in states}
+    return GroupSettings(
+        streams=sorted(ids),
+        stream_ids=ids,
+        heartbeat_ms=wanted.heartbeat_ms,
+        dead_after_ms=wanted.dead_after_ms,
+    )
+
+
+def _positions(groups: Iterable[Group], stream: Identity) -> list[Position]:
+    name = str(stream.name)
+    return [
+        position
+        for group in groups
+        if group.settings.stream_ids.get(name) == stream.stream_id
+        for position in group.state.resumable(name)
+    ]
 
 
 def _check_start(wanted: CreateGroup) -> None:
@@ -320,7 +361,22 @@ def _set_back(group: Group, state: GroupState, revision: int) -> None:
     group.state, group.revision = state, revision
 
 
-def _read_groups(connection: Connection) -> list[Group]:
+def read_groups(
+    connection: Connection,
+    *,
+    holder: int | None = None,
+    not_of: int | None = None,
+    named: Sequence[StreamName] | None = None,
+) -> list[Group]:
+    """Read all groups, or those of a holder, that one does not hold, or with certain names."""
+    query = select(reader_groups)
+    if holder is not None:
+        query = query.where(reader_groups.c.holder == holder)
+    if not_of is not None:
+        query = query.where(reader_groups.c.holder.is_distinct_from(not_of))
+    if named is not None:
+        name = tuple_(reader_groups.c.scope, reader_groups.c.reader_group)
+        query = query.where(name.in_([(one.scope, one.stream) for one in named]))
     return [
         Group(
             StreamName(row.scope, row.reader_group),
@@ -328,11 +384,11 @@ def _read_groups(connection: Connection) -> list[Group]:
             StateDocument.model_validate_json(row.state).to_state(),
             row.revision,
         )
-        for row in connection.execute(select(reader_groups))
+        for row in connection.execute(query)
     ]
 
 
-def _insert(connection: Connection, group: Group) -> None:
+def _insert(connection: Connection, group: Group, holder: int | None) -> None:
     connection.execute(
         insert(reader_groups).values(
             scope=group.name.scope,
@@ -340,6 +396,7 @@ def _insert(connection: Connection, group: Group) -> None:
             settings=group.settings.model_dump_json(),
             revision=group.revision,
             state=StateDocument.of(group.state).model_dump_json(),
+            holder=holder,
         )
     )
 

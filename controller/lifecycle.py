@@ -17,7 +17,6 @@ from tidegauge.errors import (
     InvalidPositionError,
     PreconditionFailedError,
     StreamExistsError,
-    UnknownStreamError,
 )
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
@@ -55,15 +54,18 @@ def describe(state: StreamState) -> StreamInfo:
     )
 
 
-def create_stream(
+def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     batch: Batch,
     service: Service,
     name: StreamName,
     wanted: CreateStream,
     *,
     only_create: bool,
+    key: int | None = None,
 ) -> tuple[StreamState, bool]:
     """Create a stream, or find it there with the same settings.
+
+    ``key`` is for the new stream; None for the next one.
 
     Returns
     -------
@@ -85,8 +87,9 @@ def create_stream(
             raise PreconditionFailedError(etag(existing))
         _check_same(existing, wanted)
         return existing, False
-    service.limits.check_new_stream(name.scope, name.stream, service.registry)
-    state = _new_stream(service, name, _config_of(wanted))
+    service.limits.check_new_stream(name.scope, name.stream, service.holding.streams)
+    key = key or service.registry.next_key()
+    state = _new_stream(service, key, name, _config_of(wanted))
     values = {
         "key": state.identity.key,
         "scope": name.scope,
@@ -95,6 +98,7 @@ def create_stream(
         "created_ms": state.identity.created_ms,
         "config": state.config.model_dump_json(),
         "topology": write_topology(state.clock.topology),
+        "holder": service.holding.controller,
     }
     service.registry.add(state)
     batch.on_failure(partial(_take_back, service, state))
@@ -104,9 +108,11 @@ def create_stream(
     return state, True
 
 
-def _new_stream(service: Service, name: StreamName, config: StreamConfig) -> StreamState:
+def _new_stream(
+    service: Service, key: int, name: StreamName, config: StreamConfig
+) -> StreamState:
     created_ms = service.clocks.now().wall_ms
-    identity = Identity(service.registry.next_key(), name, str(uuid4()), created_ms)
+    identity = Identity(key, name, str(uuid4()), created_ms)
     embedded = config.log == "embedded"
     make = Topology.of_equal_ranges if embedded else Topology.of_partitions
     topology = make(config.segments)
@@ -151,8 +157,7 @@ def change_stream(
     ImmutableSettingError
         If a setting is fixed.
     """
-    if state.deleted:
-        raise UnknownStreamError(str(state.identity.name))
+    state.refuse_if_deleted()
     if if_match not in {"*", etag(state)}:
         raise PreconditionFailedError(etag(state))
     given = change.model_dump(include=change.model_fields_set)
@@ -171,8 +176,7 @@ def change_stream(
 
 def delete_stream(batch: Batch, service: Service, state: StreamState) -> None:
     """Delete a stream and all that belongs to it."""
-    if state.deleted:
-        raise UnknownStreamError(str(state.identity.name))
+    state.refuse_if_deleted()
 
     def restore() -> None:
         state.deleted = False
@@ -203,8 +207,7 @@ def seal_stream(
         If the log is external and the end of a partition is missing, or below what writers
         reported.
     """
-    if state.deleted:
-        raise UnknownStreamError(str(state.identity.name))
+    state.refuse_if_deleted()
     clock = state.clock
     if not clock.final or clock.newest is None:
         lengths = _end_of(state, position)

@@ -1,7 +1,10 @@
 """Listening time: the clock that may expire writers, fair to outages and suspended machines."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from time import monotonic_ns
+
+from tidegauge.changes import Changes, StoredClock, StoredWriter
 
 STAMP_MS = 250
 _LONGEST_STEP_MS = 1_000
@@ -42,3 +45,28 @@ class ListeningClock:
         self._stamp_ms = self.now_ms()
         self._stamped_at = self._monotonic_ms()
         return self._stamp_ms
+
+
+def in_stream_time(changes: Changes, offset_ms: int) -> Changes:
+    """Tell the times of a holder's clock as listening time of a stream, as it is stored."""
+    return replace(
+        changes,
+        writers=[_shifted(one, offset_ms) for one in changes.writers],
+        holds={name: _later(since, offset_ms) for name, since in changes.holds.items()},
+    )
+
+
+def in_holder_time(stored: StoredClock, offset_ms: int) -> StoredClock:
+    """Tell stored listening time of a stream as times of its holder's clock."""
+    return replace(stored, writers=(_shifted(one, -offset_ms) for one in stored.writers))
+
+
+def _shifted(writer: StoredWriter, by_ms: int) -> StoredWriter:
+    return writer._replace(
+        hold_since_ms=_later(writer.hold_since_ms, by_ms),
+        gone_ms=_later(writer.gone_ms, by_ms),
+    )
+
+
+def _later(time_ms: int | None, by_ms: int) -> int | None:
+    return None if time_ms is None else time_ms + by_ms

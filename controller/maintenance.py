@@ -1,12 +1,10 @@
-"""Work in the background, a little at a time: stamps, compaction, old answers."""
+"""Work in the background, a little at a time: compaction, old answers."""
 
 import asyncio
 import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from controller import storage
-from controller.listening import STAMP_MS
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
 from controller.sequencer import Batch
@@ -17,27 +15,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 2.0
-_STAMPS_BETWEEN_IDLE_WRITES = 240
 _STREAMS_AT_ONCE = 100
 _ANSWERS_AT_ONCE = 1_000
 _ANSWERS_KEPT_MS = 86_400_000
-
-
-async def stamp_listening_time(service: "Service") -> None:
-    """Stamp listening time every 250 ms, and store the stamp while any clock runs."""
-    count = 0
-    while True:
-        await asyncio.sleep(STAMP_MS / 1_000)
-        count += 1
-        stamp = service.clocks.listening.stamp()
-        runs = any(state.clock.holds_run for state in service.registry)
-        if runs or count % _STAMPS_BETWEEN_IDLE_WRITES == 0:
-            service.submit_quietly(partial(write_stamp, stamp))
-
-
-def write_stamp(stamp: int, batch: Batch) -> None:
-    """Store a stamp of listening time."""
-    batch.write(partial(storage.write_listening, listening_ms=stamp))
 
 
 async def maintain_streams(service: "Service") -> None:
@@ -45,7 +25,7 @@ async def maintain_streams(service: "Service") -> None:
     compactor = Compactor(service.database)
     while True:
         await asyncio.sleep(_PERIOD_S)
-        service.groups.take_dead_offline()
+        await service.groups.take_dead_offline()
         await _compact(service, compactor)
         before_ms = service.clocks.now().wall_ms - _ANSWERS_KEPT_MS
         service.submit_quietly(partial(_delete_answers, before_ms))

@@ -8,7 +8,7 @@ from controller import storage
 from controller.clocks import Clock
 from controller.sequencer import Batch
 from controller.streams import StreamState, write_topology
-from tidegauge.errors import InvalidPositionError, InvalidRequestError, UnknownStreamError
+from tidegauge.errors import InvalidPositionError, InvalidRequestError
 from tidegauge.event_time import looks_like_seconds
 from tidegauge.outcomes import Registration
 from tidegauge.situation import WriterStatus
@@ -59,7 +59,7 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     if report.position is not None and tails is None:
         state.limits.check_position(report.position)
     if state.ends is not None:
-        _refuse_if_deleted(state)
+        state.refuse_if_deleted()
         tails = tails or state.ends.tails
         position = tails if report.position is None else report.position
         state.clock.note_time(
@@ -79,7 +79,7 @@ def register(
     batch: Batch, clocks: Clock, state: StreamState, writer: str, time: int | None
 ) -> Registration:
     """Start a new incarnation; see `Aggregator.register`."""
-    _refuse_if_deleted(state)
+    state.refuse_if_deleted()
     if writer not in state.clock:
         _check_new(state, writer)
     appended, above = None, 0
@@ -97,7 +97,7 @@ def leave(
     batch: Batch, clocks: Clock, state: StreamState, writer: str, last: LeaveStream
 ) -> WriterStatus:
     """Count a writer no longer; see `Aggregator.leave`. Tells what became of it."""
-    _refuse_if_deleted(state)
+    state.refuse_if_deleted()
     if last.position is not None and last.time is None:
         raise InvalidRequestError.of("time", "a last report has a time; send both or none")
     tails = None if state.ends is None else state.ends.tails
@@ -121,7 +121,7 @@ def leave(
 
 def expire(batch: Batch, clocks: Clock, state: StreamState, writer: str) -> WriterStatus:
     """Drop a writer by hand; see `Aggregator.expire`. Tells what became of it."""
-    _refuse_if_deleted(state)
+    state.refuse_if_deleted()
     now = clocks.now()
     state.clock.expire(writer, now=now)
     batch.touch(state)
@@ -139,7 +139,7 @@ def _note_external(
     batch: Batch, clocks: Clock, state: StreamState, writer: str, report: TimeReport
 ) -> None:
     """Take in a report about an external log, which may name partitions for the first time."""
-    _refuse_if_deleted(state)
+    state.refuse_if_deleted()
     if report.position is None:
         message = (
             "send it: the log is external, so only the writer knows how far it has written"
@@ -190,8 +190,3 @@ def _store_topology(batch: Batch, state: StreamState) -> None:
 
 def _check_new(state: StreamState, writer: str) -> None:
     state.limits.check_new_writer(str(state.identity.name), writer, state.clock)
-
-
-def _refuse_if_deleted(state: StreamState) -> None:
-    if state.deleted:
-        raise UnknownStreamError(str(state.identity.name))

@@ -165,20 +165,31 @@ class Sweeper:
             return
         gone = surplus(old, tier.step_ms, place.lower)
         if gone:
-            await self._service.sequencer.submit(partial(self._remove, state, rows, gone))
+            elsewhere = await self._service.groups.positions_elsewhere(state.identity)
+            await self._service.sequencer.submit(
+                partial(self._remove, state, rows, gone, elsewhere)
+            )
         place.revision, place.lower = old[-1].revision, old[-1].lower
 
     def _remove(
-        self, state: StreamState, rows: Sequence[MarkRow], gone: list[int], batch: Batch
+        self,
+        state: StreamState,
+        rows: Sequence[MarkRow],
+        gone: list[int],
+        elsewhere: list[Position],
+        batch: Batch,
     ) -> None:
         """Remove marks but those that are needed.
 
         The race: a group may move, or be created, after the rows were read. So who needs which
-        of them is decided here, where groups change too.
+        of them is decided here, where groups change too. Of groups that other controllers hold
+        it is known where they stood a moment ago; a mark that one of them comes to need in that
+        moment may be lost to it, and its window knows less until it moves on.
         """
         if state.deleted:
             return
-        needed = _needed(state, rows, self._service.groups.positions(state.identity))
+        positions = self._service.groups.positions(state.identity)
+        needed = _needed(state, rows, positions + elsewhere)
         wanted = [revision for revision in gone if revision not in needed]
         if wanted:
             batch.write(partial(self._delete, state.identity.key, wanted), rows=len(wanted))

@@ -4,6 +4,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    DateTime,
     Index,
     Integer,
     MetaData,
@@ -26,8 +27,13 @@ streams = Table(
     Column("topology", Text, nullable=False),
     Column("reporters", BigInteger, nullable=False, default=0),
     Column("forgotten_incarnation", BigInteger, nullable=False, default=0),
+    Column("holder", BigInteger, index=True),
+    Column("listening_ms", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("scope", "stream"),
 )
+"""``holder`` is the id of the controller that makes the marks, if several share the database.
+``listening_ms`` is the stream's listening time beyond that of its holder, or, while it has none,
+its listening time."""
 
 marks = Table(
     "marks",
@@ -86,4 +92,15 @@ reader_groups = Table(
     Column("settings", Text, nullable=False),
     Column("revision", BigInteger, nullable=False),
     Column("state", Text, nullable=False),
+    Column("holder", BigInteger, index=True),
 )
+
+controllers = Table(
+    "controllers",
+    metadata,
+    Column("id", BigInteger, primary_key=True, autoincrement=True),
+    Column("address", Text, nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("listening_ms", BigInteger, nullable=False),
+)
+"""Leases. The id is the fencing token: it rises with every lease, and is gone with it."""

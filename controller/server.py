@@ -85,10 +85,11 @@ def serve(settings: ServeSettings) -> None:
     ) as listener:
         # Connections inherit it; without it an answer in two writes waits 40 ms for an ACK.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        app = create_app(settings)
         host, port = listener.getsockname()[:2]
-        print(f"database {app.service.database.name}", flush=True)  # noqa: T201
         scheme = "http" if settings.tls_certificate is None else "https"
+        address = settings.advertise_url or f"{scheme}://{host}:{port}"
+        app = create_app(settings, address=address)
+        print(f"database {app.service.database.name}", flush=True)  # noqa: T201
         print(f"serving  {scheme}://{host}:{port}  (docs: /docs)", flush=True)  # noqa: T201
         config = uvicorn.Config(
             app,

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection
@@ -11,12 +10,13 @@ from sqlalchemy import Connection
 from controller import storage
 from controller.clocks import Clocks
 from controller.configuration import ServeSettings
-from controller.database import open_database
+from controller.database import PostgresDatabase, open_database
 from controller.groups import Groups
 from controller.health import Health
+from controller.leases import Holding, HoldsAll, HoldsShare
 from controller.limits import Limits
 from controller.listening import ListeningClock
-from controller.maintenance import maintain_streams, stamp_listening_time, write_stamp
+from controller.maintenance import maintain_streams
 from controller.metrics import Metrics
 from controller.retention import Sweeper
 from controller.sequencer import Batch, Sequencer
@@ -24,11 +24,11 @@ from controller.streams import (
     Registry,
     StreamContext,
     StreamState,
-    restore_all,
     restore_stream,
+    visit_stream,
 )
 from controller.waiting import WaitingRoom
-from tidegauge.errors import TidegaugeError
+from tidegauge.errors import TidegaugeError, UnknownStreamError
 from tidegauge.names import StreamName
 from tidegauge.outcomes import PassOutcome
 
@@ -43,9 +43,11 @@ class Service:
     ----------
     settings
         What `tidegauge serve` was told.
+    address
+        Where other controllers reach this one, if they share its database.
     """
 
-    def __init__(self, settings: ServeSettings) -> None:
+    def __init__(self, settings: ServeSettings, *, address: str = "") -> None:
         self.settings = settings
         self.database = open_database(
             settings.database_url, max_bytes=settings.max_database_bytes
@@ -56,6 +58,7 @@ class Service:
         self.waiting = WaitingRoom(settings.max_long_polls)
         self.groups = Groups(self)
         self.metrics = Metrics()
+        self.holding = self._make_holding(address)
         self.clocks: Clocks
         self.context: StreamContext
         self.health = Health(self)
@@ -78,21 +81,24 @@ class Service:
 
     async def start(self) -> None:
         """Read the streams back and begin to work."""
-        listening = ListeningClock(await self.database.read(storage.read_listening))
-        self.clocks = Clocks(listening)
+        self.clocks = Clocks(ListeningClock(await self.holding.stored_listening()))
         self.context = StreamContext(
-            self.clocks, self.limits, self.touch, self._reload, self._on_pass
+            self.clocks,
+            self.limits,
+            self.touch,
+            self._reload,
+            self._on_pass,
+            self.holding.write_stamps,
         )
-        await restore_all(self.database, self.registry, self.context)
-        await self.groups.restore()
         self.sequencer.on_batch = self.metrics.count_batch
         self.sequencer.on_failure = self.metrics.count_commit_failure
         self.tasks = [
             self.sequencer.start(),
-            asyncio.create_task(stamp_listening_time(self), name="stamping listening time"),
             asyncio.create_task(maintain_streams(self), name="the maintenance of streams"),
             asyncio.create_task(Sweeper(self).run(), name="the sweeping of marks"),
         ]
+        await self.holding.start()
+        self.tasks += self.holding.tasks
         for task in self.tasks:
             task.add_done_callback(_log_failure)
         for state in self.registry:
@@ -106,14 +112,20 @@ class Service:
         if self.started:
             _, *background = self.tasks
             await _cancel(background)
-            self.submit_quietly(partial(write_stamp, self.clocks.listening.stamp()))
+            await self.holding.stop()
             await self.sequencer.close()
+        await self.holding.leave()
         self.database.close()
 
     def release_waiters(self) -> None:
         """Answer every long poll, now and from now on: the service shuts down."""
         for state in self.registry:
             state.bell.close()
+
+    def _make_holding(self, address: str) -> Holding:
+        if isinstance(self.database, PostgresDatabase):
+            return HoldsShare(self, self.database, address)
+        return HoldsAll(self)
 
     def stream(self, name: StreamName, stream_id: str | None = None) -> StreamState:
         """Look a stream up.
@@ -128,6 +140,26 @@ class Service:
         state = self.registry.get(name)
         state.check_id(stream_id)
         return state
+
+    async def look_at(self, name: StreamName) -> StreamState:
+        """Look a stream up, whoever holds it; one that is held elsewhere as the database has it.
+
+        Raises
+        ------
+        UnknownStreamError
+            If there is none.
+        """
+        if self.holding.controller is None or self.registry.find(name) is not None:
+            return self.registry.get(name)
+
+        def visit(connection: Connection) -> StreamState | None:
+            row = storage.find_stream(connection, name)
+            return None if row is None else visit_stream(connection, row, self.context)
+
+        found = await self.database.read(visit)
+        if found is None:
+            raise UnknownStreamError(str(name))
+        return found
 
     def touch(self, state: StreamState) -> None:
         """Let a stream run its due pass and store what changed."""

@@ -8,14 +8,27 @@ from typing import Any, NamedTuple
 
 import msgspec
 import orjson
-from sqlalchemy import Connection, Row, Table, bindparam, delete, insert, select, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    Table,
+    bindparam,
+    collate,
+    delete,
+    insert,
+    select,
+    tuple_,
+    update,
+)
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows, update_rows
-from controller.schema import listening, marks, report_pages, streams, writers
+from controller.schema import listening, marks, reader_groups, report_pages, streams, writers
 from tidegauge.changes import Changes, StoredClock, StoredPage, StoredReport, StoredWriter
 from tidegauge.marks import Mark
+from tidegauge.names import StreamName
 from tidegauge.topology import Position
 
+_NAME_COLUMNS = {streams: ("scope", "stream"), reader_groups: ("scope", "reader_group")}
 _IN_PARTS = {"yield_per": 1_000}
 _dump_json = msgspec.json.Encoder().encode
 _load_reports = msgspec.json.Decoder(list[StoredReport]).decode
@@ -177,6 +190,26 @@ def read_streams(connection: Connection, key: int | None = None) -> Sequence[Row
     """Read the rows of all streams, or of one."""
     query = select(streams)
     return connection.execute(query if key is None else query.where(streams.c.key == key)).all()
+
+
+def find_stream(connection: Connection, name: StreamName) -> Row[Any] | None:
+    """Read the row of a stream."""
+    query = select(streams).where(
+        streams.c.scope == name.scope, streams.c.stream == name.stream
+    )
+    return connection.execute(query).first()
+
+
+def read_names(
+    connection: Connection, table: Table, after: StreamName | None, limit: int
+) -> list[StreamName]:
+    """List the names of streams or reader groups in order, after one."""
+    scope, name = (table.c[one] for one in _NAME_COLUMNS[table])
+    order = [collate(scope, "C"), collate(name, "C")]
+    query = select(scope, name).order_by(*order).limit(limit)
+    if after is not None:
+        query = query.where(tuple_(*order) > tuple_(after.scope, after.stream))
+    return [StreamName(*row) for row in connection.execute(query)]
 
 
 def newest_mark(connection: Connection, stream_key: int) -> Mark | None:

@@ -1,7 +1,7 @@
 """The streams in memory: each mirrors its rows and takes part in batches."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from heapq import nsmallest
@@ -15,12 +15,14 @@ from controller.bell import Bell
 from controller.clocks import Clocks
 from controller.database import Database
 from controller.limits import Limits
+from controller.listening import in_holder_time, in_stream_time
 from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
 from controller.sequencer import Batch
 from controller.storage import StreamChanges
 from tidegauge.aggregation import Aggregator
-from tidegauge.errors import StreamReplacedError, UnknownStreamError
+from tidegauge.changes import StoredClock
+from tidegauge.errors import StreamReplacedError, UnavailableError, UnknownStreamError
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
 from tidegauge.outcomes import PassOutcome
@@ -82,6 +84,10 @@ class StreamState:
         self.published_topology = clock.topology
         self.durable = False
         self.deleted = False
+        self.moved = False
+        """Deleted here alone: another controller holds it."""
+        self.listening_offset_ms = 0
+        """The stream's listening time beyond that of this controller's clock."""
         self._context = context
         self._last_pass = 0.0
         self._stored_reports = 0
@@ -115,9 +121,25 @@ class StreamState:
             raise StreamReplacedError(str(identity.name), identity.stream_id, stream_id)
 
     def refuse_if_deleted(self) -> None:
-        """Raise `UnknownStreamError` if it was deleted since it was looked up."""
+        """Refuse a change of what is deleted, or was given to another controller.
+
+        Raises
+        ------
+        UnknownStreamError
+            If it is deleted.
+        UnavailableError
+            If it moved; asked again, its new holder answers.
+        """
+        if self.moved:
+            reason = f"{self.identity.name} moves to another controller"
+            raise UnavailableError(reason)
         if self.deleted:
             raise UnknownStreamError(str(self.identity.name))
+
+    def move_away(self) -> None:
+        """Answer for it no more: another controller does."""
+        self.deleted = self.moved = True
+        self.bell.ring()
 
     def before_commit(self, batch: Batch) -> None:
         """Run the pass that is due, and add all that changed to the transaction."""
@@ -144,11 +166,13 @@ class StreamState:
 
     async def reload(self) -> None:
         """Become what the disk says."""
-        await self._context.reload(self)
+        if not self.moved:
+            await self._context.reload(self)
 
     def become(self, other: "StreamState") -> None:
         """Take over what was read back from disk."""
         self.config, self.clock, self.ends = other.config, other.clock, other.ends
+        self.listening_offset_ms = other.listening_offset_ms
         self.after_commit()
 
     def _run_due_pass(self) -> None:
@@ -175,6 +199,8 @@ class StreamState:
     def _write_changes(self, batch: Batch) -> None:
         key = self.identity.key
         changes = self.clock.take_changes()
+        if self.listening_offset_ms:
+            changes = in_stream_time(changes, self.listening_offset_ms)
         if changes:
             wall_ms = self._context.clocks.now().wall_ms
             changed = StreamChanges(key, changes, wall_ms)
@@ -182,7 +208,7 @@ class StreamState:
         if changes.holds:
             # A clock must not be found ahead of listening time after a crash.
             stamp = self._context.clocks.now().listening_ms
-            batch.write_together(storage.write_stamps, stamp)
+            batch.write_together(self._context.write_stamps, stamp)
         if self.ends is None:
             return
         if changes.forgotten:
@@ -238,6 +264,7 @@ class StreamContext(NamedTuple):
     touch: Callable[[StreamState], None]
     reload: Callable[[StreamState], Any]
     on_pass: Callable[[StreamState, PassOutcome, float], None]
+    write_stamps: Callable[[Connection, Sequence[int]], None]
 
 
 class Registry:
@@ -246,6 +273,8 @@ class Registry:
     def __init__(self) -> None:
         self._by_name: dict[StreamName, StreamState] = {}
         self._last_key = 0
+        self.removed: set[int] = set()
+        """Keys of streams removed since whoever is interested in them last cleared it."""
 
     def __iter__(self) -> Iterator[StreamState]:
         return iter(self._by_name.values())
@@ -276,6 +305,7 @@ class Registry:
     def remove(self, state: StreamState) -> None:
         """Remove a stream."""
         del self._by_name[state.identity.name]
+        self.removed.add(state.identity.key)
 
     def page(
         self, after: StreamName | None, limit: int, *, of: Callable[[str], object]
@@ -302,12 +332,27 @@ def restore_stream(
     name = StreamName(row.scope, row.stream)
     config = StreamConfig.model_validate_json(row.config)
     topology = read_topology(row.topology)
-    clock = Aggregator.restore(
-        str(name), settings_of(config), topology, storage.read_clock(connection, row)
-    )
+    stored = in_holder_time(storage.read_clock(connection, row), row.listening_ms)
+    clock = Aggregator.restore(str(name), settings_of(config), topology, stored)
     ends = None
     if config.log == "embedded":
         ends = log_storage.read_ends(connection, row.key, topology)
+    identity = Identity(row.key, name, row.stream_id, row.created_ms)
+    state = StreamState(identity, config, clock, ends, context)
+    state.listening_offset_ms = row.listening_ms
+    return state
+
+
+def visit_stream(connection: Connection, row: Row[Any], context: StreamContext) -> StreamState:
+    """Read what is known of a stream that another controller holds; not to be changed."""
+    name = StreamName(row.scope, row.stream)
+    config = StreamConfig.model_validate_json(row.config)
+    topology = read_topology(row.topology)
+    stored = StoredClock(newest=storage.newest_mark(connection, row.key))
+    clock = Aggregator.restore(str(name), settings_of(config), topology, stored)
+    ends = None
+    if config.log == "embedded":
+        ends = log_storage.read_tails(connection, row.key, topology)
     identity = Identity(row.key, name, row.stream_id, row.created_ms)
     return StreamState(identity, config, clock, ends, context)
 

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 
 from tidegauge.errors import (
     PROBLEMS,
+    OutcomeUnknownError,
     ProblemError,
     TidegaugeError,
     TooManyWaitingError,
@@ -202,7 +203,8 @@ class Transport:
 
 def is_transient(error: Exception) -> bool:
     """Whether the same request may succeed later."""
-    return isinstance(error, httpx.TransportError | UnavailableError | TooManyWaitingError)
+    refusals = OutcomeUnknownError | UnavailableError | TooManyWaitingError
+    return isinstance(error, httpx.TransportError | refusals)
 
 
 def is_certainly_not_done(error: Exception) -> bool:

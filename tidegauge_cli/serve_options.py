@@ -7,6 +7,7 @@ import typer
 
 _SERVING, _ACCESS, _LIMITS = "Serving", "Access", "Limits"
 _TELLING = "Logs, metrics and health"
+_SEVERAL = "Several controllers over one PostgreSQL database"
 
 
 def _option(panel: str, name: str, description: str) -> Any:  # noqa: ANN401 (typer's)
@@ -49,6 +50,15 @@ ShutdownDelayMs = Annotated[
     _option(
         _SERVING, "shutdown_delay_ms", "Serve so long after SIGTERM, while /readyz says 503."
     ),
+]
+AdvertiseUrl = Annotated[
+    str | None,
+    _option(
+        _SEVERAL, "advertise_url", "Where the others reach this one; else where it listens."
+    ),
+]
+LeaseMs = Annotated[
+    int, _option(_SEVERAL, "lease_ms", "After such a silence, others take its streams over.")
 ]
 Tokens = Annotated[
     Path | None,

@@ -7,12 +7,14 @@ from controller.database.interface import (
     DatabaseUnusableError,
 )
 from controller.database.opening import open_database, upgrade_database
+from controller.database.postgresql import PostgresDatabase
 
 __all__ = [
     "Database",
     "DatabaseAddress",
     "DatabaseInUseError",
     "DatabaseUnusableError",
+    "PostgresDatabase",
     "open_database",
     "upgrade_database",
 ]

@@ -1,14 +1,12 @@
 """PostgreSQL: one writer, whose transactions are one round trip each, and a few readers."""
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import psycopg
-from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func, select, text
+from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func, select
 from sqlalchemy.exc import DBAPIError
 
 from controller.database import migration
@@ -16,31 +14,28 @@ from controller.database.address import DatabaseAddress
 from controller.database.interface import (
     READERS,
     Database,
-    DatabaseInUseError,
     DatabaseUnusableError,
     unavailable,
 )
+from controller.turnstile import Turnstile
 from tidegauge.errors import UnavailableError
 
 _T = TypeVar("_T")
-_LOCK = 0x7469_6465_6761_7567
-_PATIENCE_S = 3.0
+_Check = Callable[[Connection], None]
+_UPGRADE_LOCK = 0x7469_6465_6761_7567
+_AUTOCOMMIT = "AUTOCOMMIT"
 _CONNECT_S = 5
 _SILENCE_MS = 10_000
-_POLL_S = 0.02
 _PREPARE_AFTER = 2
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') = 'off'"
 )
-_HOLDER = text(
-    "SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) "
-    "WHERE locktype = 'advisory' AND (classid::bigint << 32) + objid::bigint = :lock"
-)
+_LONGEST_PAUSE = "SET idle_in_transaction_session_timeout = '3s'"
 
 
 class PostgresDatabase(Database):
-    """One database, held by this process until `close`; its schema has to be up to date.
+    """One database, which several controllers may share; its schema has to be up to date.
 
     Should the connection break, or the database restart, callers get `UnavailableError` until
     there is a new one.
@@ -50,10 +45,13 @@ class PostgresDatabase(Database):
     address
         Of the database.
 
+    Attributes
+    ----------
+    address
+        Of the database.
+
     Raises
     ------
-    DatabaseInUseError
-        If another process serves it.
     DatabaseUnusableError
         If it does not let us in, or its schema is of another revision.
     """
@@ -61,15 +59,33 @@ class PostgresDatabase(Database):
     def __init__(self, address: DatabaseAddress) -> None:
         isolation = {"isolation_level": "REPEATABLE READ", "pool_size": READERS}
         super().__init__(str(address), _make_engine(address, isolation))
+        self.address = address
         self._single = _make_engine(
-            address, {"isolation_level": "AUTOCOMMIT", "poolclass": NullPool}
+            address, {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}
         )
+        self._begin: _Check = _nothing
+        self._settle: _Check = _nothing
         self._connection: Connection | None = None
+        self._aside = Turnstile("database-lease")
+        self._aside_connection: Connection | None = None
         try:
             self._open()
         except BaseException:
             super().close()
             raise
+
+    def guard(self, begin: _Check, settle: _Check) -> None:
+        """Begin every transaction of the writer with a check, from now on.
+
+        Parameters
+        ----------
+        begin
+            Makes the transaction fail unless it may go on.
+        settle
+            Run on a new connection, after one broke: waits until what the old one was
+            committing is known.
+        """
+        self._begin, self._settle = begin, settle
 
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:  # noqa: ARG002 (many or few, never on the event loop)
         """Run one transaction, its statements in one round trip; see `Database.write`."""
@@ -87,12 +103,24 @@ class PostgresDatabase(Database):
         """Look whether the schema fits; see `Database.check`."""
         migration.check_newest(connection, self.name)
 
+    async def change_aside(self, work: Callable[[Connection], _T]) -> _T:
+        """Run one transaction without the check, and without waiting for the writer."""
+        with unavailable():
+            return await self._aside.pass_through(partial(self._transaction_aside, work))
+
+    async def connect_to_listen(self) -> psycopg.AsyncConnection[Any]:
+        """Open a connection that waits for notices."""
+        url = self.address.url.set(drivername="postgresql")
+        return await psycopg.AsyncConnection.connect(
+            url.render_as_string(hide_password=False), autocommit=True
+        )
+
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Read what is committed; see `Database.read`.
 
         The race: a connection broke while its last transaction was being committed. What it
-        came to must be settled before anything is read back, and it is once the next
-        connection has the lock.
+        came to must be settled before anything is read back, and it is once the writer has its
+        next connection.
         """
         if self._connection is None:
             with unavailable():
@@ -102,7 +130,9 @@ class PostgresDatabase(Database):
     def close(self) -> None:
         """Finish what runs, and give the database back."""
         super().close()
-        self._drop_connection()
+        self._aside.close()
+        for connection in (self._connection, self._aside_connection):
+            _drop(connection)
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
         """Read; connections that died while nobody used them are replaced first."""
@@ -115,22 +145,32 @@ class PostgresDatabase(Database):
 
     def _transaction(self, work: Callable[[Connection], _T], how: "_Bounds") -> _T:
         """Run a transaction; one that fails costs the connection, and so all of its state."""
-        connection = self._connection or self._connect()
+        connection = self._connect()
         try:
-            with how(connection):
+            with _errors(), how(connection):
+                self._begin(connection)
                 return work(connection)
-        except BaseException as error:
-            self._drop_connection()
-            if isinstance(error, psycopg.Error):
-                reason = f"the database says: {error}"
-                raise UnavailableError(reason) from error
+        except BaseException:
+            self._connection = None
+            _drop(connection)
             raise
+
+    def _transaction_aside(self, work: Callable[[Connection], _T]) -> _T:
+        connection = self._aside_connection or self._single.connect()
+        self._aside_connection = None
+        try:
+            with _errors(), _one_by_one(connection):
+                result = work(connection)
+        except BaseException:
+            _drop(connection)
+            raise
+        self._aside_connection = connection
+        return result
 
     def _open(self) -> None:
         """Connect for the first time, and say what is wrong if that cannot be."""
         try:
-            connection = self._connect()
-            migration.check_newest(connection, self.name)
+            migration.check_newest(self._connect(), self.name)
         except DBAPIError as error:
             msg = f"{self.name} cannot be used as a database: {error.orig}"
             raise DatabaseUnusableError(msg) from None
@@ -139,27 +179,12 @@ class PostgresDatabase(Database):
         if self._connection is None:
             connection = self._single.connect()
             try:
-                self._take_lock(connection)
+                self._settle(connection)
             except BaseException:
-                connection.close()
+                _drop(connection)
                 raise
             self._connection = connection
         return self._connection
-
-    def _take_lock(self, connection: Connection) -> None:
-        """Lock out other controllers; whoever was killed just now has the lock a moment more."""
-        deadline = monotonic() + _PATIENCE_S
-        while not connection.scalar(select(func.pg_try_advisory_lock(_LOCK))):
-            if monotonic() > deadline:
-                holder = connection.scalar(_HOLDER, {"lock": _LOCK})
-                raise DatabaseInUseError(self.name, holder or "unknown")
-            sleep(_POLL_S)
-
-    def _drop_connection(self) -> None:
-        if self._connection is not None:
-            self._connection.invalidate()
-            self._connection.close()
-            self._connection = None
 
 
 def upgrade_schema(address: DatabaseAddress) -> None:
@@ -170,10 +195,10 @@ def upgrade_schema(address: DatabaseAddress) -> None:
     DatabaseUnusableError
         If the database does not let us in, or a newer version made its schema.
     """
-    engine = _make_engine(address, {"poolclass": NullPool})
+    engine = _make_engine(address, {"isolation_level": "READ COMMITTED", "poolclass": NullPool})
     try:
         with engine.begin() as connection:
-            connection.execute(select(func.pg_advisory_xact_lock(_LOCK + 1)))
+            connection.execute(select(func.pg_advisory_xact_lock(_UPGRADE_LOCK)))
             migration.upgrade(connection, str(address))
     except DBAPIError as error:
         msg = f"{address} cannot be upgraded: {error.orig}"
@@ -209,11 +234,32 @@ def _transaction_of(connection: Connection) -> Iterator[None]:
     connection.exec_driver_sql("COMMIT")
 
 
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Tell what a pipeline raises, which SQLAlchemy does not see."""
+    try:
+        yield
+    except psycopg.Error as error:
+        said = error.diag.message_primary or error
+        reason = f"the database says: {said}"
+        raise UnavailableError(reason) from error
+
+
+def _drop(connection: Connection | None) -> None:
+    if connection is not None:
+        connection.invalidate()
+        connection.close()
+
+
+def _nothing(_connection: Connection) -> None:
+    pass
+
+
 def _make_engine(address: DatabaseAddress, options: dict[str, Any]) -> Engine:
     engine = create_engine(
         address.url,
         connect_args={
-            "application_name": str(os.getpid()),
+            "application_name": "tidegauge",
             "connect_timeout": _CONNECT_S,
             "tcp_user_timeout": _SILENCE_MS,
             "prepare_threshold": _PREPARE_AFTER,
@@ -226,6 +272,8 @@ def _make_engine(address: DatabaseAddress, options: dict[str, Any]) -> Engine:
         autocommit = connection.autocommit
         connection.autocommit = True
         connection.execute(_DURABLE)
+        if options["isolation_level"] == _AUTOCOMMIT:
+            connection.execute(_LONGEST_PAUSE)
         connection.autocommit = autocommit
 
     return engine

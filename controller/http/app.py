@@ -22,9 +22,13 @@ from controller.http import (
     streams,
     writers,
 )
+from controller.http.bulk_forwarding import BulkForwarding
+from controller.http.forwarding import Forwarding
 from controller.http.note_time import NoteTimeApp
 from controller.http.note_times import NoteTimesApp
+from controller.http.peers import Peers
 from controller.http.timing import Timing
+from controller.leases import HoldsShare
 from controller.protocol import RecalledCall
 from controller.service import Service
 from tidegauge.errors import (
@@ -45,10 +49,13 @@ Errors are RFC 9457 problem documents with a stable `code`.
 """
 
 
-def create_app(settings: ServeSettings) -> "ControllerApp":
-    """Make the application; its lifespan opens and closes the database."""
+def create_app(settings: ServeSettings, *, address: str = "") -> "ControllerApp":
+    """Make the application; its lifespan opens and closes the database.
+
+    ``address`` is where other controllers of the same database reach this one.
+    """
     guard = Guard(settings.tokens)
-    service = Service(settings)
+    service = Service(settings, address=address)
     tracer_provider = _make_tracer_provider() if settings.traces else None
 
     @asynccontextmanager
@@ -59,6 +66,7 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
             yield
         finally:
             watching.cancel()
+            await whole.aclose()
             await service.close()
             if tracer_provider is not None:
                 await asyncio.to_thread(tracer_provider.shutdown)
@@ -85,7 +93,8 @@ def create_app(settings: ServeSettings) -> "ControllerApp":
         app.include_router(router)
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    return ControllerApp(app, service, guard)
+    whole = ControllerApp(app, service, guard)
+    return whole
 
 
 def _make_tracer_provider() -> "TracerProvider":
@@ -125,6 +134,16 @@ class ControllerApp:
         self._note_times = NoteTimesApp(service)
         self._timing = Timing(service.metrics)
         self._limit = service.settings.max_body_bytes
+        self._peers: Peers | None = None
+        self._dispatch: ASGIApp = self._answer
+        if isinstance(service.holding, HoldsShare):
+            self._peers = Peers(service.holding.until_gone)
+            self._dispatch = _forwarding(self._answer, service, service.holding, self._peers)
+
+    async def aclose(self) -> None:
+        """Close the connections to other controllers."""
+        if self._peers is not None:
+            await self._peers.aclose()
 
     def recall(self, scope: Scope) -> RecalledCall | None:
         """Say what requests like this one ask for, if it is a report of a size that is taken."""
@@ -146,7 +165,11 @@ class ControllerApp:
             return
         if not self.service.started and scope["path"] not in OPEN_PATHS:
             await self._timing.call(partial(_refuse, _STARTING), scope, receive, send)
-        elif self._note_time.serves(scope["path"]):
+            return
+        await self._dispatch(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._note_time.serves(scope["path"]):
             await self._timing.call_hot(self._note_time, scope, receive, send)
         elif self._note_times.serves(scope["path"]):
             await self._timing.call_hot(self._note_times, scope, receive, send)
@@ -171,6 +194,18 @@ class ControllerApp:
             return message
 
         return bounded
+
+
+def _forwarding(app: ASGIApp, service: Service, holding: HoldsShare, peers: Peers) -> ASGIApp:
+    """Put the way to other holders in front of an application."""
+    one = Forwarding(app, service, holding, peers)
+    many = BulkForwarding(app, service, one, peers)
+
+    async def forwarding(scope: Scope, receive: Receive, send: Send) -> None:
+        chosen = many if many.serves(scope["path"]) else one
+        await chosen(scope, receive, send)
+
+    return forwarding
 
 
 async def _refuse(error: ProblemError, _scope: Scope, _receive: Receive, send: Send) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
-from controller import history
+from controller import history, listing
 from controller.access import Caller, Role
 from controller.groups import Group
 from controller.http.cursors import read_cursor, write_cursor
@@ -94,9 +94,7 @@ async def list_groups(
     """List groups in order of name, those in scopes where the caller reads."""
     reads = partial(caller.may, Role.READ)
     after = read_cursor(cursor, StreamName.parse)
-    page = await service.sequencer.read(
-        lambda: [one.describe() for one in service.groups.page(after, limit + 1, of=reads)]
-    )
+    page = await listing.page_of_groups(service, after, limit + 1, of=reads)
     last = page[limit - 1].group if len(page) > limit else None
     return GroupList(groups=page[:limit], cursor=None if last is None else write_cursor(last))
 
@@ -144,7 +142,8 @@ async def time_window(
     if stream not in group.settings.streams:
         message = f"{stream!r} is not read by the group; it reads {group.settings.streams}"
         raise InvalidRequestError.of("stream", message)
-    state = service.stream(StreamName.parse(stream), group.settings.stream_ids[stream])
+    state = await service.look_at(StreamName.parse(stream))
+    state.check_id(group.settings.stream_ids[stream])
     position = await service.sequencer.read(lambda: group.state.position(stream))
     window, _ = await history.at_position(service, state, position)
     return TimeWindowInfo(
@@ -197,7 +196,7 @@ async def offline(
     transition = partial(
         go_offline,
         reader=reader,
-        topologies=service.groups.topologies(service.groups.get(name).settings),
+        topologies=await service.groups.topologies(service.groups.get(name).settings),
         position=None if position is None else by_segment(position.position),
     )
     await _change(service, name, transition)
@@ -215,8 +214,12 @@ async def _change(
     *,
     if_match: str | None = None,
 ) -> Group:
+    topologies = await service.groups.topologies(service.groups.get(name).settings)
+
     def decide(batch: Batch) -> Group:
-        return service.groups.change(name, transition, batch, if_match=if_match)
+        return service.groups.change(
+            name, transition, batch, topologies=topologies, if_match=if_match
+        )
 
     group: Group = await service.sequencer.submit(decide)
     return group

@@ -64,7 +64,11 @@ class _Place(NamedTuple):
     @property
     def is_current(self) -> bool:
         """Whether the path still means this stream, and the caller still has a token."""
-        return not self.stream.deleted and self.guard.vouches_for(self.caller)
+        return (
+            not self.stream.deleted
+            and self.service.holding.is_certain
+            and self.guard.vouches_for(self.caller)
+        )
 
     def take(self, body: bytes, reply: Reply) -> None:
         """Begin to take in a report."""

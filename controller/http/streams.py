@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
-from controller import lifecycle
+from controller import lifecycle, listing
 from controller.http.cursors import read_cursor, write_cursor
 from controller.http.routing import (
     CallerOf,
@@ -56,6 +56,7 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
             name=StreamName(scope, stream),
             wanted=wanted,
             only_create=if_none_match is not None,
+            key=await service.holding.new_stream_key(),
         )
     )
     state, is_new = created
@@ -105,7 +106,7 @@ async def list_streams(
 ) -> StreamList:
     """List streams in order of name, those in scopes where the caller has a role."""
     after = read_cursor(cursor, StreamName.parse)
-    page = service.registry.page(after, limit + 1, of=caller.roles)
+    page = await listing.page_of_streams(service, after, limit + 1, of=caller.roles)
     return StreamList(
         streams=[lifecycle.describe(state) for state in page[:limit]],
         cursor=write_cursor(str(page[limit - 1].identity.name)) if len(page) > limit else None,

@@ -16,7 +16,7 @@ from sqlalchemy import Connection
 from controller.database import Database
 from controller.log import storage
 from controller.log.codec import CHUNK_EVENTS, merge
-from controller.log.storage import ChunkRow
+from controller.log.storage import ChunkRow, ChunksGoneError
 from tidegauge.topology import Position
 
 _FULL_BYTES = 1_048_576
@@ -86,7 +86,10 @@ class Compactor:
         )
         run = next_run(rows)
         if run:
-            await self._merge(stream_key, segment, run)
+            try:
+                await self._merge(stream_key, segment, run)
+            except ChunksGoneError:
+                return False
             await asyncio.sleep(monotonic() - begun)
             return True
         self._settled[place] = settled_before(rows, start)

@@ -18,7 +18,6 @@ from tidegauge.errors import (
     LogIsExternalError,
     SegmentSealedError,
     StreamSealedError,
-    UnknownStreamError,
     UnknownStreamSegmentError,
     UnknownWriterError,
 )
@@ -208,8 +207,7 @@ def _fingerprint(body: bytes, source: Source) -> str:
 
 def ends_of(state: StreamState) -> SegmentEnds:
     """Find the ends of a stream's segments, or refuse what only the embedded log can do."""
-    if state.deleted:
-        raise UnknownStreamError(str(state.identity.name))
+    state.refuse_if_deleted()
     if state.ends is None:
         raise LogIsExternalError(str(state.identity.name))
     return state.ends

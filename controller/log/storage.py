@@ -24,7 +24,24 @@ class ChunkRow(NamedTuple):
     size: int
 
 
+class ChunksGoneError(Exception):
+    """Chunks that were read a moment ago are not there any more."""
+
+
 def read_ends(connection: Connection, stream_key: int, topology: Topology) -> SegmentEnds:
+    """Read the ends of a stream's segments, and what its writers appended last."""
+    ends = read_tails(connection, stream_key, topology)
+    rows = connection.execute(
+        select(append_sequences).where(append_sequences.c.stream_key == stream_key)
+    )
+    last_appends = {
+        (row.writer, row.segment): LastAppend(row.incarnation, row.sequence, row.next_offset)
+        for row in rows
+    }
+    return SegmentEnds(ends.tails, ends.running_times, last_appends)
+
+
+def read_tails(connection: Connection, stream_key: int, topology: Topology) -> SegmentEnds:
     """Read the ends of a stream's segments."""
     newest = (
         select(chunks.c.segment, func.max(chunks.c.first_offset).label("first_offset"))
@@ -41,19 +58,10 @@ def read_ends(connection: Connection, stream_key: int, topology: Topology) -> Se
         )
         .where(chunks.c.stream_key == stream_key)
     ).all()
-    sequences = connection.execute(
-        select(append_sequences).where(append_sequences.c.stream_key == stream_key)
-    )
     return SegmentEnds(
         tails=dict.fromkeys(sorted(topology.segments), 0)
         | {row.segment: row.first_offset + row.events for row in rows},
         running_times={row.segment: row.running_time for row in rows},
-        last_appends={
-            (row.writer, row.segment): LastAppend(
-                row.incarnation, row.sequence, row.next_offset
-            )
-            for row in sequences
-        },
     )
 
 
@@ -174,16 +182,19 @@ def replace_run(
 ) -> None:
     """Put one chunk in place of several adjacent ones.
 
-    The race: the stream may have been deleted since the chunks were read. Then some are not
-    there any more, and nothing is written.
+    The race: the stream may have been deleted since the chunks were read, or another controller
+    may hold it now, and merge them too. A chunk is deleted once, so one of the two finds fewer.
+
+    Raises
+    ------
+    ChunksGoneError
+        If some are not there any more; the transaction must not be committed then.
     """
     within = _in_segment(stream_key, segment) & chunks.c.first_offset.between(
         run[0].first_offset, run[-1].first_offset
     )
-    present = connection.execute(select(func.count()).select_from(chunks).where(within))
-    if present.scalar_one() != len(run):
-        return
-    connection.execute(delete(chunks).where(within))
+    if connection.execute(delete(chunks).where(within)).rowcount != len(run):
+        raise ChunksGoneError
     count = sum(one.events for one in run)
     row = (run[0].first_offset, count, run[-1].running_time, len(message), message)
     insert_rows(connection, chunks, [(stream_key, segment, *row)])

@@ -71,6 +71,7 @@ class LogService:
                 name=NAME,
                 wanted=wanted,
                 only_create=True,
+                key=await self.service.holding.new_stream_key(),
             )
         )
 

@@ -23,9 +23,9 @@ READ_LOCKS_AT, READ_LOCKS = 123, 5
 SLOW_START = """
 import time
 from pathlib import Path
-from controller import service
+from controller.leases import alone
 
-restore_all = service.restore_all
+restore_all = alone.restore_all
 
 async def restore_later(database, *more):
     await restore_all(database, *more)
@@ -35,15 +35,15 @@ def wait():
     while not Path("{folder}/go").exists():
         time.sleep(0.02)
 
-service.restore_all = restore_later
+alone.restore_all = restore_later
 """
 BROKEN_START = """
-from controller import service
+from controller.leases import alone
 
 async def restore_all(*_):
     raise RuntimeError("seeded")
 
-service.restore_all = restore_all
+alone.restore_all = restore_all
 """
 MORTAL_CLOCK = """
 from controller.listening import ListeningClock

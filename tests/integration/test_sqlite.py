@@ -72,6 +72,12 @@ def _make_as_before_revisions(connection: sqlite3.Connection) -> None:
         FROM report_pages, json_each(reports) AS one;
         DROP TABLE report_pages;
         ALTER TABLE writers DROP COLUMN since_serial;
+        DROP TABLE controllers;
+        DROP INDEX ix_streams_holder;
+        DROP INDEX ix_reader_groups_holder;
+        ALTER TABLE streams DROP COLUMN holder;
+        ALTER TABLE streams DROP COLUMN listening_ms;
+        ALTER TABLE reader_groups DROP COLUMN holder;
         DROP TABLE alembic_version;
         PRAGMA user_version = 1;
         """

@@ -30,6 +30,10 @@ NOW = 1_000
 Ages = list[tuple[Mark, int]]
 
 
+async def _nowhere(_identity: Any) -> list[Position]:
+    return []
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[Shape, Ages]:
     """A stream's marks, from any number of passes, and when each was made."""
@@ -85,7 +89,9 @@ class Stage:
             registry=[self.state],
             database=self,
             sequencer=self,
-            groups=SimpleNamespace(positions=lambda _identity: self.groups),
+            groups=SimpleNamespace(
+                positions=lambda _identity: self.groups, positions_elsewhere=_nowhere
+            ),
             clocks=SimpleNamespace(now=lambda: SimpleNamespace(wall_ms=NOW)),
         )
 

@@ -132,6 +132,20 @@ class UnhealthyError(ProblemError):
         return "; ".join(self.reasons)
 
 
+@problem("outcome_unknown", 502)
+class OutcomeUnknownError(ProblemError):
+    """Who was to do it was lost before it answered; it may be done or not."""
+
+    reason: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"whether it was stored is not known: {self.reason}; look, or repeat it where "
+            "repeating does no harm"
+        )
+
+
 @problem("internal_error", 500)
 class InternalError(ProblemError):
     """A defect of the service; its log has the traceback."""

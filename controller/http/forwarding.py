@@ -1,0 +1,158 @@
+"""Any controller takes any call: what it does not hold itself, it passes on to the holder.
+
+While something has no holder, calls about it wait: a little longer than a lease lasts, since by
+then another controller has taken it.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from hashlib import blake2b
+
+from sqlalchemy import Table
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controller.http.peers import NOT_HOLDER, PassedOn, Peer, Peers, is_passed_on
+from controller.http.plain import read_body
+from controller.http.problems import send_problem, write_problem
+from controller.leases import HoldsShare
+from controller.schema import reader_groups, streams
+from controller.service import Service
+from tidegauge.errors import ProblemError, UnavailableError
+from tidegauge.names import StreamName
+
+_PLACE = re.compile(r"/v1/(streams|reader-groups)/([^/]+)/([^/]+)(/.*)?")
+_TABLES = {"streams": streams, "reader-groups": reader_groups}
+_Find = Callable[[], Awaitable[Peer | None]]
+_LOOK_MS = 100
+_NOBODY = "no controller holds it at the moment"
+
+
+class Forwarding:
+    """Lets an application answer for what this controller holds, and others for the rest.
+
+    Parameters
+    ----------
+    app
+        Answers for what is held.
+    service
+        Of this controller.
+    holding
+        What it holds.
+    peers
+        The way to the others.
+    """
+
+    def __init__(
+        self, app: ASGIApp, service: Service, holding: HoldsShare, peers: Peers
+    ) -> None:
+        self._app = app
+        self._service = service
+        self._holding = holding
+        self._peers = peers
+        self._limit = service.settings.max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, here or elsewhere."""
+        place = _PLACE.fullmatch(scope["path"])
+        if place is None:
+            await self._app(scope, receive, send)
+            return
+        table, name = _TABLES[place[1]], StreamName(place[2], place[3])
+        if self.holds(table, name):
+            await self._app(scope, receive, send)
+            return
+        creates = scope["method"] == "PUT" and place[4] is None
+        try:
+            request = PassedOn(scope, await read_body(receive, self._limit))
+            await self._answer(partial(self.find, table, name, creates=creates), request, send)
+        except UnavailableError as error:
+            await _refuse(error, send)
+        except ProblemError as error:
+            await send_problem(send, error)
+
+    async def _answer(self, find: _Find, request: PassedOn, send: Send) -> None:
+        """Answer as soon as somebody can.
+
+        The race: what was found moves before it is asked. Then whoever is asked says so, and
+        has done nothing.
+        """
+        while (peer := await find()) is not None:
+            if is_passed_on(request.scope):
+                raise UnavailableError(_NOBODY)
+            if await self._peers.ask(peer, request, send):
+                return
+            await self._holding.membership.await_news(
+                self._holding.membership.rung, wait_ms=_LOOK_MS
+            )
+        await self._app(request.scope, replay(request.body), send)
+
+    def holds(self, table: Table, name: StreamName) -> bool:
+        """Whether this controller holds something, for certain."""
+        if not self._holding.is_certain:
+            return False
+        if table is streams:
+            return self._service.registry.find(name) is not None
+        return name in self._service.groups
+
+    async def find(
+        self, table: Table, name: StreamName, *, creates: bool = False
+    ) -> Peer | None:
+        """Find who answers about something; None for this controller.
+
+        What is not there is answered for here; what is to be created, by one controller for
+        each name, so that two who create it at once are told apart.
+
+        Raises
+        ------
+        UnavailableError
+            If nobody holds it for too long.
+        """
+        membership, loop = self._holding.membership, asyncio.get_running_loop()
+        deadline = loop.time() + membership.patience_ms / 1_000
+        while not self.holds(table, name):
+            seen = membership.rung
+            found = await self._holding.find(table, name)
+            if found is None:
+                return self._creator(name) if creates else None
+            if found.controller != self._holding.controller and found.address:
+                return Peer(found.controller, found.address)
+            left_ms = int((deadline - loop.time()) * 1_000)
+            if left_ms <= 0:
+                raise UnavailableError(_NOBODY)
+            await membership.await_news(seen, wait_ms=min(left_ms, _LOOK_MS))
+        return None
+
+    def _creator(self, name: StreamName) -> Peer | None:
+        """Choose who creates what has this name; all controllers choose the same."""
+        addresses = self._holding.addresses
+        chosen = max(addresses, key=lambda one: _weight(one, name), default=None)
+        if chosen is None or chosen == self._holding.controller or not addresses[chosen]:
+            return None
+        return Peer(chosen, addresses[chosen])
+
+
+def replay(body: bytes) -> Receive:
+    """Give a body that was read already to an application; then nothing more comes."""
+    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def receive() -> Message:
+        message = next(messages, None)
+        if message is None:
+            await asyncio.Event().wait()
+        return message or {}
+
+    return receive
+
+
+def _weight(controller: int, name: StreamName) -> bytes:
+    return blake2b(f"{controller} {name}".encode(), digest_size=8).digest()
+
+
+async def _refuse(error: UnavailableError, send: Send) -> None:
+    """Say that nothing was done; whoever passed the request on may ask somebody else."""
+    status, headers, body = write_problem(error)
+    headers = [*headers, (NOT_HOLDER, b"1")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,182 @@
+"""Asking another controller what it holds, on behalf of a caller."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import quote
+
+import httpx
+from starlette.types import Scope, Send
+
+from tidegauge.errors import OutcomeUnknownError
+
+HOP = b"tidegauge-hop"
+"""A request with it was passed on once, and is not passed on again."""
+NOT_HOLDER = b"tidegauge-not-holder"
+"""An answer with it says that nothing was done, since another controller may be the holder."""
+
+_T = TypeVar("_T")
+logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
+_LONGEST_ANSWER_S = 60.0
+_CONNECT_S = 1.0
+_SAFE = {"GET", "HEAD"}
+_BETWEEN_TWO = {
+    b"connection",
+    b"content-length",
+    b"date",
+    b"host",
+    b"keep-alive",
+    b"server",
+    b"transfer-encoding",
+    b"upgrade",
+}
+_Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another controller.
+
+    Attributes
+    ----------
+    controller
+        The fencing token of its lease.
+    address
+        Where it is reached.
+    """
+
+    controller: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOn:
+    """A request as it is passed on.
+
+    Attributes
+    ----------
+    scope
+        What was asked.
+    body
+        All of it.
+    """
+
+    scope: Scope
+    body: bytes
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether asking twice does no harm."""
+        return self.scope["method"] in _SAFE
+
+
+class Peers:
+    """The way to the other controllers.
+
+    Parameters
+    ----------
+    until_gone
+        Returns once a controller has lost its lease: then it need not be waited for.
+    """
+
+    def __init__(self, until_gone: Callable[[int], Awaitable[None]]) -> None:
+        self._until_gone = until_gone
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(_LONGEST_ANSWER_S, connect=_CONNECT_S),
+            limits=httpx.Limits(max_connections=None),
+            trust_env=False,
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def ask(self, peer: Peer, request: PassedOn, send: Send) -> bool:
+        """Pass a request on, and its answer back as it comes.
+
+        Returns
+        -------
+        bool
+            False if nothing was done and nothing was sent: ask again.
+
+        Raises
+        ------
+        OutcomeUnknownError
+            If the other controller may have done it, and was lost before it answered.
+        """
+        response = await self._open(peer, request)
+        if response is None:
+            return False
+        try:
+            if NOT_HOLDER.decode() in response.headers:
+                return False
+            await _pass_back(response, send)
+        finally:
+            await response.aclose()
+        return True
+
+    async def _open(self, peer: Peer, request: PassedOn) -> httpx.Response | None:
+        sending = self._client.send(self._request(peer, request), stream=True)
+        try:
+            return await self._unless_gone(peer, sending)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            return None
+        except (httpx.TransportError, _GoneError) as error:
+            if request.is_safe:
+                return None
+            raise OutcomeUnknownError(str(error) or type(error).__name__) from error
+
+    def _request(self, peer: Peer, request: PassedOn) -> httpx.Request:
+        scope = request.scope
+        path = scope.get("raw_path") or quote(scope["path"]).encode()
+        query = b"?" + scope["query_string"] if scope["query_string"] else b""
+        headers = [*_end_to_end(scope["headers"]), (HOP, b"1")]
+        return self._client.build_request(
+            scope["method"],
+            httpx.URL(peer.address).copy_with(raw_path=path + query),
+            headers=headers,
+            content=request.body,
+        )
+
+    async def _unless_gone(self, peer: Peer, asked: Awaitable[_T]) -> _T:
+        """Wait for an answer, but not of a controller that is dead or paused."""
+        asking = asyncio.ensure_future(asked)
+        watching = asyncio.ensure_future(self._until_gone(peer.controller))
+        try:
+            await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                raise _GoneError(peer.controller)
+            return await asking
+        finally:
+            asking.cancel()
+            watching.cancel()
+
+
+class _GoneError(Exception):
+    """A controller lost its lease while it was asked."""
+
+    def __init__(self, controller: int) -> None:
+        super().__init__(f"controller {controller} lost its lease")
+
+
+def is_passed_on(scope: Scope) -> bool:
+    """Whether another controller passed a request on."""
+    return any(name == HOP for name, _ in scope["headers"])
+
+
+def _end_to_end(headers: _Headers) -> _Headers:
+    return [(name, value) for name, value in headers if name.lower() not in _BETWEEN_TWO]
+
+
+async def _pass_back(response: httpx.Response, send: Send) -> None:
+    headers = _end_to_end(response.headers.raw)
+    if "content-length" in response.headers:
+        headers.append((b"content-length", response.headers["content-length"].encode()))
+    await send(
+        {"type": "http.response.start", "status": response.status_code, "headers": headers}
+    )
+    async for part in response.aiter_raw():
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

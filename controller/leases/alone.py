@@ -1,0 +1,92 @@
+"""One controller that holds everything: SQLite."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from controller import storage
+from controller.groups import read_groups
+from controller.leases.holding import Holding
+from controller.listening import STAMP_MS
+from controller.sequencer import Batch
+from controller.streams import restore_all
+
+if TYPE_CHECKING:
+    from controller.service import Service
+
+_STAMPS_BETWEEN_IDLE_WRITES = 240
+
+
+class HoldsAll(Holding):
+    """Everything there is, from start to end.
+
+    Parameters
+    ----------
+    service
+        Whose streams and groups they are.
+    """
+
+    def __init__(self, service: "Service") -> None:
+        self._service = service
+        self.tasks: list[asyncio.Task[None]] = []
+        self.streams = service.registry
+
+    @property
+    def controller(self) -> None:
+        """There cannot be another."""
+        return
+
+    @property
+    def is_certain(self) -> bool:
+        """Always: the file is locked."""
+        return True
+
+    async def stored_listening(self) -> int:
+        """Read the last stamp that was stored."""
+        return await self._service.database.read(storage.read_listening)
+
+    async def start(self) -> None:
+        """Read everything back."""
+        service = self._service
+        await restore_all(service.database, service.registry, service.context)
+        for group in await service.database.read(read_groups):
+            service.groups.add(group)
+        stamping = self._stamp_forever()
+        self.tasks = [asyncio.create_task(stamping, name="stamping listening time")]
+
+    async def stop(self) -> None:
+        """Store an exact stamp."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        self._store(self._service.clocks.listening.stamp())
+
+    async def leave(self) -> None:
+        """Do nothing: the database is closed."""
+
+    async def new_stream_key(self) -> int | None:
+        """Leave it to the registry."""
+        return None
+
+    def write_stamps(self, connection: Connection, stamps: Sequence[int]) -> None:
+        """Store the last stamp of listening time."""
+        storage.write_stamps(connection, stamps)
+
+    async def _stamp_forever(self) -> None:
+        """Stamp listening time every 250 ms, and store the stamp while any clock runs."""
+        count = 0
+        while True:
+            await asyncio.sleep(STAMP_MS / 1_000)
+            count += 1
+            stamp = self._service.clocks.listening.stamp()
+            runs = any(state.clock.holds_run for state in self._service.registry)
+            if runs or count % _STAMPS_BETWEEN_IDLE_WRITES == 0:
+                self._store(stamp)
+
+    def _store(self, stamp: int) -> None:
+        def decide(batch: Batch) -> None:
+            batch.write_together(self.write_stamps, stamp)
+
+        self._service.submit_quietly(decide)

@@ -1,0 +1,175 @@
+"""The lease of a controller: joining the others, renewing, noticing that it is gone."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import psycopg
+
+from controller.bell import Bell
+from controller.database.postgresql import PostgresDatabase
+from controller.leases import storage
+from controller.listening import STAMP_MS, ListeningClock
+from tidegauge.errors import TidegaugeError
+
+_log = logging.getLogger(__name__)
+_RECONNECT_S = 1.0
+
+
+class Membership:
+    """One controller's place among those that share a database.
+
+    The race: a controller is paused, another takes over, and it wakes up late. What it decides
+    then cannot be committed, since its row is gone; it finds that out, forgets everything, and
+    joins again under a new id.
+
+    Parameters
+    ----------
+    database
+        What they share.
+    address
+        Where the others reach this one.
+    lease_ms
+        How long a lease lasts that is not renewed.
+    forget
+        Called when the lease is lost: forgets all that was held.
+
+    Attributes
+    ----------
+    controller
+        This controller's id: the fencing token of its lease.
+    """
+
+    def __init__(
+        self,
+        database: PostgresDatabase,
+        *,
+        address: str,
+        lease_ms: int,
+        forget: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._database = database
+        self._listening: ListeningClock
+        self._address = address
+        self._lease_ms = lease_ms
+        self._forget = forget
+        self._valid_until = 0.0
+        self.tasks: list[asyncio.Task[None]] = []
+        self.controller = 0
+        self._rung = 0
+        self._bell = Bell()
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the lease is in force for certain, so that memory may be looked at."""
+        return asyncio.get_running_loop().time() < self._valid_until
+
+    @property
+    def patience_ms(self) -> int:
+        """How long a call waits for a holder."""
+        return self._lease_ms + 1_000
+
+    @property
+    def rung(self) -> int:
+        """How often it rang; to be looked at before something that may have changed."""
+        return self._rung
+
+    def ring(self) -> None:
+        """Wake who waits: something may have another holder."""
+        self._rung += 1
+        self._bell.ring()
+
+    async def await_news(self, seen: int, *, wait_ms: int) -> None:
+        """Wait until it rang more often than a caller has seen, or the time is over."""
+        await self._bell.until(lambda: self._rung > seen or None, wait_ms=wait_ms)
+
+    async def start(self, listening: ListeningClock) -> None:
+        """Join, and renew the lease from now on; it carries stamps of a listening clock."""
+        self._listening = listening
+        await self._join()
+        self.tasks = [
+            asyncio.create_task(self._stamp_forever(), name="stamping listening time"),
+            asyncio.create_task(self._renew_forever(), name="renewing the lease"),
+            asyncio.create_task(self._listen(), name="listening for news"),
+        ]
+
+    async def leave(self) -> None:
+        """Give the lease back, and all that is held, with an exact stamp of listening time."""
+        for task in self.tasks:
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+        self._bell.close()
+        if self.controller == 0:
+            return
+        stamp = self._listening.stamp()
+        leave = partial(storage.leave, controller=self.controller, listening_ms=stamp)
+        try:
+            await self._database.change_aside(leave)
+        except TidegaugeError as error:
+            _log.warning("the lease was not given back: %s", error)
+
+    async def _join(self) -> None:
+        sent = asyncio.get_running_loop().time()
+        join = partial(storage.join, address=self._address, lease_ms=self._lease_ms)
+        self.controller = await self._database.change_aside(join)
+        self._database.guard(
+            partial(storage.check_lease, controller=self.controller),
+            partial(storage.await_commits, controller=self.controller),
+        )
+        self._valid_until = sent + self._lease_ms / 1_000
+        _log.info("joined", extra={"controller": self.controller})
+
+    async def _stamp_forever(self) -> None:
+        while True:
+            await asyncio.sleep(STAMP_MS / 1_000)
+            self._listening.stamp()
+
+    async def _renew_forever(self) -> None:
+        while True:
+            await asyncio.sleep(STAMP_MS / 1_000)
+            try:
+                await self._renew()
+            except TidegaugeError as error:
+                _log.warning("the lease was not renewed: %s", error)
+
+    async def _renew(self) -> None:
+        sent = asyncio.get_running_loop().time()
+        renewed = await self._database.change_aside(
+            partial(
+                storage.renew,
+                controller=self.controller,
+                lease_ms=self._lease_ms,
+                listening_ms=self._listening.now_ms(),
+            )
+        )
+        if not renewed:
+            await self._start_again()
+            return
+        was_valid = self.is_valid
+        self._valid_until = sent + self._lease_ms / 1_000
+        if not was_valid:
+            self.ring()
+
+    async def _start_again(self) -> None:
+        _log.warning("the lease is lost", extra={"controller": self.controller})
+        self._valid_until, self.controller = 0.0, 0
+        await self._forget()
+        await self._join()
+        self.ring()
+
+    async def _listen(self) -> None:
+        """Ring for every notice of another controller, until cancelled."""
+        while True:
+            try:
+                await self._ring_for_notices()
+            except psycopg.Error as error:
+                _log.warning("the database tells no news: %s", error)
+            await asyncio.sleep(_RECONNECT_S)
+
+    async def _ring_for_notices(self) -> None:
+        async with await self._database.connect_to_listen() as connection:
+            await connection.execute(f"LISTEN {storage.CHANNEL}")
+            self.ring()
+            async for _ in connection.notifies():
+                self.ring()

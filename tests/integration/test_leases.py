@@ -1,0 +1,186 @@
+"""Several controllers over one database: any takes any call, and the loss of one is bridged."""
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.integration.controllers import (
+    LEASE_MS,
+    NOW,
+    Controllers,
+    controllers,
+    create,
+    note,
+    wait_until,
+)
+from tests.postgres import Cluster
+from tests.server import ServerProcess
+
+FOUR = ["tests/a", "tests/b", "tests/c", "tests/d"]
+BRIDGED_S = LEASE_MS / 1_000 + 1
+
+
+@pytest.fixture(scope="module")
+def two(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
+    with controllers(cluster, tmp_path_factory.mktemp("two"), 2) as running:
+        create(running.servers[0].url, *FOUR)
+        wait_until(lambda: running.held() == [2, 2, 0])
+        yield running
+
+
+def _other(two: Controllers, server: ServerProcess) -> ServerProcess:
+    return next(one for one in two.servers if one is not server)
+
+
+def test_any_controller_takes_any_report_and_sees_any_mark(two: Controllers) -> None:
+    for at, server in enumerate(two.servers, start=1):
+        for stream in FOUR:
+            answer = note(server.url, stream, at)
+            assert (answer.status_code, answer.json()["watermark"]) == (200, NOW + at)
+    for server in two.servers:
+        listed = httpx.get(f"{server.url}/v1/streams").json()["streams"]
+        assert [one["stream"] for one in listed] == FOUR
+        assert {one["watermark"] for one in listed} == {NOW + 2}
+
+
+def test_refusals_come_back_as_they_are(two: Controllers) -> None:
+    for stream in FOUR:
+        note(two.servers[0].url, stream, 20)
+        for server in two.servers:
+            answer = note(server.url, stream, 10)
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert (answer.status_code, answer.json()["code"]) == (409, "invalid_time")
+    for server in two.servers:
+        assert note(server.url, "tests/none", 1).json()["code"] == "unknown_stream"
+
+
+def test_many_reports_are_split_among_the_holders_and_answered_in_order(
+    two: Controllers,
+) -> None:
+    streams = ["tests/a", "tests/none", "tests/c", "tests/b", "none", "tests/d", "tests/a"]
+    for at, server in enumerate(two.servers, start=50):
+        reports = [
+            {"stream": one, "writer": "w", "time": NOW + at, "position": {"0": at}}
+            for one in streams
+        ]
+        answer = httpx.post(f"{server.url}/v1/note-times", json={"reports": reports})
+        assert answer.status_code == 200
+        results = answer.json()["results"]
+        assert [one["status"] for one in results] == [200, 404, 200, 200, 422, 200, 200]
+        assert {one.get("watermark") for one in results} == {None, NOW + at}
+
+
+def test_who_creates_a_stream_at_two_controllers_at_once_gets_one(two: Controllers) -> None:
+    answers: list[httpx.Response] = []
+
+    def put(server: ServerProcess) -> None:
+        url = f"{server.url}/v1/streams/race/one"
+        answers.append(httpx.put(url, json={"segments": 1}, timeout=20))
+
+    racing = [threading.Thread(target=put, args=(one,)) for one in two.servers * 3]
+    for one in racing:
+        one.start()
+    for one in racing:
+        one.join()
+    assert sorted(one.status_code for one in answers) == [200] * 5 + [201]
+    assert len({one.json()["stream_id"] for one in answers}) == 1
+    httpx.delete(f"{two.servers[0].url}/v1/streams/race/one", timeout=20).raise_for_status()
+
+
+def test_a_long_poll_at_another_controller_wakes_with_the_mark(two: Controllers) -> None:
+    holder = two.holder_of("tests/a")
+    other = _other(two, holder)
+    revision = httpx.get(f"{other.url}/v1/streams/tests/a").json()["revision"]
+    woken: list[float] = []
+
+    def poll() -> None:
+        query = {"after": revision, "wait_ms": 20_000}
+        answer = httpx.get(f"{other.url}/v1/streams/tests/a/marks", params=query, timeout=30)
+        assert [one["lower"] for one in answer.json()["marks"]] == [NOW + 70]
+        woken.append(time.monotonic())
+
+    polling = threading.Thread(target=poll)
+    polling.start()
+    time.sleep(0.3)
+    noted = time.monotonic()
+    note(holder.url, "tests/a", 70).raise_for_status()
+    polling.join()
+    assert woken[0] - noted < 0.5
+
+
+def test_a_reader_group_reads_streams_of_several_holders(two: Controllers) -> None:
+    names = ["log/a", "log/b", "log/c"]
+    settings = {"log": "embedded", "segments": 1, "mark_interval_ms": 0}
+    for name in names:
+        create(two.servers[0].url, name, **settings)
+    for at, server in enumerate(two.servers * 2):
+        group = f"{server.url}/v1/reader-groups/tests/group"
+        created = httpx.put(group, json={"streams": names}, timeout=20)
+        assert created.status_code == (201 if at == 0 else 200), created.text
+    for server in two.servers:
+        group = f"{server.url}/v1/reader-groups/tests/group"
+        joined = httpx.post(f"{group}/readers/r", timeout=20).raise_for_status().json()
+        for name in names:
+            window = httpx.get(f"{group}/time-window", params={"stream": name}, timeout=20)
+            assert window.raise_for_status().json()["lower"] is None
+        listed = httpx.get(f"{server.url}/v1/reader-groups").json()["groups"]
+        assert [one["group"] for one in listed] == ["tests/group"]
+    assert joined["epoch"] == 2
+    httpx.delete(group, timeout=20).raise_for_status()
+    for name in names:
+        httpx.delete(f"{server.url}/v1/streams/{name}", timeout=20).raise_for_status()
+
+
+def test_what_a_killed_controller_held_is_taken_over_within_the_lease(
+    two: Controllers,
+) -> None:
+    lost = two.holder_of("tests/a")
+    other = _other(two, lost)
+    note(other.url, "tests/a", 80).raise_for_status()
+    lost.kill()
+    began = time.monotonic()
+    answer = note(other.url, "tests/a", 81)
+    assert (answer.status_code, answer.json()["watermark"]) == (200, NOW + 81)
+    assert time.monotonic() - began < BRIDGED_S
+    assert two.held() == [4, 0]
+    lost.start()
+    wait_until(lambda: two.held() == [2, 2, 0])
+
+
+def test_a_paused_holder_wakes_up_late_and_changes_nothing(two: Controllers) -> None:
+    paused = two.holder_of("tests/a")
+    other = _other(two, paused)
+    note(other.url, "tests/a", 90).raise_for_status()
+    paused.process.send_signal(signal.SIGSTOP)
+    late: list[httpx.Response] = []
+    zombie = threading.Thread(
+        target=lambda: late.append(note(paused.url, "tests/a", 99, writer="z"))
+    )
+    zombie.start()
+    wait_until(lambda: two.held() == [4, 0])
+    answer = note(other.url, "tests/a", 91)
+    assert (answer.status_code, answer.json()["watermark"]) == (200, NOW + 91)
+    paused.process.send_signal(signal.SIGCONT)
+    zombie.join()
+    wait_until(lambda: two.held() == [2, 2, 0])
+    writers = httpx.get(f"{other.url}/v1/streams/tests/a/writers").json()["writers"]
+    known = {one["writer"] for one in writers}
+    assert known == ({"w", "z"} if late[0].is_success else {"w"})
+    watermark = note(paused.url, "tests/a", 92).json()["watermark"]
+    assert watermark == NOW + 92
+
+
+def test_a_controller_that_is_stopped_gives_everything_up_at_once(two: Controllers) -> None:
+    leaving = two.holder_of("tests/b")
+    other = _other(two, leaving)
+    assert leaving.stop() == 0
+    began = time.monotonic()
+    assert note(other.url, "tests/b", 100).status_code == 200
+    assert time.monotonic() - began < LEASE_MS / 1_000
+    wait_until(lambda: two.held() == [4, 0])
+    leaving.start()
+    wait_until(lambda: two.held() == [2, 2, 0])
