@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
+import uvloop
 
 from bench import filling, servers
+from bench.load import Bulks, Crowd, Generator
 
 _FEW, _MANY = "bench/few", "bench/many"
 _MARKS = {_FEW: 10_000, _MANY: 10_000_000}
-_WIDE = "bench/wide"
-_WRITERS, _WIDE_SEGMENTS = 100_000, 64
+_CROWD = Crowd(streams=1, writers=100_000, segments=64, named=64, first_ms=1_600_000_000_000)
 _SEGMENTS = 4
 _LOOKUPS = 2_000
 _REPORTING_S = 15
@@ -27,13 +28,12 @@ def measure() -> Iterator[tuple[str, str, str]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         empty_s, _ = _start_s(folder)
-        database = filling.create_streams(
-            folder, {_FEW: _SEGMENTS, _MANY: _SEGMENTS, _WIDE: _WIDE_SEGMENTS}
-        )
+        streams = dict.fromkeys(_MARKS, _SEGMENTS) | {_CROWD.stream(0): _CROWD.segments}
+        database = filling.create_streams(folder, streams)
         for stream, count in _MARKS.items():
             filling.fill_marks(database, stream, count, segments=_SEGMENTS)
         marks_s, _ = _start_s(folder)
-        filling.fill_writers(database, _WIDE, _WRITERS, segments=_WIDE_SEGMENTS, reports=2)
+        _report_as_crowd(folder)
         seconds, megabytes = _start_s(folder)
         yield "start, empty", f"{empty_s:.1f} s", "imports, and the first answer of /readyz"
         yield "start, 10 million marks", f"{marks_s:.1f} s", f"{marks_s - empty_s:+.1f} s"
@@ -45,6 +45,21 @@ def measure() -> Iterator[tuple[str, str, str]]:
         with servers.service(folder) as url:
             yield from _lookups(url)
         yield from _thinning(folder)
+
+
+def _report_as_crowd(folder: Path) -> None:
+    """Let 100 000 writers report twice, each in all 64 segments."""
+
+    async def report(url: str) -> None:
+        generator = Generator(url, Bulks(_CROWD), connections=2)
+        await generator.connect()
+        await generator.run(2 * _CROWD.writers, rate=100_000, most_s=120)
+        await generator.settle()
+        generator.close()
+
+    with servers.service(folder) as url:
+        httpx.get(f"{url}/readyz", timeout=60).raise_for_status()
+        uvloop.run(report(url))
 
 
 def _start_s(folder: Path) -> tuple[float, float]:
