@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import uvloop
@@ -27,21 +28,18 @@ def measure() -> Iterator[tuple[str, str, str]]:
     """Fill a database, start the service on it, and look things up in turn."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        empty_s, _ = _start_s(folder)
+        empty = _start(folder)
         streams = dict.fromkeys(_MARKS, _SEGMENTS) | {_CROWD.stream(0): _CROWD.segments}
         database = filling.create_streams(folder, streams)
         for stream, count in _MARKS.items():
             filling.fill_marks(database, stream, count, segments=_SEGMENTS)
-        marks_s, _ = _start_s(folder)
+        marks = _start(folder)
         _report_as_crowd(folder)
-        seconds, megabytes = _start_s(folder)
-        yield "start, empty", f"{empty_s:.1f} s", "imports, and the first answer of /readyz"
-        yield "start, 10 million marks", f"{marks_s:.1f} s", f"{marks_s - empty_s:+.1f} s"
-        yield (
-            "start, also 100 000 writers in 64 segments, 2 reports each",
-            f"{seconds:.1f} s, {megabytes:,.0f} MB",
-            f"{seconds - empty_s:+.1f} s",
-        )
+        crowd = _start(folder)
+        yield "start, empty", empty.text, "imports, and the first answer of /readyz"
+        yield "start, 10 million marks", marks.text, marks.beyond(empty)
+        what = "start, also 100 000 writers in 64 segments, 2 reports each"
+        yield what, crowd.text, crowd.beyond(empty)
         with servers.service(folder) as url:
             yield from _lookups(url)
         yield from _thinning(folder)
@@ -62,12 +60,28 @@ def _report_as_crowd(folder: Path) -> None:
         uvloop.run(report(url))
 
 
-def _start_s(folder: Path) -> tuple[float, float]:
-    """Start and stop the service: seconds until it is ready, and its memory then."""
+class _Start(NamedTuple):
+    """What a start took until the service was ready, and its memory then."""
+
+    seconds: float
+    cpu_s: float
+    megabytes: float
+
+    @property
+    def text(self) -> str:
+        return f"{self.seconds:.1f} s, {self.cpu_s:.1f} s of CPU, {self.megabytes:,.0f} MB"
+
+    def beyond(self, other: "_Start") -> str:
+        seconds, cpu_s = self.seconds - other.seconds, self.cpu_s - other.cpu_s
+        return f"{seconds:+.1f} s, {cpu_s:+.1f} s of CPU"
+
+
+def _start(folder: Path) -> _Start:
     begun = time.perf_counter()
-    with servers.process(folder) as (_, process):
-        seconds = time.perf_counter() - begun
-        return seconds, process.memory_info().rss / 1e6
+    with servers.process(folder) as (url, process):
+        httpx.get(f"{url}/readyz", timeout=120).raise_for_status()
+        seconds, cpu = time.perf_counter() - begun, process.cpu_times()
+        return _Start(seconds, cpu.user + cpu.system, process.memory_info().rss / 1e6)
 
 
 def _thinning(folder: Path) -> Iterator[tuple[str, str, str]]:

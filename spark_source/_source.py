@@ -24,8 +24,8 @@ from spark_source._planner import Limits, Offset, plan, rows_between
 from spark_source._rows import SCHEMA, SegmentPartition, TickPartition, read_rows
 from spark_source._starts import check_nothing_lost, ending_position, starting_offset
 from tidegauge.errors import StreamReplacedError
-from tidegauge.lattice import cut_of, down_set
-from tidegauge.topology import Topology
+from tidegauge.lattice import covers, cut_of, down_set
+from tidegauge.topology import Position, Topology
 
 _log = logging.getLogger(__name__)
 _FIRST_CONTACT = timedelta(seconds=5)
@@ -238,7 +238,7 @@ class BatchReader(DataSourceReader):
             topology = client.topology()
             end = ending_position(client, self._options) or client.tail().tail
             ranges = rows_between(topology, start.position, end)
-            marks = _marks_up_to(client, topology, end)
+            marks = _marks_between(client, topology, start, end)
         return [
             SegmentPartition(
                 self._options,
@@ -257,17 +257,19 @@ class BatchReader(DataSourceReader):
         return read_rows(partition)
 
 
-def _marks_up_to(
-    client: StreamClient,
-    topology: Topology,
-    end: Any,  # noqa: ANN401 (a position)
+def _marks_between(
+    client: StreamClient, topology: Topology, start: Offset, end: Position
 ) -> dict[int, tuple[list[int], list[int]]]:
-    """List for each segment the offsets of the marks' cuts, and their lower bounds."""
+    """List for each segment the offsets of the marks' cuts, and their lower bounds.
+
+    From the newest mark that the start covers: an event read is in no cut before it, or late
+    by that one too. To the first that covers the end.
+    """
     last = down_set(topology, cut_of(topology, end))
     found: dict[int, tuple[list[int], list[int]]] = {n: ([], []) for n in topology.in_order}
-    after = 0
-    while marks := client.marks(after=after, limit=1_000):
-        after = marks[-1].revision
+    after, done = max(0, start.revision - 1), False
+    while not done and (marks := client.marks(after=after, limit=1_000)):
+        after, done = marks[-1].revision, covers(topology, marks[-1].cut, end)
         for mark in marks:
             counts = down_set(topology, mark.cut)
             for number, (offsets, bounds) in found.items():
