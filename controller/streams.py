@@ -29,6 +29,7 @@ from tidegauge.outcomes import PassOutcome
 from tidegauge.settings import StreamSettings
 from tidegauge.topology import Topology
 from tidegauge.wire.streams import StreamConfig, TopologyInfo
+from tidegauge.writers import Now
 
 _FEW_REPORTS, _MANY_REPORTS = 64, 50_000
 """So many are stored without looking which are needless: rows of writers take over from eight
@@ -145,9 +146,10 @@ class StreamState:
         """Run the pass that is due, and add all that changed to the transaction."""
         if self.deleted:
             return
-        self._run_due_pass()
+        now = self._context.clocks.now()
+        self._run_due_pass(now)
         self._fold()
-        self._write_changes(batch)
+        self._write_changes(batch, now)
 
     def after_commit(self) -> None:
         """Publish what is durable now, wake who waits, and plan the next pass."""
@@ -175,8 +177,7 @@ class StreamState:
         self.listening_offset_ms = other.listening_offset_ms
         self.after_commit()
 
-    def _run_due_pass(self) -> None:
-        now = self._context.clocks.now()
+    def _run_due_pass(self, now: Now) -> None:
         deadline = self.clock.next_deadline()
         due = self.clock.pass_due or (deadline is not None and deadline <= now.listening_ms)
         if due and monotonic() >= self._last_pass + self.config.mark_interval_ms / 1_000:
@@ -196,19 +197,17 @@ class StreamState:
             self.clock.fold(_LOOKS_A_REPORT * max(new, 1))
             self._stored_reports = self.clock.stored_reports
 
-    def _write_changes(self, batch: Batch) -> None:
+    def _write_changes(self, batch: Batch, now: Now) -> None:
         key = self.identity.key
         changes = self.clock.take_changes()
         if self.listening_offset_ms:
             changes = in_stream_time(changes, self.listening_offset_ms)
         if changes:
-            wall_ms = self._context.clocks.now().wall_ms
-            changed = StreamChanges(key, changes, wall_ms)
+            changed = StreamChanges(key, changes, now.wall_ms)
             batch.write_together(storage.write_changes, changed, rows=changes.count)
         if changes.holds:
             # A clock must not be found ahead of listening time after a crash.
-            stamp = self._context.clocks.now().listening_ms
-            batch.write_together(self._context.write_stamps, stamp)
+            batch.write_together(self._context.write_stamps, now.listening_ms)
         if self.ends is None:
             return
         if changes.forgotten:
