@@ -14,6 +14,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlencode
 
 import pytest
 from psycopg import sql
@@ -49,18 +50,20 @@ class LocalCluster:
         self._images = Images()
         self._programs: dict[str, Path] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._sockets: dict[str, str] = {}
         self._well: set[str] = set()
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        with ExitStack() as stack:
-            self._stack = stack
+        try:
             self._start()
-            self._stack = stack.pop_all()
+        except BaseException:
+            self._end()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self._end()
 
     def port(self, service: str, port: str) -> int:
         """Find where a port of a service is on loopback."""
@@ -79,17 +82,32 @@ class LocalCluster:
         """Find the process of a service."""
         return self._processes[service]
 
+    def crash(self, service: str) -> None:
+        """Kill a service, which the engine then starts anew."""
+        self.process(service).kill()
+        self.process(service).wait()
+        self._launch(self._services[service])
+
     def is_well(self, service: str) -> bool:
         """Ask a service's own health check."""
+        return self.execute(service, self._services[service].health).returncode == 0
+
+    def execute(self, service: str, command: list[str]) -> subprocess.CompletedProcess[str]:
+        """Run a command in the container of a service."""
         described = self._services[service]
-        asked = subprocess.run(
-            self._localized(described, described.health),
+        return subprocess.run(
+            self._localized(described, command),
             env=self._environment(described),
             cwd=self._directory,
             capture_output=True,
+            text=True,
             check=False,
         )
-        return asked.returncode == 0
+
+    def database_url(self, name: str) -> str:
+        """Write the address of a database as the owner has it."""
+        user = self._services[_DATABASE].environment["POSTGRES_USER"]
+        return f"postgresql://{user}@/{name}?{urlencode(self._sockets)}"
 
     def wait_until(self, done: Callable[[], bool], what: str, patience_s: float) -> None:
         """Wait for something, while no service breaks down."""
@@ -126,7 +144,7 @@ class LocalCluster:
         if service.name == _DATABASE:
             self._start_database(service)
             return
-        with self._log(service.name).open("wb") as log:
+        with self._log(service.name).open("ab") as log:
             process = subprocess.Popen(
                 self._localized(service, service.command),
                 env=self._environment(service),
@@ -136,12 +154,25 @@ class LocalCluster:
                 start_new_session=True,
             )
         self._processes[service.name] = process
-        self._stack.callback(_end, process)
+
+    def _end(self) -> None:
+        """End everything, the database last, as an engine does."""
+        running = [process for process in self._processes.values() if process.poll() is None]
+        for process in running:
+            process.send_signal(signal.SIGTERM)
+        for process in running:
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        self._stack.close()
 
     def _start_database(self, service: Service) -> None:
         """Start PostgreSQL, and make what its image makes."""
         port = self.port(_DATABASE, service.environment["PGPORT"])
         cluster = self._stack.enter_context(running_cluster(port=port))
+        self._sockets = {"host": str(cluster.directory), "port": str(port)}
         name, user, password = (
             service.environment[f"POSTGRES_{one}"] for one in ("DB", "USER", "PASSWORD")
         )
@@ -156,6 +187,8 @@ class LocalCluster:
         variables = {"HOME": str(self._directory), "JAVA_TOOL_OPTIONS": _QUICK_START}
         if "JAVA_HOME" in os.environ:
             variables["JAVA_HOME"] = os.environ["JAVA_HOME"]
+        if service.name == _DATABASE:
+            variables["PGHOST"] = self._sockets["host"]
         if service.role is not None:
             path.insert(0, str(self._role(service.role)))
             variables |= self._images.variables(service.role)
@@ -201,13 +234,3 @@ class LocalCluster:
 
     def _log(self, service: str) -> Path:
         return self._directory / f"{service}.log"
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a service and what it started, as an engine does."""
-    process.send_signal(signal.SIGTERM)
-    try:
-        process.wait(_STOP_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()

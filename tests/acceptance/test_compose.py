@@ -6,13 +6,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
+import yaml
 
 from tests.acceptance.compose import PATH, Service, read_services
 from tests.acceptance.images import CONFIGURATION, PROJECT, ROOT, Images
 from tests.acceptance.local_cluster import LocalCluster
-from tests.server import Api
+from tests.server import Api, ServerProcess
 
+DEPLOY = ROOT / "docs" / "deploy.md"
 FEW_FLIGHTS = {"TIDEGAUGE_DEMO_DAYS": "1", "TIDEGAUGE_DEMO_SPEED": "50000"}
 _PLAIN_AND_PINNED = re.compile(r"[a-z][a-z-]*:\d[\w.]*(-[a-z]+)*")
 
@@ -35,9 +38,13 @@ def _run(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_the_file_follows_the_compose_specification() -> None:
-    checked = _run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(PATH))
+def _check_schema(path: Path) -> None:
+    checked = _run("check-jsonschema", "--builtin-schema", "vendor.compose-spec", str(path))
     assert checked.returncode == 0, checked.stdout
+
+
+def test_the_file_follows_the_compose_specification() -> None:
+    _check_schema(PATH)
 
 
 def test_the_dockerfile_has_no_bad_habits() -> None:
@@ -80,18 +87,38 @@ def _roles(images: Images) -> list[str]:
 
 
 @pytest.mark.timeout(240)
-def test_the_cluster_closes_all_windows_and_loses_no_row(local_cluster: LocalCluster) -> None:
-    jobs = ("producer", "pipeline")
-    local_cluster.wait_until(
-        lambda: all(local_cluster.process(job).poll() == 0 for job in jobs),
-        "the flights to be counted",
-        patience_s=150,
-    )
+def test_the_cluster_closes_all_windows_and_loses_no_row_though_the_holder_is_killed(
+    local_cluster: LocalCluster,
+) -> None:
+    with Api(f"http://127.0.0.1:{local_cluster.port('proxy', '8470')}", "demo/flights") as api:
+        local_cluster.wait_until(lambda: _watermark(api) is not None, "a mark", patience_s=60)
+        local_cluster.crash(_holder(local_cluster))
+        jobs = [local_cluster.process(job) for job in ("producer", "pipeline")]
+        local_cluster.wait_until(
+            lambda: all(job.poll() == 0 for job in jobs),
+            "the flights to be counted",
+            patience_s=150,
+        )
+        assert api.get("watermark")["final"]
     assert "every flight has landed" in local_cluster.output("producer")
     verdict = local_cluster.output("pipeline").splitlines()[-1]
     assert verdict == "42 of 42 windows closed, 0 wrong; 0 of 690 rows lost; Spark dropped 0"
-    with Api(f"http://127.0.0.1:{local_cluster.port('proxy', '8470')}", "demo/flights") as api:
-        assert api.get("watermark")["final"]
+
+
+def _holder(local_cluster: LocalCluster) -> str:
+    """Find the controller that makes the marks of the flights."""
+    held = 'tidegauge_stream_lease_held{stream="demo/flights"} 1'
+    for name in ("controller-1", "controller-2"):
+        url = f"http://127.0.0.1:{local_cluster.port(name, '8470')}/metrics"
+        if held in httpx.get(url).text:
+            return name
+    pytest.fail("nobody holds the stream")
+
+
+def _watermark(api: Api) -> int | None:
+    found = api.client.get(f"{api.path}/watermark")
+    watermark: int | None = found.json()["watermark"] if found.is_success else None
+    return watermark
 
 
 def test_every_service_is_well_by_its_own_check(
@@ -101,3 +128,33 @@ def test_every_service_is_well_by_its_own_check(
         name: local_cluster.is_well(name) for name, one in services.items() if one.health
     }
     assert checked == dict.fromkeys(checked, True)
+
+
+def test_a_dump_brings_everything_back(local_cluster: LocalCluster, tmp_path: Path) -> None:
+    commands = re.findall(
+        r"^docker compose exec -T (\S+) (.*)$", DEPLOY.read_text(), re.MULTILINE
+    )
+    assert [command.split()[0] for _, command in commands] == [
+        "pg_dump",
+        "createdb",
+        "pg_restore",
+    ]
+    for service, command in commands:
+        done = local_cluster.execute(service, ["sh", "-c", command])
+        assert done.returncode == 0, done.stderr
+    restored = local_cluster.database_url("restored")
+    with (
+        ServerProcess(tmp_path, database_url=restored) as server,
+        Api(server.url, "demo/flights") as api,
+    ):
+        assert api.get("watermark")["final"]
+        assert {one["state"] for one in api.get("writers")["writers"]} == {"left"}
+
+
+def test_the_example_with_tokens_follows_the_specification(
+    services: dict[str, Service], tmp_path: Path
+) -> None:
+    (example,) = re.findall(r"```yaml\n(.*?)```", DEPLOY.read_text(), re.DOTALL)
+    (tmp_path / "override.yml").write_text(example)
+    _check_schema(tmp_path / "override.yml")
+    assert yaml.safe_load(example)["services"].keys() <= services.keys()
