@@ -97,11 +97,19 @@ class WriterCalls:
     async def note_times(self, notes: Sequence[tuple[int, Position]]) -> None:
         """Note many times, in order; the times must not fall.
 
+        If the service can take none or some of them at the moment, one report for all of them
+        follows: whichever were stored, it goes back behind none and leaves nothing out.
+
         Raises
         ------
         ReportRefusedError
             The first refusal.
         """
+        async for attempt in self.transport.attempts():
+            with attempt:
+                await self._note_together(notes if attempt.num == 1 else [_joined(notes)])
+
+    async def _note_together(self, notes: Sequence[tuple[int, Position]]) -> None:
         reports = [
             Report(
                 stream=str(self.stream),
@@ -157,6 +165,15 @@ class WriterCalls:
         """Keep the newest: answers overtake each other."""
         known = [one for one in (self.watermark, watermark) if one is not None]
         self.watermark = max(known, default=None)
+
+
+def _joined(notes: Sequence[tuple[int, Position]]) -> tuple[int, Position]:
+    """Make one note of several: the last time, at the furthest position."""
+    furthest: dict[int, int] = {}
+    for _, position in notes:
+        for segment, offset in position.items():
+            furthest[segment] = max(offset, furthest.get(segment, 0))
+    return notes[-1][0], furthest
 
 
 def _raise_refusal(results: Sequence[Mapping[str, Any]]) -> None:

@@ -1,7 +1,7 @@
 """A request of many notes may be repeated although it was carried out."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -11,8 +11,10 @@ from tidegauge.errors import (
     InvalidTimeError,
     ProblemError,
     TimeInFutureError,
+    UnavailableError,
     WriterFencedError,
 )
+from tidegauge.topology import Position
 from tidegauge.transport import Transport
 from tidegauge.wire.writers import TimesNoted
 from writer_client._client import WriterCalls
@@ -26,24 +28,36 @@ ACCEPTED = {
 }
 
 
+_Result = Mapping[str, Any] | ProblemError
+
+
 class Answering(Transport):
-    """Answers every request with these results."""
+    """Answers requests with these results, the last of them for ever."""
 
-    def __init__(self, results: list[dict[str, Any]]) -> None:
+    def __init__(self, *answers: Sequence[_Result]) -> None:
         super().__init__("http://127.0.0.1:1")
-        self._results = results
+        self._answers = list(answers)
+        self.asked: list[list[tuple[int, Position]]] = []
 
-    async def request(self, *_: Any, **__: Any) -> Any:
-        return TimesNoted(results=self._results)
+    async def request(self, *_: Any, **options: Any) -> Any:
+        self.asked.append([(one.time, one.position) for one in options["body"].reports])
+        results = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        return TimesNoted(
+            results=[
+                one.document() if isinstance(one, ProblemError) else dict(one)
+                for one in results
+            ]
+        )
 
 
-def _note(*results: Mapping[str, Any] | ProblemError) -> WriterCalls:
-    documents = [
-        one.document() if isinstance(one, ProblemError) else dict(one) for one in results
-    ]
-    calls = WriterCalls(Answering(documents), "tests/one", "w")
-    asyncio.run(calls.note_times([(10, {0: 5}), (20, {0: 9})]))
+def _note_to(service: Answering) -> WriterCalls:
+    calls = WriterCalls(service, "tests/one", "w")
+    asyncio.run(calls.note_times([(10, {0: 5, 1: 2}), (20, {0: 9})]))
     return calls
+
+
+def _note(*results: _Result) -> WriterCalls:
+    return _note_to(Answering(results))
 
 
 def test_notes_that_were_stored_by_the_first_try_are_no_failure() -> None:
@@ -65,3 +79,16 @@ def test_any_other_refusal_is_raised(refused: ProblemError) -> None:
 def test_a_last_note_that_is_refused_is_raised() -> None:
     with pytest.raises(InvalidTimeError):
         _note(ACCEPTED, InvalidTimeError("w", 20, 30))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [(UnavailableError("moves"), UnavailableError("moves")), (ACCEPTED, UnavailableError("x"))],
+    ids=["none stored", "some stored"],
+)
+def test_notes_that_cannot_be_stored_at_the_moment_follow_as_one(
+    answer: tuple[_Result, ...],
+) -> None:
+    service = Answering(answer, [ACCEPTED])
+    assert _note_to(service).watermark == 20
+    assert service.asked == [[(10, {0: 5, 1: 2}), (20, {0: 9})], [(20, {0: 9, 1: 2})]]
