@@ -11,7 +11,7 @@ import subprocess
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlencode
@@ -27,7 +27,7 @@ from tests.server import free_port
 _DATABASE = "postgres"
 _LOOPBACK = "127.0.0.1"
 _ANYWHERE = "0.0.0.0"
-_PATIENCE_S = 60.0
+_PATIENCE_S = 120.0
 _QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _STOP_S = 20.0
 
@@ -84,8 +84,7 @@ class LocalCluster:
 
     def crash(self, service: str) -> None:
         """Kill a service, which the engine then starts anew."""
-        self.process(service).kill()
-        self.process(service).wait()
+        _kill(self.process(service))
         self._launch(self._services[service])
 
     def is_well(self, service: str) -> bool:
@@ -157,15 +156,12 @@ class LocalCluster:
 
     def _end(self) -> None:
         """End everything, the database last, as an engine does."""
-        running = [process for process in self._processes.values() if process.poll() is None]
-        for process in running:
+        for process in self._processes.values():
             process.send_signal(signal.SIGTERM)
-        for process in running:
-            try:
+        for process in self._processes.values():
+            with suppress(subprocess.TimeoutExpired):
                 process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            _kill(process)
         self._stack.close()
 
     def _start_database(self, service: Service) -> None:
@@ -234,3 +230,10 @@ class LocalCluster:
 
     def _log(self, service: str) -> Path:
         return self._directory / f"{service}.log"
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a service and all that it started, none of which outlives it in a container."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -86,7 +86,7 @@ def _roles(images: Images) -> list[str]:
     return [one for one in images.stages if f"build-{one}" in images.stages]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_the_cluster_closes_all_windows_and_loses_no_row_though_the_holder_is_killed(
     local_cluster: LocalCluster,
 ) -> None:
@@ -97,7 +97,7 @@ def test_the_cluster_closes_all_windows_and_loses_no_row_though_the_holder_is_ki
         local_cluster.wait_until(
             lambda: all(job.poll() == 0 for job in jobs),
             "the flights to be counted",
-            patience_s=150,
+            patience_s=200,
         )
         assert api.get("watermark")["final"]
     assert "every flight has landed" in local_cluster.output("producer")

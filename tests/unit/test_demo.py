@@ -1,12 +1,14 @@
 """The demo's input and arithmetic."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from tidegauge_cli.demo.carriers import oldest_unreported
 from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
+from tidegauge_cli.demo.pipeline import WindowFolder
 from tidegauge_cli.demo.run import run_demo
 from tidegauge_cli.demo.windows import Emission, judge, running_clock
 
@@ -51,3 +53,29 @@ def test_a_folder_that_cannot_be_written_is_found_out_at_the_start(
     (tmp_path / "file").touch()
     assert run_demo(days=1, speed=1, output=tmp_path / "file" / "folder") == 1
     assert "the results cannot be written" in capsys.readouterr().out
+
+
+class _Windows:
+    """Finished windows of a batch, as Spark hands them over."""
+
+    def __init__(self, *rows: tuple[str, int, int, float]) -> None:
+        self._rows = rows
+
+    def toPandas(self) -> pd.DataFrame:  # noqa: N802 (Spark's)
+        return pd.DataFrame(self._rows, columns=["origin", "start", "departures", "mean_delay"])
+
+
+def test_a_batch_that_is_repeated_is_stored_once(tmp_path: Path) -> None:
+    folder = WindowFolder(tmp_path / "windows")
+    assert len(folder.read()) == 0
+    batches: list[tuple[int, Any]] = [
+        (0, _Windows()),
+        (1, _Windows(("JFK", 0, 3, 1.5))),
+        (1, _Windows(("JFK", 0, 3, 1.5))),
+        (2, _Windows(("LGA", 0, 2, -0.1))),
+    ]
+    for number, windows in batches:
+        folder.take(windows, number)
+    stored = folder.read()
+    assert stored.to_numpy().tolist() == [["JFK", 0, 3, 1.5], ["LGA", 0, 2, -0.1]]
+    assert len(list((tmp_path / "windows").iterdir())) == 2
