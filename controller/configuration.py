@@ -34,7 +34,7 @@ class ServeSettings(BaseSettings):
     advertise_url: str | None = Field(
         None,
         description="Where other controllers of the same PostgreSQL database reach this one; "
-        "left out: where it listens.",
+        "left out: where it listens, or its host name if that is everywhere.",
     )
     lease_ms: int = Field(
         3_000,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, delete, insert, select, tuple_, update
 
 from controller import history
+from controller.moving import Moving
 from controller.schema import reader_groups
 from controller.sequencer import Batch
 from controller.streams import Identity, StreamState
@@ -96,8 +97,7 @@ class Groups:
     def __init__(self, service: "Service") -> None:
         self._service = service
         self._by_name: dict[StreamName, Group] = {}
-        self._moved: set[StreamName] = set()
-        """Held before, and now by another controller."""
+        self._moving = Moving()
         self.removed: set[StreamName] = set()
         """Deleted since whoever is interested in them last cleared it."""
 
@@ -109,17 +109,16 @@ class Groups:
         now = self._service.clocks.now().listening_ms
         group.heard = dict.fromkeys(group.state.readers, now)
         self._by_name[group.name] = group
-        self._moved.discard(group.name)
 
     def release(self, group: Group) -> bool:
         """Hold a group no more; False if it is not held."""
-        self._moved.add(group.name)
+        self._moving.add(group.name)
         return self._by_name.pop(group.name, None) is not None
 
     def forget(self) -> None:
         """Hold no group any more."""
-        self._moved.update(self._by_name)
-        self._by_name.clear()
+        for group in list(self):
+            self.release(group)
 
     def __contains__(self, name: StreamName) -> bool:
         return name in self._by_name
@@ -127,10 +126,8 @@ class Groups:
     def get(self, name: StreamName) -> Group:
         """Look a group up, or raise `UnknownGroupError`."""
         group = self._by_name.get(name)
-        if group is None and name in self._moved:
-            reason = f"the group {name} moves to another controller"
-            raise UnavailableError(reason)
         if group is None:
+            self._moving.check(name)
             raise UnknownGroupError(str(name))
         return group
 

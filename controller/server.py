@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from ipaddress import ip_address
 from math import inf
 from time import monotonic
 from types import FrameType
@@ -87,7 +88,7 @@ def serve(settings: ServeSettings) -> None:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         host, port = listener.getsockname()[:2]
         scheme = "http" if settings.tls_certificate is None else "https"
-        address = settings.advertise_url or f"{scheme}://{host}:{port}"
+        address = settings.advertise_url or f"{scheme}://{_reachable(host)}:{port}"
         app = create_app(settings, address=address)
         print(f"database {app.service.database.name}", flush=True)  # noqa: T201
         print(f"serving  {scheme}://{host}:{port}  (docs: /docs)", flush=True)  # noqa: T201
@@ -113,6 +114,14 @@ def serve(settings: ServeSettings) -> None:
         if not server.started or app.service.failed:
             msg = "the service could not start; its log says why"
             raise SystemExit(msg)
+
+
+def _reachable(host: str) -> str:
+    """Name a host that others can connect to, if it is all addresses of this machine."""
+    address = ip_address(host)
+    if address.is_unspecified:
+        return socket.gethostname()
+    return f"[{host}]" if address.version == 6 else host
 
 
 def _rest_collector() -> None:

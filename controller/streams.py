@@ -18,6 +18,7 @@ from controller.limits import Limits
 from controller.listening import in_holder_time, in_stream_time
 from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
+from controller.moving import Moving
 from controller.sequencer import Batch
 from controller.storage import StreamChanges
 from tidegauge.aggregation import Aggregator
@@ -136,11 +137,6 @@ class StreamState:
             raise UnavailableError(reason)
         if self.deleted:
             raise UnknownStreamError(str(self.identity.name))
-
-    def move_away(self) -> None:
-        """Answer for it no more: another controller does."""
-        self.deleted = self.moved = True
-        self.bell.ring()
 
     def before_commit(self, batch: Batch) -> None:
         """Run the pass that is due, and add all that changed to the transaction."""
@@ -272,6 +268,7 @@ class Registry:
     def __init__(self) -> None:
         self._by_name: dict[StreamName, StreamState] = {}
         self._last_key = 0
+        self.moving = Moving()
         self.removed: set[int] = set()
         """Keys of streams removed since whoever is interested in them last cleared it."""
 
@@ -286,9 +283,16 @@ class Registry:
         return self._by_name.get(name)
 
     def get(self, name: StreamName) -> StreamState:
-        """Look a durable stream up, or raise `UnknownStreamError`."""
+        """Look a durable stream up, or raise `UnknownStreamError`.
+
+        Raises
+        ------
+        UnavailableError
+            If it moved to another controller a moment ago.
+        """
         state = self._by_name.get(name)
         if state is None or not state.durable:
+            self.moving.check(name)
             raise UnknownStreamError(str(name))
         return state
 
@@ -305,6 +309,13 @@ class Registry:
         """Remove a stream."""
         del self._by_name[state.identity.name]
         self.removed.add(state.identity.key)
+
+    def move_away(self, state: StreamState) -> None:
+        """Answer for a stream no more: another controller does."""
+        state.deleted = state.moved = True
+        state.bell.ring()
+        self.remove(state)
+        self.moving.add(state.identity.name)
 
     def page(
         self, after: StreamName | None, limit: int, *, of: Callable[[str], object]

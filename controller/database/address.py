@@ -9,6 +9,7 @@ from controller.database.interface import DatabaseUnusableError
 
 _SQLITE = "sqlite"
 _POSTGRESQL = "postgresql"
+_PLACES = ("host", "port")
 _FORMS = "write sqlite:///PATH or postgresql://USER@HOST/NAME"
 
 
@@ -57,13 +58,13 @@ class DatabaseAddress:
     def __str__(self) -> str:
         if self.is_sqlite:
             return f"{_SQLITE}:///{self.url.database}"
-        host = self.url.query.get("host")
+        places = {one: self.url.query[one] for one in _PLACES if one in self.url.query}
         shown = URL.create(
             _POSTGRESQL,
             username=self.url.username,
             host=self.url.host,
             port=self.url.port,
             database=self.url.database,
-            query={} if host is None else {"host": host},
+            query=places,
         )
         return shown.render_as_string().replace("%2F", "/")

@@ -73,6 +73,8 @@ class Database(ABC):
         ------
         UnavailableError
             If the database refuses or is away.
+        OutcomeUnknownError
+            If it was lost before it answered.
         """
 
     @abstractmethod

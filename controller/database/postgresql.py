@@ -18,7 +18,7 @@ from controller.database.interface import (
     unavailable,
 )
 from controller.turnstile import Turnstile
-from tidegauge.errors import UnavailableError
+from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _T = TypeVar("_T")
 _Check = Callable[[Connection], None]
@@ -236,13 +236,18 @@ def _transaction_of(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def _errors() -> Iterator[None]:
-    """Tell what a pipeline raises, which SQLAlchemy does not see."""
+    """Tell what a pipeline raises, which SQLAlchemy does not see.
+
+    A transaction that failed is known to be undone, but not one during which the connection
+    was lost.
+    """
     try:
         yield
     except psycopg.Error as error:
-        said = error.diag.message_primary or error
+        said = error.diag.message_primary or str(error).strip()
         reason = f"the database says: {said}"
-        raise UnavailableError(reason) from error
+        is_lost = isinstance(error, psycopg.OperationalError)
+        raise (OutcomeUnknownError if is_lost else UnavailableError)(reason) from error
 
 
 def _drop(connection: Connection | None) -> None:

@@ -70,7 +70,7 @@ class BulkForwarding:
             await send_problem(send, error)
             return
         named = _streams(body)
-        if is_passed_on(scope) or all(self._is_here(one) for one in set(named)):
+        if all(self._is_here(one) for one in set(named)):
             await self._app(scope, replay(body), send)
         else:
             results = await self._in_parts(scope, body, named)
@@ -82,7 +82,10 @@ class BulkForwarding:
 
     async def _in_parts(self, scope: Scope, body: bytes, named: list[str]) -> _Results:
         distinct = list(dict.fromkeys(named))
-        found = await asyncio.gather(*(self._find(one) for one in distinct))
+        passed_on = is_passed_on(scope)
+        found = await asyncio.gather(
+            *(self._find(one, passed_on=passed_on) for one in distinct)
+        )
         places = dict(zip(distinct, found, strict=True))
         parts: dict[_Place, list[int]] = {}
         for at, stream in enumerate(named):
@@ -96,12 +99,13 @@ class BulkForwarding:
         )
         return _in_order(parts.values(), answers, len(named))
 
-    async def _find(self, stream: str) -> _Place:
+    async def _find(self, stream: str, *, passed_on: bool) -> _Place:
         name = _name(stream)
         try:
-            return None if name is None else await self._forwarding.find(streams, name)
+            found = None if name is None else await self._forwarding.find(streams, name)
         except ProblemError as error:
             return error
+        return UnavailableError(_MOVED) if found and passed_on else found
 
     async def _ask(self, place: _Place, scope: Scope, reports: list[Any]) -> _Results:
         """Ask for some of the results; a refusal of all of them is one for each."""

@@ -126,8 +126,7 @@ class HoldsShare(Holding):
 
     def _forget(self, _batch: Batch) -> None:
         for state in list(self._service.registry):
-            state.move_away()
-            self._service.registry.remove(state)
+            self._service.registry.move_away(state)
         self._service.groups.forget()
 
     async def _look_forever(self) -> None:
@@ -179,8 +178,7 @@ class HoldsShare(Holding):
             return
         registry, listening = self._service.registry, self._service.clocks.listening
         state.before_commit(batch)
-        state.deleted = state.moved = True
-        registry.remove(state)
+        registry.move_away(state)
 
         def take_back() -> None:
             state.deleted = state.moved = False

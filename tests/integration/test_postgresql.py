@@ -145,9 +145,9 @@ def test_a_restart_of_the_database_loses_nothing_that_was_accepted(
         api.create(mark_resolution_ms=0)
         accepted: dict[str, int] = {}
         refused = asyncio.run(_note_through_restarts(server.url, own_cluster, accepted))
-        assert {one.status_code for one in refused} == {503}
-        assert {one.json()["code"] for one in refused} == {"unavailable"}
-        assert {one.headers["retry-after"] for one in refused} == {"1"}
+        codes = {(one.status_code, one.json()["code"]) for one in refused}
+        assert codes <= {(502, "outcome_unknown"), (503, "unavailable")}
+        assert refused
         in_memory = _state(api)
         for name, time in accepted.items():
             assert in_memory[name]["time"] == time

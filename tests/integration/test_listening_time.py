@@ -1,0 +1,129 @@
+"""Listening time goes along with a stream, whatever happens to controllers and their clocks."""
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+
+from controller import service as service_module
+from controller.configuration import ServeSettings
+from controller.http.app import ControllerApp, create_app
+from controller.listening import ListeningClock
+from tests.postgres import Cluster
+
+NOW = 1_700_000_000_000
+STREAM = "/v1/streams/tests/one"
+TIMEOUT_MS = 60_000
+MINUTES_MS = 600_000
+
+
+class Machine:
+    """A monotonic clock that is moved by hand; controllers on it come and go."""
+
+    def __init__(self, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_ms = 5_000
+        self._settings = ServeSettings(database_url=database_url, lease_ms=500)
+        clock = partial(ListeningClock, monotonic_ms=lambda: self.now_ms)
+        monkeypatch.setattr(service_module, "ListeningClock", clock)
+
+    async def start(self, address: str) -> ControllerApp:
+        app = create_app(self._settings, address=address)
+        await app.service.start()
+        return app
+
+    async def listen(self, app: ControllerApp, milliseconds: int) -> None:
+        """Let time pass on a machine that runs: stamps are made as ever."""
+        for _ in range(0, milliseconds, 250):
+            self.now_ms += 250
+            app.service.clocks.listening.stamp()
+        stored = partial(_stored, app)
+        while await stored() < app.service.clocks.listening.now_ms():  # noqa: ASYNC110 (a row)
+            await asyncio.sleep(0.01)
+
+    @staticmethod
+    async def die(app: ControllerApp) -> None:
+        """End without giving anything back."""
+        for task in app.service.tasks:
+            task.cancel()
+        await asyncio.gather(*app.service.tasks, return_exceptions=True)
+        app.service.database.close()
+        await app.aclose()
+
+
+async def _stored(app: ControllerApp) -> int:
+    def read(connection: Any) -> int:
+        query = "SELECT listening_ms FROM controllers WHERE id = %s"
+        found: int = connection.exec_driver_sql(
+            query, (app.service.holding.controller,)
+        ).scalar_one()
+        return found
+
+    return await app.service.database.read(read)
+
+
+async def _post(app: ControllerApp, writer: str, time: int) -> None:
+    async with _client(app) as client:
+        body = {"time": NOW + time, "position": {}}
+        answer = await client.post(f"{STREAM}/writers/{writer}/note-time", json=body)
+        answer.raise_for_status()
+
+
+async def _holding_ms(app: ControllerApp) -> int:
+    async with _client(app) as client:
+        answer = await client.get(f"{STREAM}/watermark")
+        (holder,) = answer.raise_for_status().json()["explanation"]["holders"]
+    assert (holder["writer"], holder["state"]) == ("slow", "behind")
+    held: int = holder["holding_ms"]
+    return held
+
+
+def _client(app: ControllerApp) -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app)
+    return httpx.AsyncClient(transport=transport, base_url="http://tests", timeout=30)
+
+
+def test_ten_minutes_without_a_controller_are_charged_to_nobody_and_restart_no_clock(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(cluster.database(), monkeypatch)
+
+    async def scene() -> None:
+        first = await machine.start("http://127.0.0.1:1")
+        async with _client(first) as client:
+            wanted = {"log": "external", "segments": 1, "aggregation_timeout_ms": TIMEOUT_MS}
+            (await client.put(STREAM, json=wanted | {"mark_interval_ms": 0})).raise_for_status()
+        await _post(first, "slow", 10)
+        await _post(first, "quick", 50_000)
+        await machine.listen(first, 30_000)
+        assert await _holding_ms(first) == 30_000
+        await machine.die(first)
+        machine.now_ms += MINUTES_MS
+        second = await machine.start("http://127.0.0.1:2")
+        assert await _holding_ms(second) == 30_000
+        machine.now_ms += MINUTES_MS
+        second.service.clocks.listening.stamp()
+        assert await _holding_ms(second) == 31_000
+        await machine.listen(second, 20_000)
+        assert await _holding_ms(second) == 51_000
+        await second.service.close()
+        await second.aclose()
+        machine.now_ms -= MINUTES_MS
+        third = await machine.start("http://127.0.0.1:3")
+        assert await _holding_ms(third) == 51_000
+        await machine.listen(third, 9_000)
+        await _until_expired(third)
+        await third.service.close()
+        await third.aclose()
+
+    asyncio.run(scene())
+
+
+async def _until_expired(app: ControllerApp) -> None:
+    async with _client(app) as client:
+        while True:
+            answer = await client.get(f"{STREAM}/writers", params={"state": "expired"})
+            if [one["writer"] for one in answer.json()["writers"]] == ["slow"]:
+                return
+            await asyncio.sleep(0.02)
