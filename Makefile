@@ -29,7 +29,7 @@ lint: setup
 
 test: lint
 	@sh scripts/install_test_tools.sh
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile
 
 bench: setup
 	$(BIN)/python -m bench

@@ -43,7 +43,8 @@ class Nursery:
 
     def __init__(self, database_url: str) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["controller"])
+        # pyarrow loads pandas at the first append, if it is installed.
+        self._context.set_forkserver_preload(["controller", "pandas"])
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._settings = ServeSettings(port=port, database_url=database_url, log_level="error")
