@@ -44,15 +44,22 @@ def service(folder: Path) -> Iterator[str]:
 
 
 @contextmanager
-def process(folder: Path, *options: str) -> Iterator[tuple[str, psutil.Process]]:
+def process(
+    folder: Path, *options: str, database_url: str | None = None
+) -> Iterator[tuple[str, psutil.Process]]:
     """Serve Tidegauge as `service` does, and show its process once it is ready."""
-    database = f"--database-url=sqlite:///{folder / 'bench.db'}"
+    database = f"--database-url={database_url or sqlite_url(folder)}"
     with _running(
         [sys.executable, "-m", "tidegauge_cli", "serve", "--port=0", database, *options]
     ) as running:
         while httpx.get(f"{running[0]}/readyz", timeout=60).is_error:
             time.sleep(_POLL_S)
         yield running
+
+
+def sqlite_url(folder: Path) -> str:
+    """Name the database of a folder."""
+    return f"sqlite:///{folder / 'bench.db'}"
 
 
 @contextmanager
