@@ -119,6 +119,7 @@ class Service:
 
     def release_waiters(self) -> None:
         """Answer every long poll, now and from now on: the service shuts down."""
+        self.holding.closing.set()
         for state in self.registry:
             state.bell.close()
 

@@ -137,7 +137,7 @@ class ControllerApp:
         self._peers: Peers | None = None
         self._dispatch: ASGIApp = self._answer
         if isinstance(service.holding, HoldsShare):
-            self._peers = Peers(service.holding.until_gone)
+            self._peers = Peers(service.holding.until_gone, service.holding.closing.wait)
             self._dispatch = _forwarding(self._answer, service, service.holding, self._peers)
 
     async def aclose(self) -> None:

@@ -26,6 +26,7 @@ _PLACE = re.compile(r"/v1/(streams|reader-groups)/([^/]+)/([^/]+)(/.*)?")
 _TABLES = {"streams": streams, "reader-groups": reader_groups}
 _Find = Callable[[], Awaitable[Peer | None]]
 _LOOK_MS = 100
+_CLOSING = "the service is shutting down"
 _NOBODY = "no controller holds it at the moment"
 
 
@@ -83,6 +84,8 @@ class Forwarding:
                 raise UnavailableError(_NOBODY)
             if await self._peers.ask(peer, request, send):
                 return
+            if self._holding.closing.is_set():
+                raise UnavailableError(_CLOSING)
             await self._holding.membership.await_news(
                 self._holding.membership.rung, wait_ms=_LOOK_MS
             )

@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -79,10 +79,17 @@ class Peers:
     ----------
     until_gone
         Returns once a controller has lost its lease: then it need not be waited for.
+    until_closing
+        Returns once this controller shuts down: then who only looks is not waited for.
     """
 
-    def __init__(self, until_gone: Callable[[int], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        until_gone: Callable[[int], Awaitable[None]],
+        until_closing: Callable[[], Awaitable[object]],
+    ) -> None:
         self._until_gone = until_gone
+        self._until_closing = until_closing
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(_LONGEST_ANSWER_S, connect=_CONNECT_S),
             limits=httpx.Limits(max_connections=None),
@@ -120,7 +127,7 @@ class Peers:
     async def _open(self, peer: Peer, request: PassedOn) -> httpx.Response | None:
         sending = self._client.send(self._request(peer, request), stream=True)
         try:
-            return await self._unless_gone(peer, sending)
+            return await self._unless_gone(peer, sending, is_safe=request.is_safe)
         except (httpx.ConnectError, httpx.ConnectTimeout):
             return None
         except (httpx.TransportError, _GoneError) as error:
@@ -140,18 +147,22 @@ class Peers:
             content=request.body,
         )
 
-    async def _unless_gone(self, peer: Peer, asked: Awaitable[_T]) -> _T:
+    async def _unless_gone(self, peer: Peer, asked: Awaitable[_T], *, is_safe: bool) -> _T:
         """Wait for an answer, but not of a controller that is dead or paused."""
         asking = asyncio.ensure_future(asked)
-        watching = asyncio.ensure_future(self._until_gone(peer.controller))
+        watching: list[asyncio.Future[Any]] = [
+            asyncio.ensure_future(self._until_gone(peer.controller))
+        ]
+        if is_safe:
+            watching.append(asyncio.ensure_future(self._until_closing()))
         try:
-            await asyncio.wait({asking, watching}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({asking, *watching}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 raise _GoneError(peer.controller)
             return await asking
         finally:
-            asking.cancel()
-            watching.cancel()
+            for one in (asking, *watching):
+                one.cancel()
 
 
 class _GoneError(Exception):

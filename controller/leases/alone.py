@@ -29,6 +29,7 @@ class HoldsAll(Holding):
     """
 
     def __init__(self, service: "Service") -> None:
+        super().__init__()
         self._service = service
         self.tasks: list[asyncio.Task[None]] = []
         self.streams = service.registry

@@ -16,10 +16,15 @@ class Holding(ABC):
         As many as there are, whoever holds them.
     tasks
         What has to go on from `start` to `stop`.
+    closing
+        Set once the service shuts down.
     """
 
     streams: Sized
     tasks: Sequence[asyncio.Task[None]]
+
+    def __init__(self) -> None:
+        self.closing = asyncio.Event()
 
     @property
     @abstractmethod

@@ -57,6 +57,7 @@ class HoldsShare(Holding):
     """
 
     def __init__(self, service: "Service", database: PostgresDatabase, address: str) -> None:
+        super().__init__()
         self._service = service
         self._database = database
         self.tasks: list[asyncio.Task[None]] = []

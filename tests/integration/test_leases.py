@@ -177,7 +177,23 @@ def test_a_paused_holder_wakes_up_late_and_changes_nothing(two: Controllers) -> 
 def test_a_controller_that_is_stopped_gives_everything_up_at_once(two: Controllers) -> None:
     leaving = two.holder_of("tests/b")
     other = _other(two, leaving)
+    revision = httpx.get(f"{other.url}/v1/streams/tests/b").json()["revision"]
+    far = next(one for one in FOUR if two.holder_of(one) is other)
+    polled: list[int] = []
+
+    def poll() -> None:
+        query = {"after": revision + 1_000, "wait_ms": 30_000}
+        answer = httpx.get(f"{leaving.url}/v1/streams/{far}/marks", params=query, timeout=40)
+        polled.append(answer.status_code)
+
+    polling = threading.Thread(target=poll)
+    polling.start()
+    time.sleep(0.3)
+    began = time.monotonic()
     assert leaving.stop() == 0
+    polling.join()
+    assert polled == [503]
+    assert time.monotonic() - began < 8
     began = time.monotonic()
     assert note(other.url, "tests/b", 100).status_code == 200
     assert time.monotonic() - began < LEASE_MS / 1_000
