@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from controller.heads import BoundedProtocol
 
-_MOST_HEADS = 20_000
+_A_GENERATION = 65_536
 _LONGEST_HEAD = 2_048
 _END = b"\r\n\r\n"
 _POST = b"POST "
@@ -61,25 +61,31 @@ class KnownHeads:
     def __init__(self, app: RecallingApp) -> None:
         self._app = app
         self._calls: dict[tuple[bytes, int], RecalledCall] = {}
+        self._former: dict[tuple[bytes, int], RecalledCall] = {}
+        """The generation before, which is forgotten as a whole, but for who comes again."""
         self._common: _Headers = ()
         self._ok = b""
 
     def find(self, head: bytes, length: int) -> RecalledCall | None:
         """Look up what a head means that announces a body of this length."""
-        call = self._calls.get((head, length))
-        if call is not None and not call.is_current:
-            del self._calls[head, length]
-            return None
-        return call
+        key = head, length
+        call = self._calls.get(key)
+        if call is None:
+            call = self._former.pop(key, None)
+            if call is None:
+                return None
+            self._remember(key, call)
+        if call.is_current:
+            return call
+        del self._calls[key]
+        return None
 
     def learn(self, head: bytes, length: int, scope: Scope) -> None:
         """Remember what a head means that was just parsed, if that is worth it."""
         call = self._app.recall(scope)
         if call is None or len(head) > _LONGEST_HEAD:
             return
-        if len(self._calls) >= _MOST_HEADS:
-            self._calls.clear()
-        self._calls[head, length] = call
+        self._remember((head, length), call)
 
     def ok(self, common: _Headers) -> bytes:
         """Write the head of a success up to its length; ``common`` headers go into all."""
@@ -88,6 +94,11 @@ class KnownHeads:
             headers = [*common, (b"content-type", b"application/json")]
             self._ok = STATUS_LINE[200] + _lines(headers) + b"content-length: "
         return self._ok
+
+    def _remember(self, key: tuple[bytes, int], call: RecalledCall) -> None:
+        if len(self._calls) >= _A_GENERATION:
+            self._former, self._calls = self._calls, {}
+        self._calls[key] = call
 
 
 class RecallingProtocol(BoundedProtocol):
