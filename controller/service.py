@@ -183,6 +183,11 @@ class Service:
         restored = await self.database.read(read)
         if restored is not None:
             state.become(restored)
+        elif self.registry.find(state.identity.name) is state:
+            # Its deletion was committed, and the connection lost before the answer came.
+            state.deleted = True
+            state.bell.ring()
+            self.registry.remove(state)
 
     def _on_pass(self, state: StreamState, outcome: PassOutcome, seconds: float) -> None:
         self.metrics.count_pass(outcome, seconds)

@@ -122,10 +122,15 @@ class HoldsShare(Holding):
             await self.membership.await_news(self.membership.rung, wait_ms=_GONE_MS)
 
     async def _forget_all(self) -> None:
-        """Forget everything that is held; between two batches, so that none is under way."""
-        await self._service.sequencer.submit(self._forget)
+        """Forget everything that is held.
 
-    def _forget(self, _batch: Batch) -> None:
+        The race: reports wait for the next batch. Were this a part of it, nothing would be
+        left to write, and they would be answered as if they were stored. Between two batches
+        none is decided, and those that wait are refused.
+        """
+        await self._service.sequencer.read(self._forget)
+
+    def _forget(self) -> None:
         for state in list(self._service.registry):
             self._service.registry.move_away(state)
         self._service.groups.forget()
@@ -175,17 +180,16 @@ class HoldsShare(Holding):
             await self._service.sequencer.submit(partial(self._give_up_stream, state))
 
     def _give_up_stream(self, state: StreamState, batch: Batch) -> None:
+        """Give a stream up.
+
+        The race: the connection is lost during the commit, which may have come to something.
+        So a failure brings nothing back; what is still held then is found by the next look.
+        """
         if state.deleted or not state.durable:
             return
-        registry, listening = self._service.registry, self._service.clocks.listening
+        listening = self._service.clocks.listening
         state.before_commit(batch)
-        registry.move_away(state)
-
-        def take_back() -> None:
-            state.deleted = state.moved = False
-            registry.add(state)
-
-        batch.on_failure(take_back)
+        self._service.registry.move_away(state)
         batch.write(
             lambda connection: storage.release_stream(
                 connection, state.identity.key, listening_ms=listening.now_ms()
@@ -199,9 +203,7 @@ class HoldsShare(Holding):
             await self._service.sequencer.submit(partial(self._give_up_group, group))
 
     def _give_up_group(self, group: Group, batch: Batch) -> None:
-        groups = self._service.groups
-        if groups.release(group):
-            batch.on_failure(partial(groups.add, group))
+        if self._service.groups.release(group):
             batch.write(partial(storage.release_group, name=group.name))
 
     async def _read_back(self, me: int) -> None:
