@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 
+from controller.server import rest_collector
 from tidegauge import Aggregator, Now, StreamSettings, Topology
 
 _REPORTS = 200_000
@@ -11,6 +12,7 @@ _STUCK_MINUTES = 10
 
 def measure() -> Iterator[tuple[str, str, str]]:
     """Compare many writers with few; and let one of many get stuck."""
+    rest_collector()
     for segments in (1, 64):
         few, many = (_per_report_us(writers, segments) for writers in (100, 100_000))
         yield (
@@ -50,7 +52,7 @@ def _per_report_us(writers: int, segments: int) -> float:
         )
         if number % 1_000 == 0:
             aggregator.run_pass(Now(number, number))
-            aggregator.fold(4_000)
+            aggregator.fold_along()
             aggregator.take_changes()
     return (time.perf_counter() - started) / _REPORTS * 1e6
 

@@ -108,7 +108,7 @@ def serve(settings: ServeSettings) -> None:
             timeout_graceful_shutdown=_GRACE_S,
             backlog=_BACKLOG,
         )
-        _rest_collector()
+        rest_collector()
         server = _Server(config, app)
         server.run(sockets=[listener])
         if not server.started or app.service.failed:
@@ -124,7 +124,7 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if address.version == 6 else host
 
 
-def _rest_collector() -> None:
+def rest_collector() -> None:
     """Look for garbage rarely: nearly all there is lives long, and looking stops everything."""
     gc.collect()
     gc.freeze()

@@ -32,10 +32,6 @@ from tidegauge.topology import Topology
 from tidegauge.wire.streams import StreamConfig, TopologyInfo
 from tidegauge.writers import Now
 
-_FEW_REPORTS, _MANY_REPORTS = 64, 50_000
-"""So many are stored without looking which are needless: rows of writers take over from eight
-reports each, on average, unless there are very few or very many writers."""
-_LOOKS_A_REPORT = 4
 _ROW_BYTES = 256
 
 
@@ -92,7 +88,6 @@ class StreamState:
         """The stream's listening time beyond that of this controller's clock."""
         self._context = context
         self._last_pass = 0.0
-        self._stored_reports = 0
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = float("inf")
 
@@ -144,7 +139,7 @@ class StreamState:
             return
         now = self._context.clocks.now()
         self._run_due_pass(now)
-        self._fold()
+        self.clock.fold_along()
         self._write_changes(batch, now)
 
     def after_commit(self) -> None:
@@ -184,14 +179,6 @@ class StreamState:
             for writer in outcome.forgotten if self.ends is not None else ():
                 self.ends.forget(writer)  # type: ignore[union-attr]
             self._context.on_pass(self, outcome, monotonic() - began)
-
-    def _fold(self) -> None:
-        """Delete needless reports, as fast as others come: in proportion to those."""
-        stored = self.clock.stored_reports
-        new, self._stored_reports = stored - self._stored_reports, stored
-        if stored > min(max(_FEW_REPORTS, 8 * len(self.clock)), _MANY_REPORTS):
-            self.clock.fold(_LOOKS_A_REPORT * max(new, 1))
-            self._stored_reports = self.clock.stored_reports
 
     def _write_changes(self, batch: Batch, now: Now) -> None:
         key = self.identity.key

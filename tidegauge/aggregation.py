@@ -342,6 +342,10 @@ class Aggregator:
             progress=self._progress,
         )
 
+    def fold_along(self) -> None:
+        """Have needless reports deleted with the next changes, as fast as others come."""
+        self._ledger.fold_along(self.newest, len(self._roster))
+
     def fold(self, most: int) -> None:
         """Have needless reports deleted with the next changes; see `Ledger.fold`."""
         self._ledger.fold(self.newest, most)
@@ -350,11 +354,6 @@ class Aggregator:
     def kept_reports(self) -> int:
         """How many reports above the watermark are kept."""
         return len(self._cut)
-
-    @property
-    def stored_reports(self) -> int:
-        """How many reports are stored, needless ones too."""
-        return self._ledger.stored_reports
 
     def take_changes(self) -> Changes:
         """Hand out what storage must write in one transaction, and begin anew."""

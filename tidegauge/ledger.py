@@ -20,6 +20,13 @@ RestoreReport: TypeAlias = Callable[[int, StoredReport], KeptReport | None]
 """Takes in a report of a page; None if it does not count any more."""
 
 
+_FEW_REPORTS, _MANY_REPORTS = 64, 250_000
+"""So many are stored without looking which are needless."""
+_REPORTS_A_ROW = 8
+"""So many reports of each writer, unless that is very many, before its row takes over."""
+_LOOKS_A_REPORT = 4
+
+
 class _Page(NamedTuple):
     number: int
     reports: list[KeptReport]
@@ -31,6 +38,8 @@ class Ledger:
     def __init__(self) -> None:
         self._changes = Changes()
         self._serial = 0
+        self._folded_serial = 0
+        """The last report when pages were folded along."""
         self._settled_serial = 0
         """The last report that the newest mark took in."""
         self._dirty: dict[str, Writer] = {}
@@ -104,6 +113,14 @@ class Ledger:
     def count(self, reporters: int, forgotten_incarnation: int) -> None:
         """Write the counters of the stream."""
         self._changes.counters = reporters, forgotten_incarnation
+
+    def fold_along(self, newest: Mark | None, writers: int) -> None:
+        """Give up pages as fast as reports come, once many are stored for so many writers."""
+        new, self._folded_serial = self._serial - self._folded_serial, self._serial
+        if self.stored_reports > min(
+            max(_FEW_REPORTS, _REPORTS_A_ROW * writers), _MANY_REPORTS
+        ):
+            self.fold(newest, _LOOKS_A_REPORT * max(new, 1))
 
     def fold(self, newest: Mark | None, most: int) -> None:
         """Give up pages that are needless for the most part, looking at each in turn.
