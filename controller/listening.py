@@ -29,9 +29,12 @@ class ListeningClock:
         self._monotonic_ms = monotonic_ms
         self._stamp_ms = stored_ms
         self._stamped_at = monotonic_ms()
+        self._halted = False
 
     def now_ms(self) -> int:
         """Read the clock."""
+        if self._halted:
+            return self._stamp_ms
         step = self._monotonic_ms() - self._stamped_at
         return self._stamp_ms + min(step, _LONGEST_STEP_MS)
 
@@ -40,10 +43,17 @@ class ListeningClock:
         """How long ago the last stamp was made, by the clock underneath."""
         return self._monotonic_ms() - self._stamped_at
 
-    def stamp(self) -> int:
-        """Make a stamp, due every 250 ms, and return it."""
+    def stamp(self, *, halt: bool = False) -> int:
+        """Make a stamp, due every 250 ms, and return it.
+
+        Parameters
+        ----------
+        halt
+            Whether nobody can be heard from now on: the clock stands until the next stamp.
+        """
         self._stamp_ms = self.now_ms()
         self._stamped_at = self._monotonic_ms()
+        self._halted = halt
         return self._stamp_ms
 
 

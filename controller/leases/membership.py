@@ -121,9 +121,10 @@ class Membership:
         _log.info("joined", extra={"controller": self.controller})
 
     async def _stamp_forever(self) -> None:
+        """Stamp listening time; without a lease no report is taken, so it stands."""
         while True:
             await asyncio.sleep(STAMP_MS / 1_000)
-            self._listening.stamp()
+            self._listening.stamp(halt=not self.is_valid)
 
     async def _renew_forever(self) -> None:
         while True:

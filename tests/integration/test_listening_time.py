@@ -1,6 +1,7 @@
 """Listening time goes along with a stream, whatever happens to controllers and their clocks."""
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from controller import service as service_module
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from controller.listening import ListeningClock
-from tests.postgres import Cluster
+from tests.postgres import Cluster, running_cluster
 
 NOW = 1_700_000_000_000
 STREAM = "/v1/streams/tests/one"
@@ -127,3 +128,37 @@ async def _until_expired(app: ControllerApp) -> None:
             if [one["writer"] for one in answer.json()["writers"]] == ["slow"]:
                 return
             await asyncio.sleep(0.02)
+
+
+def test_time_in_which_the_database_is_away_is_charged_to_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def run(cluster: Cluster) -> None:
+        machine = Machine(cluster.database(), monkeypatch)
+        app = await machine.start("http://a")
+        try:
+            await asyncio.to_thread(cluster.stop)
+            holding, listening = app.service.holding, app.service.clocks.listening
+            await _until(lambda: not holding.is_certain)
+            before = listening.now_ms()
+            for _ in range(5):
+                machine.now_ms += 900
+                await _until(lambda: listening.stamp_age_ms == 0)
+            assert listening.now_ms() <= before + 900
+            await asyncio.to_thread(cluster.start)
+            await _until(lambda: holding.is_certain)
+            stood = listening.now_ms()
+            await machine.listen(app, 500)
+            assert listening.now_ms() >= stood + 250
+        finally:
+            await app.service.close()
+            await app.aclose()
+
+    with running_cluster() as cluster:
+        asyncio.run(run(cluster))
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 (whatever it looks at)
+            await asyncio.sleep(0.01)
