@@ -5,6 +5,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from controller.http.problems import write_problem
+from controller.upgrades import SteadfastParser
 from tidegauge.errors import HeadTooLargeError, MalformedRequestError, ProblemError
 
 
@@ -22,6 +23,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *, max_head_bytes: int, **given: Any) -> None:  # noqa: ANN401 (uvicorn's)
         super().__init__(**given)
+        self.parser = SteadfastParser(self)
         self._max_head_bytes = max_head_bytes
         self._head_bytes: int | None = None
         """How much came of a head whose end has not come; None between heads."""
@@ -40,9 +42,16 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """End a head."""
+        """End a head, unless it is parsed again without its offer."""
+        if self.parser.should_upgrade():
+            return
         self._head_bytes = None
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """End a message, unless its head is parsed again."""
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn says the same always)
         """Refuse what is no HTTP."""

@@ -98,6 +98,7 @@ def serve(settings: ServeSettings) -> None:
             http=partial(  # type: ignore[arg-type]
                 RecallingProtocol, KnownHeads(app), max_head_bytes=settings.max_head_bytes
             ),
+            ws="none",
             proxy_headers=False,
             ssl_certfile=settings.tls_certificate,
             ssl_keyfile=settings.tls_key,
