@@ -93,7 +93,7 @@ def create_app(settings: ServeSettings, *, address: str = "") -> "ControllerApp"
         app.include_router(router)
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    whole = ControllerApp(app, service, guard)
+    whole = ControllerApp(app, service, guard)  # the lifespan closes it, too
     return whole
 
 
@@ -105,7 +105,7 @@ def _make_tracer_provider() -> "TracerProvider":
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
-        from controller.http.documentation import document  # noqa: PLC0415 (a third of the start)
+        from controller.http.documentation import document  # noqa: PLC0415 (loads pandas, where it is)
 
         app.openapi_schema = document(
             app, [*note_time.documentation.routes, *note_times.documentation.routes]

@@ -15,8 +15,6 @@ from controller.schema import reader_groups, streams
 from tidegauge.names import StreamName
 
 CHANNEL = "tidegauge"
-NO_LEASE = "TG001"
-"""The code of the error of `tidegauge_check_lease`."""
 
 _NAMES = {streams: "stream", reader_groups: "reader_group"}
 _EXPIRES = "clock_timestamp() + :lease_ms * interval '1 millisecond'"
