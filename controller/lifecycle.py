@@ -82,7 +82,7 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
         If the service takes no more, or no such name.
     """
     existing = service.registry.find(name)
-    if existing is not None:
+    if existing is not None and not existing.deleted:
         if only_create:
             raise PreconditionFailedError(etag(existing))
         _check_same(existing, wanted)
@@ -101,7 +101,6 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
         "holder": service.holding.controller,
     }
     service.registry.add(state)
-    batch.on_failure(partial(_take_back, service, state))
     batch.write(partial(storage.insert_stream, values=values))
     batch.touch(state)
     _log.info("stream created", extra={"stream": str(name)})
@@ -119,11 +118,6 @@ def _new_stream(
     clock = Aggregator(str(name), settings_of(config), topology)
     ends = SegmentEnds(tails=dict.fromkeys(topology.in_order, 0)) if embedded else None
     return StreamState(identity, config, clock, ends, service.context)
-
-
-def _take_back(service: Service, state: StreamState) -> None:
-    state.deleted = True
-    service.registry.remove(state)
 
 
 def _config_of(wanted: CreateStream) -> StreamConfig:
@@ -174,16 +168,10 @@ def change_stream(
     return state
 
 
-def delete_stream(batch: Batch, service: Service, state: StreamState) -> None:
+def delete_stream(batch: Batch, state: StreamState) -> None:
     """Delete a stream and all that belongs to it."""
     state.refuse_if_deleted()
-
-    def restore() -> None:
-        state.deleted = False
-        service.registry.add(state)
-
-    _take_back(service, state)
-    batch.on_failure(restore)
+    state.deleted = True
     batch.write(
         partial(
             storage.delete_stream,

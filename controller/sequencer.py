@@ -51,7 +51,6 @@ class Batch:
     writes: list[Write] = field(default_factory=list)
     together: dict[WriteAll, list[Any]] = field(default_factory=dict)
     touched: dict[Touched, None] = field(default_factory=dict)
-    undo: list[Callable[[], None]] = field(default_factory=list)
     rows: int = 0
 
     def write(self, work: Write, *, rows: int = 1) -> None:
@@ -67,10 +66,6 @@ class Batch:
     def touch(self, one: Touched) -> None:
         """Let a thing take part: it adds its changes, and publishes or reloads afterwards."""
         self.touched[one] = None
-
-    def on_failure(self, undo: Callable[[], None]) -> None:
-        """Undo something in memory that no reload would."""
-        self.undo.append(undo)
 
 
 class Submission(Protocol):
@@ -298,8 +293,6 @@ class Sequencer:
     ) -> None:
         _log.error("a transaction failed", exc_info=error, extra={"changes": len(decided)})
         self.on_failure()
-        for undo in reversed(batch.undo):
-            undo()
         self._stale |= batch.touched
         await self._reload()
         _fail(decided, error)

@@ -87,6 +87,7 @@ class Service:
             self.limits,
             self.touch,
             self._reload,
+            self.registry.remove,
             self._on_pass,
             self.holding.write_stamps,
         )
@@ -182,9 +183,9 @@ class Service:
 
         restored = await self.database.read(read)
         if restored is not None:
+            self.registry.add(state)
             state.become(restored)
-        elif self.registry.find(state.identity.name) is state:
-            # Its deletion was committed, and the connection lost before the answer came.
+        else:
             state.deleted = True
             state.bell.ring()
             self.registry.remove(state)

@@ -82,6 +82,7 @@ class StreamState:
         self.published_topology = clock.topology
         self.durable = False
         self.deleted = False
+        """Whether its deletion is decided."""
         self.moved = False
         """Deleted here alone: another controller holds it."""
         self.listening_offset_ms = 0
@@ -154,7 +155,9 @@ class StreamState:
             grown = True
         if grown or self.deleted or before != (self.published, self.published_topology):
             self.bell.ring()
-        if not self.deleted:
+        if self.deleted:
+            self._context.remove(self)
+        else:
             self._plan()
 
     async def reload(self) -> None:
@@ -164,6 +167,7 @@ class StreamState:
 
     def become(self, other: "StreamState") -> None:
         """Take over what was read back from disk."""
+        self.deleted = False
         self.config, self.clock, self.ends = other.config, other.clock, other.ends
         self.listening_offset_ms = other.listening_offset_ms
         self.after_commit()
@@ -245,6 +249,7 @@ class StreamContext(NamedTuple):
     limits: Limits
     touch: Callable[[StreamState], None]
     reload: Callable[[StreamState], Any]
+    remove: Callable[[StreamState], None]
     on_pass: Callable[[StreamState, PassOutcome, float], None]
     write_stamps: Callable[[Connection, Sequence[int]], None]
 
@@ -293,8 +298,9 @@ class Registry:
         self._last_key = max(self._last_key, state.identity.key)
 
     def remove(self, state: StreamState) -> None:
-        """Remove a stream."""
-        del self._by_name[state.identity.name]
+        """Remove a stream, unless another has its name by now."""
+        if self._by_name.get(state.identity.name) is state:
+            del self._by_name[state.identity.name]
         self.removed.add(state.identity.key)
 
     def move_away(self, state: StreamState) -> None:

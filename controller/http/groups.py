@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
 from controller import history, listing
 from controller.access import Caller, Role
-from controller.groups import Group
+from controller.groups import StoredGroup
 from controller.http.cursors import read_cursor, write_cursor
 from controller.http.routing import (
     CallerOf,
@@ -78,7 +78,8 @@ async def create(
 @router.get(ONE)
 async def describe(service: ServiceOf, name: GroupName) -> GroupInfo:
     """Describe a group and its shared state."""
-    return await service.sequencer.read(lambda: service.groups.get(name).describe())
+    group = await service.sequencer.read(lambda: service.groups.get(name).newest)
+    return group.describe()
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
@@ -104,8 +105,8 @@ async def read_state(service: ServiceOf, name: GroupName, response: Response) ->
     """Read the shared state; its ETag is what a change must name."""
 
     def look() -> tuple[StateDocument, str]:
-        group = service.groups.get(name)
-        return StateDocument.of(group.state), group.etag
+        newest = service.groups.get(name).newest
+        return StateDocument.of(newest.state), newest.etag
 
     document, response.headers["etag"] = await service.sequencer.read(look)
     return document
@@ -213,13 +214,13 @@ async def _change(
     transition: Callable[[GroupState], GroupState],
     *,
     if_match: str | None = None,
-) -> Group:
+) -> StoredGroup:
     topologies = await service.groups.topologies(service.groups.get(name).settings)
 
-    def decide(batch: Batch) -> Group:
+    def decide(batch: Batch) -> StoredGroup:
         return service.groups.change(
             name, transition, batch, topologies=topologies, if_match=if_match
         )
 
-    group: Group = await service.sequencer.submit(decide)
-    return group
+    changed: StoredGroup = await service.sequencer.submit(decide)
+    return changed

@@ -95,9 +95,7 @@ async def change(
 @router.delete(ONE, status_code=204, response_class=Response)
 async def delete(service: ServiceOf, state: StreamOf) -> None:
     """Delete a stream with its events, marks and writers."""
-    await service.sequencer.submit(
-        partial(lifecycle.delete_stream, service=service, state=state)
-    )
+    await service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
 
 
 @router.get("/v1/streams")

@@ -203,7 +203,8 @@ class HoldsShare(Holding):
             await self._service.sequencer.submit(partial(self._give_up_group, group))
 
     def _give_up_group(self, group: Group, batch: Batch) -> None:
-        if self._service.groups.release(group):
+        if group.durable and not (group.deleted or group.moved):
+            self._service.groups.release(group)
             batch.write(partial(storage.release_group, name=group.name))
 
     async def _read_back(self, me: int) -> None:

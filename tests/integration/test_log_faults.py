@@ -1,6 +1,7 @@
 """What happens between the steps of a read or an append."""
 
 import asyncio
+from functools import partial
 
 import pytest
 
@@ -48,9 +49,7 @@ def test_a_read_of_a_deleted_stream_fails_instead_of_ending_early(database_url: 
         state = log.state
         _, body = await log.open_read(0)
         await anext(body)
-        await log.service.sequencer.submit(
-            lambda batch: lifecycle.delete_stream(batch, log.service, state)
-        )
+        await log.service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
         with pytest.raises(UnknownStreamError):
             [part async for part in body]
 

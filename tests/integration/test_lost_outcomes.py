@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from typing import Literal
 from uuid import uuid4
 
 import pytest
@@ -11,16 +12,20 @@ from sqlalchemy import Connection
 
 from controller import lifecycle, reports
 from controller.configuration import ServeSettings
+from controller.groups import read_groups
 from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import StreamState
 from tests.postgres import Cluster
-from tidegauge.errors import OutcomeUnknownError, TidegaugeError
+from tidegauge.errors import OutcomeUnknownError, UnavailableError, UnknownGroupError
+from tidegauge.groups import join_group
 from tidegauge.names import StreamName
+from tidegauge.wire.groups import CreateGroup
 from tidegauge.wire.streams import CreateStream
 from tidegauge.wire.writers import NoteTime
 
 NOW = 1_700_000_000_000
+Log = Literal["embedded", "external"]
 LEASE_MS = 2_000
 
 
@@ -40,18 +45,23 @@ async def _controller(database_url: str) -> AsyncIterator[Service]:
         await service.close()
 
 
-async def _create(service: Service, stream: str) -> StreamState:
-    wanted = CreateStream(segments=1, log="external")
-    create = partial(
+async def _create(service: Service, stream: str, log: Log = "external") -> StreamState:
+    key = await service.holding.new_stream_key()
+    state, _ = await service.sequencer.submit(_creation(service, stream, key, log))
+    return state
+
+
+def _creation(
+    service: Service, stream: str, key: int | None, log: Log = "external"
+) -> Callable[[Batch], tuple[StreamState, bool]]:
+    return partial(
         lifecycle.create_stream,
         service=service,
         name=StreamName("tests", stream),
-        wanted=wanted,
+        wanted=CreateStream(segments=1, log=log),
         only_create=True,
-        key=await service.holding.new_stream_key(),
+        key=key,
     )
-    state, _ = await service.sequencer.submit(create)
-    return state
 
 
 def _lose_next_answer(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +75,22 @@ def _lose_next_answer(service: Service, monkeypatch: pytest.MonkeyPatch) -> None
         raise OutcomeUnknownError(reason)
 
     monkeypatch.setattr(service.database, "write", lose)
+
+
+def _fail_next_transaction(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the database refuse the next transaction at its end."""
+    write = service.database.write
+
+    async def fail(work: Callable[[Connection], None], *, rows: int) -> None:
+        monkeypatch.setattr(service.database, "write", write)
+
+        def fail_at_last(connection: Connection) -> None:
+            work(connection)
+            connection.exec_driver_sql("SELECT 1 / 0")
+
+        await write(fail_at_last, rows=rows)
+
+    monkeypatch.setattr(service.database, "write", fail)
 
 
 async def _until(condition: Callable[[], bool]) -> None:
@@ -125,9 +151,147 @@ def test_a_stream_whose_deletion_was_committed_unheard_is_gone(
         async with _controller(database_url) as service:
             state = await _create(service, "one")
             _lose_next_answer(service, monkeypatch)
-            delete = partial(lifecycle.delete_stream, service=service, state=state)
-            with pytest.raises(TidegaugeError):
-                await service.sequencer.submit(delete)
+            with pytest.raises(OutcomeUnknownError):
+                await service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
             assert _names(service) == set()
+
+    asyncio.run(run())
+
+
+def test_a_stream_whose_creation_was_committed_unheard_is_there(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with _controller(database_url) as service:
+            _lose_next_answer(service, monkeypatch)
+            with pytest.raises(OutcomeUnknownError):
+                await _create(service, "one")
+            state = service.stream(StreamName("tests", "one"))
+            await service.sequencer.submit(partial(_note, service, state))
+
+    asyncio.run(run())
+
+
+def test_a_stream_that_was_replaced_in_one_failed_transaction_is_the_former_one(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with _controller(database_url) as service:
+            state = await _create(service, "one")
+            key = await service.holding.new_stream_key()
+            _fail_next_transaction(service, monkeypatch)
+            deleting = service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
+            creating = service.sequencer.submit(_creation(service, "one", key))
+            outcomes = await asyncio.gather(deleting, creating, return_exceptions=True)
+            assert [type(one) for one in outcomes] == [UnavailableError, UnavailableError]
+            assert service.stream(StreamName("tests", "one")) is state
+            await service.sequencer.submit(partial(_note, service, state))
+
+    asyncio.run(run())
+
+
+GROUP = StreamName("tests", "group")
+
+
+async def _create_group(service: Service) -> None:
+    await _create(service, "log", log="embedded")
+    await service.groups.create(GROUP, CreateGroup(streams=["tests/log"]))
+
+
+async def _join(service: Service, reader: str) -> int:
+    """Join the group, and tell its revision then."""
+    topologies = await service.groups.topologies(service.groups.get(GROUP).settings)
+
+    def decide(batch: Batch) -> int:
+        transition = partial(join_group, reader=reader)
+        changed = service.groups.change(GROUP, transition, batch, topologies=topologies)
+        return changed.revision
+
+    return await service.sequencer.submit(decide)
+
+
+async def _in_memory(service: Service) -> tuple[int, set[str]]:
+    group = await service.sequencer.read(lambda: service.groups.get(GROUP))
+    assert set(group.heard) == set(group.state.readers)
+    return group.newest.revision, set(group.state.readers)
+
+
+async def _on_disk(service: Service) -> tuple[int, set[str]]:
+    (stored,) = await service.database.read(read_groups)
+    return stored.revision, set(stored.state.readers)
+
+
+def test_a_group_whose_change_was_committed_unheard_is_what_was_stored(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with _controller(database_url) as service:
+            await _create_group(service)
+            _lose_next_answer(service, monkeypatch)
+            with pytest.raises(OutcomeUnknownError):
+                await _join(service, "a")
+            assert await _in_memory(service) == await _on_disk(service) == (2, {"a"})
+            assert await _join(service, "b") == 3
+
+    asyncio.run(run())
+
+
+def test_a_group_whose_change_failed_is_what_it_was(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with _controller(database_url) as service:
+            await _create_group(service)
+            _fail_next_transaction(service, monkeypatch)
+            with pytest.raises(UnavailableError):
+                await _join(service, "a")
+            assert await _in_memory(service) == await _on_disk(service) == (1, set())
+
+    asyncio.run(run())
+
+
+def test_a_group_whose_deletion_was_committed_unheard_is_gone(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with _controller(database_url) as service:
+            await _create_group(service)
+            _lose_next_answer(service, monkeypatch)
+            with pytest.raises(OutcomeUnknownError):
+                await service.sequencer.submit(partial(service.groups.delete, GROUP))
+            with pytest.raises(UnknownGroupError):
+                service.groups.get(GROUP)
+            _, is_new = await service.groups.create(
+                GROUP, CreateGroup(streams=["tests/log"], heartbeat_ms=1_000)
+            )
+            assert is_new
+
+    asyncio.run(run())
+
+
+def test_a_group_whose_deletion_failed_is_there(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with _controller(database_url) as service:
+            await _create_group(service)
+            _fail_next_transaction(service, monkeypatch)
+            with pytest.raises(UnavailableError):
+                await service.sequencer.submit(partial(service.groups.delete, GROUP))
+            assert await _join(service, "a") == 2
+
+    asyncio.run(run())
+
+
+def test_a_group_whose_creation_was_committed_unheard_is_there(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run() -> None:
+        async with _controller(database_url) as service:
+            await _create(service, "log", log="embedded")
+            _lose_next_answer(service, monkeypatch)
+            with pytest.raises(OutcomeUnknownError):
+                await service.groups.create(GROUP, CreateGroup(streams=["tests/log"]))
+            assert await _join(service, "a") == 2
 
     asyncio.run(run())

@@ -1,0 +1,97 @@
+"""A reader group in memory: it mirrors its row and takes part in batches."""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from controller.groups import storage
+from controller.groups.storage import GroupSettings, StoredGroup
+from controller.sequencer import Batch
+from tidegauge.groups import GroupState
+from tidegauge.names import StreamName
+
+if TYPE_CHECKING:
+    from controller.groups.registry import Groups
+
+
+class Group:
+    """One group in memory.
+
+    Parameters
+    ----------
+    newest
+        What is decided of it.
+    groups
+        All groups of the controller.
+
+    Attributes
+    ----------
+    newest
+        What is decided of it; between two batches, what is on disk.
+    heard
+        Listening time at which each reader last said that it lives, ms.
+    deleted
+        Whether its deletion is decided.
+    moved
+        Whether another controller answers for it.
+    """
+
+    def __init__(self, newest: StoredGroup, groups: "Groups") -> None:
+        self.newest = newest
+        self.heard: dict[str, int] = {}
+        self.deleted = False
+        self.moved = False
+        self._groups = groups
+        self._on_disk: StoredGroup | None = None
+
+    @property
+    def name(self) -> StreamName:
+        """Its scope and name."""
+        return self.newest.name
+
+    @property
+    def settings(self) -> GroupSettings:
+        """What it was created with."""
+        return self.newest.settings
+
+    @property
+    def state(self) -> GroupState:
+        """The shared state."""
+        return self.newest.state
+
+    @property
+    def durable(self) -> bool:
+        """Whether it is stored."""
+        return self._on_disk is not None
+
+    def become(self, stored: StoredGroup, now_ms: int) -> None:
+        """Take over what was read back from disk."""
+        self.deleted = False
+        self._on_disk = stored
+        self.change(stored, now_ms)
+
+    def change(self, newest: StoredGroup, now_ms: int) -> None:
+        """Decide the next revision; new readers have the time to say that they live."""
+        self.newest = newest
+        self.heard = {name: self.heard.get(name, now_ms) for name in newest.state.readers}
+
+    def before_commit(self, batch: Batch) -> None:
+        """Add what became of it."""
+        if self.deleted:
+            batch.write(partial(storage.delete_group, name=self.name))
+        elif self._on_disk is None:
+            holder = self._groups.holder
+            batch.write(partial(storage.insert_group, group=self.newest, holder=holder))
+        elif self._on_disk is not self.newest:
+            batch.write(partial(storage.update_group, group=self.newest))
+
+    def after_commit(self) -> None:
+        """Be there, or be gone."""
+        if self.deleted:
+            self._groups.remove(self)
+        else:
+            self._on_disk = self.newest
+
+    async def reload(self) -> None:
+        """Become what the disk says."""
+        if not self.moved:
+            await self._groups.reload(self)

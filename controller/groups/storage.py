@@ -1,0 +1,131 @@
+"""Rows of reader groups. Every function runs inside a transaction that its caller owns."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+
+from controller.schema import reader_groups
+from tidegauge.groups import GroupState
+from tidegauge.names import StreamName
+from tidegauge.topology import Position
+from tidegauge.wire.groups import GroupInfo, StateDocument
+from tidegauge.wire.values import Answer
+
+
+class GroupSettings(Answer):
+    """What a group was created with, as it is stored."""
+
+    streams: list[str]
+    stream_ids: dict[str, str]
+    heartbeat_ms: int
+    dead_after_ms: int
+
+
+class StoredGroup(NamedTuple):
+    """A group as of one revision.
+
+    Attributes
+    ----------
+    name
+        Its scope and name.
+    settings
+        What it was created with.
+    state
+        The shared state.
+    revision
+        Of the shared state.
+    """
+
+    name: StreamName
+    settings: GroupSettings
+    state: GroupState
+    revision: int = 1
+
+    @property
+    def etag(self) -> str:
+        """The version of the shared state."""
+        return f'"{self.revision}"'
+
+    def describe(self) -> GroupInfo:
+        """Describe it."""
+        return GroupInfo(
+            group=str(self.name),
+            revision=self.revision,
+            state=StateDocument.of(self.state),
+            **self.settings.model_dump(),
+        )
+
+    def after(self, state: GroupState) -> "StoredGroup":
+        """Make the next revision."""
+        return self._replace(state=state, revision=self.revision + 1)
+
+    def resumable(self, stream: str, stream_id: str) -> list[Position]:
+        """List where it stands in a stream and may go back to; nothing if it reads another."""
+        if self.settings.stream_ids.get(stream) != stream_id:
+            return []
+        return self.state.resumable(stream)
+
+
+def read_groups(
+    connection: Connection,
+    *,
+    holder: int | None = None,
+    not_of: int | None = None,
+    named: Sequence[StreamName] | None = None,
+) -> list[StoredGroup]:
+    """Read all groups, or those of a holder, that one does not hold, or with certain names."""
+    query = select(reader_groups)
+    if holder is not None:
+        query = query.where(reader_groups.c.holder == holder)
+    if not_of is not None:
+        query = query.where(reader_groups.c.holder.is_distinct_from(not_of))
+    if named is not None:
+        name = tuple_(reader_groups.c.scope, reader_groups.c.reader_group)
+        query = query.where(name.in_([(one.scope, one.stream) for one in named]))
+    return [
+        StoredGroup(
+            StreamName(row.scope, row.reader_group),
+            GroupSettings.model_validate_json(row.settings),
+            StateDocument.model_validate_json(row.state).to_state(),
+            row.revision,
+        )
+        for row in connection.execute(query)
+    ]
+
+
+def count_groups(connection: Connection) -> int:
+    """Count all groups."""
+    return connection.execute(select(func.count()).select_from(reader_groups)).scalar_one()
+
+
+def insert_group(connection: Connection, group: StoredGroup, holder: int | None) -> None:
+    """Store a new group."""
+    connection.execute(
+        insert(reader_groups).values(
+            scope=group.name.scope,
+            reader_group=group.name.stream,
+            settings=group.settings.model_dump_json(),
+            holder=holder,
+            **_version(group),
+        )
+    )
+
+
+def update_group(connection: Connection, group: StoredGroup) -> None:
+    """Store another revision of the shared state."""
+    connection.execute(update(reader_groups).where(*_is(group.name)).values(**_version(group)))
+
+
+def delete_group(connection: Connection, name: StreamName) -> None:
+    """Delete a group."""
+    connection.execute(delete(reader_groups).where(*_is(name)))
+
+
+def _version(group: StoredGroup) -> dict[str, Any]:
+    state = StateDocument.of(group.state).model_dump_json()
+    return {"revision": group.revision, "state": state}
+
+
+def _is(name: StreamName) -> tuple[Any, Any]:
+    return reader_groups.c.scope == name.scope, reader_groups.c.reader_group == name.stream
