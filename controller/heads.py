@@ -1,10 +1,12 @@
 """Heads that have no end, and what is no HTTP: refused with a problem, as everything is."""
 
+import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from controller.http.problems import write_problem
+from controller.transports import GatheringTransport
 from controller.upgrades import SteadfastParser
 from tidegauge.errors import HeadTooLargeError, MalformedRequestError, ProblemError
 
@@ -27,9 +29,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._max_head_bytes = max_head_bytes
         self._head_bytes: int | None = None
         """How much came of a head whose end has not come; None between heads."""
+        self._ended = False
+        """Whether a refusal said that nothing more will be read."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Put the gathering between the protocol and its connection."""
+        gathering = GatheringTransport(transport, self.loop, self._is_unread)
+        super().connection_made(gathering)  # type: ignore[arg-type]
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless a head grows too long."""
+        """Parse what came, unless a head grows too long, or nothing more is to be read."""
+        if self.transport.is_closing():
+            return
         super().data_received(data)
         if self._head_bytes is not None:
             self._head_bytes += len(data)
@@ -60,8 +71,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def _end_with(self, error: ProblemError) -> None:
         """Answer, and close: where the next request begins cannot be known."""
         self._head_bytes = None
+        self._ended = True
         status, headers, body = write_problem(error)
         lines = [*self.server_state.default_headers, *headers, (b"connection", b"close")]
         head = b"".join(b"%s: %s\r\n" % line for line in lines)
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
         self.transport.close()
+
+    def _is_unread(self) -> bool:
+        cycle = self.cycle
+        return self._ended or (
+            cycle is not None and cycle.response_complete and cycle.more_body
+        )

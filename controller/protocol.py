@@ -5,7 +5,6 @@ ever change. What such a head means is remembered by its bytes, so that the next
 is neither parsed nor given a task of its own. Everything else goes through uvicorn.
 """
 
-import asyncio
 from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
@@ -124,10 +123,6 @@ class RecallingProtocol(BoundedProtocol):
         self._closing = False
         self._last_used = 0.0
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Put the gathering between the protocol and its connection."""
-        super().connection_made(_GatheringTransport(transport, self.loop))  # type: ignore[arg-type]
-
     def data_received(self, data: bytes) -> None:
         """Take the short cut if the whole request is here and its head is known."""
         if self._answering:
@@ -219,47 +214,6 @@ class RecallingProtocol(BoundedProtocol):
         self.timeout_keep_alive_task = self.loop.call_later(
             delay_s, self.timeout_keep_alive_handler
         )
-
-
-class _GatheringTransport:
-    """A transport that writes at the end of the turn; all else it hands on.
-
-    uvicorn writes the head of an answer and its body separately, and each write goes through
-    the whole network stack: for short answers that is a third of all the work.
-    """
-
-    __slots__ = ("_loop", "_parts", "_transport", "is_closing")
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._parts: list[bytes] = []
-        self.is_closing = transport.is_closing
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever the transport has)
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Write before the loop's next turn."""
-        if not self._parts:
-            self._loop.call_soon(self._flush)
-        self._parts.append(data)
-
-    def write_now(self, data: bytes) -> None:
-        """Write a whole answer."""
-        self._flush()
-        self._transport.write(data)
-
-    def close(self) -> None:
-        """Write what is left, then close."""
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        if self._parts:
-            data = b"".join(self._parts)
-            self._parts.clear()
-            self._transport.write(data)
 
 
 def _lines(headers: _Headers) -> bytes:

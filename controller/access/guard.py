@@ -95,19 +95,19 @@ class Guard:
         Raises
         ------
         UnauthenticatedError
-            If it carries no valid token and needs one.
+            If it carries no valid token, or more than one, and needs one.
         """
         if self._path is None:
             return ANYBODY
         if path in OPEN_PATHS:
             return NOBODY
-        for name, value in headers:
-            if name == b"authorization":
-                caller = self._tokens.find(value)
-                if self._is_expired(caller):
-                    raise UnauthenticatedError("expired")
-                return caller
-        raise UnauthenticatedError("missing")
+        shown = [value for name, value in headers if name == b"authorization"]
+        if len(shown) != 1:
+            raise UnauthenticatedError("repeated" if shown else "missing")
+        caller = self._tokens.find(shown[0])
+        if self._is_expired(caller):
+            raise UnauthenticatedError("expired")
+        return caller
 
     def vouches_for(self, caller: Caller) -> bool:
         """Whether a caller that was identified before still shows a valid token."""

@@ -158,6 +158,10 @@ class ControllerApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        if _announced_length(scope) > self._limit:
+            too_large = BodyTooLargeError(self._limit)
+            await self._timing.call(partial(_refuse, too_large), scope, receive, send)
+            return
         try:
             scope["user"] = self._guard.identify(scope["path"], scope["headers"])
         except UnauthenticatedError as error:
@@ -177,9 +181,6 @@ class ControllerApp:
             await self._timing.call(self._call_framework, scope, receive, send)
 
     async def _call_framework(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if _announced_length(scope) > self._limit:
-            await problems.send_problem(send, BodyTooLargeError(self._limit))
-            return
         await self._app(scope, self._bounded(receive), send)
 
     def _bounded(self, receive: Receive) -> Receive:

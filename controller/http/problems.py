@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Send
 
 from tidegauge.errors import (
+    BodyTooLargeError,
     ForbiddenError,
     InternalError,
     InvalidRequestError,
@@ -37,6 +38,8 @@ def problem_headers(error: ProblemError) -> dict[str, str]:
         return {"allow": "POST"}  # that is so where there is no framework
     if isinstance(error, UnauthenticatedError | ForbiddenError):
         return {"www-authenticate": _challenge(error)}
+    if isinstance(error, BodyTooLargeError):
+        return {"connection": "close"}  # the rest of the body will not be read
     return {}
 
 
@@ -46,6 +49,8 @@ def _challenge(error: UnauthenticatedError | ForbiddenError) -> str:
         return 'Bearer realm="tidegauge", error="insufficient_scope"'
     if error.reason == "missing":
         return 'Bearer realm="tidegauge"'
+    if error.reason == "repeated":
+        return 'Bearer realm="tidegauge", error="invalid_request"'
     return 'Bearer realm="tidegauge", error="invalid_token"'
 
 

@@ -180,6 +180,20 @@ def test_any_role_is_enough_to_see_a_stream_and_its_writers(house: House) -> Non
             assert house.client.get(path + call, headers=header).status_code == 200
 
 
+@pytest.mark.parametrize("call", ["GET /v1/streams", "POST /v1/note-times", "GET /metrics"])
+def test_two_tokens_in_one_request_are_refused_even_if_both_are_good(
+    house: House, call: str
+) -> None:
+    (shown,) = house.everything.items()
+    method, path = call.split()
+    for others in (house.everything, house.reader, {"authorization": ""}):
+        twice = [shown, *others.items()]
+        answer = house.client.request(method, path, headers=twice)
+        challenge = 'Bearer realm="tidegauge", error="invalid_request"'
+        assert _problem(answer) == (401, "unauthenticated", challenge)
+        assert answer.json()["reason"] == "repeated"
+
+
 def test_lists_leave_out_what_is_in_other_scopes(house: House) -> None:
     for stream in ("mine/listed", "yours/listed"):
         house.put(f"/v1/streams/{stream}", {"segments": 1})

@@ -199,6 +199,25 @@ def test_a_head_with_a_token_is_known_no_longer_than_the_token(tmp_path: Path) -
             assert _tries(connection, withdrawn, 1) == [(401, "unauthenticated")]
 
 
+def test_a_head_with_two_tokens_is_refused_each_time(tmp_path: Path) -> None:
+    tokens = Tokens(tmp_path)
+    operator = tokens.header("operator", "tests", "operate")
+    shown = f"authorization: Bearer {tokens.text('writer', 'tests', 'write')}\r\n"
+    with ServerProcess(tmp_path, tokens=tokens.file) as server:
+        url = f"{server.url}/v1/streams/tests/one"
+        httpx.put(url, json={"log": "external"}, headers=operator).raise_for_status()
+        with Connection(server.port) as connection:
+            connection.send(report(1, headers=shown) * 3)
+            assert [connection.status() for _ in range(3)] == [200, 200, 200]
+            for headers in (f"{shown}Authorization: Bearer other\r\n", shown * 2) * 2:
+                connection.send(report(2, headers=headers))
+                status, problem = connection.answer()
+                assert (status, problem["reason"]) == (401, "repeated")
+                assert "more than one header `Authorization`" in str(problem["detail"])
+            connection.send(report(3, headers=shown))
+            assert connection.status() == 200
+
+
 def _tries(connection: Connection, token: str, count: int) -> list[tuple[int, object]]:
     answers = []
     for _ in range(count):
@@ -207,12 +226,16 @@ def _tries(connection: Connection, token: str, count: int) -> list[tuple[int, ob
     return [(status, answer.get("code")) for status, answer in answers]
 
 
-def test_a_body_beyond_the_limit_is_refused_each_time(connection: Connection) -> None:
+def test_a_body_beyond_the_limit_is_refused_each_time(server: ServerProcess, api: Api) -> None:
     body = b'{"time": %d, "position": {}%s}' % (TIME, b" " * 2_000)
     head = f"POST {PATH} HTTP/1.1\r\nhost: here\r\ncontent-length: {len(body)}\r\n\r\n"
     for _ in range(3):
-        connection.send(head.encode() + body)
-        assert connection.answer()[1]["code"] == "body_too_large"
+        with Connection(server.port) as connection:
+            connection.send(report(1))
+            assert connection.status() == 200
+            connection.send(head.encode() + body)
+            assert connection.answer()[1]["code"] == "body_too_large"
+            assert connection.is_closed()
 
 
 def test_a_wish_to_close_is_heard_each_time(server: ServerProcess, api: Api) -> None:

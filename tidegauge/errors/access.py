@@ -6,6 +6,7 @@ from tidegauge.errors.base import ProblemError, problem
 
 _CURES = {
     "missing": "no token was sent; send the header `Authorization: Bearer TOKEN`",
+    "repeated": "more than one header `Authorization` was sent; send one",
     "unknown": "the token is not known here; is it this service's, and was it withdrawn?",
     "expired": "the token has expired; `tidegauge token new` makes another",
 }
@@ -15,7 +16,7 @@ _CURES = {
 class UnauthenticatedError(ProblemError):
     """A call without a valid token."""
 
-    reason: Literal["missing", "unknown", "expired"]
+    reason: Literal["missing", "repeated", "unknown", "expired"]
 
     @property
     def detail(self) -> str:
