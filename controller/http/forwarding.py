@@ -20,9 +20,11 @@ from controller.leases import HoldsShare
 from controller.schema import reader_groups, streams
 from controller.service import Service
 from tidegauge.errors import ProblemError, UnavailableError
-from tidegauge.names import StreamName
+from tidegauge.names import NAME_PATTERN, StreamName
 
-_PLACE = re.compile(r"/v1/(streams|reader-groups)/([^/]+)/([^/]+)(/.*)?")
+_NAME = NAME_PATTERN.strip("^$")
+_PLACE = re.compile(rf"/v1/(streams|reader-groups)/({_NAME})/({_NAME})(/.*)?")
+"""Of names alone: what is none is no matter for the database, and refused here."""
 _TABLES = {"streams": streams, "reader-groups": reader_groups}
 _Find = Callable[[], Awaitable[Peer | None]]
 _LOOK_MS = 100
