@@ -97,6 +97,7 @@ class Service:
             self.sequencer.start(),
             asyncio.create_task(maintain_streams(self), name="the maintenance of streams"),
             asyncio.create_task(Sweeper(self).run(), name="the sweeping of marks"),
+            *self.tasks,
         ]
         await self.holding.start()
         self.tasks += self.holding.tasks

@@ -31,7 +31,8 @@ def new(
         ),
     ] = Path("tokens.toml"),
     days: Annotated[
-        int | None, typer.Option(min=1, help="Expire after so many days; default: never.")
+        int | None,
+        typer.Option(min=1, max=36_500, help="Expire after so many days; default: never."),
     ] = None,
 ) -> None:
     """Make a token, print it, once, and add its hash to a file.

@@ -127,9 +127,10 @@ class Guard:
 
     async def watch(self) -> None:
         """Look every second, until cancelled."""
-        while self._path is not None:
+        while True:
             await asyncio.sleep(_LOOK_S)
-            await asyncio.to_thread(self.look)
+            if self._path is not None:
+                await asyncio.to_thread(self.look)
 
     def _is_expired(self, caller: Caller) -> bool:
         return caller.expires_s is not None and caller.expires_s <= self._clock()

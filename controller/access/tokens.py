@@ -203,7 +203,7 @@ def _read(path: Path) -> TokenFile:
         raise TokenFileError(path, error.strerror or str(error)) from error
     except ValidationError as error:
         raise TokenFileError(path, _first(error)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TokenFileError(path, str(error)) from error
 
 

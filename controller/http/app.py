@@ -60,8 +60,9 @@ def create_app(settings: ServeSettings, *, address: str = "") -> "ControllerApp"
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        watching = asyncio.create_task(guard.watch(), name="reading the tokens again")
+        service.tasks.append(watching)
         await service.begin()
-        watching = asyncio.create_task(guard.watch())
         try:
             yield
         finally:

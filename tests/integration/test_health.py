@@ -16,6 +16,7 @@ import pytest
 
 from tests.postgres import running_cluster
 from tests.server import LAUNCHER, Api, ServerProcess
+from tests.tokens import Tokens
 
 NOW = 1_700_000_000_000
 READ_LOCKS_AT, READ_LOCKS = 123, 5
@@ -60,6 +61,14 @@ def after_commit(self):
     raise RuntimeError("seeded")
 
 StreamState.after_commit = after_commit
+"""
+MORTAL_GUARD = """
+from controller.access import Guard
+
+def look(self):
+    raise RuntimeError("seeded")
+
+Guard.look = look
 """
 Reasons = list[str] | None
 
@@ -273,12 +282,14 @@ def _poll(url: str, *, wait_ms: int) -> Any:
     [
         (MORTAL_CLOCK, "stamping listening time has ended; the log says why"),
         (MORTAL_SEQUENCER, "the sequencer has ended; the log says why"),
+        (MORTAL_GUARD, "reading the tokens again has ended; the log says why"),
     ],
 )
 def test_work_that_ended_in_the_background_makes_it_dead(
     tmp_path: Path, defect: str, reason: str
 ) -> None:
-    mortal = ServerProcess(tmp_path, launcher=defect + LAUNCHER)
+    tokens = {"tokens": Tokens(tmp_path).file} if defect is MORTAL_GUARD else {}
+    mortal = ServerProcess(tmp_path, launcher=defect + LAUNCHER, **tokens)
     with _launched(mortal), httpx.Client(base_url=mortal.url, timeout=1) as client:
         if defect is MORTAL_SEQUENCER:
             with pytest.raises(httpx.ReadTimeout):

@@ -87,6 +87,7 @@ def test_a_token_that_cannot_be_is_refused_with_the_cure(
         (f"[[token]]\nsha256='{HASH}'\ngrants={{a=['read']}}\ntoken='tg_secret'", "token.0"),
         ("token = 'tg_secret'", "token: Input should be a valid list"),
         ("tg_secret", "Expected '=' after a key"),
+        (f"token = {'[' * 10_000}", "maximum recursion depth exceeded"),
     ],
 )
 def test_a_file_that_says_what_cannot_be_is_refused_without_showing_it(
