@@ -288,7 +288,7 @@ def _poll(url: str, *, wait_ms: int) -> Any:
 def test_work_that_ended_in_the_background_makes_it_dead(
     tmp_path: Path, defect: str, reason: str
 ) -> None:
-    tokens = {"tokens": Tokens(tmp_path).file} if defect is MORTAL_GUARD else {}
+    tokens: Any = {"tokens": Tokens(tmp_path).file} if defect is MORTAL_GUARD else {}
     mortal = ServerProcess(tmp_path, launcher=defect + LAUNCHER, **tokens)
     with _launched(mortal), httpx.Client(base_url=mortal.url, timeout=1) as client:
         if defect is MORTAL_SEQUENCER:
