@@ -1,8 +1,9 @@
 """Lists of all streams and reader groups, whoever holds them."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from sqlalchemy import Table
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from controller.service import Service
 
 _AT_ONCE = 1_000
-_Wanted = Callable[[str], object]
+_T = TypeVar("_T")
+_Wanted: TypeAlias = Callable[[str], object]
+_LookAt: TypeAlias = Callable[[list[StreamName]], Awaitable[list[_T]]]
 
 
 async def page_of_streams(
@@ -27,13 +30,15 @@ async def page_of_streams(
     """List streams in order of name, after one, of scopes that are wanted."""
     if service.holding.controller is None:
         return service.registry.page(after, limit, of=of)
-    found = []
-    for name in await _names(service, streams, after, limit, of=of):
-        try:
-            found.append(await service.look_at(name))
-        except UnknownStreamError:
-            continue
-    return found
+
+    async def look_at(names: list[StreamName]) -> list[StreamState]:
+        found = []
+        for name in names:
+            with suppress(UnknownStreamError):
+                found.append(await service.look_at(name))
+        return found
+
+    return await _page(service, streams, after, limit, of=of, look_at=look_at)
 
 
 async def page_of_groups(
@@ -44,9 +49,36 @@ async def page_of_groups(
         return await service.sequencer.read(
             lambda: [one.describe() for one in service.groups.page(after, limit, of=of)]
         )
-    names = await _names(service, reader_groups, after, limit, of=of)
-    groups = await service.database.read(partial(read_groups, named=names))
-    return sorted((one.describe() for one in groups), key=lambda one: one.group.split("/"))
+
+    async def look_at(names: list[StreamName]) -> list[GroupInfo]:
+        groups = await service.database.read(partial(read_groups, named=names))
+        return [one.describe() for one in sorted(groups, key=lambda one: one.name)]
+
+    return await _page(service, reader_groups, after, limit, of=of, look_at=look_at)
+
+
+async def _page(  # noqa: PLR0913 (of what, from where, how many)
+    service: "Service",
+    table: Table,
+    after: StreamName | None,
+    limit: int,
+    *,
+    of: _Wanted,
+    look_at: _LookAt[_T],
+) -> list[_T]:
+    """Read names, and then what has them.
+
+    The race: some of it is deleted in between. What follows takes its place, since a page that
+    is not full is taken for the last one.
+    """
+    page: list[_T] = []
+    while wanted := limit - len(page):
+        names = await _names(service, table, after, wanted, of=of)
+        page += await look_at(names)
+        if len(names) < wanted:
+            break
+        after = names[-1]
+    return page
 
 
 async def _names(
