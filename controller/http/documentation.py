@@ -54,7 +54,7 @@ def document(app: FastAPI, further: Iterable[BaseRoute]) -> dict[str, Any]:
         for method, operation in operations.items():
             need = NEEDS[f"{method.upper()} {path}"]
             _describe_need(operation, need)
-            _describe_problems(operation, refusals_of(path, operation, need))
+            _describe_problems(operation, refusals_of(method, path, operation, need))
             if (path, method) in examples:
                 _show(operation, examples[path, method])
     return described

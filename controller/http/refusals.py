@@ -17,14 +17,16 @@ MEANINGS = {
     428: "A change must name the version that it is based on: `precondition_required`.",
     429: "As many calls wait for news as may: `too_many_waiting`.",
     431: "Address and headers are beyond the limit of the service: `head_too_large`.",
-    503: "The database is away, full or closing, and nothing was stored: `unavailable`.",
+    502: "Who was to do it was lost on the way, and it may be done or not: `outcome_unknown`.",
+    503: "The database is away, full or closing, and nothing was stored: `unavailable`; or "
+    "something else is wrong, to who probes: `unhealthy`.",
 }
 """Status to what it says, for all calls alike."""
 
 _WITHOUT_ROLES = {Need.NOTHING, Need.TOKEN}
 
 
-def refusals_of(path: str, operation: dict[str, Any], need: Need) -> list[int]:
+def refusals_of(method: str, path: str, operation: dict[str, Any], need: Need) -> list[int]:
     """List the statuses of the refusals that a call may answer."""
     names = {one["name"].lower() for one in operation.get("parameters", ())}
     has_body = "requestBody" in operation
@@ -35,12 +37,13 @@ def refusals_of(path: str, operation: dict[str, Any], need: Need) -> list[int]:
         404: "{" in path,
         409: "{" in path,
         412: bool(names & {"if-match", "if-none-match"}),
-        413: has_body,
+        413: True,
         415: has_body,
         422: True,
         428: "if-match" in names,
         429: "wait_ms" in names,
         431: True,
-        503: path != "/healthz",
+        502: method != "get",
+        503: True,
     }
     return [status for status, is_possible in may.items() if is_possible]

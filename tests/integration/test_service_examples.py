@@ -8,6 +8,7 @@ import pytest
 
 from controller.http.examples import EXAMPLES, Example
 from tests.server import ServerProcess
+from tidegauge.errors import PROBLEMS
 
 CHANGING = {"stream_id", "stream_ids", "created_ms", "silent_ms", "stood_ms", "sentence"}
 
@@ -71,6 +72,17 @@ def test_every_call_and_every_field_is_described(document: Any) -> None:
         assert schema.get("description"), name
         for field, described in schema.get("properties", {}).items():
             assert described.get("description"), (name, field)
+
+
+def test_every_refusal_is_documented_but_defects_and_methods_that_are_not_there(
+    document: Any,
+) -> None:
+    said = {status for _, operation in _operations(document) for status in operation["responses"]}
+    assert {str(error.status) for error in PROBLEMS.values()} - said == {"405", "500"}
+    for call, operation in _operations(document):
+        assert {"413", "503"} <= operation["responses"].keys(), call
+        changes = not call.startswith("GET ")
+        assert ("502" in operation["responses"]) is changes, call
 
 
 def test_the_examples_are_in_the_document(document: Any) -> None:
