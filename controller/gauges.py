@@ -33,7 +33,6 @@ class StreamFigures(NamedTuple):
     """None for logical time, before the first mark, and after the last."""
     writers: Counter[WriterState]
     kept_reports: int
-    holds_lease: bool
 
     @property
     def urgency(self) -> tuple[bool, float]:
@@ -45,7 +44,7 @@ class StreamFigures(NamedTuple):
 
 @dataclass(slots=True)
 class Present:
-    """All streams in numbers, as of one scrape."""
+    """All streams that this controller has in memory in numbers, as of one scrape."""
 
     shown: list[StreamFigures] = field(default_factory=list)
     """The streams that have series of their own."""
@@ -53,6 +52,7 @@ class Present:
     writers: Counter[WriterState] = field(default_factory=Counter)
     kept_reports: int = 0
     leases: int = 0
+    """Of how many it makes the marks: all, or none while another may have taken over."""
 
     def add(self, figures: StreamFigures) -> None:
         """Count a stream into the totals."""
@@ -60,7 +60,6 @@ class Present:
         for state, count in figures.writers.items():
             self.writers[state] += count
         self.kept_reports += figures.kept_reports
-        self.leases += figures.holds_lease
 
 
 async def look(service: "Service") -> Present:
@@ -76,17 +75,22 @@ async def look(service: "Service") -> Present:
         if len(present.shown) > 2 * limit + _AT_ONCE:
             present.shown = nlargest(limit, present.shown, key=_urgency)
     present.shown = nlargest(limit, present.shown, key=_urgency)
+    present.leases = present.streams if service.holding.is_certain else 0
     return present
 
 
 def total_families(service: "Service", present: Present) -> Iterator[GaugeMetricFamily]:
-    """Lay out the totals, the groups, and what waits now."""
+    """Lay out the totals, the groups, and what waits now.
+
+    The number of streams is the same at every controller; all else is of what this one holds.
+    """
     yield _queues(service)
     yield _gauge("long_polls", "Calls that wait for news.", len(service.waiting))
-    yield _gauge("streams", "Streams.", present.streams)
+    streams = len(service.holding.streams)
+    yield _gauge("streams", "Streams, whoever makes their marks.", streams)
     yield _gauge("leases_held", "Streams whose marks this controller makes.", present.leases)
     yield _gauge("kept_reports", "Reports above the watermark.", present.kept_reports)
-    writers = _labelled("writers", "Writers of all streams by state.", "state")
+    writers = _labelled("writers", "Writers by state.", "state")
     for state in _STATES:
         writers.add_metric([state], present.writers[state])
     yield writers
@@ -111,7 +115,7 @@ def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
         for state in _STATES:
             writers.add_metric([one.stream, state], one.writers[state])
         kept.add_metric([one.stream], one.kept_reports)
-        lease.add_metric([one.stream], one.holds_lease)
+        lease.add_metric([one.stream], present.leases > 0)
     yield from (lag, writers, kept, lease)
     yield _gauge(
         "streams_without_series",
@@ -148,7 +152,6 @@ def _figures(state: StreamState, now: Now) -> StreamFigures:
         lag_s=(now.wall_ms - watermark) / 1_000 if timed and watermark is not None else None,
         writers=state.clock.inspect(now).count_states(),
         kept_reports=state.clock.kept_reports,
-        holds_lease=state.holds_lease,
     )
 
 

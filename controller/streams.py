@@ -107,11 +107,6 @@ class StreamState:
         """Whether a durable mark ends the stream."""
         return self.published is not None and self.published.final
 
-    @property
-    def holds_lease(self) -> bool:
-        """Whether this controller makes the marks; a SQLite file has no other."""
-        return True
-
     def check_id(self, stream_id: str | None) -> None:
         """Raise `StreamReplacedError` if the caller means another stream of this name."""
         identity = self.identity

@@ -157,14 +157,19 @@ def test_a_lock_of_another_process_does_not_hold_up_the_event_loop(
 def test_a_postgresql_that_is_away_makes_it_not_ready_until_it_is_back(tmp_path: Path) -> None:
     with (
         running_cluster() as cluster,
-        ServerProcess(tmp_path, database_url=cluster.database()) as server,
+        ServerProcess(tmp_path, database_url=cluster.database(), lease_ms=500) as server,
+        Api(server.url) as api,
     ):
+        api.create()
         cluster.stop()
         gone = ["the database cannot be read; the log says why"]
         assert _probe(server, "/readyz") == gone
         assert _probe(server, "/healthz") is None
         assert str(cluster.directory) in server.log.read_text()
+        held = 'tidegauge_stream_lease_held{stream="tests/one"}'
+        _wait_until(lambda: f"{held} 0.0\n" in api.client.get("/metrics").text)
         cluster.start()
+        _wait_until(lambda: f"{held} 1.0\n" in api.client.get("/metrics").text)
         _wait_until(lambda: _probe(server, "/readyz") is None)
 
 

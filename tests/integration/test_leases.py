@@ -36,6 +36,14 @@ def _other(two: Controllers, server: ServerProcess) -> ServerProcess:
     return next(one for one in two.servers if one is not server)
 
 
+def _streams_and_leases(server: ServerProcess) -> list[float]:
+    """Read how many streams there are, and of how many the server makes the marks."""
+    shown = httpx.get(f"{server.url}/metrics").text.splitlines()
+    names = ("tidegauge_streams", "tidegauge_leases_held")
+    values = {line.partition(" ")[0]: line.partition(" ")[2] for line in shown}
+    return [float(values[name]) for name in names]
+
+
 def test_any_controller_takes_any_report_and_sees_any_mark(two: Controllers) -> None:
     for at, server in enumerate(two.servers, start=1):
         for stream in FOUR:
@@ -141,12 +149,14 @@ def test_what_a_killed_controller_held_is_taken_over_within_the_lease(
     lost = two.holder_of("tests/a")
     other = _other(two, lost)
     note(other.url, "tests/a", 80).raise_for_status()
+    wait_until(lambda: _streams_and_leases(other) == [4, 2])
     lost.kill()
     began = time.monotonic()
     answer = note(other.url, "tests/a", 81)
     assert (answer.status_code, answer.json()["watermark"]) == (200, NOW + 81)
     assert time.monotonic() - began < BRIDGED_S
     assert two.held() == [4, 0]
+    wait_until(lambda: _streams_and_leases(other) == [4, 4])
     lost.start()
     wait_until(lambda: two.held() == [2, 2, 0])
 
