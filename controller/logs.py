@@ -15,6 +15,7 @@ from structlog.types import EventDict, Processor, WrappedLogger
 
 LogFormat = Literal["text", "json"]
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
+_ESCAPED |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029)}
 
 
 def configure_logging(level: str, form: LogFormat) -> None:
@@ -59,6 +60,8 @@ def _rendering(form: LogFormat) -> list[Processor]:
 
 
 def _on_one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Keep what callers sent from beginning lines of its own."""
-    event["event"] = event["event"].translate(_ESCAPED)
-    return event
+    """Keep what callers sent from beginning lines of its own, and from colouring any."""
+    return {
+        name: value.translate(_ESCAPED) if isinstance(value, str) else value
+        for name, value in event.items()
+    }

@@ -28,7 +28,8 @@ LOGGING = """
 import logging, warnings
 from controller.logs import configure_logging
 configure_logging("info", "text")
-logging.getLogger("tests").info("one\\nERROR two", extra={"stream": "a/b", "path": "/x\\nERROR"})
+sent = {"stream": "a/\\x1b[31mb", "path": "/x\\nERROR \\u2028"}
+logging.getLogger("tests").info("one\\nERROR two", extra=sent)
 warnings.warn("look", stacklevel=1)
 """
 Line = dict[str, Any]
@@ -158,5 +159,6 @@ def test_what_callers_send_begins_no_line_of_its_own() -> None:
     said = ran.stderr.splitlines()
     assert len(said) == 2
     assert "one\\x0aERROR two" in said[0]
+    assert said[0].endswith("path='/x\\\\x0aERROR \\\\u2028' stream=a/\\x1b[31mb")
     assert "UserWarning: look" in said[1]
     assert not ran.stdout
