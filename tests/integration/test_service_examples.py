@@ -77,7 +77,9 @@ def test_every_call_and_every_field_is_described(document: Any) -> None:
 def test_every_refusal_is_documented_but_defects_and_methods_that_are_not_there(
     document: Any,
 ) -> None:
-    said = {status for _, operation in _operations(document) for status in operation["responses"]}
+    said = {
+        status for _, operation in _operations(document) for status in operation["responses"]
+    }
     assert {str(error.status) for error in PROBLEMS.values()} - said == {"405", "500"}
     for call, operation in _operations(document):
         assert {"413", "503"} <= operation["responses"].keys(), call
