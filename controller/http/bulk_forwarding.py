@@ -143,7 +143,7 @@ def _streams(body: bytes) -> list[str]:
     """Read which streams a body is about; nothing of one that the application will refuse."""
     try:
         return [report.stream for report in _decode(body).reports]
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return []
 
 

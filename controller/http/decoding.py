@@ -20,7 +20,7 @@ from tidegauge.wire.writers import NoteTime, NoteTimes, Report
 _Integer: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 _Name: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN)]
 _MOST_REPORTS = 10_000
-_NOT_PLAIN = (msgspec.DecodeError, UnicodeDecodeError)
+_NOT_PLAIN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _M = TypeVar("_M", bound=BaseModel)
 
 

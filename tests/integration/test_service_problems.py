@@ -234,6 +234,33 @@ def test_a_body_that_is_no_object(
     _problem(client.request(*call, content=content, headers=JSON), 422, "invalid_request")
 
 
+def test_many_reports_that_are_nested_too_deeply(client: httpx.Client) -> None:
+    content = '{"reports": [' + "[" * 50_000
+    _problem(
+        client.post("/v1/note-times", content=content, headers=JSON), 422, "invalid_request"
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"time": "9" * 50_000, "position": {}},
+        {"time": 1, "position": {"9" * 50_000: 1}},
+        {"time": 1, "position": {str(number): "x" for number in range(5_000)}},
+        {"time": 1, "position": {str(number): 1 for number in range(5_000)} | {"00": 1}},
+        {f"unknown-{number}": 1 for number in range(4_000)},
+        {"x" * 50_000: 1},
+    ],
+)
+def test_a_refusal_is_short_however_long_the_request(
+    client: httpx.Client, body: dict[str, Any]
+) -> None:
+    answer = client.post(NOTE, json=body)
+    document = _problem(answer, 422, "invalid_request")
+    assert len(answer.content) < 20_000
+    assert all(one["message"] for one in document["errors"])
+
+
 @pytest.mark.parametrize(
     ("call", "body"),
     [

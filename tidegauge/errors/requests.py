@@ -2,6 +2,9 @@
 
 from tidegauge.errors.base import ProblemError, problem
 
+_MOST_ERRORS = 100
+_LONGEST_HALF = 500
+
 
 @problem("not_found", 404)
 class NotFoundError(ProblemError):
@@ -100,6 +103,13 @@ class InvalidRequestError(ProblemError):
 
     errors: list[dict[str, str]]
 
+    def __post_init__(self) -> None:
+        """Say no more than helps: a body of megabytes must not come back as it was."""
+        self.errors = [
+            {name: _shortened(text) for name, text in one.items()}
+            for one in self.errors[:_MOST_ERRORS]
+        ]
+
     @property
     def detail(self) -> str:
         return "; ".join(f"{one['field']}: {one['message']}" for one in self.errors)
@@ -155,3 +165,10 @@ class InternalError(ProblemError):
     @property
     def detail(self) -> str:
         return f"{self.request} failed by a defect of the service; its log says why"
+
+
+def _shortened(text: str) -> str:
+    """Leave out the middle: what is wrong begins a message, and the cure ends it."""
+    if len(text) <= 2 * _LONGEST_HALF:
+        return text
+    return f"{text[:_LONGEST_HALF]} … {text[-_LONGEST_HALF:]}"

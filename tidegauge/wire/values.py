@@ -44,10 +44,12 @@ def _position(value: object) -> dict[int, int]:
 
 
 def _without_doubles(offsets: list[tuple[int, int]]) -> dict[int, int]:
-    position = dict(offsets)
-    if len(position) < len(offsets):
-        msg = f"{offsets} names a segment twice"
-        raise ValueError(msg)
+    position: dict[int, int] = {}
+    for number, offset in offsets:
+        if number in position:
+            msg = f"segment {number} is named twice"
+            raise ValueError(msg)
+        position[number] = offset
     return position
 
 
