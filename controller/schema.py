@@ -47,7 +47,7 @@ marks = Table(
     sqlite_with_rowid=False,
 )
 Index("marks_by_lower", marks.c.stream_key, marks.c.lower)
-Index("marks_by_upper", marks.c.stream_key, marks.c.upper)
+Index("marks_by_upper", marks.c.stream_key, marks.c.upper, marks.c.revision)
 
 writers = Table(
     "writers",
