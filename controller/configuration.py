@@ -6,7 +6,8 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from controller.logs import LogFormat
+from controller.logs import LogFormat, LogLevel
+from tidegauge.addresses import check_url
 from tidegauge.retention import parse_thinning
 
 
@@ -31,7 +32,7 @@ class ServeSettings(BaseSettings):
         repr=False,
         description="Where the state lives: sqlite:///PATH or postgresql://USER@HOST/NAME.",
     )
-    advertise_url: str | None = Field(
+    advertise_url: Annotated[str, AfterValidator(check_url)] | None = Field(
         None,
         description="Where other controllers of the same PostgreSQL database reach this one; "
         "left out: where it listens, or its host name if that is everywhere.",
@@ -57,9 +58,7 @@ class ServeSettings(BaseSettings):
     max_head_bytes: int = Field(
         2**20, ge=1_024, description="Refuse longer addresses and headers."
     )
-    log_level: str = Field(
-        "info", pattern="^(debug|info|warning|error)$", description="How much to log."
-    )
+    log_level: LogLevel = Field("info", description="How much to log.")
     log_format: LogFormat = Field(
         "text", description="How to log: text for people, or json, one object a line."
     )

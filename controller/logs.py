@@ -14,11 +14,12 @@ from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_log_level, add_
 from structlog.types import EventDict, Processor, WrappedLogger
 
 LogFormat = Literal["text", "json"]
+LogLevel = Literal["debug", "info", "warning", "error"]
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _ESCAPED |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029)}
 
 
-def configure_logging(level: str, form: LogFormat) -> None:
+def configure_logging(level: LogLevel, form: LogFormat) -> None:
     """Log to standard error from now on, warnings of Python too.
 
     Tracebacks never show local variables, which may hold tokens.

@@ -6,7 +6,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from ipaddress import ip_address
 from math import inf
 from time import monotonic
 from types import FrameType
@@ -16,10 +15,10 @@ import uvicorn
 from controller.access import check_certificate, check_exposure
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
+from controller.listener import BACKLOG, listen, reachable, show_address
 from controller.logs import configure_logging
 from controller.protocol import KnownHeads, RecallingProtocol
 
-_BACKLOG = 2_048
 _GRACE_S = 10
 
 
@@ -75,23 +74,20 @@ def serve(settings: ServeSettings) -> None:
         If another process serves the database.
     DatabaseUnusableError
         If the database cannot be served.
-    OSError
-        If the address is taken.
+    AddressUnusableError
+        If nobody can listen there, since the address is taken, or is none.
     """
     configure_logging(settings.log_level, settings.log_format)
     check_exposure(settings)
     check_certificate(settings)
-    with socket.create_server(
-        (settings.host, settings.port), backlog=_BACKLOG, reuse_port=False
-    ) as listener:
-        # Connections inherit it; without it an answer in two writes waits 40 ms for an ACK.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with listen(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
         scheme = "http" if settings.tls_certificate is None else "https"
-        address = settings.advertise_url or f"{scheme}://{_reachable(host)}:{port}"
+        here = show_address(reachable(host), port)
+        address = settings.advertise_url or f"{scheme}://{here}"
         app = create_app(settings, address=address)
         print(f"database {app.service.database.name}", flush=True)  # noqa: T201
-        print(f"serving  {scheme}://{host}:{port}  (docs: /docs)", flush=True)  # noqa: T201
+        print(f"serving  {scheme}://{show_address(host, port)}  (docs: /docs)", flush=True)  # noqa: T201
         config = uvicorn.Config(
             app,
             loop="uvloop",
@@ -107,7 +103,7 @@ def serve(settings: ServeSettings) -> None:
             log_level="warning",
             lifespan="on",
             timeout_graceful_shutdown=_GRACE_S,
-            backlog=_BACKLOG,
+            backlog=BACKLOG,
         )
         rest_collector()
         server = _Server(config, app)
@@ -115,14 +111,6 @@ def serve(settings: ServeSettings) -> None:
         if not server.started or app.service.failed:
             msg = "the service could not start; its log says why"
             raise SystemExit(msg)
-
-
-def _reachable(host: str) -> str:
-    """Name a host that others can connect to, if it is all addresses of this machine."""
-    address = ip_address(host)
-    if address.is_unspecified:
-        return socket.gethostname()
-    return f"[{host}]" if address.version == 6 else host
 
 
 def rest_collector() -> None:

@@ -12,7 +12,7 @@ from reader_client._stream import AsyncStreamClient
 from tidegauge import groups
 from tidegauge.errors import PreconditionFailedError
 from tidegauge.groups import GroupState, SegmentRef
-from tidegauge.names import StreamName
+from tidegauge.names import parse_group
 from tidegauge.sync import LoopThread
 from tidegauge.topology import Position, Topology
 from tidegauge.transport import RETRY_FOR, Transport
@@ -48,7 +48,7 @@ class AsyncReaderGroup:
         token: str | None = None,
         retry_for: timedelta = RETRY_FOR,
     ) -> None:
-        self.name = StreamName.parse(name)
+        self.name = parse_group(name)
         self.url = url
         self.token = token
         self.retry_for = retry_for

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from spark_source._errors import InvalidOptionError
 from tidegauge.event_time import parse_event_time
-from tidegauge.names import StreamName
+from tidegauge.names import StreamName, parse_group
 from tidegauge.tokens import InvalidTokenError, check_token
 from tidegauge.wire.values import parse_position
 
@@ -134,10 +134,9 @@ def _group(value: str | None, stream: str) -> str | None:
         return None
     name = value if "/" in value else f"{StreamName.parse(stream).scope}/{value}"
     try:
-        return str(StreamName.parse(name))
-    except ValueError:
-        message = f"{value!r} names no reader group; write scope/group"
-        raise InvalidOptionError("readerGroup", message) from None
+        return str(parse_group(name))
+    except ValueError as error:
+        raise InvalidOptionError("readerGroup", str(error)) from error
 
 
 def _one_of(name: str, value: str, *allowed: str) -> str:

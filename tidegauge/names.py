@@ -32,14 +32,23 @@ class StreamName(NamedTuple):
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read ``scope/stream``; raises ``ValueError`` with the form that is expected."""
-        scope, slash, stream = text.partition("/")
-        if not slash or "/" in stream:
-            msg = f"{text!r} names no stream; write scope/stream"
-            raise ValueError(msg)
-        return cls(check_name(scope), check_name(stream))
+        return cls(*_parts(text, "stream", "scope/stream"))
 
     def __str__(self) -> str:
         return f"{self.scope}/{self.stream}"
+
+
+def parse_group(text: str) -> StreamName:
+    """Read ``scope/group``; raises ``ValueError`` with the form that is expected."""
+    return StreamName(*_parts(text, "reader group", "scope/group"))
+
+
+def _parts(text: str, kind: str, form: str) -> tuple[str, str]:
+    scope, slash, name = text.partition("/")
+    if not slash or "/" in name:
+        msg = f"{text!r} names no {kind}; write {form}"
+        raise ValueError(msg)
+    return check_name(scope), check_name(name)
 
 
 def key_hash(key: str) -> float:

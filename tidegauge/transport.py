@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 import httpx
 import stamina
 from pydantic import BaseModel
 
+from tidegauge.addresses import check_url
 from tidegauge.errors import (
     PROBLEMS,
     OutcomeUnknownError,
@@ -91,7 +91,7 @@ class Transport:
     def __init__(
         self, url: str, *, token: str | None = None, retry_for: timedelta = RETRY_FOR
     ) -> None:
-        self.url = _checked(url).rstrip("/")
+        self.url = check_url(url).rstrip("/")
         self._retry_for = retry_for
         self._headers = {} if token is None else {"authorization": _bearer(token)}
         self._client: httpx.AsyncClient | None = None
@@ -211,18 +211,6 @@ def is_certainly_not_done(error: Exception) -> bool:
     """Whether the service did nothing: it was not reached, or says so."""
     refusals = UnavailableError | TooManyWaitingError
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | refusals)
-
-
-def _checked(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
-        msg = f"{url!r} is no address of a service; write http://HOST:PORT"
-        raise ValueError(msg)
-    return url
 
 
 def _read(response: httpx.Response, answer: type[_A]) -> _A:

@@ -1,5 +1,5 @@
 """``python -m tidegauge_cli``."""
 
-from tidegauge_cli.main import main
+from tidegauge_cli import main
 
 main()

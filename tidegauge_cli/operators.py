@@ -10,7 +10,7 @@ from tidegauge_cli.extras import needs_extra
 
 with needs_extra("cli"):
     from tidegauge.event_time import parse_event_time
-    from tidegauge.names import StreamName, check_name
+    from tidegauge.names import StreamName, check_name, parse_group
     from tidegauge.wire.groups import GroupList, TimeWindowInfo
     from tidegauge.wire.streams import (
         MarkList,
@@ -46,7 +46,7 @@ operators = typer.Typer()
 _T = TypeVar("_T")
 
 
-def _read(parse: Callable[[str], _T]) -> Callable[[str], _T]:
+def reading(parse: Callable[[str], _T]) -> Callable[[str], _T]:
     """Turn what a parser refuses into a usage error."""
 
     def read(text: str) -> _T:
@@ -61,11 +61,11 @@ def _read(parse: Callable[[str], _T]) -> Callable[[str], _T]:
 Stream = Annotated[
     StreamName,
     typer.Argument(
-        parser=_read(StreamName.parse), metavar="SCOPE/STREAM", help="Which stream."
+        parser=reading(StreamName.parse), metavar="SCOPE/STREAM", help="Which stream."
     ),
 ]
 Writer = Annotated[
-    str, typer.Argument(parser=_read(check_name), metavar="WRITER", help="Its name.")
+    str, typer.Argument(parser=reading(check_name), metavar="WRITER", help="Its name.")
 ]
 Url = Annotated[str, typer.Option(envvar="TIDEGAUGE_URL", help="Of the service.")]
 Token = Annotated[
@@ -76,7 +76,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 Position = Annotated[
     dict[int, int] | None,
     typer.Option(
-        parser=_read(parse_position), metavar="0:40,1:12", help="Next offset of each segment."
+        parser=reading(parse_position), metavar="0:40,1:12", help="Next offset of each segment."
     ),
 ]
 LOCAL = "http://127.0.0.1:8470"
@@ -158,9 +158,7 @@ def groups(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> N
 def window(
     group: Annotated[
         StreamName,
-        typer.Argument(
-            parser=_read(StreamName.parse), metavar="SCOPE/GROUP", help="Which group."
-        ),
+        typer.Argument(parser=reading(parse_group), metavar="SCOPE/GROUP", help="Which group."),
     ],
     stream: Stream,
     *,
@@ -218,9 +216,9 @@ def note_time(  # noqa: PLR0913 (one report has as many parts)
     time: Annotated[
         int,
         typer.Argument(
-            parser=_read(parse_event_time),
+            parser=reading(parse_event_time),
             metavar="TIME",
-            help="Milliseconds, or 2024-01-01T00:00:00Z.",
+            help="Milliseconds, or 2024-01-01T00:00:00Z; below zero after --.",
         ),
     ],
     *,
@@ -274,7 +272,8 @@ def seal(  # noqa: PLR0913 (options, each with a default)
 ) -> None:
     """End a stream for ever, with a final mark; an external log needs its end position."""
     if not yes:
-        typer.confirm(f"Nothing can be written to {stream} afterwards. Seal it?", abort=True)
+        question = f"Nothing can be written to {stream} afterwards. Seal it?"
+        typer.confirm(question, abort=True, err=True)
 
     async def post(service: Service) -> SealedStream:
         body = SealStream(position=position)

@@ -1,10 +1,9 @@
 """Whether strangers could reach a service that asks nobody who they are."""
 
 import logging
-import socket
-from ipaddress import ip_address
 
 from controller.configuration import ServeSettings
+from controller.listener import address_of
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
@@ -35,10 +34,10 @@ def check_exposure(settings: ServeSettings) -> None:
     ------
     ExposedError
         If that is neither safe nor wanted.
-    OSError
+    AddressUnusableError
         If the host has no address.
     """
-    if ip_address(socket.gethostbyname(settings.host)).is_loopback:
+    if address_of(settings.host).is_loopback:
         return
     if settings.tokens is None:
         if not settings.insecure:

@@ -141,7 +141,8 @@ async def time_window(
     _check_reads(caller, stream)
     group = service.groups.get(name)
     if stream not in group.settings.streams:
-        message = f"{stream!r} is not read by the group; it reads {group.settings.streams}"
+        read = ", ".join(group.settings.streams)
+        message = f"{stream!r} is not read by the group; it reads {read}"
         raise InvalidRequestError.of("stream", message)
     state = await service.look_at(StreamName.parse(stream))
     state.check_id(group.settings.stream_ids[stream])

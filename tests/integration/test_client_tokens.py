@@ -16,7 +16,7 @@ from reader_client import AsyncReader, ExclusiveReader, Reader, ReaderGroup, Str
 from tests.server import ServerProcess
 from tests.tokens import Tokens
 from tidegauge.tokens import InvalidTokenError
-from tidegauge_cli.main import app
+from tidegauge_cli.verbs import app
 from writer_client import (
     AsyncTimeReporter,
     AsyncWriter,

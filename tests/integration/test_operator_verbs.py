@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from tests.server import Api, ServerProcess, free_port
-from tidegauge_cli.main import app
+from tidegauge_cli.verbs import app
 
 STREAM = "shop/orders"
 NOON = 1_704_110_400_000
@@ -82,7 +82,16 @@ def test_a_refused_report_ends_with_the_reason_and_status_1(operator: Operator) 
         (("note-time", STREAM, "cron", "12:00"), "'12:00' is no event time"),
         (("note-time", STREAM, "a b", "1"), "'a b' is no valid name"),
         (("note-time", STREAM, "cron", "1", "--position", "7"), "'7' is no position"),
+        (
+            ("note-time", STREAM, "cron", "1", "--position", "7:1,7:2"),
+            "segment 7 is named twice",
+        ),
         (("writers", STREAM, "--state", "gone"), "'gone' is not one of"),
+        (("window", "billing", STREAM), "'billing' names no reader group; write scope/group"),
+        (("window", "a/b/c", STREAM), "'a/b/c' names no reader group; write scope/group"),
+        (("window", "shop/b", "orders"), "'orders' names no stream; write scope/stream"),
+        (("demo", "producer", "--stream", "flights"), "'flights' names no stream"),
+        (("token", "new", "x", "--grant", "a:read", "--days", "9999999"), "equal to 36500"),
     ],
 )
 def test_a_wrong_argument_is_named_with_the_cure(
@@ -129,7 +138,10 @@ def test_why_tells_who_holds_the_watermark_and_expire_drops_it(operator: Operato
 
 
 def test_a_stream_is_sealed_only_after_a_yes(operator: Operator) -> None:
-    assert operator.type("seal", STREAM, answer="n\n").exit_code == 1
+    refused = operator.type("seal", STREAM, "--json", answer="n\n")
+    assert refused.exit_code == 1
+    assert "Seal it?" not in refused.stdout
+    assert "Nothing can be written to shop/orders afterwards. Seal it?" in refused.stderr
     assert operator.lines("streams")[1][1:3] == ["none", "yet"]
     assert operator.says("seal", STREAM, "--yes") == "shop/orders is sealed at 0:0\n"
     assert operator.lines("streams")[1][1:5] == ["the", "end", "of", "time"]
@@ -146,6 +158,19 @@ def test_groups_and_their_windows_are_shown(operator: Operator, api: Api) -> Non
         "watermark 2024-01-01T12:00:00.000Z",
         "position  0:0",
     ]
+
+
+def test_a_window_of_a_stream_that_the_group_does_not_read(
+    operator: Operator, api: Api
+) -> None:
+    api.client.put("/v1/reader-groups/shop/audit", json={"streams": [STREAM]})
+    refused = operator.type("window", "shop/audit", "shop/other")
+    assert refused.exit_code == 1
+    assert "'shop/other' is not read by the group; it reads shop/orders" in refused.output
+
+
+def test_a_time_before_1970_is_written_after_two_dashes(operator: Operator) -> None:
+    assert operator.says("note-time", STREAM, "--", "old", "-5").startswith("old is active;")
 
 
 def test_an_outage_is_told_as_one() -> None:

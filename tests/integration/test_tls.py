@@ -22,7 +22,7 @@ from controller.configuration import ServeSettings
 from reader_client import Reader, ReaderGroup, ServiceUnreachableError, StreamClient
 from tests.server import ServerProcess
 from tests.tokens import Tokens
-from tidegauge_cli.main import app
+from tidegauge_cli.verbs import app
 from writer_client import TimeReporter, Writer
 
 NOW = 1_700_000_000_000

@@ -2,11 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pytest
 import typer
+from typer.testing import CliRunner
 
 from controller.configuration import ServeSettings
-from tidegauge_cli.main import app
+from tidegauge_cli.verbs import app
 
 SERVE = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
 OPTIONS = {option.name: option for option in SERVE.params}
@@ -29,3 +32,24 @@ def test_help_is_clean() -> None:
     assert "Traceback" not in ran.stdout
     for name in OPTIONS:
         assert f"--{name.replace('_', '-')} " in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        (["--host=nosuch.invalid"], "cannot listen on nosuch.invalid: Name or service not"),
+        (["--log-level=loud"], "--log-level loud: Input should be 'debug', 'info', 'warning'"),
+        (["--advertise-url=here"], "--advertise-url here: 'here' is no address of a service"),
+        (["--mark-thinning=often"], "--mark-thinning often: 'often' is not age_ms:step_ms"),
+        (["--tls-key=key.pem"], "tls_key without tls_certificate; give both"),
+    ],
+)
+def test_what_cannot_be_served_is_told_in_the_words_of_the_options(
+    options: list[str], problem: str, tmp_path: Path
+) -> None:
+    database = f"sqlite:///{tmp_path / 'unused.db'}"
+    command = ["serve", "--port=0", f"--database-url={database}", *options]
+    refused = CliRunner().invoke(app, command)
+    assert refused.exit_code == 1
+    assert f"tidegauge serve: {problem}" in refused.output
+    assert list(tmp_path.iterdir()) == []

@@ -15,7 +15,7 @@ from controller.access import (
     parse_grants,
     read_tokens,
 )
-from tidegauge_cli.main import app
+from tidegauge_cli.verbs import app
 
 HASH = "ab" * 32
 

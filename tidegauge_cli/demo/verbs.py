@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from tidegauge.names import StreamName
 from tidegauge_cli.extras import needs_extra
-from tidegauge_cli.operators import LOCAL, Token, Url
+from tidegauge_cli.operators import LOCAL, Token, Url, reading
 
 demo = typer.Typer()
 
@@ -28,8 +29,16 @@ Speed = Annotated[
         help="How many seconds of flights pass in one second.",
     ),
 ]
-Stream = Annotated[str, typer.Option(envvar="TIDEGAUGE_DEMO_STREAM", help="SCOPE/STREAM.")]
-FLIGHTS = "demo/flights"
+Stream = Annotated[
+    StreamName,
+    typer.Option(
+        parser=reading(StreamName.parse),
+        envvar="TIDEGAUGE_DEMO_STREAM",
+        metavar="SCOPE/STREAM",
+        help="Which stream.",
+    ),
+]
+FLIGHTS = StreamName("demo", "flights")
 
 
 @demo.callback(invoke_without_command=True)
@@ -63,7 +72,7 @@ def producer(
     with needs_extra("writer,demo"):
         from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
         from tidegauge_cli.demo.producer import run_producer  # noqa: PLC0415
-    sys.exit(run_producer(StreamAddress(url, stream, token), days=days, speed=speed))
+    sys.exit(run_producer(StreamAddress(url, str(stream), token), days=days, speed=speed))
 
 
 @demo.command()
@@ -89,5 +98,7 @@ def pipeline(  # noqa: PLR0913 (options, each with a default)
         from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
         from tidegauge_cli.demo.pipeline import run_pipeline  # noqa: PLC0415
     sys.exit(
-        run_pipeline(StreamAddress(url, stream, token), days=days, master=master, output=output)
+        run_pipeline(
+            StreamAddress(url, str(stream), token), days=days, master=master, output=output
+        )
     )

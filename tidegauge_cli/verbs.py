@@ -4,10 +4,7 @@ import sys
 from importlib.metadata import version
 from typing import Annotated
 
-try:
-    import typer
-except ModuleNotFoundError:
-    sys.exit("typer is not installed; run: pip install 'tidegauge[cli]'")
+import typer
 
 from tidegauge_cli import serve_options as option
 from tidegauge_cli.complaints import what_is_wrong
@@ -89,8 +86,3 @@ def serve(  # noqa: PLR0913 (options, each with a default)
         controller.serve(controller.ServeSettings(**options))
     except (TidegaugeError, OSError, ValueError) as error:
         sys.exit(f"tidegauge serve: {what_is_wrong(error)}")
-
-
-def main() -> None:
-    """Run the command line."""
-    app()

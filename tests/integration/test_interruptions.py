@@ -1,0 +1,61 @@
+"""Ctrl-C ends every verb at once, without a traceback, whatever it is doing."""
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+_LOADING = """
+import signal, sys, threading
+sys.argv = ["tidegauge", *{words!r}]
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from tidegauge_cli import main
+main()
+"""
+
+
+@contextmanager
+def _started(*command: str) -> Iterator["subprocess.Popen[str]"]:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [sys.executable, *command], stdout=pipe, stderr=pipe, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [
+        (["streams"], "typer"),
+        (["streams"], "tidegauge.wire.streams"),
+        (["serve", "--port", "0"], "controller.sequencer"),
+        (["demo"], "pyspark"),
+    ],
+)
+def test_while_it_loads(words: list[str], module: str) -> None:
+    with _started("-c", _LOADING.format(words=words, module=module)) as process:
+        said, complained = process.communicate(timeout=60)
+    assert (process.returncode, said, complained) == (-signal.SIGINT, "", "")
+
+
+def test_while_it_waits_for_an_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with _started("-m", "tidegauge_cli", "streams", "--url", url) as process:
+            connection, _ = silent.accept()
+            connection.recv(1)
+            process.send_signal(signal.SIGINT)
+            said, complained = process.communicate(timeout=20)
+            connection.close()
+    assert (process.returncode, said, complained) == (130, "", "")
