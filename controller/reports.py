@@ -1,37 +1,23 @@
 """What writers say: reports, registrations, leaving; decided inside a batch."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Protocol
 
 from controller import storage
 from controller.clocks import Clock
 from controller.sequencer import Batch
 from controller.streams import StreamState, write_topology
-from tidegauge.errors import InvalidPositionError, InvalidRequestError
+from tidegauge.errors import InvalidPositionError, InvalidRequestError, ProblemError
 from tidegauge.event_time import looks_like_seconds
+from tidegauge.intake import SignedReport, TimeReport
+from tidegauge.names import check_name
 from tidegauge.outcomes import Registration
 from tidegauge.situation import WriterStatus
 from tidegauge.topology import Position
 from tidegauge.wire.writers import LeaveStream
+from tidegauge.writers import Now
 
 _AS_THEY_ARE = nullcontext()
-
-
-class TimeReport(Protocol):
-    """What a report says, whatever read it."""
-
-    @property
-    def time(self) -> int:
-        """Event time, ms."""
-
-    @property
-    def position(self) -> Position | None:
-        """How far the writer has written; None for the current tails."""
-
-    @property
-    def incarnation(self) -> int | None:
-        """From its registration."""
 
 
 def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
@@ -49,6 +35,8 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
 
     Raises
     ------
+    InvalidRequestError
+        If the writer's name is none.
     NameTooLongError, TooManyWritersError
         If the writer is new, and may not be.
     TooManySegmentsError
@@ -73,6 +61,28 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     else:
         _note_external(batch, clocks, state, writer, report)
     batch.touch(state)
+
+
+def note_times(
+    batch: Batch, clocks: Clock, state: StreamState, reports: Sequence[SignedReport]
+) -> Mapping[int, ProblemError]:
+    """Take in reports about one stream, in order; see `note_time`.
+
+    Returns
+    -------
+    mapping of int to ProblemError
+        Why some are refused, by their places.
+    """
+    refused: dict[int, ProblemError] = {}
+    for place in _unusual(clocks.now(), state, reports):
+        report = reports[place]
+        try:
+            note_time(batch, clocks, state, report.writer, report)
+        except ProblemError as error:
+            refused[place] = error
+    if len(refused) < len(reports):
+        batch.touch(state)
+    return refused
 
 
 def register(
@@ -135,6 +145,15 @@ def seconds_hint(state: StreamState, time: int | None) -> str | None:
     return f"time {time} lies in early 1970: are these seconds? Times are milliseconds"
 
 
+def _unusual(now: Now, state: StreamState, reports: Sequence[SignedReport]) -> Iterable[int]:
+    """Take in what is usual, and give the places of all else before going on."""
+    many_segments = len(state.clock.topology.segments) > state.limits.position_segments
+    if many_segments or state.deleted:
+        return range(len(reports))
+    tails = None if state.ends is None else state.ends.tails
+    return state.clock.note_times(reports, now=now, tails=tails)
+
+
 def _note_external(
     batch: Batch, clocks: Clock, state: StreamState, writer: str, report: TimeReport
 ) -> None:
@@ -189,4 +208,8 @@ def _store_topology(batch: Batch, state: StreamState) -> None:
 
 
 def _check_new(state: StreamState, writer: str) -> None:
+    try:
+        check_name(writer)
+    except ValueError as error:
+        raise InvalidRequestError.of("writer", str(error)) from error
     state.limits.check_new_writer(str(state.identity.name), writer, state.clock)

@@ -12,12 +12,14 @@ from tidegauge.errors import (
     TimeInFutureError,
     WriterFencedError,
 )
-from tidegauge.event_time import END_OF_TIME
+from tidegauge.event_time import END_OF_TIME, FIRST_TIME
+from tidegauge.intake import Bounds
 from tidegauge.lattice import DownSet, down_set
 from tidegauge.topology import Position, Topology
 from tidegauge.writers import Writer
 
 GREATEST_NAMED_INCARNATION = 2**62
+_NOTHING = Bounds({}, FIRST_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,15 @@ class Acceptance:
         counts = self._counts(record, position, tails)
         self._check_future(time, wall_ms)
         return counts
+
+    def bounds(self, wall_ms: int, tails: Position | None) -> Bounds:
+        """Say what is acceptable without a closer look: nothing if segments were sealed."""
+        if self.sealed or self.topology.has_history:
+            return _NOTHING
+        latest = END_OF_TIME - 1
+        if self.max_future_skew_ms is not None:
+            latest = min(latest, wall_ms + self.max_future_skew_ms)
+        return Bounds(self.topology.endless if tails is None else tails, latest)
 
     def refuse_if_sealed(self) -> None:
         """Raise `StreamSealedError` if nothing is taken any more."""

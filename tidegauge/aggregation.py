@@ -8,12 +8,15 @@ A report costs O(log writers + entries it changes), a mark O(its cut), a pass wh
 since the one before it: never writers times segments.
 """
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from tidegauge.acceptance import Acceptance, check_incarnation, sealed_topology
 from tidegauge.capping import Capping
 from tidegauge.changes import Changes, Standing, StoredClock, StoredReport
 from tidegauge.departures import Departures
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.inspection import Inspection
+from tidegauge.intake import Intake, SignedReport
 from tidegauge.lattice import DownSet, cut_of, down_set, raise_to
 from tidegauge.ledger import Ledger
 from tidegauge.marks import Mark
@@ -59,6 +62,13 @@ class Aggregator:
         """The newest cut, as a down-set."""
         self._progress = Progress()
         self._departures = Departures()
+        self._intake = Intake(
+            roster=self._roster,
+            ledger=self._ledger,
+            cut=self._cut,
+            capping=self._capping,
+            progress=self._progress,
+        )
 
     @classmethod
     def restore(
@@ -143,6 +153,21 @@ class Aggregator:
         elif incarnation is not None and incarnation > record.incarnation:
             self._start_afresh(record, incarnation)
         self._take_in(record, time, counts, now)
+
+    def note_times(
+        self, reports: Sequence[SignedReport], *, now: Now, tails: Position | None = None
+    ) -> Iterator[int]:
+        """Take in the usual reports among some, in order; see `Intake`.
+
+        Yields
+        ------
+        int
+            The place of each that is not usual: give it to `note_time` before going on.
+        """
+        self.pass_due = True
+        return self._intake.take(
+            reports, self._acceptance.bounds(now.wall_ms, tails), now.wall_ms
+        )
 
     def register(
         self,
@@ -324,9 +349,15 @@ class Aggregator:
 
     def state(self, writer: str) -> WriterState:
         """Name a writer's state; one that is forgotten stays expired."""
-        record = self._roster.find(writer)
-        waits = bool(self._progress.ahead)
-        return "expired" if record is None else record.state(somebody_waits=waits)
+        return self.states([writer])[0]
+
+    def states(self, writers: Iterable[str]) -> list[WriterState]:
+        """Name the states of some writers."""
+        waits, find = bool(self._progress.ahead), self._roster.find
+        return [
+            "expired" if record is None else record.state(somebody_waits=waits)
+            for record in map(find, writers)
+        ]
 
     def inspect(self, now: Now) -> Inspection:
         """Look at the stream as of one moment, as operators do."""
@@ -387,6 +418,7 @@ class Aggregator:
     def _keep(self, report: KeptReport) -> None:
         if self._cut.add(report, self.watermark):
             self._capping.look_at(report.writer, self._roster.writers)
+            self._capping.look_at_all(self._roster.writers)
         else:
             self._ledger.settle(report)
 
@@ -455,7 +487,8 @@ class Aggregator:
             self._publish(marks[-1], now)
         for report in passed:
             self._ledger.settle(report)
-            self._classify(report.writer)
+            if report.following is None:
+                self._classify(report.writer)
         return marks
 
     def _mark(self, lower: int) -> Mark:
@@ -488,11 +521,12 @@ class Aggregator:
         return sorted(writer.name for writer in forgotten)
 
     def _restore_report(self, page: int, row: StoredReport) -> KeptReport | None:
-        record = self._roster.find(row.writer)
+        _, name, time, _ = row
+        record = self._roster.find(name)
         report = self._ledger.restore(page, row, record)
         if report is None or record is None:
             return None
         raise_to(record.position, report.gained)
-        record.time = row.time if record.time is None else max(record.time, row.time)
+        record.time = time if record.time is None else max(record.time, time)
         self._keep(report)
         return report

@@ -8,6 +8,8 @@ from tidegauge.writers import Writer
 
 KEPT_PER_WRITER = 1_024
 KEPT_PER_STREAM = 1_000_000
+KEPT_AT_LEAST = 4
+"""Of each writer, however many there are."""
 
 
 class Capping:
@@ -28,11 +30,14 @@ class Capping:
         """How many kept reports the last thinning of all writers left over."""
 
     def look_at(self, writer: Writer, writers: Collection[Writer]) -> None:
-        """Thin out a writer that kept one more report, or all writers, if these are too many."""
-        if len(writer.kept) > 4:
-            share = max(4, KEPT_PER_STREAM // len(writers))
+        """Thin out a writer that kept one more report, if it has too many for so many writers."""
+        if len(writer.kept) > KEPT_AT_LEAST:
+            share = max(KEPT_AT_LEAST, KEPT_PER_STREAM // len(writers))
             if len(writer.kept) > min(KEPT_PER_WRITER, share):
                 self._thin_out(writer)
+
+    def look_at_all(self, writers: Collection[Writer]) -> None:
+        """Thin out all writers, if they have too many together."""
         kept = len(self._cut)
         if kept > KEPT_PER_STREAM and kept > self._thinned_to + len(writers):
             for one in writers:

@@ -12,15 +12,9 @@ _REPORTS_A_ROW = 8
 """So many reports of a page are as long as a row."""
 
 
-class StoredReport(NamedTuple):
-    """One accepted report that may still shape a mark."""
-
-    serial: int
-    """Unique in the stream, in order of acceptance."""
-    writer: str
-    time: int
-    gained: Position
-    """What it covers beyond the writer's report before it."""
+StoredReport: TypeAlias = tuple[int, str, int, Position]
+"""One accepted report that may still shape a mark: its serial, unique in the stream and in order
+of acceptance; its writer; its time; and what it covers beyond the writer's report before it."""
 
 
 class StoredPage(NamedTuple):

@@ -63,8 +63,8 @@ class Ledger:
         stored: dict[int, tuple[int, StoredReport]] = {}
         serials: dict[int, list[int]] = {}
         for last_page, rows in pages:
-            stored |= {row.serial: (last_page, row) for row in rows}
-            serials[last_page] = [row.serial for row in rows]
+            stored |= {row[0]: (last_page, row) for row in rows}
+            serials[last_page] = [row[0] for row in rows]
         self._open = _Page(last_page + 1, [])
         reports = {serial: restore(*stored[serial]) for serial in sorted(stored)}
         for page, of_page in serials.items():
@@ -73,10 +73,11 @@ class Ledger:
 
     def restore(self, page: int, row: StoredReport, writer: Writer | None) -> KeptReport | None:
         """Take in a stored report, in order of serial; None if it does not count any more."""
-        self._serial = max(self._serial, row.serial)
-        if writer is None or row.serial < writer.since_serial:
+        serial, _, time, gained = row
+        self._serial = max(self._serial, serial)
+        if writer is None or serial < writer.since_serial:
             return None
-        return KeptReport(row.serial, row.time, dict(row.gained), writer, page)
+        return KeptReport(serial, time, dict(gained), writer, page)
 
     def restore_writer(self, writer: Writer) -> None:
         """Take in a stored writer."""
@@ -152,7 +153,10 @@ class Ledger:
         self._dirty = {}
         page = self._open
         if page.reports:
-            changes.page = StoredPage(page.number, [_entry(report) for report in page.reports])
+            entries = [
+                (one.serial, one.writer.name, one.time, one.gained) for one in page.reports
+            ]
+            changes.page = StoredPage(page.number, entries)
             self._add(page)
             self._open = _Page(page.number + 1, [])
         return changes
@@ -214,7 +218,3 @@ class Ledger:
     def _row(self, writer: Writer) -> StoredWriter:
         writer.row_serial = self._serial
         return writer.stored()
-
-
-def _entry(report: KeptReport) -> StoredReport:
-    return StoredReport(report.serial, report.writer.name, report.time, report.gained)

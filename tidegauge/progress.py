@@ -51,7 +51,12 @@ class Progress:
             self.joining.discard(writer)
         if live and writer.floor_entry is None:
             self._least.enter(writer)
-        if ahead and time is not None and time > self._leader_time:
+        if ahead and time is not None:
+            self.follow(writer, time)
+
+    def follow(self, writer: Writer, time: int) -> None:
+        """Note the time of a writer that is ahead, as it was before."""
+        if time > self._leader_time:
             self._leader, self._leader_time = writer, time
 
     @property

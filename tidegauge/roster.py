@@ -2,7 +2,7 @@
 
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Iterator, ValuesView
+from collections.abc import Callable, Iterator, ValuesView
 
 from tidegauge.changes import Standing
 from tidegauge.errors import UnknownWriterError
@@ -28,6 +28,8 @@ class Roster:
         How many writers are live, left and expired.
     last_heard
         Who spoke last.
+    find
+        Looks a writer up by name; None if nobody knows it.
     """
 
     def __init__(self, ledger: Ledger) -> None:
@@ -36,6 +38,7 @@ class Roster:
         self.standings: Counter[Standing] = Counter()
         self.last_heard: Writer | None = None
         self._by_name: dict[str, Writer] = {}
+        self.find: Callable[[str], Writer | None] = self._by_name.get
         self._names: list[str] | None = None
         """In order; None until somebody wants to see them so."""
         self._ledger = ledger
@@ -53,10 +56,6 @@ class Roster:
     def writers(self) -> ValuesView[Writer]:
         """All of them, in no order."""
         return self._by_name.values()
-
-    def find(self, name: str) -> Writer | None:
-        """Look a writer up."""
-        return self._by_name.get(name)
 
     def get(self, name: str) -> Writer:
         """Look a writer up, or raise `UnknownWriterError`."""

@@ -7,13 +7,20 @@ of *that* report, and to none below. Walking the kept reports in order of time, 
 whatever the number of writers and segments.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
+from operator import attrgetter, itemgetter
+from typing import TypeAlias
 
 from tidegauge.lattice import DownSet, raise_to
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 from tidegauge.writers import KeptReport, Writer
+
+_Entry: TypeAlias = tuple[int, int, KeptReport]
+"""Time, serial, and the report."""
+_time = attrgetter("time")
 
 
 class RunningCut:
@@ -30,7 +37,7 @@ class RunningCut:
     def __init__(self) -> None:
         self.reach: DownSet = {}
         self.upper: int | None = None
-        self._heap: list[tuple[int, int, KeptReport]] = []
+        self._heap: list[_Entry] = []
         self._dropped = 0
 
     def __len__(self) -> int:
@@ -105,8 +112,7 @@ class RunningCut:
     def take_up_to(self, target: int) -> list[KeptReport]:
         """Take out the reports at or below a time, in order of time."""
         taken = []
-        while self._heap and self._heap[0][0] <= target:
-            report = heappop(self._heap)[2]
+        for _, _, report in self._pop_up_to(target):
             if report.dropped:
                 self._dropped -= 1
             else:
@@ -120,18 +126,40 @@ class RunningCut:
         After the last one the reports at exactly that time are passed too, so that whatever
         follows them belongs to the next mark.
         """
-        at = 0
+        begin = 0
         for lower in lowers:
-            while at < len(passed) and passed[at].time < lower:
-                self._pass(passed[at])
-                at += 1
+            end = bisect_left(passed, lower, begin, key=_time)
+            self._pass(passed[begin:end])
+            begin = end
             yield lower
-        for report in passed[at:]:
-            self._pass(report)
+        self._pass(passed[begin:])
 
-    def _pass(self, report: KeptReport) -> None:
-        if report.following is not None:
-            self.release(report.following.gained, report.following.time)
+    def _pop_up_to(self, target: int) -> list[_Entry]:
+        """Take entries off the heap; when they are many, by sorting it, which is cheaper."""
+        heap = self._heap
+        few = len(heap) // 8
+        popped: list[_Entry] = []
+        while heap and heap[0][0] <= target:
+            if len(popped) > few:
+                heap.sort()
+                end = bisect_right(heap, target, key=itemgetter(0))
+                popped += heap[:end]
+                del heap[:end]
+                break
+            popped.append(heappop(heap))
+        return popped
+
+    def _pass(self, reports: list[KeptReport]) -> None:
+        reach, upper = self.reach, self.upper
+        for report in reports:
+            following = report.following
+            if following is not None:
+                for number, count in following.gained.items():
+                    if count > reach.get(number, 0):
+                        reach[number] = count
+                if upper is None or following.time > upper:
+                    upper = following.time
+        self.upper = upper
 
     def _compact(self) -> None:
         if self._dropped > 64 and self._dropped * 2 > len(self._heap):

@@ -10,6 +10,8 @@ from typing import NamedTuple, Self, TypeAlias
 Position: TypeAlias = Mapping[int, int]
 """Segment number to offset: how far a writer has written or a reader has read."""
 
+GREATEST_OFFSET = 2**63 - 1
+
 
 class KeyRange(NamedTuple):
     """The half-open range of key hashes that a segment owns."""
@@ -108,6 +110,11 @@ class Topology:
     def unsealed(self) -> tuple[int, ...]:
         """The segments that still grow, in order of their number."""
         return tuple(sorted(n for n, one in self.segments.items() if one.sealed_length is None))
+
+    @cached_property
+    def endless(self) -> Mapping[int, int]:
+        """The growing segments, each with the greatest offset that there is."""
+        return dict.fromkeys(self.unsealed, GREATEST_OFFSET)
 
     def route(self, key_hash: float) -> int:
         """Find the growing segment that owns a key.

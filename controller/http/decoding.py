@@ -14,17 +14,15 @@ from pydantic import BaseModel, ValidationError
 
 from controller.http.problems import invalid_request
 from tidegauge.errors import InvalidRequestError
-from tidegauge.names import NAME_PATTERN
 from tidegauge.wire.writers import NoteTime, NoteTimes, Report
 
 _Integer: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-_Name: TypeAlias = Annotated[str, Meta(pattern=NAME_PATTERN)]
 _MOST_REPORTS = 10_000
 _NOT_PLAIN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _M = TypeVar("_M", bound=BaseModel)
 
 
-class PlainNoteTime(Struct, forbid_unknown_fields=True):
+class PlainNoteTime(Struct, forbid_unknown_fields=True, gc=False):
     """The fields of `NoteTime`, as integers."""
 
     time: _Integer
@@ -32,11 +30,11 @@ class PlainNoteTime(Struct, forbid_unknown_fields=True):
     incarnation: _Integer | None = None
 
 
-class PlainReport(PlainNoteTime, forbid_unknown_fields=True, kw_only=True):
-    """The fields of `Report`, as integers."""
+class PlainReport(PlainNoteTime, forbid_unknown_fields=True, kw_only=True, gc=False):
+    """The fields of `Report`, as integers; its names are checked where they are new."""
 
     stream: str
-    writer: _Name
+    writer: str
     stream_id: str | None = None
 
 

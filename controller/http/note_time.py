@@ -20,11 +20,11 @@ from controller.http.routing import StreamOf, WriterName
 from controller.http.writers import WRITERS
 from controller.metrics import ACCEPTED
 from controller.protocol import RecalledCall, Reply
-from controller.reports import TimeReport
 from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import StreamState
 from tidegauge.errors import InternalError, InvalidRequestError, ProblemError
+from tidegauge.intake import TimeReport
 from tidegauge.names import StreamName, check_name
 from tidegauge.wire.writers import NoteTime, TimeNoted
 

@@ -1,6 +1,6 @@
 """The other hot path: many reports a request, answered without a framework in between."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from fastapi import APIRouter
 from starlette.types import Receive, Scope, Send
@@ -29,6 +29,53 @@ async def note_times(many: NoteTimes) -> TimesNoted:  # type: ignore[empty-body]
     """Note many times in one request, each on its own, in order."""
 
 
+class _OfOneStream:
+    """What a request says about one stream.
+
+    Parameters
+    ----------
+    state
+        The stream.
+    """
+
+    def __init__(self, state: StreamState) -> None:
+        self.state = state
+        self.places: list[int] = []
+        self.reports: list[AnyReport] = []
+        self._noted: dict[tuple[str, str | None], bytes] = {}
+
+    def add(self, place: int, report: AnyReport) -> None:
+        """Take a report that stands at a place of the request."""
+        self.places.append(place)
+        self.reports.append(report)
+
+    def take_in(self, batch: Batch, clock: StillClock) -> Iterator[tuple[int, ProblemError]]:
+        """Take in the reports; tell which are refused, and why."""
+        refused = reports.note_times(batch, clock, self.state, self.reports)
+        return ((self.places[at], error) for at, error in refused.items())
+
+    def results(self) -> Iterator[tuple[int, bytes]]:
+        """Say what is durable now, as if none were refused."""
+        states = self.state.clock.states(report.writer for report in self.reports)
+        for place, report, state in zip(self.places, self.reports, states, strict=True):
+            hint = reports.seconds_hint(self.state, report.time)
+            yield place, self._noted.get((state, hint)) or self._note(state, hint)
+
+    def _note(self, state: str, hint: str | None) -> bytes:
+        stream = self.state
+        noted = TimeNoted.model_validate(
+            {
+                "stream_id": stream.identity.stream_id,
+                "watermark": stream.watermark,
+                "state": state,
+                "final": stream.final,
+                "hint": hint,
+            }
+        )
+        self._noted[state, hint] = b'{"status":200,' + noted.model_dump_json().encode()[1:]
+        return self._noted[state, hint]
+
+
 class _Call:
     """Many reports on their way through a batch."""
 
@@ -45,64 +92,46 @@ class _Call:
         self._reports = many
         self.problems: dict[int, ProblemError] = {}
         """By place in the request."""
-        self._streams: dict[str, StreamState] = {}
+        self._streams: dict[str, _OfOneStream] = {}
 
     def __len__(self) -> int:
         return len(self._reports)
 
     def decide(self, batch: Batch) -> None:
-        """Take in the reports, one after another."""
-        clock = StillClock(self._clocks.now())
-        for at, report in enumerate(self._reports):
+        """Take in the reports, those about one stream after another."""
+        for place, report in enumerate(self._reports):
             if isinstance(report, InvalidRequestError):
-                self.problems[at] = report
+                self.problems[place] = report
                 continue
             try:
                 stream = self._streams.get(report.stream) or self._find(report.stream)
                 if report.stream_id is not None:
-                    stream.check_id(report.stream_id)
-                reports.note_time(batch, clock, stream, report.writer, report)
+                    stream.state.check_id(report.stream_id)
+                stream.add(place, report)
             except ProblemError as error:
-                self.problems[at] = error
+                self.problems[place] = error
+        clock = StillClock(self._clocks.now())
+        for stream in self._streams.values():
+            self.problems.update(stream.take_in(batch, clock))
 
     def answer(self) -> bytes:
         """Say what is durable now."""
-        told: dict[tuple[str, str, str | None], bytes] = {}
-        results = []
-        for at, report in enumerate(self._reports):
-            if isinstance(report, InvalidRequestError) or at in self.problems:
-                results.append(dump_problem(self.problems[at]))
-                continue
-            stream = self._streams[report.stream]
-            state = stream.clock.state(report.writer)
-            hint = reports.seconds_hint(stream, report.time)
-            key = report.stream, state, hint
-            if key not in told:
-                told[key] = _noted(stream, state, hint)
-            results.append(told[key])
+        results = [b""] * len(self)
+        for stream in self._streams.values():
+            for place, result in stream.results():
+                results[place] = result
+        for place, problem in self.problems.items():
+            results[place] = dump_problem(problem)
         return b'{"results":[%s]}' % b",".join(results)
 
-    def _find(self, text: str) -> StreamState:
+    def _find(self, text: str) -> _OfOneStream:
         try:
             name = StreamName.parse(text)
         except ValueError as error:
             raise InvalidRequestError.of("stream", str(error)) from error
         self._caller.check(Role.WRITE, name.scope)
-        stream = self._streams[text] = self._registry.get(name)
+        stream = self._streams[text] = _OfOneStream(self._registry.get(name))
         return stream
-
-
-def _noted(stream: StreamState, state: str, hint: str | None) -> bytes:
-    noted = TimeNoted.model_validate(
-        {
-            "stream_id": stream.identity.stream_id,
-            "watermark": stream.watermark,
-            "state": state,
-            "final": stream.final,
-            "hint": hint,
-        }
-    )
-    return b'{"status":200,' + noted.model_dump_json().encode()[1:]
 
 
 class NoteTimesApp:

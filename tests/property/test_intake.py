@@ -1,0 +1,144 @@
+"""The short way of usual reports does what the long way does, and takes usual ones only."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+
+from tests.property import scripts
+from tests.property.events import Shape
+from tests.property.model import Rules
+from tests.property.pair import Pair
+from tests.property.scripts import Step, run_script
+from tidegauge.aggregation import Aggregator
+from tidegauge.settings import StreamSettings
+from tidegauge.topology import Position, Segment, Topology
+from tidegauge.writers import Now
+
+NOW = Now(1_000, 0)
+
+
+class Report(NamedTuple):
+    writer: str
+    time: int
+    position: Position | None
+    incarnation: int | None = None
+
+
+class OneOfMany(Aggregator):
+    """Takes each report as one of many, and goes the long way only where it must."""
+
+    def note_time(
+        self,
+        writer: str,
+        time: int,
+        position: Position,
+        *,
+        now: Now,
+        incarnation: int | None = None,
+        tails: Position | None = None,
+    ) -> None:
+        report = Report(writer, time, position, incarnation)
+        for _ in self.note_times([report], now=now, tails=tails):
+            super().note_time(
+                writer, time, position, now=now, incarnation=incarnation, tails=tails
+            )
+
+
+@given(scripts.shapes, scripts.rules, scripts.scripts)
+def test_marks_expiries_and_states_are_those_of_the_model(
+    shape: Shape, rules: Rules, script: list[Step]
+) -> None:
+    run_script(Pair(shape, rules, OneOfMany), script)
+
+
+@given(scripts.shapes, scripts.rules, scripts.restarted_scripts)
+def test_a_core_restored_from_storage_goes_on_the_same(
+    shape: Shape, rules: Rules, script: list[Step]
+) -> None:
+    run_script(Pair(shape, rules, OneOfMany), script)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        Report("a", 20, {0: 5}),
+        Report("a", 20, {0: 4}),
+        Report("a", 30, {}),
+        Report("a", 1_050, {1: 1}),
+        Report("registered", 20, {0: 4}, 1),
+    ],
+)
+def test_a_usual_report_goes_the_short_way(report: Report) -> None:
+    stream = _stream()
+    assert list(stream.note_times([report], now=NOW)) == []
+    assert stream.inspect(NOW).status(report.writer).time == report.time
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        Report("stranger", 20, {0: 5}),
+        Report("a", 19, {0: 5}),
+        Report("a", 1_051, {0: 5}),
+        Report("a", 20, {0: 3}),
+        Report("a", 20, {1: 1, 0: 3}),
+        Report("a", 20, {2: 1}),
+        Report("a", 20, {1: -1}),
+        Report("a", 20, None),
+        Report("a", 20, {0: 5}, 1),
+        Report("registered", 20, {0: 4}),
+        Report("registered", 20, {0: 4}, 2),
+        Report("joining", 20, {0: 1}, 2),
+        Report("left", 20, {0: 1}),
+        Report("expired", 20, {0: 1}),
+        Report("behind", 20, {0: 1}),
+    ],
+)
+def test_what_is_not_usual_goes_the_long_way(report: Report) -> None:
+    stream = _stream()
+    usual = Report("a", 20, {0: 5})
+    assert list(stream.note_times([usual, report, usual], now=NOW)) == [1]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda stream: stream.seal({0: 5, 1: 5}, NOW),
+        lambda stream: stream.change_topology(_scaled(stream.topology)),
+    ],
+)
+def test_no_report_is_usual_where_segments_were_sealed(
+    change: Callable[[Aggregator], object],
+) -> None:
+    stream = _stream()
+    change(stream)
+    assert list(stream.note_times([Report("a", 20, {0: 5})], now=NOW)) == [0]
+
+
+def test_no_usual_report_is_ahead_of_what_was_appended() -> None:
+    many = [Report("a", 20, {0: 5}), Report("a", 20, {0: 6}), Report("a", 20, {1: 1})]
+    assert list(_stream().note_times(many, now=NOW, tails={0: 5, 1: 0})) == [1, 2]
+
+
+def _stream() -> Aggregator:
+    """One whose watermark is 10, which *behind* holds."""
+    settings = StreamSettings(max_future_skew_ms=50, aggregation_timeout_ms=None)
+    stream = Aggregator("scope/stream", settings, Topology.of_partitions(2))
+    for writer in ("registered", "joining"):
+        stream.register(writer, now=NOW)
+    for writer in ("a", "left", "expired", "behind", "registered", "joining"):
+        incarnation = 1 if writer in {"registered", "joining"} else None
+        stream.note_time(writer, 10, {}, now=NOW, incarnation=incarnation)
+    stream.leave("left", now=NOW)
+    stream.expire("expired", now=NOW)
+    for writer, incarnation in (("a", None), ("registered", 1), ("joining", 1)):
+        stream.note_time(writer, 20, {0: 4}, now=NOW, incarnation=incarnation)
+    assert [mark.lower for mark in stream.run_pass(NOW).marks] == [10]
+    stream.register("joining", now=NOW)
+    return stream
+
+
+def _scaled(topology: Topology) -> Topology:
+    return topology.scaled({0: 5, 1: 5}, [Segment(2, predecessors=(0, 1))])

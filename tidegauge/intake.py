@@ -1,0 +1,123 @@
+"""The usual report, taken in with as little work as there can be.
+
+Nearly every report is *usual*: its writer is live, has been ahead of the watermark since it last
+became so, speaks for its present incarnation, and names offsets that do not fall, of segments
+that grow in a stream that never scaled. Such a report changes the writer's record and the kept
+reports, and nothing else. Whatever is not usual, every refusal included, goes the long way,
+`Aggregator.note_time`, which does the same to a usual report.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from tidegauge.capping import KEPT_AT_LEAST, Capping
+from tidegauge.ledger import Ledger
+from tidegauge.progress import Progress
+from tidegauge.roster import Roster
+from tidegauge.running_cut import RunningCut
+from tidegauge.topology import Position
+
+
+class TimeReport(Protocol):
+    """What a report says, whatever read it."""
+
+    @property
+    def time(self) -> int:
+        """Event time, ms."""
+
+    @property
+    def position(self) -> Position | None:
+        """How far the writer has written; None for the current tails."""
+
+    @property
+    def incarnation(self) -> int | None:
+        """From its registration; None if it never registered."""
+
+
+class SignedReport(TimeReport, Protocol):
+    """A report that says whose it is."""
+
+    @property
+    def writer(self) -> str:
+        """The writer's stable name."""
+
+
+class Bounds(NamedTuple):
+    """What a usual report is within."""
+
+    offsets: Mapping[int, int]
+    """The greatest that may be named, of each segment that grows."""
+    time: int
+    """The latest, ms."""
+
+
+class Intake:
+    """Takes in usual reports.
+
+    Parameters
+    ----------
+    roster, ledger, cut, capping, progress
+        Of the stream's aggregation.
+    """
+
+    def __init__(
+        self,
+        *,
+        roster: Roster,
+        ledger: Ledger,
+        cut: RunningCut,
+        capping: Capping,
+        progress: Progress,
+    ) -> None:
+        self._roster = roster
+        self._ledger = ledger
+        self._cut = cut
+        self._capping = capping
+        self._progress = progress
+
+    def take(
+        self, reports: Sequence[SignedReport], bounds: Bounds, wall_ms: int
+    ) -> Iterator[int]:
+        """Take in reports in order.
+
+        Yields
+        ------
+        int
+            The place of each that is not usual, for the caller to deal with before it goes on.
+        """
+        find, writers = self._roster.find, self._roster.writers
+        enter, keep, follow = self._ledger.enter, self._cut.add, self._progress.follow
+        greatest, latest = bounds
+        for place, report in enumerate(reports):
+            record, time, position = find(report.writer), report.time, report.position
+            if (
+                record is None
+                or position is None
+                or not record.ahead
+                or not record.proved
+                or record.standing != "live"
+                or record.incarnation != (report.incarnation or 0)
+                or record.time is None
+                or not record.time <= time <= latest
+            ):
+                yield place
+                continue
+            known = record.position
+            gained = {}
+            for number, offset in position.items():
+                before = known.get(number, 0)
+                if offset < before or offset > greatest.get(number, -1):
+                    yield place
+                    break
+                if offset > before:
+                    gained[number] = offset
+            else:
+                known.update(gained)
+                record.time = time
+                record.heard_ms = wall_ms
+                self._roster.last_heard = record
+                keep(enter(record, time, gained), None)
+                follow(record, time)
+                if len(record.kept) > KEPT_AT_LEAST:
+                    self._capping.look_at(record, writers)
+        self._capping.look_at_all(writers)
