@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from controller.http.media import check_media_type
 from controller.http.routing import (
     SegmentNumber,
     ServiceOf,
@@ -25,7 +26,6 @@ from controller.log.state import AppendOutcome
 from controller.streams import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
-    UnsupportedMediaTypeError,
 )
 from tidegauge.event_time import parse_event_time
 from tidegauge.wire.events import (
@@ -207,9 +207,7 @@ def _routed(state: StreamState, body: bytes) -> RoutedEvents:
 
 
 async def _body(request: Request, expected: str) -> bytes:
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type != expected:
-        raise UnsupportedMediaTypeError(content_type, expected)
+    check_media_type(request.headers.get("content-type", ""), expected)
     return await request.body()
 
 

@@ -1,16 +1,14 @@
 """Reading requests and writing answers where no framework is in between."""
 
-from collections.abc import Iterable
 from urllib.parse import parse_qs
 
 from starlette.types import Receive, Scope, Send
 
-from controller.http.routing import JSON
+from controller.http.media import check_json
 from tidegauge.errors import (
     BodyTooLargeError,
     InvalidRequestError,
     MethodNotAllowedError,
-    UnsupportedMediaTypeError,
 )
 
 
@@ -18,13 +16,7 @@ def check_post(scope: Scope) -> None:
     """Refuse other methods than POST, and bodies that do not say that they are JSON."""
     if scope["method"] != "POST":
         raise MethodNotAllowedError(scope["method"], scope["path"])
-    headers: Iterable[tuple[bytes, bytes]] = scope["headers"]
-    for name, value in headers:
-        if name == b"content-type":
-            content_type = value.decode("latin-1")
-            if content_type != JSON and content_type.partition(";")[0].strip().lower() != JSON:
-                raise UnsupportedMediaTypeError(content_type, JSON)
-            return
+    check_json(scope["headers"])
 
 
 def read_query(query: bytes, known: set[str]) -> dict[str, str]:

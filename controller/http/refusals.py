@@ -12,7 +12,8 @@ MEANINGS = {
     409: "It conflicts with what is stored; the code says how.",
     412: "Somebody was faster, or it is there already: `precondition_failed`.",
     413: "The body is beyond the limit of the service: `body_too_large`.",
-    415: "The call takes another content type: `unsupported_media_type`.",
+    415: "The body is of another content type, or does not say of which: "
+    "`unsupported_media_type`.",
     422: "Values that cannot be, or are beyond a limit: `invalid_request` and others.",
     428: "A change must name the version that it is based on: `precondition_required`.",
     429: "As many calls wait for news as may: `too_many_waiting`.",

@@ -12,14 +12,14 @@ from fastapi import Depends, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
 from controller.access import NEEDS, Caller, Need
+from controller.http.media import check_json
 from controller.http.request_fields import request_fields
 from controller.service import Service
 from controller.streams import StreamState
-from tidegauge.errors import InvalidRequestError, UnsupportedMediaTypeError
+from tidegauge.errors import InvalidRequestError
 from tidegauge.names import StreamName
 from tidegauge.wire.values import Integer, Name
 
-JSON = "application/json"
 _log = logging.getLogger(__name__)
 
 
@@ -44,7 +44,7 @@ class StrictRoute(APIRoute):
                 message = f"this call has no such parameter; it has {sorted(known)}"
                 raise InvalidRequestError.of(unknown[0], message)
             if self.body_field is not None:
-                await _check_json(request)
+                check_json(request.scope["headers"])
             response = await handle(request)
             if need is Need.OPERATE:
                 done = {"caller": caller.name, "status": response.status_code}
@@ -57,12 +57,6 @@ class StrictRoute(APIRoute):
 def _query_names(dependant: Any) -> set[str]:  # noqa: ANN401 (FastAPI's description of a route)
     names = {param.alias for param in dependant.query_params}
     return names.union(*(_query_names(one) for one in dependant.dependencies))
-
-
-async def _check_json(request: Request) -> None:
-    content_type = request.headers.get("content-type", JSON).partition(";")[0].strip()
-    if content_type.lower() != JSON and await request.body():
-        raise UnsupportedMediaTypeError(content_type, JSON)
 
 
 def get_caller(request: Request) -> Caller:

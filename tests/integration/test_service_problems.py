@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from controller.http.examples import EXAMPLES
 from tests.conftest import NewDatabase
 from tests.server import Api, ServerProcess
 from tidegauge.errors import PROBLEMS
@@ -359,6 +360,39 @@ def test_another_content_type_is_refused(
         client.post(path, content=b"time=1", headers=headers), 415, "unsupported_media_type"
     )
     assert (document["content_type"], document["expected"]) == (given, expected)
+
+
+@pytest.mark.parametrize("given", [None, "", "text/plain", "application/x-www-form-urlencoded"])
+@pytest.mark.parametrize(
+    "call",
+    sorted(
+        {f"{one.method} {one.url}" for one in EXAMPLES if isinstance(one.body, dict)}
+        | {
+            "POST /v1/streams/a/none/writers/w/note-time",
+            "POST /v1/streams/a/b/writers/w/leave",
+        }
+    ),
+)
+def test_every_call_that_takes_json_wants_a_body_to_say_so(
+    client: httpx.Client, call: str, given: str | None
+) -> None:
+    method, url = call.split()
+    headers = {} if given is None else {"content-type": given}
+    answer = client.request(method, url, content=b"{}", headers=headers)
+    document = _problem(answer, 415, "unsupported_media_type")
+    assert (document["content_type"], document["expected"]) == (given or "", "application/json")
+    assert "send the header `Content-Type: application/json`" in document["detail"]
+
+
+@pytest.mark.parametrize(
+    ("call", "status"), [("register", 200), ("leave", 409), ("note-time", 422)]
+)
+@pytest.mark.parametrize("headers", [{}, {"content-type": "text/plain"}])
+def test_a_call_without_a_body_need_not_say_what_it_is(
+    client: httpx.Client, call: str, status: int, headers: dict[str, str]
+) -> None:
+    answer = client.post(f"{ONE}/writers/bodiless/{call}", headers=headers)
+    assert answer.status_code == status
 
 
 @pytest.mark.parametrize("given", ["application/json; charset=utf-8", "Application/JSON"])

@@ -94,7 +94,10 @@ class UnsupportedMediaTypeError(ProblemError):
 
     @property
     def detail(self) -> str:
-        return f"content type {self.content_type!r}: send {self.expected}"
+        given = (
+            f"content type {self.content_type!r}" if self.content_type else "no content type"
+        )
+        return f"{given}: send the header `Content-Type: {self.expected}`"
 
 
 @problem("invalid_request", 422)
