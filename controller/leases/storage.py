@@ -30,6 +30,7 @@ _CONTROLLERS = text(
     "SELECT id, address, 1000 * extract(epoch FROM expires_at - clock_timestamp())::float AS left_ms "
     "FROM controllers"
 )
+_DEAD = "SELECT id FROM controllers WHERE expires_at < clock_timestamp() FOR UPDATE SKIP LOCKED"
 _STAMP = "UPDATE controllers SET listening_ms = %s WHERE id = %s"
 _UNHOLD_STREAMS = text(
     "UPDATE streams SET holder = NULL, listening_ms = listening_ms + :listening_ms "
@@ -108,8 +109,12 @@ def leave(connection: Connection, controller: int, listening_ms: int) -> None:
 
 
 def bury_the_dead(connection: Connection) -> list[int]:
-    """End the leases that expired; waits for commits of theirs that are under way."""
-    return _bury(connection, "expires_at < clock_timestamp()")
+    """End the leases that expired; those with a commit under way are left to the next look.
+
+    Who was paused in the midst of one keeps its locks until the database loses patience. Were
+    that waited for, this controller's renewals would wait behind it, and its own lease expire.
+    """
+    return _bury(connection, f"id IN ({_DEAD})")
 
 
 def _bury(connection: Connection, condition: str, **values: object) -> list[int]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 
 from tests.postgres import Cluster
 from tests.server import ServerProcess
@@ -38,8 +39,12 @@ class Controllers:
 
     def query(self, text: str) -> list[tuple[Any, ...]]:
         """Ask the database."""
-        with self._cluster.connect(self._name) as connection:
+        with self.connect() as connection:
             return connection.execute(text.encode()).fetchall()
+
+    def connect(self) -> psycopg.Connection[Any]:
+        """Connect to the database, every statement a transaction of its own."""
+        return self._cluster.connect(self._name)
 
     def held(self) -> list[int]:
         """Count what each controller holds, and at last what nobody does."""

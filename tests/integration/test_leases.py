@@ -184,6 +184,27 @@ def test_a_paused_holder_wakes_up_late_and_changes_nothing(two: Controllers) -> 
     assert watermark == NOW + 92
 
 
+def test_who_was_paused_in_the_midst_of_a_commit_costs_nobody_else_his_lease(
+    two: Controllers,
+) -> None:
+    dying = (
+        "INSERT INTO controllers (address, expires_at, listening_ms) "
+        "VALUES ('', clock_timestamp() + interval '200 ms', 0) RETURNING id"
+    )
+    leases = "SELECT id FROM controllers ORDER BY id"
+    living = two.query(leases)
+    with two.connect() as paused:
+        (dead,) = paused.execute(dying.encode()).fetchall()
+        with paused.transaction():
+            paused.execute("SELECT FROM controllers WHERE id = %s FOR KEY SHARE", dead)
+            until = time.monotonic() + 2 * LEASE_MS / 1_000
+            while time.monotonic() < until:
+                for server in two.servers:
+                    assert note(server.url, "tests/a", 95, writer="v").status_code == 200
+            assert two.query(leases) == [*living, dead]
+    wait_until(lambda: two.query(leases) == living)
+
+
 def test_a_controller_that_is_stopped_gives_everything_up_at_once(two: Controllers) -> None:
     leaving = two.holder_of("tests/b")
     other = _other(two, leaving)
