@@ -88,7 +88,7 @@ class StreamState:
         self.listening_offset_ms = 0
         """The stream's listening time beyond that of this controller's clock."""
         self._context = context
-        self._last_pass = 0.0
+        self._last_pass = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = float("inf")
 
