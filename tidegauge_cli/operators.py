@@ -174,8 +174,9 @@ def window(
     if as_json:
         show_json(found)
         return
-    print(f"lower     {describe_time(found.lower)}")
-    print(f"upper     {describe_time(found.upper)}")
+    lower, upper = found.lower, found.upper
+    print(f"lower     {'before the first mark' if lower is None else describe_time(lower)}")
+    print(f"upper     {'at the tail' if upper is None else describe_time(upper)}")
     print(f"watermark {describe_time(found.watermark)}")
     print(f"position  {describe_position(found.position)}")
 
@@ -209,7 +210,7 @@ def watch(
         raise typer.Exit(130) from None
 
 
-@operators.command("note-time")
+@operators.command("note-time", context_settings={"ignore_unknown_options": True})
 def note_time(  # noqa: PLR0913 (one report has as many parts)
     stream: Stream,
     writer: Writer,

@@ -68,6 +68,13 @@ def test_a_script_notes_time_and_sees_the_watermark(operator: Operator) -> None:
     assert document["watermark"] == NOON + 1
 
 
+def test_a_time_before_1970_is_no_option(operator: Operator) -> None:
+    said = operator.says("note-time", STREAM, "cron", "-9223372036854775808")
+    assert said == "cron is active; watermark -9223372036854775808\n"
+    mistyped = operator.type("note-time", STREAM, "cron", "-5", "--positoin", "0:0")
+    assert mistyped.exit_code == 2
+
+
 def test_a_refused_report_ends_with_the_reason_and_status_1(operator: Operator) -> None:
     operator.says("note-time", STREAM, "cron", str(NOON))
     refused = operator.type("note-time", STREAM, "cron", str(NOON - 1))
@@ -154,7 +161,7 @@ def test_groups_and_their_windows_are_shown(operator: Operator, api: Api) -> Non
     assert operator.lines("groups")[1] == ["shop/billing", STREAM, "r1", "0", "1"]
     assert operator.says("window", "shop/billing", STREAM).splitlines() == [
         "lower     2024-01-01T12:00:00.000Z",
-        "upper     none yet",
+        "upper     at the tail",
         "watermark 2024-01-01T12:00:00.000Z",
         "position  0:0",
     ]
