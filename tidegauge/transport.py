@@ -29,6 +29,8 @@ _JSON = "application/json"
 _WAIT_INITIAL_S = 0.05
 _WAIT_MAX_S = 2.0
 _LONGEST_POLL_S = 30.0
+_OF_A_PROXY = {502, 503, 504}
+"""What a proxy answers by itself while it does not reach the service, or has just lost it."""
 
 RETRY_FOR = timedelta(seconds=60)
 """How long a client tries again by default."""
@@ -203,6 +205,8 @@ class Transport:
 
 def is_transient(error: Exception) -> bool:
     """Whether the same request may succeed later."""
+    if isinstance(error, UnexpectedAnswerError):
+        return error.status in _OF_A_PROXY
     refusals = OutcomeUnknownError | UnavailableError | TooManyWaitingError
     return isinstance(error, httpx.TransportError | refusals)
 

@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import ClassVar
 
 import pytest
 
@@ -12,10 +14,14 @@ from tidegauge.wire.streams import StreamInfo
 
 
 class _Stranger(BaseHTTPRequestHandler):
-    """Answers with the status that the path names, and with a page for people."""
+    """Answers with the statuses that the path names, in turn, and with a page for people."""
+
+    asked: ClassVar[Counter[str]] = Counter()
 
     def do_GET(self) -> None:
-        self.send_response(int(self.path.removeprefix("/")))
+        statuses = self.path.removeprefix("/").split("/")
+        self.send_response(int(statuses[min(self.asked[self.path], len(statuses) - 1)]))
+        self.asked[self.path] += 1
         self.send_header("content-length", "13")
         self.end_headers()
         self.wfile.write(b"<p>Hello.</p>")
@@ -26,6 +32,7 @@ class _Stranger(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def stranger() -> Iterator[str]:
+    _Stranger.asked.clear()
     with HTTPServer(("127.0.0.1", 0), _Stranger) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -34,18 +41,36 @@ def stranger() -> Iterator[str]:
         thread.join()
 
 
-@pytest.mark.parametrize("status", [200, 307, 404, 502])
-def test_an_answer_of_somebody_else_is_named(stranger: str, status: int) -> None:
+def _refused(stranger: str, path: str, *, retry: bool) -> UnexpectedAnswerError:
+    """Ask, and return the error in the end."""
+
     async def ask() -> None:
         transport = Transport(stranger)
         try:
-            await transport.request("GET", f"/{status}", answer=StreamInfo, retry=True)
+            await transport.request("GET", path, answer=StreamInfo, retry=retry)
         finally:
             await transport.aclose()
 
     with pytest.raises(UnexpectedAnswerError) as caught:
         asyncio.run(ask())
-    assert (caught.value.status, caught.value.body) == (status, "<p>Hello.</p>")
+    return caught.value
+
+
+@pytest.mark.parametrize("status", [200, 307, 404, 500])
+def test_an_answer_of_somebody_else_is_named(stranger: str, status: int) -> None:
+    error = _refused(stranger, f"/{status}", retry=True)
+    assert (error.status, error.body) == (status, "<p>Hello.</p>")
+    assert _Stranger.asked.total() == 1
+
+
+@pytest.mark.parametrize("status", [502, 503, 504])
+def test_a_proxy_that_lost_the_service_is_asked_again_where_that_does_no_harm(
+    stranger: str, status: int
+) -> None:
+    assert _refused(stranger, f"/{status}/{status}/404", retry=True).status == 404
+    assert _Stranger.asked.total() == 3
+    assert _refused(stranger, f"/{status}", retry=False).status == status
+    assert _Stranger.asked.total() == 4
 
 
 @pytest.mark.parametrize(
