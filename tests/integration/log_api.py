@@ -1,6 +1,5 @@
 """Events over HTTP as the tests of the log use them."""
 
-from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
@@ -155,7 +154,3 @@ def events_of(table: pa.Table) -> list[Event]:
 
 def numbered(first: int, count: int, *, key: str | None = None) -> list[Event]:
     return [(key or f"k{n}", n, b"%d" % n) for n in range(first, first + count)]
-
-
-def database_of(directory: Path) -> Path:
-    return directory / "tidegauge.db"

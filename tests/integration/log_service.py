@@ -56,7 +56,6 @@ class LogService:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._failing = False
 
     @property
     def state(self) -> StreamState:

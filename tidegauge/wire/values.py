@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import (
     BaseModel,
@@ -109,8 +109,3 @@ def parse_position(text: str) -> dict[int, int]:
 def format_position(position: Mapping[int, int]) -> str:
     """Write a position for a query."""
     return ",".join(f"{number}:{offset}" for number, offset in position.items())
-
-
-def wire_position(position: Mapping[int, int]) -> dict[str, Any]:
-    """Write a position as a JSON object."""
-    return {str(number): offset for number, offset in position.items()}
