@@ -100,8 +100,10 @@ def _write_pages(connection: Connection, streams_changed: Sequence[StreamChanges
         if changes.page is not None
     ]
     insert_rows(connection, report_pages, pages)
-    for key, changes, _ in streams_changed:
-        delete_rows(connection, report_pages, key, changes.pages_given_up)
+    given_up = [
+        (key, page) for key, changes, _ in streams_changed for page in changes.pages_given_up
+    ]
+    delete_rows(connection, report_pages, given_up)
 
 
 def _write_writers(connection: Connection, streams_changed: Sequence[StreamChanges]) -> None:
@@ -330,7 +332,7 @@ def mark_rows(
 
 def delete_marks(connection: Connection, stream_key: int, revisions: Sequence[int]) -> None:
     """Delete some marks."""
-    delete_rows(connection, marks, stream_key, revisions)
+    delete_rows(connection, marks, [(stream_key, revision) for revision in revisions])
 
 
 def read_listening(connection: Connection) -> int:

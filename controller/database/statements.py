@@ -46,19 +46,14 @@ def update_rows(
         connection.exec_driver_sql(_update_of_many(table, names), (_json(names, rows),))
 
 
-def delete_rows(
-    connection: Connection, table: Table, stream_key: int, numbers: Sequence[int]
-) -> None:
-    """Delete rows of a stream by the number that ends their primary key."""
-    condition = _by_number(table)
+def delete_rows(connection: Connection, table: Table, keys: Rows) -> None:
+    """Delete rows by their primary keys."""
     if connection.dialect.name == _SQLITE:
-        for some in _parts(numbers):
-            text = f"{condition} IN {_places('?', len(some))}"
-            connection.exec_driver_sql(text, (stream_key, *some))
-    elif numbers:
-        text = f"{condition.replace('?', '%s')} = ANY(%s::bigint[])"
-        listed = ",".join(map(str, numbers))
-        connection.exec_driver_sql(text, (stream_key, f"{{{listed}}}"))
+        for some in _parts(keys):
+            text = _delete_of_some(table, len(some))
+            connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
+    elif keys:
+        connection.exec_driver_sql(_delete_of_many(table), (_json(_key_names(table), keys),))
 
 
 def _insert(connection: Connection, table: Table, rows: Rows, conflict: str = "") -> None:
@@ -91,6 +86,11 @@ def _names(table: Table) -> tuple[str, ...]:
 
 
 @cache
+def _key_names(table: Table) -> tuple[str, ...]:
+    return tuple(f"{column.name}" for column in table.primary_key)
+
+
+@cache
 def _has_bytes(table: Table) -> bool:
     return any(isinstance(column.type, LargeBinary) for column in table.columns)
 
@@ -110,7 +110,7 @@ def _insert_of_many(table: Table) -> str:
 
 @cache
 def _replacing(table: Table) -> str:
-    keys = ", ".join(column.name for column in table.primary_key)
+    keys = ", ".join(_key_names(table))
     values = ", ".join(
         f"{column.name} = excluded.{column.name}"
         for column in table.columns
@@ -137,9 +137,20 @@ def _update_of_many(table: Table, names: tuple[str, ...]) -> str:
 
 
 @cache
-def _by_number(table: Table) -> str:
-    number = list(table.primary_key)[-1].name
-    return f"DELETE FROM {table.name} WHERE stream_key = ? AND {number}"  # noqa: S608
+def _delete_of_some(table: Table, count: int) -> str:
+    one = " AND ".join(f"{key} = ?" for key in _key_names(table))
+    condition = " OR ".join([f"({one})"] * count)
+    return f"DELETE FROM {table.name} WHERE {condition}"  # noqa: S608 (our own names)
+
+
+@cache
+def _delete_of_many(table: Table) -> str:
+    keys = _key_names(table)
+    condition = " AND ".join(f"{table.name}.{key} = row.{key}" for key in keys)
+    return (
+        f"DELETE FROM {table.name} "  # noqa: S608 (our own names)
+        f"USING {_recordset(table, keys)} WHERE {condition}"
+    )
 
 
 def _recordset(table: Table, names: tuple[str, ...]) -> str:
