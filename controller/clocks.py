@@ -1,10 +1,31 @@
-"""The clocks of this process, read together."""
+"""The clocks of this process, and what each of them is for.
 
-from time import time_ns
+=================  =====================  =================================================
+clock              a suspended machine    what it decides
+=================  =====================  =================================================
+wall clock         goes on, may be set    how old marks are, what lies too far in the future
+listening time     stands                 who of writers and readers was silent for too long
+boot clock         goes on                whether a lease is in force: others go on as well
+monotonic clock    stands                 waits, pauses and how long something took
+=================  =====================  =================================================
+
+Listening time is a monotonic clock that also stands while no report can be taken: see
+`controller.stamping`. Where a system has no boot clock, leases go by the monotonic one, and who
+was suspended finds out at the next transaction, which the database refuses.
+"""
+
+import time
 from typing import NamedTuple, Protocol
 
 from controller.listening import ListeningClock
 from tidegauge.writers import Now
+
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def boot_s() -> float:
+    """Read the boot clock, in seconds."""
+    return time.clock_gettime(_BOOT_CLOCK)
 
 
 class Clock(Protocol):
@@ -28,7 +49,7 @@ class Clocks:
 
     def now(self) -> Now:
         """Read both, in ms."""
-        return Now(time_ns() // 1_000_000, self.listening.now_ms())
+        return Now(time.time_ns() // 1_000_000, self.listening.now_ms())
 
 
 class StillClock(NamedTuple):

@@ -17,6 +17,8 @@ def _monotonic_ms() -> int:
 class ListeningClock:
     """Sums the steps of a monotonic clock between stamps, each counted as 1 s at most.
 
+    It stands until the first stamp.
+
     Parameters
     ----------
     stored_ms
@@ -29,7 +31,7 @@ class ListeningClock:
         self._monotonic_ms = monotonic_ms
         self._stamp_ms = stored_ms
         self._stamped_at = monotonic_ms()
-        self._halted = False
+        self._halted = True
 
     def now_ms(self) -> int:
         """Read the clock."""

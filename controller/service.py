@@ -20,6 +20,7 @@ from controller.maintenance import maintain_streams
 from controller.metrics import Metrics
 from controller.retention import Sweeper
 from controller.sequencer import Batch, Sequencer
+from controller.stamping import Stamping
 from controller.streams import (
     Registry,
     StreamContext,
@@ -61,6 +62,7 @@ class Service:
         self.holding = self._make_holding(address)
         self.clocks: Clocks
         self.context: StreamContext
+        self.stamping = Stamping(self)
         self.health = Health(self)
         self.started = False
         """Whether all streams are read back."""
@@ -92,7 +94,7 @@ class Service:
             self.holding.write_stamps,
         )
         self.sequencer.on_batch = self.metrics.count_batch
-        self.sequencer.on_failure = self.metrics.count_commit_failure
+        self.sequencer.on_failure = self._note_failure
         self.tasks = [
             self.sequencer.start(),
             asyncio.create_task(maintain_streams(self), name="the maintenance of streams"),
@@ -101,6 +103,11 @@ class Service:
         ]
         await self.holding.start()
         self.tasks += self.holding.tasks
+        stamping, probing = self.stamping.stamp_forever(), self.stamping.probe_forever()
+        self.tasks += [
+            asyncio.create_task(stamping, name="stamping listening time"),
+            asyncio.create_task(probing, name="trying whether changes can be stored"),
+        ]
         for task in self.tasks:
             task.add_done_callback(_log_failure)
         for state in self.registry:
@@ -190,6 +197,10 @@ class Service:
             state.deleted = True
             state.bell.ring()
             self.registry.remove(state)
+
+    def _note_failure(self) -> None:
+        self.metrics.count_commit_failure()
+        self.stamping.note_failure()
 
     def _on_pass(self, state: StreamState, outcome: PassOutcome, seconds: float) -> None:
         self.metrics.count_pass(outcome, seconds)

@@ -4,6 +4,7 @@ Every function runs inside a transaction that its caller owns.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from secrets import token_hex
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,6 +31,8 @@ from tidegauge.topology import Position
 
 _NAME_COLUMNS = {streams: ("scope", "stream"), reader_groups: ("scope", "reader_group")}
 _IN_PARTS = {"yield_per": 1_000}
+_NO_STREAM = 0
+_ROOM_BYTES = 8_192
 _dump_json = msgspec.json.Encoder().encode
 _load_reports = msgspec.json.Decoder(list[StoredReport]).decode
 
@@ -349,6 +352,13 @@ def write_listening(connection: Connection, listening_ms: int) -> None:
 def write_stamps(connection: Connection, stamps: Sequence[int]) -> None:
     """Store the last of some stamps of listening time."""
     write_listening(connection, stamps[-1])
+
+
+def check_room(connection: Connection) -> None:
+    """Store as much as some reports, and take it back; fails where they could not be stored."""
+    incompressible = token_hex(_ROOM_BYTES // 2)
+    insert_rows(connection, report_pages, [(_NO_STREAM, 0, incompressible)])
+    delete_rows(connection, report_pages, _NO_STREAM, [0])
 
 
 def _one_mark(connection: Connection, query: Any) -> Mark | None:  # noqa: ANN401 (a select)

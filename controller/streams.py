@@ -167,6 +167,11 @@ class StreamState:
         self.listening_offset_ms = other.listening_offset_ms
         self.after_commit()
 
+    def skip_listening(self, by_ms: int) -> None:
+        """Leave listening time out that went by while nobody was heard."""
+        self.clock.shift_clocks(by_ms)
+        self.listening_offset_ms -= by_ms
+
     def _run_due_pass(self, now: Now) -> None:
         deadline = self.clock.next_deadline()
         due = self.clock.pass_due or (deadline is not None and deadline <= now.listening_ms)

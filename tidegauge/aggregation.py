@@ -318,6 +318,11 @@ class Aggregator:
         self.topology = topology
         self._acceptance = self._acceptance_now()
 
+    def shift_clocks(self, by_ms: int) -> None:
+        """Count listening time from another point: so much is added to what clocks show."""
+        self._progress.clocks.shift(by_ms)
+        self._departures.shift(by_ms)
+
     @property
     def holds_run(self) -> bool:
         """Whether the clock of any writer runs, so that listening time matters."""

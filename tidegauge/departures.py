@@ -24,6 +24,11 @@ class Departures:
         for writer in sorted(gone, key=lambda one: one.gone_ms or 0):
             self.add(writer)
 
+    def shift(self, by_ms: int) -> None:
+        """Let all have gone later; as it is stored, nothing changes."""
+        for writer in (*self._gone, *self._overdue):
+            writer.gone_ms = (writer.gone_ms or 0) + by_ms
+
     def add(self, writer: Writer) -> None:
         """Note that a writer left or expired now, perhaps not for the first time."""
         self.remove(writer)

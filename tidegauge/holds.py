@@ -29,6 +29,11 @@ class HoldClocks:
             if not writer.holds:
                 self._waiting_to_stop[writer] = None
 
+    def shift(self, by_ms: int) -> None:
+        """Let the clocks that run have started later; as it is stored, nothing changes."""
+        for writer in self._running:
+            writer.hold_since_ms = (writer.hold_since_ms or 0) + by_ms
+
     def begin_holding(self, writer: Writer) -> None:
         """Note that a writer holds; the next pass looks at it."""
         if writer in self._running:

@@ -9,7 +9,6 @@ from sqlalchemy import Connection
 from controller import storage
 from controller.groups import read_groups
 from controller.leases.holding import Holding
-from controller.listening import STAMP_MS
 from controller.sequencer import Batch
 from controller.streams import restore_all
 
@@ -31,6 +30,7 @@ class HoldsAll(Holding):
     def __init__(self, service: "Service") -> None:
         super().__init__()
         self._service = service
+        self._stamps = 0
         self.tasks: list[asyncio.Task[None]] = []
         self.streams = service.registry
 
@@ -54,14 +54,9 @@ class HoldsAll(Holding):
         await restore_all(service.database, service.registry, service.context)
         for group in await service.database.read(read_groups):
             service.groups.add(group)
-        stamping = self._stamp_forever()
-        self.tasks = [asyncio.create_task(stamping, name="stamping listening time")]
 
     async def stop(self) -> None:
         """Store an exact stamp."""
-        for task in self.tasks:
-            task.cancel()
-        await asyncio.gather(*self.tasks, return_exceptions=True)
         self._store(self._service.clocks.listening.stamp())
 
     async def leave(self) -> None:
@@ -71,20 +66,16 @@ class HoldsAll(Holding):
         """Leave it to the registry."""
         return None
 
+    def keep_stamp(self, stamp_ms: int) -> None:
+        """Store it while any clock runs, and now and then."""
+        self._stamps += 1
+        runs = any(state.clock.holds_run for state in self._service.registry)
+        if runs or self._stamps % _STAMPS_BETWEEN_IDLE_WRITES == 0:
+            self._store(stamp_ms)
+
     def write_stamps(self, connection: Connection, stamps: Sequence[int]) -> None:
         """Store the last stamp of listening time."""
         storage.write_stamps(connection, stamps)
-
-    async def _stamp_forever(self) -> None:
-        """Stamp listening time every 250 ms, and store the stamp while any clock runs."""
-        count = 0
-        while True:
-            await asyncio.sleep(STAMP_MS / 1_000)
-            count += 1
-            stamp = self._service.clocks.listening.stamp()
-            runs = any(state.clock.holds_run for state in self._service.registry)
-            if runs or count % _STAMPS_BETWEEN_IDLE_WRITES == 0:
-                self._store(stamp)
 
     def _store(self, stamp: int) -> None:
         def decide(batch: Batch) -> None:

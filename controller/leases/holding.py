@@ -57,5 +57,9 @@ class Holding(ABC):
         """Choose the key of a new stream; None if the registry does."""
 
     @abstractmethod
+    def keep_stamp(self, stamp_ms: int) -> None:
+        """Have a stamp of this controller's listening clock stored, as often as need be."""
+
+    @abstractmethod
     def write_stamps(self, connection: Connection, stamps: Sequence[int]) -> None:
         """Store the last of some stamps of this controller's listening clock, ms."""

@@ -8,6 +8,7 @@ from functools import partial
 import psycopg
 
 from controller.bell import Bell
+from controller.clocks import boot_s
 from controller.database.postgresql import PostgresDatabase
 from controller.leases import storage
 from controller.listening import STAMP_MS, ListeningClock
@@ -62,8 +63,12 @@ class Membership:
 
     @property
     def is_valid(self) -> bool:
-        """Whether the lease is in force for certain, so that memory may be looked at."""
-        return asyncio.get_running_loop().time() < self._valid_until
+        """Whether the lease is in force for certain, so that memory may be looked at.
+
+        The race: this machine is suspended, and another controller takes over meanwhile. So it
+        is judged by a clock that goes on in the meantime.
+        """
+        return boot_s() < self._valid_until
 
     @property
     def patience_ms(self) -> int:
@@ -89,7 +94,6 @@ class Membership:
         self._listening = listening
         await self._join()
         self.tasks = [
-            asyncio.create_task(self._stamp_forever(), name="stamping listening time"),
             asyncio.create_task(self._renew_forever(), name="renewing the lease"),
             asyncio.create_task(self._listen(), name="listening for news"),
         ]
@@ -110,7 +114,7 @@ class Membership:
             _log.warning("the lease was not given back: %s", error)
 
     async def _join(self) -> None:
-        sent = asyncio.get_running_loop().time()
+        sent = boot_s()
         join = partial(storage.join, address=self._address, lease_ms=self._lease_ms)
         self.controller = await self._database.change_aside(join)
         self._database.guard(
@@ -119,12 +123,6 @@ class Membership:
         )
         self._valid_until = sent + self._lease_ms / 1_000
         _log.info("joined", extra={"controller": self.controller})
-
-    async def _stamp_forever(self) -> None:
-        """Stamp listening time; without a lease no report is taken, so it stands."""
-        while True:
-            await asyncio.sleep(STAMP_MS / 1_000)
-            self._listening.stamp(halt=not self.is_valid)
 
     async def _renew_forever(self) -> None:
         while True:
@@ -135,7 +133,7 @@ class Membership:
                 _log.warning("the lease was not renewed: %s", error)
 
     async def _renew(self) -> None:
-        sent = asyncio.get_running_loop().time()
+        sent = boot_s()
         renewed = await self._database.change_aside(
             partial(
                 storage.renew,

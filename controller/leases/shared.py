@@ -68,6 +68,8 @@ class HoldsShare(Holding):
             forget=self._forget_all,
         )
         self._looks = 0
+        self._taken: dict[int, int] = {}
+        """Keys of streams that are not held yet, and listening time when they were taken."""
         self._rest_ms = _LOOK_MS
         self.addresses: dict[int, str] = {}
         self.streams = range(0)
@@ -107,6 +109,9 @@ class HoldsShare(Holding):
         """Choose a key that no controller chose before."""
         return await self._database.read(storage.new_stream_key)
 
+    def keep_stamp(self, stamp_ms: int) -> None:
+        """Do nothing: the lease is renewed with it."""
+
     def write_stamps(self, connection: Connection, stamps: Sequence[int]) -> None:
         """Store the last stamp of this controller's listening clock."""
         storage.write_stamp(connection, self.controller, stamps[-1])
@@ -134,6 +139,7 @@ class HoldsShare(Holding):
         for state in list(self._service.registry):
             self._service.registry.move_away(state)
         self._service.groups.forget()
+        self._taken.clear()
 
     async def _look_forever(self) -> None:
         while True:
@@ -165,14 +171,20 @@ class HoldsShare(Holding):
         if groups < 0:
             await self._give_up_groups(-groups)
         if max(streams, groups) > 0:
-            take = partial(
-                storage.take,
-                controller=me,
-                streams=max(0, streams),
-                groups=max(0, groups),
-                listening_ms=self._service.clocks.listening.now_ms(),
+            await self._take(me, max(0, streams), max(0, groups))
+
+    async def _take(self, me: int, streams: int, groups: int) -> None:
+        """Take some; until they are held, nobody is heard, and so their clocks stand."""
+        listening = self._service.clocks.listening
+
+        def take(connection: Connection) -> dict[int, int]:
+            now_ms = listening.now_ms()
+            keys = storage.take(
+                connection, me, streams=streams, groups=groups, listening_ms=now_ms
             )
-            await self._database.change_aside(take)
+            return dict.fromkeys(keys, now_ms)
+
+        self._taken |= await self._database.change_aside(take)
 
     async def _give_up_streams(self, count: int) -> None:
         chosen = list(self._service.registry)[-count:]
@@ -241,9 +253,24 @@ class HoldsShare(Holding):
             if not known_by_now and state.identity.key not in registry.removed:
                 state.durable = True
                 registry.add(state)
-                self._service.touch(state)
+                self._begin(state)
         if states:
             self.membership.ring()
+
+    def _begin(self, state: StreamState) -> None:
+        """Let a stream's clocks go on where they stood when it was taken."""
+        now_ms = self._service.clocks.listening.now_ms()
+        waited_ms = now_ms - self._taken.pop(state.identity.key, now_ms)
+        state.skip_listening(waited_ms)
+        values = {"listening_ms": state.listening_offset_ms}
+
+        def decide(batch: Batch) -> None:
+            if not state.deleted:
+                key = state.identity.key
+                batch.write(partial(stored.update_stream, stream_key=key, values=values))
+                batch.touch(state)
+
+        self._service.submit_quietly(decide)
 
 
 def _missing(counts: dict[int | None, int], addresses: dict[int, str], me: int) -> int:

@@ -40,7 +40,7 @@ _UNHOLD_GROUPS = text("UPDATE reader_groups SET holder = NULL WHERE holder = :id
 _TAKE_STREAMS = text(
     "UPDATE streams SET holder = :id, listening_ms = listening_ms - :listening_ms "
     "WHERE key IN (SELECT key FROM streams WHERE holder IS NULL "
-    "ORDER BY key LIMIT :count FOR UPDATE SKIP LOCKED)"
+    "ORDER BY key LIMIT :count FOR UPDATE SKIP LOCKED) RETURNING key"
 )
 _TAKE_GROUPS = text(
     "UPDATE reader_groups SET holder = :id WHERE (scope, reader_group) IN ("
@@ -148,13 +148,17 @@ def _counts(connection: Connection, table: Table) -> dict[int | None, int]:
 
 def take(
     connection: Connection, controller: int, *, streams: int, groups: int, listening_ms: int
-) -> None:
-    """Take some that have no holder; others who do the same at once take others."""
+) -> Sequence[int]:
+    """Take some that have no holder; others who do the same at once take others.
+
+    Returns the keys of the streams.
+    """
     check_lease(connection, controller)
     values = {"id": controller, "count": streams, "listening_ms": listening_ms}
-    connection.execute(_TAKE_STREAMS, values)
+    taken = connection.execute(_TAKE_STREAMS, values).scalars().all()
     connection.execute(_TAKE_GROUPS, {"id": controller, "count": groups})
     notify(connection)
+    return taken
 
 
 def check_lease(connection: Connection, controller: int) -> None:

@@ -49,7 +49,7 @@ alone.restore_all = restore_all
 MORTAL_CLOCK = """
 from controller.listening import ListeningClock
 
-def stamp(self):
+def stamp(self, **_):
     raise RuntimeError("seeded")
 
 ListeningClock.stamp = stamp

@@ -9,8 +9,10 @@ import httpx
 import pytest
 
 from controller import service as service_module
+from controller.clocks import boot_s
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
+from controller.leases import membership
 from controller.listening import ListeningClock
 from tests.postgres import Cluster, running_cluster
 
@@ -142,8 +144,7 @@ def test_time_in_which_the_database_is_away_is_charged_to_nobody(
             await _until(lambda: not holding.is_certain)
             before = listening.now_ms()
             for _ in range(5):
-                machine.now_ms += 900
-                await _until(lambda: listening.stamp_age_ms == 0)
+                await _let_pass(machine, listening, 900)
             assert listening.now_ms() <= before + 900
             await asyncio.to_thread(cluster.start)
             await _until(lambda: holding.is_certain)
@@ -156,6 +157,116 @@ def test_time_in_which_the_database_is_away_is_charged_to_nobody(
 
     with running_cluster() as cluster:
         asyncio.run(run(cluster))
+
+
+NO_ROOM = """
+CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device'; END $$;
+CREATE TRIGGER no_room BEFORE INSERT ON report_pages EXECUTE FUNCTION no_room();
+"""
+
+
+def test_time_in_which_the_database_stores_leases_but_no_reports_is_charged_to_nobody(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = cluster.database()
+    machine = Machine(url, monkeypatch)
+
+    async def scene() -> None:
+        app = await machine.start("http://127.0.0.1:1")
+        listening = app.service.clocks.listening
+        async with _client(app) as client:
+            wanted = {"log": "external", "segments": 1}
+            (await client.put(STREAM, json=wanted)).raise_for_status()
+            report = {"time": NOW, "position": {}}
+            with cluster.connect(cluster.name_of(url)) as connection:
+                connection.execute(NO_ROOM)
+                answer = await client.post(f"{STREAM}/writers/w/note-time", json=report)
+                assert answer.status_code == 503
+                before = listening.now_ms()
+                for _ in range(5):
+                    await _let_pass(machine, listening, 900)
+                assert app.service.holding.is_certain
+                assert listening.now_ms() == before
+                connection.execute("DROP TRIGGER no_room ON report_pages")
+            while listening.now_ms() < before + 500:
+                await _let_pass(machine, listening, 250)
+            await _post(app, "w", 0)
+        await app.service.close()
+        await app.aclose()
+
+    asyncio.run(scene())
+
+
+async def _let_pass(machine: Machine, listening: ListeningClock, milliseconds: int) -> None:
+    """Let time pass until the controller stamps it."""
+    machine.now_ms += milliseconds
+    await _until(lambda: listening.stamp_age_ms == 0)
+
+
+def test_what_taking_a_stream_over_takes_is_charged_to_nobody(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(cluster.database(), monkeypatch)
+
+    async def scene() -> None:
+        first = await machine.start("http://127.0.0.1:1")
+        async with _client(first) as client:
+            wanted = {"log": "external", "segments": 1, "aggregation_timeout_ms": TIMEOUT_MS}
+            (await client.put(STREAM, json=wanted | {"mark_interval_ms": 0})).raise_for_status()
+        await _post(first, "slow", 10)
+        await _post(first, "quick", 50_000)
+        await machine.listen(first, 30_000)
+        second = await machine.start("http://127.0.0.1:2")
+        _read_back_slowly(second, machine)
+        await machine.die(first)
+        assert await _holding_ms(second) == 30_000
+        await machine.listen(second, 5_000)
+        await second.service.close()
+        await second.aclose()
+        third = await machine.start("http://127.0.0.1:3")
+        assert await _holding_ms(third) == 35_000
+        await third.service.close()
+        await third.aclose()
+
+    asyncio.run(scene())
+
+
+def _read_back_slowly(app: ControllerApp, machine: Machine) -> None:
+    """Let time pass between taking streams and holding them."""
+    holding: Any = app.service.holding
+    read_back = holding._read_back
+
+    async def slow(me: int) -> None:
+        if holding._taken:
+            await machine.listen(app, 20_000)
+        await read_back(me)
+
+    holding._read_back = slow
+
+
+def test_a_controller_that_was_suspended_trusts_no_lease_of_before_and_charges_nobody(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = Machine(cluster.database(), monkeypatch)
+    slept_s = 0.0
+    monkeypatch.setattr(membership, "boot_s", lambda: boot_s() + slept_s)
+
+    async def scene() -> None:
+        nonlocal slept_s
+        app = await machine.start("http://127.0.0.1:1")
+        holding, listening = app.service.holding, app.service.clocks.listening
+        await machine.listen(app, 500)
+        assert holding.is_certain
+        before = listening.now_ms()
+        slept_s += 3_600
+        assert not holding.is_certain
+        await _until(lambda: holding.is_certain)
+        assert listening.now_ms() == before
+        await app.service.close()
+        await app.aclose()
+
+    asyncio.run(scene())
 
 
 async def _until(condition: Callable[[], bool]) -> None:

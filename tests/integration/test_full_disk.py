@@ -1,0 +1,78 @@
+"""A full disk is held against nobody: no report can be stored meanwhile."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from secrets import token_hex
+
+import httpx
+import pytest
+
+from tests.server import LAUNCHER, Api, ServerProcess
+
+TIMEOUT_MS = 1_500
+OUTAGE_S = 3.0
+FILLER = "/v1/streams/tests/filler"
+WITHOUT_COMPACTION = (
+    "from controller import maintenance\nmaintenance._PERIOD_S = 3600\n" + LAUNCHER
+)
+
+
+@pytest.fixture
+def api(tmp_path: Path) -> Iterator[Api]:
+    full = ServerProcess(tmp_path, launcher=WITHOUT_COMPACTION, max_database_bytes=400_000)
+    with full as server, Api(server.url) as one:
+        yield one
+
+
+def _report(api: Api, at: int) -> httpx.Response:
+    """Report for a writer whose long name needs room on the disk."""
+    path = f"{api.path}/writers/quick-{at}-{'x' * 200}/note-time"
+    return api.client.post(path, json={"time": at, "position": {"0": at}})
+
+
+def _fill(api: Api, size: int) -> None:
+    """Append events of some size until there is no room for another."""
+    ndjson = {"content-type": "application/x-ndjson"}
+    while True:
+        event = f'{{"key": "k", "value": "{token_hex(size // 2)}"}}'
+        answer = api.client.post(f"{FILLER}/events", content=event, headers=ndjson)
+        if answer.status_code == 503:
+            return
+        answer.raise_for_status()
+
+
+def _holding_ms(api: Api) -> int:
+    (holder,) = api.get("watermark")["explanation"]["holders"]
+    assert (holder["writer"], holder["state"]) == ("slow", "behind")
+    held: int = holder["holding_ms"]
+    return held
+
+
+def _expired(api: Api) -> list[str]:
+    return [one["writer"] for one in api.get("writers", state="expired")["writers"]]
+
+
+def test_time_in_which_the_disk_is_full_is_charged_to_nobody(api: Api) -> None:
+    api.client.put(FILLER, json={}).raise_for_status()
+    api.create(aggregation_timeout_ms=TIMEOUT_MS)
+    api.note("slow", 10, 1)
+    for size in (20_000, 500):
+        _fill(api, size)
+    api.note("quick", 1_000, 1)
+    at = 1_000
+    refusals = 0
+    while refusals < 20:
+        is_refused = _report(api, at).status_code == 503
+        refusals = refusals + 1 if is_refused else 0
+        at += not is_refused
+    began, before = time.monotonic(), _holding_ms(api)
+    while time.monotonic() < began + OUTAGE_S:
+        assert _report(api, at).status_code == 503
+    assert _holding_ms(api) <= before + 500
+    api.client.delete(FILLER).raise_for_status()
+    while _report(api, at).status_code != 200:
+        time.sleep(0.01)
+    assert _expired(api) == []
+    while _expired(api) != ["slow"]:
+        time.sleep(0.05)
