@@ -140,14 +140,20 @@ class Groups:
         }
         topologies = await self.topologies(settings)
         new = StoredGroup(name, settings, start(topologies, positions))
-        return await self._service.sequencer.submit(partial(self._find_or_add, new))
+        stored = await self._service.database.read(storage.count_groups)
+        add = partial(self._find_or_add, new, stored)
+        return await self._service.sequencer.submit(add)
 
-    def _find_or_add(self, new: StoredGroup, batch: Batch) -> tuple[StoredGroup, bool]:
+    def _find_or_add(
+        self, new: StoredGroup, stored: int, batch: Batch
+    ) -> tuple[StoredGroup, bool]:
+        """Add a group, if there is none of its name; so many were stored a moment ago."""
         existing = self._by_name.get(new.name)
         if existing is not None and not existing.deleted:
             check_same(existing.newest, new.settings)
             return existing.newest, False
-        self._service.limits.check_new_group(new.name.scope, new.name.stream, self._by_name)
+        known = range(max(stored, len(self._by_name)))
+        self._service.limits.check_new_group(new.name.scope, new.name.stream, known)
         group = self._by_name[new.name] = Group(new, self)
         batch.touch(group)
         return new, True

@@ -16,6 +16,18 @@ from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
 _RECONNECT_S = 1.0
+_SILENCE_MS = 4 * STAMP_MS
+
+
+class AddressTakenError(TidegaugeError):
+    """Another controller that lives is reached at the same address."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        super().__init__(
+            f"another controller of this database is reached at {address}, and lives: stop it "
+            "first, or give each an --advertise-url of its own"
+        )
 
 
 class Membership:
@@ -24,6 +36,10 @@ class Membership:
     The race: a controller is paused, another takes over, and it wakes up late. What it decides
     then cannot be committed, since its row is gone; it finds that out, forgets everything, and
     joins again under a new id.
+
+    Another race: two controllers are given one address, where only one of them is reached. Who
+    joins while the other renews its lease is refused; of two that join at once one is buried,
+    and refused when it joins again.
 
     Parameters
     ----------
@@ -114,6 +130,7 @@ class Membership:
             _log.warning("the lease was not given back: %s", error)
 
     async def _join(self) -> None:
+        await self._await_predecessor()
         sent = boot_s()
         join = partial(storage.join, address=self._address, lease_ms=self._lease_ms)
         self.controller = await self._database.change_aside(join)
@@ -123,6 +140,22 @@ class Membership:
         )
         self._valid_until = sent + self._lease_ms / 1_000
         _log.info("joined", extra={"controller": self.controller})
+
+    async def _await_predecessor(self) -> None:
+        """Wait until whoever had this address is silent: a process that was killed is at once.
+
+        Raises
+        ------
+        AddressTakenError
+            If it renews its lease.
+        """
+        find = partial(storage.left_ms, address=self._address)
+        left_ms = await self._database.change_aside(find)
+        while left_ms is not None and left_ms > self._lease_ms - _SILENCE_MS:
+            await asyncio.sleep(STAMP_MS / 1_000)
+            before_ms, left_ms = left_ms, await self._database.change_aside(find)
+            if left_ms is not None and left_ms > before_ms:
+                raise AddressTakenError(self._address)
 
     async def _renew_forever(self) -> None:
         while True:

@@ -7,6 +7,7 @@ the row. So either a commit comes first, and whoever takes over sees it, or it f
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Table, text
@@ -84,6 +85,13 @@ def join(connection: Connection, address: str, lease_ms: int) -> int:
     controller: int = connection.execute(_JOIN, values).scalar_one()
     notify(connection)
     return controller
+
+
+def left_ms(connection: Connection, address: str) -> float | None:
+    """Say how long the lease of an address lasts if it is not renewed; None if it has none."""
+    query = "SELECT max(expires_at) - clock_timestamp() FROM controllers WHERE address = %s"
+    left: timedelta | None = connection.exec_driver_sql(query, (address,)).scalar_one()
+    return None if left is None or not address else left.total_seconds() * 1_000
 
 
 def renew(connection: Connection, controller: int, lease_ms: int, listening_ms: int) -> bool:
