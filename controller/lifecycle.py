@@ -7,7 +7,6 @@ from uuid import uuid4
 
 from controller import storage
 from controller.log.state import SegmentEnds
-from controller.schema import metadata
 from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import Identity, StreamState, settings_of, write_topology
@@ -30,7 +29,6 @@ from tidegauge.wire.streams import (
 )
 
 _log = logging.getLogger(__name__)
-_ALL_ROWS = 1_000_000
 
 
 def etag(state: StreamState) -> str:
@@ -169,17 +167,10 @@ def change_stream(
 
 
 def delete_stream(batch: Batch, state: StreamState) -> None:
-    """Delete a stream and all that belongs to it."""
+    """Delete a stream; its rows are removed bit by bit: see `controller.purging`."""
     state.refuse_if_deleted()
     state.deleted = True
-    batch.write(
-        partial(
-            storage.delete_stream,
-            stream_key=state.identity.key,
-            tables=metadata.sorted_tables,
-        ),
-        rows=_ALL_ROWS,
-    )
+    batch.write(partial(storage.delete_stream, stream_key=state.identity.key))
     batch.touch(state)
     _log.info("stream deleted", extra={"stream": str(state.identity.name)})
 

@@ -35,6 +35,13 @@ streams = Table(
 ``listening_ms`` is the stream's listening time beyond that of its holder, or, while it has none,
 its listening time."""
 
+deleted_streams = Table(
+    "deleted_streams",
+    metadata,
+    Column("key", Integer, primary_key=True, autoincrement=False),
+)
+"""Streams that are gone, but not all of what belonged to them: it is removed bit by bit."""
+
 marks = Table(
     "marks",
     metadata,

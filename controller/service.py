@@ -18,6 +18,7 @@ from controller.limits import Limits
 from controller.listening import ListeningClock
 from controller.maintenance import maintain_streams
 from controller.metrics import Metrics
+from controller.purging import Purger
 from controller.retention import Sweeper
 from controller.sequencer import Batch, Sequencer
 from controller.stamping import Stamping
@@ -100,6 +101,7 @@ class Service:
             asyncio.create_task(maintain_streams(self), name="the maintenance of streams"),
             asyncio.create_task(Sweeper(self).run(), name="the sweeping of marks"),
             *self.tasks,
+            asyncio.create_task(Purger(self).run(), name="the purging of deleted streams"),
         ]
         await self.holding.start()
         self.tasks += self.holding.tasks

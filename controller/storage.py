@@ -16,6 +16,7 @@ from sqlalchemy import (
     bindparam,
     collate,
     delete,
+    func,
     insert,
     select,
     tuple_,
@@ -23,7 +24,15 @@ from sqlalchemy import (
 )
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows, update_rows
-from controller.schema import listening, marks, reader_groups, report_pages, streams, writers
+from controller.schema import (
+    deleted_streams,
+    listening,
+    marks,
+    reader_groups,
+    report_pages,
+    streams,
+    writers,
+)
 from tidegauge.changes import Changes, StoredClock, StoredPage, StoredReport, StoredWriter
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
@@ -183,12 +192,55 @@ def update_stream(connection: Connection, stream_key: int, values: dict[str, Any
     connection.execute(update(streams).where(streams.c.key == stream_key).values(values))
 
 
-def delete_stream(connection: Connection, stream_key: int, tables: Iterable[Table]) -> None:
-    """Delete a stream and its rows in all tables that have a ``stream_key``."""
-    for table in tables:
-        if "stream_key" in table.columns:
-            connection.execute(delete(table).where(table.c.stream_key == stream_key))
+def delete_stream(connection: Connection, stream_key: int) -> None:
+    """Delete a stream; what belonged to it is left to `purge`."""
     connection.execute(delete(streams).where(streams.c.key == stream_key))
+    connection.execute(insert(deleted_streams).values(key=stream_key))
+
+
+def has_deleted_streams(connection: Connection) -> bool:
+    """Look whether anything is left to `purge`."""
+    return connection.scalar(select(deleted_streams.c.key).limit(1)) is not None
+
+
+def purge(connection: Connection, tables: Iterable[Table], limit: int) -> bool:
+    """Remove some rows of one deleted stream, from a table with a ``stream_key``.
+
+    The race: other controllers do the same, or still merge chunks of it. A stream is done with
+    when nothing of it is seen, for what is merged is seen before or after.
+
+    Returns
+    -------
+    bool
+        False if there was nothing to remove.
+    """
+    key = connection.scalar(
+        select(deleted_streams.c.key).limit(1).with_for_update(skip_locked=True)
+    )
+    if key is None:
+        return False
+    for table in tables:
+        if "stream_key" in table.columns and _purge_table(connection, table, key, limit):
+            return True
+    connection.execute(delete(deleted_streams).where(deleted_streams.c.key == key))
+    return True
+
+
+def _purge_table(connection: Connection, table: Table, stream_key: int, limit: int) -> bool:
+    _, *order = table.primary_key.columns
+    of_stream = table.c.stream_key == stream_key
+    first = select(*order).where(of_stream).order_by(*order).limit(limit)
+    found = connection.execute(first).all()
+    if found:
+        last = tuple_(*found[-1])
+        connection.execute(delete(table).where(of_stream, tuple_(*order) <= last))
+    return bool(found)
+
+
+def last_stream_key(connection: Connection) -> int:
+    """Find the highest key of a stream that has rows, deleted or not; 0 if there is none."""
+    keys = (streams.c.key, deleted_streams.c.key)
+    return max(connection.scalar(select(func.max(key))) or 0 for key in keys)
 
 
 def read_streams(connection: Connection, key: int | None = None) -> Sequence[Row[Any]]:

@@ -288,6 +288,10 @@ class Registry:
             raise UnknownStreamError(str(name))
         return state
 
+    def skip_keys(self, up_to: int) -> None:
+        """Give no new stream a key that another had, whose rows may not be removed yet."""
+        self._last_key = max(self._last_key, up_to)
+
     def next_key(self) -> int:
         """Choose the key of a new stream."""
         return self._last_key + 1
@@ -377,6 +381,7 @@ async def restore_all(database: Database, registry: Registry, context: StreamCon
         rows = storage.read_streams(connection)
         return [restore_stream(connection, row, context) for row in rows]
 
+    registry.skip_keys(await database.read(storage.last_stream_key))
     for state in await database.read(read):
         state.durable = True
         registry.add(state)

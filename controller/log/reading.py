@@ -92,7 +92,7 @@ async def _page(
     Raises
     ------
     UnknownStreamError
-        If chunks are missing, which the deletion of the stream brings about.
+        If the stream is deleted, and so its chunks will be.
     """
     if start >= end:
         return []
@@ -106,6 +106,6 @@ async def _page(
             limit=_PAGE_BYTES,
         )
     )
-    if not page:
+    if not page or (state.deleted and not state.moved):
         raise UnknownStreamError(str(state.identity.name))
     return page

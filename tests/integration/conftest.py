@@ -10,6 +10,7 @@ from tests.integration.shop import Open, Shop
 from tests.server import ServerProcess
 
 ON_BOTH = {
+    "test_deletion",
     "test_group_calls",
     "test_log",
     "test_log_crash",

@@ -73,6 +73,7 @@ def _make_as_before_revisions(connection: sqlite3.Connection) -> None:
         DROP TABLE report_pages;
         ALTER TABLE writers DROP COLUMN since_serial;
         DROP TABLE controllers;
+        DROP TABLE deleted_streams;
         DROP INDEX ix_streams_holder;
         DROP INDEX ix_reader_groups_holder;
         ALTER TABLE streams DROP COLUMN holder;

@@ -1,0 +1,16 @@
+"""Deleted streams whose rows are removed in the background."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0004"
+down_revision = "0003"
+
+
+def upgrade() -> None:
+    """Make the table."""
+    op.create_table(
+        "deleted_streams",
+        sa.Column("key", sa.Integer(), autoincrement=False, nullable=False),
+        sa.PrimaryKeyConstraint("key"),
+    )

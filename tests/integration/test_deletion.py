@@ -1,0 +1,64 @@
+"""A stream that is deleted is gone at once; its rows are removed bit by bit."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import Connection, create_engine, func, select
+
+from controller.database.statements import insert_rows
+from controller.schema import deleted_streams, marks, streams
+from tests.integration.controllers import wait_until
+from tests.server import Api, ServerProcess
+
+NOW = 1_700_000_000_000
+MARKS = 60_000
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[Connection]:
+    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
+
+
+def _make_marks(url: str) -> int:
+    """Give the only stream many marks, and tell its key."""
+    with _connected(url) as connection:
+        key = connection.execute(select(streams.c.key)).scalar_one()
+        rows = [(key, number, number, number, "{}", NOW) for number in range(1, MARKS + 1)]
+        insert_rows(connection, marks, rows)
+    return int(key)
+
+
+def _count_marks(url: str, key: int) -> int:
+    with _connected(url) as connection:
+        query = select(func.count()).select_from(marks).where(marks.c.stream_key == key)
+        return int(connection.execute(query).scalar_one())
+
+
+def _is_done(url: str) -> bool:
+    with _connected(url) as connection:
+        return connection.execute(select(deleted_streams)).first() is None
+
+
+def test_millions_of_marks_go_in_the_background_and_after_a_restart(
+    server: ServerProcess, api: Api, database_url: str
+) -> None:
+    api.create()
+    key = _make_marks(database_url)
+    api.client.delete(api.path).raise_for_status()
+    assert api.client.get(api.path).status_code == 404
+    api.create()
+    api.note("w", NOW, 1)
+    assert [mark["revision"] for mark in api.get("marks")["marks"]] == [1]
+    api.client.delete(api.path).raise_for_status()
+    server.kill()
+    assert _count_marks(database_url, key) > 0
+    server.start()
+    api.create()
+    api.note("w", NOW + 1, 1)
+    assert _count_marks(database_url, key) > 0
+    wait_until(lambda: _is_done(database_url), seconds=60)
+    assert _count_marks(database_url, key) == 0
+    assert [mark["lower"] for mark in api.get("marks")["marks"]] == [NOW + 1]
