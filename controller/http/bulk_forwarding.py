@@ -8,7 +8,7 @@ import msgspec
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.http.forwarding import Forwarding, replay
+from controller.http.forwarding import NOBODY, Forwarding, refuse, replay
 from controller.http.note_times import PATH
 from controller.http.peers import PassedOn, Peer, Peers, is_passed_on
 from controller.http.plain import read_body, send_json
@@ -19,7 +19,6 @@ from tidegauge.errors import ProblemError, UnavailableError
 from tidegauge.names import StreamName
 
 _OK = 200
-_MOVED = "the stream moves to another controller"
 _Place = Peer | ProblemError | None
 _Results = list[Any]
 
@@ -66,58 +65,96 @@ class BulkForwarding:
         """Answer one request, in parts if need be."""
         try:
             body = await read_body(receive, self._limit)
+            named = _streams(body)
+            if all(self._is_here(one) for one in set(named)):
+                await self._app(scope, replay(body), send)
+            elif is_passed_on(scope):
+                await self._answer_all(scope, body, named, send)
+            else:
+                results = await self._in_parts(scope, body, named)
+                await send_json(send, orjson.dumps({"results": results}))
+        except UnavailableError as error:
+            await refuse(error, send)
         except ProblemError as error:
             await send_problem(send, error)
-            return
-        named = _streams(body)
-        if all(self._is_here(one) for one in set(named)):
-            await self._app(scope, replay(body), send)
-        else:
-            results = await self._in_parts(scope, body, named)
-            await send_json(send, orjson.dumps({"results": results}))
 
     def _is_here(self, stream: str) -> bool:
         name = _name(stream)
         return name is None or self._forwarding.holds(streams, name)
 
+    async def _answer_all(
+        self, scope: Scope, body: bytes, named: list[str], send: Send
+    ) -> None:
+        """Answer what was passed on, once all of it is here; else nothing of it is done."""
+        for place in (await self._places(named, anew=True)).values():
+            if isinstance(place, ProblemError):
+                raise place
+            if place is not None:
+                raise UnavailableError(NOBODY)
+        await self._app(scope, replay(body), send)
+
     async def _in_parts(self, scope: Scope, body: bytes, named: list[str]) -> _Results:
-        distinct = list(dict.fromkeys(named))
-        passed_on = is_passed_on(scope)
-        found = await asyncio.gather(
-            *(self._find(one, passed_on=passed_on) for one in distinct)
-        )
-        places = dict(zip(distinct, found, strict=True))
-        parts: dict[_Place, list[int]] = {}
-        for at, stream in enumerate(named):
-            parts.setdefault(places[stream], []).append(at)
+        """Ask the holders for their parts, again where one had moved and nothing was done."""
         reports = orjson.loads(body)["reports"]
-        answers = await asyncio.gather(
-            *(
+        results: _Results = [None] * len(reports)
+        pending, anew = list(range(len(reports))), False
+        while pending:
+            parts = await self._parts(named, pending, anew=anew)
+            asked = [
                 self._ask(place, scope, [reports[at] for at in numbers])
                 for place, numbers in parts.items()
-            )
-        )
-        return _in_order(parts.values(), answers, len(named))
+            ]
+            pending, anew = [], True
+            for numbers, answers in zip(
+                parts.values(), await asyncio.gather(*asked), strict=True
+            ):
+                if answers is None:
+                    pending += numbers
+                    continue
+                for at, answer in zip(numbers, answers, strict=True):
+                    results[at] = answer
+            pending.sort()
+        return results
 
-    async def _find(self, stream: str, *, passed_on: bool) -> _Place:
+    async def _parts(
+        self, named: list[str], pending: list[int], *, anew: bool
+    ) -> dict[_Place, list[int]]:
+        """Divide what is pending among those who answer for it."""
+        places = await self._places([named[at] for at in pending], anew=anew)
+        parts: dict[_Place, list[int]] = {}
+        for at in pending:
+            parts.setdefault(places[named[at]], []).append(at)
+        return parts
+
+    async def _places(self, named: Iterable[str], *, anew: bool) -> dict[str, _Place]:
+        distinct = list(dict.fromkeys(named))
+        found = await asyncio.gather(*(self._find(one, anew=anew) for one in distinct))
+        return dict(zip(distinct, found, strict=True))
+
+    async def _find(self, stream: str, *, anew: bool) -> _Place:
         name = _name(stream)
         try:
-            found = None if name is None else await self._forwarding.find(streams, name)
+            if name is not None:
+                return await self._forwarding.find(streams, name, anew=anew)
         except ProblemError as error:
             return error
-        return UnavailableError(_MOVED) if found and passed_on else found
+        return None
 
-    async def _ask(self, place: _Place, scope: Scope, reports: list[Any]) -> _Results:
-        """Ask for some of the results; a refusal of all of them is one for each."""
-        if isinstance(place, ProblemError):
-            return [place.document()] * len(reports)
+    async def _ask(self, place: _Place, scope: Scope, reports: list[Any]) -> _Results | None:
+        """Ask for some of the results; a refusal of all of them is one for each.
+
+        Returns None, after a moment, if nothing was done: somebody else is to be asked.
+        """
         request = PassedOn(scope, orjson.dumps({"reports": reports}))
         answer = _Answer()
         try:
+            if isinstance(place, ProblemError):
+                raise place
             if place is None:
                 await self._app(scope, replay(request.body), answer.send)
             elif not await self._peers.ask(place, request, answer.send):
-                raise UnavailableError(_MOVED)
+                await self._forwarding.await_news()
+                return None
         except ProblemError as error:
             return [error.document()] * len(reports)
         document = orjson.loads(answer.body)
@@ -152,11 +189,3 @@ def _name(stream: str) -> StreamName | None:
         return StreamName.parse(stream)
     except ValueError:
         return None
-
-
-def _in_order(parts: Iterable[list[int]], answers: list[_Results], count: int) -> _Results:
-    results: _Results = [None] * count
-    for numbers, answer in zip(parts, answers, strict=True):
-        for at, result in zip(numbers, answer, strict=True):
-            results[at] = result
-    return results

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from sqlalchemy import Table
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.http.holders import KnownHolders
 from controller.http.peers import NOT_HOLDER, PassedOn, Peer, Peers, is_passed_on
 from controller.http.plain import read_body
 from controller.http.problems import send_problem, write_problem
@@ -26,10 +27,10 @@ _NAME = NAME_PATTERN.strip("^$")
 _PLACE = re.compile(rf"/v1/(streams|reader-groups)/({_NAME})/({_NAME})(/.*)?")
 """Of names alone: what is none is no matter for the database, and refused here."""
 _TABLES = {"streams": streams, "reader-groups": reader_groups}
-_Find = Callable[[], Awaitable[Peer | None]]
+_Find = Callable[..., Awaitable[Peer | None]]
 _LOOK_MS = 100
 _CLOSING = "the service is shutting down"
-_NOBODY = "no controller holds it at the moment"
+NOBODY = "no controller holds it at the moment"
 
 
 class Forwarding:
@@ -54,6 +55,7 @@ class Forwarding:
         self._service = service
         self._holding = holding
         self._peers = peers
+        self._known = KnownHolders(holding.membership)
         self._limit = service.settings.max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -71,7 +73,7 @@ class Forwarding:
             request = PassedOn(scope, await read_body(receive, self._limit))
             await self._answer(partial(self.find, table, name, creates=creates), request, send)
         except UnavailableError as error:
-            await _refuse(error, send)
+            await refuse(error, send)
         except ProblemError as error:
             await send_problem(send, error)
 
@@ -81,16 +83,14 @@ class Forwarding:
         The race: what was found moves before it is asked. Then whoever is asked says so, and
         has done nothing.
         """
-        while (peer := await find()) is not None:
+        anew = is_passed_on(request.scope)
+        while (peer := await find(anew=anew)) is not None:
             if is_passed_on(request.scope):
-                raise UnavailableError(_NOBODY)
+                raise UnavailableError(NOBODY)
             if await self._peers.ask(peer, request, send):
                 return
-            if self._holding.closing.is_set():
-                raise UnavailableError(_CLOSING)
-            await self._holding.membership.await_news(
-                self._holding.membership.rung, wait_ms=_LOOK_MS
-            )
+            await self.await_news()
+            anew = True
         await self._app(request.scope, replay(request.body), send)
 
     def holds(self, table: Table, name: StreamName) -> bool:
@@ -101,13 +101,27 @@ class Forwarding:
             return self._service.registry.find(name) is not None
         return name in self._service.groups
 
+    async def await_news(self) -> None:
+        """Wait a moment, after who was asked had done nothing, until it makes sense to ask again.
+
+        Raises
+        ------
+        UnavailableError
+            If the service is shutting down.
+        """
+        if self._holding.closing.is_set():
+            raise UnavailableError(_CLOSING)
+        membership = self._holding.membership
+        await membership.await_news(membership.rung, wait_ms=_LOOK_MS)
+
     async def find(
-        self, table: Table, name: StreamName, *, creates: bool = False
+        self, table: Table, name: StreamName, *, creates: bool = False, anew: bool = False
     ) -> Peer | None:
         """Find who answers about something; None for this controller.
 
         What is not there is answered for here; what is to be created, by one controller for
-        each name, so that two who create it at once are told apart.
+        each name, so that two who create it at once are told apart. Unless it is to be found
+        ``anew``, who was found before is good enough.
 
         Raises
         ------
@@ -117,15 +131,21 @@ class Forwarding:
         membership, loop = self._holding.membership, asyncio.get_running_loop()
         deadline = loop.time() + membership.patience_ms / 1_000
         while not self.holds(table, name):
+            known = None if anew else self._known.find(table, name)
+            if known is not None:
+                return known
             seen = membership.rung
             found = await self._holding.find(table, name)
             if found is None:
+                self._known.drop(table, name)
                 return self._creator(name) if creates else None
             if found.controller != self._holding.controller and found.address:
-                return Peer(found.controller, found.address)
+                peer = Peer(found.controller, found.address)
+                self._known.remember(table, name, peer, seen=seen)
+                return peer
             left_ms = int((deadline - loop.time()) * 1_000)
             if left_ms <= 0:
-                raise UnavailableError(_NOBODY)
+                raise UnavailableError(NOBODY)
             await membership.await_news(seen, wait_ms=min(left_ms, _LOOK_MS))
         return None
 
@@ -155,7 +175,7 @@ def _weight(controller: int, name: StreamName) -> bytes:
     return blake2b(f"{controller} {name}".encode(), digest_size=8).digest()
 
 
-async def _refuse(error: UnavailableError, send: Send) -> None:
+async def refuse(error: UnavailableError, send: Send) -> None:
     """Say that nothing was done; whoever passed the request on may ask somebody else."""
     status, headers, body = write_problem(error)
     headers = [*headers, (NOT_HOLDER, b"1")]

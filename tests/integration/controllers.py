@@ -34,6 +34,7 @@ class Controllers:
         self, cluster: Cluster, database_url: str, servers: list[ServerProcess]
     ) -> None:
         self.servers = servers
+        self.database_url = database_url
         self._cluster = cluster
         self._name = cluster.name_of(database_url)
 

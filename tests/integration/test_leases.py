@@ -21,12 +21,14 @@ from tests.postgres import Cluster
 from tests.server import ServerProcess
 
 FOUR = ["tests/a", "tests/b", "tests/c", "tests/d"]
+MAX_GROUPS = 2
 BRIDGED_S = LEASE_MS / 1_000 + 1
 
 
 @pytest.fixture(scope="module")
 def two(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
-    with controllers(cluster, tmp_path_factory.mktemp("two"), 2) as running:
+    directory = tmp_path_factory.mktemp("two")
+    with controllers(cluster, directory, 2, max_groups=MAX_GROUPS) as running:
         create(running.servers[0].url, *FOUR)
         wait_until(lambda: running.held() == [2, 2, 0])
         yield running
@@ -120,6 +122,20 @@ def test_a_long_poll_at_another_controller_wakes_with_the_mark(two: Controllers)
     assert woken[0] - noted < 0.5
 
 
+def test_reader_groups_are_counted_whoever_holds_them(two: Controllers) -> None:
+    create(two.servers[0].url, "log/counted", log="embedded")
+    groups = [f"{one.url}/v1/reader-groups/tests/counted" for one in two.servers * 2]
+    answers = [
+        httpx.put(f"{group}-{at}", json={"streams": ["log/counted"]}, timeout=20)
+        for at, group in enumerate(groups)
+    ]
+    assert [one.status_code for one in answers] == [201] * MAX_GROUPS + [409] * 2
+    assert answers[-1].json()["code"] == "too_many_groups"
+    for at in range(MAX_GROUPS):
+        httpx.delete(f"{groups[0]}-{at}", timeout=20).raise_for_status()
+    httpx.delete(f"{two.servers[0].url}/v1/streams/log/counted").raise_for_status()
+
+
 def test_a_reader_group_reads_streams_of_several_holders(two: Controllers) -> None:
     names = ["log/a", "log/b", "log/c"]
     settings = {"log": "embedded", "segments": 1, "mark_interval_ms": 0}
@@ -150,10 +166,22 @@ def test_what_a_killed_controller_held_is_taken_over_within_the_lease(
     other = _other(two, lost)
     note(other.url, "tests/a", 80).raise_for_status()
     wait_until(lambda: _streams_and_leases(other) == [4, 2])
+    many: list[httpx.Response] = []
+    reports = [
+        {"stream": one, "writer": "w", "time": NOW + 81, "position": {"0": 81}} for one in FOUR
+    ]
+    asking = threading.Thread(
+        target=lambda: many.append(
+            httpx.post(f"{other.url}/v1/note-times", json={"reports": reports}, timeout=20)
+        )
+    )
     lost.kill()
     began = time.monotonic()
+    asking.start()
     answer = note(other.url, "tests/a", 81)
     assert (answer.status_code, answer.json()["watermark"]) == (200, NOW + 81)
+    asking.join()
+    assert [one["watermark"] for one in many[0].json()["results"]] == [NOW + 81] * 4
     assert time.monotonic() - began < BRIDGED_S
     assert two.held() == [4, 0]
     wait_until(lambda: _streams_and_leases(other) == [4, 4])

@@ -27,7 +27,7 @@ class Machine:
 
     def __init__(self, database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_ms = 5_000
-        self._settings = ServeSettings(database_url=database_url, lease_ms=500)
+        self._settings = ServeSettings(database_url=database_url, lease_ms=1_500)
         clock = partial(ListeningClock, monotonic_ms=lambda: self.now_ms)
         monkeypatch.setattr(service_module, "ListeningClock", clock)
 
