@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sqlalchemy import Connection
@@ -96,20 +96,18 @@ class Service:
         )
         self.sequencer.on_batch = self.metrics.count_batch
         self.sequencer.on_failure = self._note_failure
-        self.tasks = [
-            self.sequencer.start(),
-            asyncio.create_task(maintain_streams(self), name="the maintenance of streams"),
-            asyncio.create_task(Sweeper(self).run(), name="the sweeping of marks"),
-            *self.tasks,
-            asyncio.create_task(Purger(self).run(), name="the purging of deleted streams"),
-        ]
+        work = {
+            "the maintenance of streams": maintain_streams(self),
+            "the sweeping of marks": Sweeper(self).run(),
+            "the purging of deleted streams": Purger(self).run(),
+        }
+        self.tasks = [self.sequencer.start(), *self.tasks, *_begin(work)]
         await self.holding.start()
-        self.tasks += self.holding.tasks
-        stamping, probing = self.stamping.stamp_forever(), self.stamping.probe_forever()
-        self.tasks += [
-            asyncio.create_task(stamping, name="stamping listening time"),
-            asyncio.create_task(probing, name="trying whether changes can be stored"),
-        ]
+        listening = {
+            "stamping listening time": self.stamping.stamp_forever(),
+            "trying whether changes can be stored": self.stamping.probe_forever(),
+        }
+        self.tasks += [*self.holding.tasks, *_begin(listening)]
         for task in self.tasks:
             task.add_done_callback(_log_failure)
         for state in self.registry:
@@ -211,6 +209,10 @@ class Service:
             _log.warning("writer expired", extra={"stream": stream, "writer": writer})
         for writer in outcome.forgotten:
             _log.info("writer forgotten", extra={"stream": stream, "writer": writer})
+
+
+def _begin(work: dict[str, Coroutine[Any, Any, None]]) -> list[asyncio.Task[None]]:
+    return [asyncio.create_task(one, name=name) for name, one in work.items()]
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
