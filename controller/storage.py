@@ -410,7 +410,7 @@ def check_room(connection: Connection) -> None:
     """Store as much as some reports, and take it back; fails where they could not be stored."""
     incompressible = token_hex(_ROOM_BYTES // 2)
     insert_rows(connection, report_pages, [(_NO_STREAM, 0, incompressible)])
-    delete_rows(connection, report_pages, _NO_STREAM, [0])
+    delete_rows(connection, report_pages, [(_NO_STREAM, 0)])
 
 
 def _one_mark(connection: Connection, query: Any) -> Mark | None:  # noqa: ANN401 (a select)
