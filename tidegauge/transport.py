@@ -143,7 +143,7 @@ class Transport:
                     response = await self._http().request(
                         method, path, params=_given(params), content=content, headers=sent
                     )
-                    _raise_for(response.status_code, response.content)
+                    self._raise_for(response.status_code, response.content)
         except httpx.TransportError as error:
             raise ServiceUnreachableError(self.url, _reason(error)) from error
         if response is None:
@@ -166,7 +166,7 @@ class Transport:
         """
         async with self._http().stream("GET", path, params=_given(params)) as response:
             if response.is_error:
-                _raise_for(response.status_code, await response.aread())
+                self._raise_for(response.status_code, await response.aread())
             yield response
 
     def attempts(self) -> Any:  # noqa: ANN401 (stamina's iterator)
@@ -192,6 +192,19 @@ class Transport:
             wait_jitter=_WAIT_INITIAL_S,
         )
 
+    def _raise_for(self, status: int, content: bytes) -> None:
+        if status < 400:
+            return
+        try:
+            document = _Document.model_validate_json(content)
+        except ValueError:
+            if status in _OF_A_PROXY:
+                raise ServiceUnreachableError(self.url, f"a proxy says {status}") from None
+            raise _unexpected(status, content) from None
+        if document.code not in PROBLEMS:
+            raise UnexpectedAnswerError(status, document.detail)
+        raise _problem(content)
+
     def _http(self) -> httpx.AsyncClient:
         if self._client is None:
             self._client = httpx.AsyncClient(
@@ -205,10 +218,8 @@ class Transport:
 
 def is_transient(error: Exception) -> bool:
     """Whether the same request may succeed later."""
-    if isinstance(error, UnexpectedAnswerError):
-        return error.status in _OF_A_PROXY
     refusals = OutcomeUnknownError | UnavailableError | TooManyWaitingError
-    return isinstance(error, httpx.TransportError | refusals)
+    return isinstance(error, httpx.TransportError | ServiceUnreachableError | refusals)
 
 
 def is_certainly_not_done(error: Exception) -> bool:
@@ -247,18 +258,6 @@ def _bearer(token: str) -> str:
 
 def _given(params: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (params or {}).items() if value is not None}
-
-
-def _raise_for(status: int, content: bytes) -> None:
-    if status < 400:
-        return
-    try:
-        document = _Document.model_validate_json(content)
-    except ValueError:
-        raise _unexpected(status, content) from None
-    if document.code not in PROBLEMS:
-        raise UnexpectedAnswerError(status, document.detail)
-    raise _problem(content)
 
 
 def _problem(content: bytes) -> ProblemError:

@@ -9,6 +9,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from tidegauge.errors import UnavailableError
 from tidegauge.transport import ServiceUnreachableError
 from tidegauge.wire.streams import MarkList, StreamInfo
 from tidegauge.wire.writers import Watermark
@@ -17,6 +18,7 @@ from tidegauge_cli.tables import describe_lag, describe_time, table_of_writers
 
 _REDRAW_S = 1.0
 _WAIT_MS = 2_000
+_OUTAGES = (ServiceUnreachableError, UnavailableError)
 WITH_HOLDERS = {"joining", "holding", "min_writers"}
 """Reasons that are about writers to be looked at."""
 
@@ -50,7 +52,7 @@ async def _redraw(service: Service, path: str, console: Console) -> None:
             await asyncio.sleep(_REDRAW_S)
             try:
                 now = await _look(service, path)
-            except ServiceUnreachableError as error:
+            except _OUTAGES as error:
                 live.update(Group(_picture(last, last), Text(str(error))), refresh=True)
                 continue
             live.update(_picture(last, now), refresh=True)
@@ -68,7 +70,7 @@ async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
             return
         try:
             clock = await _next(service, path, clock)
-        except ServiceUnreachableError as error:
+        except _OUTAGES as error:
             print(f"tidegauge: {error}", file=sys.stderr, flush=True)
 
 

@@ -6,10 +6,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.integration.controllers import wait_until
+from tests.postgres import running_cluster
 from tests.server import Api, ServerProcess, free_port
 from tidegauge_cli.verbs import app
 
@@ -238,3 +241,24 @@ def test_watch_follows_an_external_log_through_an_outage_to_its_seal(
         api.post("seal", position={"0": 4})
         assert watching.stdout.readline().startswith("The stream is sealed")
         assert watching.wait(timeout=20) == 0
+
+
+def test_watch_waits_for_a_database_that_is_away(tmp_path: Path) -> None:
+    with ExitStack() as open_things:
+        cluster = open_things.enter_context(running_cluster())
+        url = cluster.database()
+        server = open_things.enter_context(ServerProcess(tmp_path, database_url=url))
+        api = open_things.enter_context(Api(server.url))
+        api.create()
+        watching = open_things.enter_context(Operator(server.url).start("watch", "tests/one"))
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        assert watching.stdout.readline().startswith("There is no mark yet: nobody writes")
+        cluster.stop()
+        assert "unavailable: nothing was stored" in watching.stderr.readline()
+        cluster.start()
+        wait_until(lambda: api.client.get("/readyz").is_success)
+        api.note("a", NOON, 4)
+        assert "2024-01-01T12:00:00.000Z" in watching.stdout.readline()
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(timeout=20) == 130

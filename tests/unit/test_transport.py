@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import pytest
 
-from tidegauge.transport import Transport, UnexpectedAnswerError
+from tidegauge.errors import TidegaugeError
+from tidegauge.transport import ServiceUnreachableError, Transport, UnexpectedAnswerError
 from tidegauge.wire.streams import StreamInfo
 
 
@@ -41,7 +42,7 @@ def stranger() -> Iterator[str]:
         thread.join()
 
 
-def _refused(stranger: str, path: str, *, retry: bool) -> UnexpectedAnswerError:
+def _refused(stranger: str, path: str, *, retry: bool) -> TidegaugeError:
     """Ask, and return the error in the end."""
 
     async def ask() -> None:
@@ -51,7 +52,7 @@ def _refused(stranger: str, path: str, *, retry: bool) -> UnexpectedAnswerError:
         finally:
             await transport.aclose()
 
-    with pytest.raises(UnexpectedAnswerError) as caught:
+    with pytest.raises(TidegaugeError) as caught:
         asyncio.run(ask())
     return caught.value
 
@@ -59,6 +60,7 @@ def _refused(stranger: str, path: str, *, retry: bool) -> UnexpectedAnswerError:
 @pytest.mark.parametrize("status", [200, 307, 404, 500])
 def test_an_answer_of_somebody_else_is_named(stranger: str, status: int) -> None:
     error = _refused(stranger, f"/{status}", retry=True)
+    assert isinstance(error, UnexpectedAnswerError)
     assert (error.status, error.body) == (status, "<p>Hello.</p>")
     assert _Stranger.asked.total() == 1
 
@@ -67,9 +69,12 @@ def test_an_answer_of_somebody_else_is_named(stranger: str, status: int) -> None
 def test_a_proxy_that_lost_the_service_is_asked_again_where_that_does_no_harm(
     stranger: str, status: int
 ) -> None:
-    assert _refused(stranger, f"/{status}/{status}/404", retry=True).status == 404
+    error = _refused(stranger, f"/{status}/{status}/404", retry=True)
+    assert isinstance(error, UnexpectedAnswerError)
     assert _Stranger.asked.total() == 3
-    assert _refused(stranger, f"/{status}", retry=False).status == status
+    lost = _refused(stranger, f"/{status}", retry=False)
+    assert isinstance(lost, ServiceUnreachableError)
+    assert f"a proxy says {status}; is the service running there?" in str(lost)
     assert _Stranger.asked.total() == 4
 
 
