@@ -37,6 +37,11 @@ class ServeSettings(BaseSettings):
         description="Where other controllers of the same PostgreSQL database reach this one; "
         "left out: where it listens, or its host name if that is everywhere.",
     )
+    peer_ca: Path | None = Field(
+        None,
+        description="Trust the certificates of other controllers that are signed by one in this "
+        "file (PEM); left out: those that Python's certifi trusts.",
+    )
     lease_ms: int = Field(
         3_000,
         ge=500,

@@ -12,7 +12,7 @@ from types import FrameType
 
 import uvicorn
 
-from controller.access import check_certificate, check_exposure
+from controller.access import Certificate, check_exposure
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from controller.listener import BACKLOG, listen, reachable, show_address
@@ -79,13 +79,13 @@ def serve(settings: ServeSettings) -> None:
     """
     configure_logging(settings.log_level, settings.log_format)
     check_exposure(settings)
-    check_certificate(settings)
+    certificate = _certificate(settings)
     with listen(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
-        scheme = "http" if settings.tls_certificate is None else "https"
+        scheme = "http" if certificate is None else "https"
         here = show_address(reachable(host), port)
         address = settings.advertise_url or f"{scheme}://{here}"
-        app = create_app(settings, address=address)
+        app = create_app(settings, address=address, certificate=certificate)
         print(f"database {app.service.database.name}", flush=True)  # noqa: T201
         print(f"serving  {scheme}://{show_address(host, port)}  (docs: /docs)", flush=True)  # noqa: T201
         config = uvicorn.Config(
@@ -96,8 +96,7 @@ def serve(settings: ServeSettings) -> None:
             ),
             ws="none",
             proxy_headers=False,
-            ssl_certfile=settings.tls_certificate,
-            ssl_keyfile=settings.tls_key,
+            ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
             access_log=False,
             log_config=None,
             log_level="warning",
@@ -111,6 +110,12 @@ def serve(settings: ServeSettings) -> None:
         if not server.started or app.service.failed:
             msg = "the service could not start; its log says why"
             raise SystemExit(msg)
+
+
+def _certificate(settings: ServeSettings) -> Certificate | None:
+    if settings.tls_certificate is None:
+        return None
+    return Certificate(settings.tls_certificate, settings.tls_key)
 
 
 def rest_collector() -> None:

@@ -57,6 +57,12 @@ AdvertiseUrl = Annotated[
         _SEVERAL, "advertise_url", "Where the others reach this one; else where it listens."
     ),
 ]
+PeerCa = Annotated[
+    Path | None,
+    _option(
+        _SEVERAL, "peer_ca", "Trust the others by who signed their certificates, in this file."
+    ),
+]
 LeaseMs = Annotated[
     int, _option(_SEVERAL, "lease_ms", "After such a silence, others take its streams over.")
 ]

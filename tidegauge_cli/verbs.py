@@ -55,6 +55,7 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     mark_thinning: option.MarkThinning = "3600000:1000,86400000:60000",
     shutdown_delay_ms: option.ShutdownDelayMs = 0,
     advertise_url: option.AdvertiseUrl = None,
+    peer_ca: option.PeerCa = None,
     lease_ms: option.LeaseMs = 3_000,
     tokens: option.Tokens = None,
     tls_certificate: option.TlsCertificate = None,

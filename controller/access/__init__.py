@@ -1,7 +1,8 @@
 """Who may do what: bearer tokens with roles in scopes, kept as hashes in a file."""
 
 from controller.access.callers import ANYBODY, EVERYWHERE, Caller, Role
-from controller.access.encryption import CertificateError, check_certificate
+from controller.access.changes import watch
+from controller.access.encryption import Authorities, Certificate, CertificateError
 from controller.access.exposure import ExposedError, check_exposure
 from controller.access.guard import Guard
 from controller.access.needs import NEEDS, OPEN_PATHS, Need
@@ -21,7 +22,9 @@ __all__ = [
     "EVERYWHERE",
     "NEEDS",
     "OPEN_PATHS",
+    "Authorities",
     "Caller",
+    "Certificate",
     "CertificateError",
     "ExposedError",
     "Grants",
@@ -32,9 +35,9 @@ __all__ = [
     "TokenFile",
     "TokenFileError",
     "append_token",
-    "check_certificate",
     "check_exposure",
     "new_token",
     "parse_grants",
     "read_tokens",
+    "watch",
 ]

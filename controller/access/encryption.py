@@ -1,10 +1,13 @@
-"""Whether the files of a certificate can be used."""
+"""Certificates in files: the one that the service shows, and those that it trusts."""
 
+import logging
 import ssl
 from pathlib import Path
 
-from controller.configuration import ServeSettings
+from controller.access.changes import versions_of
 from tidegauge.errors import TidegaugeError
+
+_log = logging.getLogger(__name__)
 
 
 class CertificateError(TidegaugeError):
@@ -23,18 +26,110 @@ class CertificateError(TidegaugeError):
         self.key = key
         self.reason = reason
         where = f"certificate {certificate}" + (f" with key {key}" if key else "")
-        super().__init__(f"{where}: {reason}; both are PEM files")
+        super().__init__(f"{where}: {reason}; PEM files are expected")
 
 
-def check_certificate(settings: ServeSettings) -> None:
-    """Raise `CertificateError` if the service could not speak TLS as it should."""
-    certificate, key = settings.tls_certificate, settings.tls_key
-    if certificate is None:
-        return
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, _no_password)
-    except (OSError, ValueError) as error:
-        raise CertificateError(certificate, key, str(error)) from error
+class Certificate:
+    """What the service shows to who speaks TLS: a renewed one from the next connection on.
+
+    Parameters
+    ----------
+    certificate, key
+        PEM files; None if the key is in the file of the certificate.
+
+    Raises
+    ------
+    CertificateError
+        If they cannot be used.
+
+    Attributes
+    ----------
+    context
+        For a server; it stays the same.
+    """
+
+    def __init__(self, certificate: Path, key: Path | None) -> None:
+        self._certificate = certificate
+        self._key = key
+        self._versions = self._look()
+        self._newest = self.context = self._load()
+        self.context.sni_callback = self._show_newest
+
+    def look(self) -> None:
+        """Read the files again if they changed.
+
+        The race: a renewal replaces one file after the other. Until they fit, the former
+        certificate is shown.
+        """
+        if (versions := self._look()) == self._versions:
+            return
+        self._versions = versions
+        try:
+            self._newest = self._load()
+        except CertificateError as error:
+            _log.error("%s; the certificate read before stays in force", error)
+        else:
+            _log.info("certificate read again from %s", self._certificate)
+
+    def _look(self) -> object:
+        return versions_of(self._certificate, self._key or self._certificate)
+
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self._certificate, self._key, _no_password)
+        except (OSError, ValueError) as error:
+            raise CertificateError(self._certificate, self._key, str(error)) from error
+        return context
+
+    def _show_newest(
+        self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _: ssl.SSLContext
+    ) -> None:
+        connection.context = self._newest
+
+
+class Authorities:
+    """Who is trusted to have signed the certificates of other services.
+
+    Parameters
+    ----------
+    path
+        PEM file of their certificates.
+
+    Raises
+    ------
+    CertificateError
+        If it cannot be used.
+
+    Attributes
+    ----------
+    context
+        For a client; it stays the same.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._versions = versions_of(path)
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        self._load()
+
+    def look(self) -> None:
+        """Trust those that were added to the file; those taken out go with the process."""
+        if (versions := versions_of(self._path)) == self._versions:
+            return
+        self._versions = versions
+        try:
+            self._load()
+        except CertificateError as error:
+            _log.error("%s; the authorities read before stay in force", error)
+        else:
+            _log.info("authorities read again from %s", self._path)
+
+    def _load(self) -> None:
+        try:
+            self.context.load_verify_locations(self._path)
+        except (OSError, ValueError) as error:
+            raise CertificateError(self._path, None, str(error)) from error
 
 
 def _no_password() -> str:

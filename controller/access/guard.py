@@ -1,29 +1,19 @@
 """Telling who calls, by the token that is shown."""
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from time import time
-from typing import NamedTuple
 
 from controller.access.callers import ANYBODY, NOBODY, Caller
+from controller.access.changes import versions_of
 from controller.access.needs import OPEN_PATHS
 from controller.access.tokens import Digest, TokenFileError, digest_of, read_tokens
 from tidegauge.errors import UnauthenticatedError
 
 _log = logging.getLogger(__name__)
 _BEARER = b"bearer "
-_LOOK_S = 1.0
 _MOST_SEEN = 10_000
-
-
-class _Version(NamedTuple):
-    """What differs when a file is another one."""
-
-    modified_ns: int
-    size: int
-    inode: int
 
 
 class _Tokens:
@@ -86,7 +76,7 @@ class Guard:
     def __init__(self, path: Path | None, *, clock: Callable[[], float] = time) -> None:
         self._path = path
         self._clock = clock
-        self._version = None if path is None else _version(path)
+        self._versions = () if path is None else versions_of(path)
         self._tokens = _Tokens({} if path is None else read_tokens(path))
 
     def identify(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
@@ -115,9 +105,9 @@ class Guard:
 
     def look(self) -> None:
         """Read the file again if it changed; while it cannot be read, the former tokens stay."""
-        if self._path is None or (version := _version(self._path)) == self._version:
+        if self._path is None or (versions := versions_of(self._path)) == self._versions:
             return
-        self._version = version
+        self._versions = versions
         try:
             self._tokens = _Tokens(read_tokens(self._path))
         except TokenFileError as error:
@@ -125,20 +115,5 @@ class Guard:
         else:
             _log.info("%d tokens read from %s", len(self._tokens), self._path)
 
-    async def watch(self) -> None:
-        """Look every second, until cancelled."""
-        while True:
-            await asyncio.sleep(_LOOK_S)
-            if self._path is not None:
-                await asyncio.to_thread(self.look)
-
     def _is_expired(self, caller: Caller) -> bool:
         return caller.expires_s is not None and caller.expires_s <= self._clock()
-
-
-def _version(path: Path) -> _Version | None:
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return _Version(found.st_mtime_ns, found.st_size, found.st_ino)

@@ -1,6 +1,7 @@
 """The application: all calls, their documentation, and what surrounds them."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.access import OPEN_PATHS, Guard
+from controller.access import OPEN_PATHS, Authorities, Certificate, Guard, watch
 from controller.configuration import ServeSettings
 from controller.http import (
     events,
@@ -50,18 +51,23 @@ Errors are RFC 9457 problem documents with a stable `code`.
 """
 
 
-def create_app(settings: ServeSettings, *, address: str = "") -> "ControllerApp":
+def create_app(
+    settings: ServeSettings, *, address: str = "", certificate: Certificate | None = None
+) -> "ControllerApp":
     """Make the application; its lifespan opens and closes the database.
 
-    ``address`` is where other controllers of the same database reach this one.
+    ``address`` is where other controllers of the same database reach this one, ``certificate``
+    what it shows them, which is read again when it is renewed.
     """
     guard = Guard(settings.tokens)
+    authorities = None if settings.peer_ca is None else Authorities(settings.peer_ca)
+    looks = [one.look for one in (guard, authorities, certificate) if one is not None]
     service = Service(settings, address=address)
     tracer_provider = _make_tracer_provider() if settings.traces else None
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        watching = asyncio.create_task(guard.watch(), name="reading the tokens again")
+        watching = asyncio.create_task(watch(*looks), name="reading files again")
         service.tasks.append(watching)
         await service.begin()
         try:
@@ -95,7 +101,8 @@ def create_app(settings: ServeSettings, *, address: str = "") -> "ControllerApp"
         app.include_router(router)
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
-    whole = ControllerApp(app, service, guard)  # the lifespan closes it, too
+    trusted = None if authorities is None else authorities.context
+    whole = ControllerApp(app, service, guard, trusted=trusted)  # the lifespan closes it, too
     return whole
 
 
@@ -126,9 +133,18 @@ class ControllerApp:
         What both ask.
     guard
         Tells who asks.
+    trusted
+        Knows whose certificates are good among the other controllers.
     """
 
-    def __init__(self, app: ASGIApp, service: Service, guard: Guard) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        service: Service,
+        guard: Guard,
+        *,
+        trusted: ssl.SSLContext | None,
+    ) -> None:
         self.service = service
         self._app = app
         self._guard = guard
@@ -139,7 +155,7 @@ class ControllerApp:
         self._peers: Peers | None = None
         self._dispatch: ASGIApp = self._answer
         if isinstance(service.holding, HoldsShare):
-            self._peers = Peers(service.holding.until_gone, service.holding.closing.wait)
+            self._peers = _peers(service.holding, trusted)
             self._dispatch = _forwarding(self._answer, service, service.holding, self._peers)
 
     async def aclose(self) -> None:
@@ -197,6 +213,10 @@ class ControllerApp:
             return message
 
         return bounded
+
+
+def _peers(holding: HoldsShare, trusted: ssl.SSLContext | None) -> Peers:
+    return Peers(holding.until_gone, holding.closing.wait, trusted=trusted)
 
 
 def _forwarding(app: ASGIApp, service: Service, holding: HoldsShare, peers: Peers) -> ASGIApp:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -98,11 +99,11 @@ class BulkForwarding:
         reports = orjson.loads(body)["reports"]
         results: _Results = [None] * len(reports)
         pending, anew = list(range(len(reports))), False
+        ask = partial(self._ask, scope, deadline=self._forwarding.deadline())
         while pending:
             parts = await self._parts(named, pending, anew=anew)
             asked = [
-                self._ask(place, scope, [reports[at] for at in numbers])
-                for place, numbers in parts.items()
+                ask(place, [reports[at] for at in numbers]) for place, numbers in parts.items()
             ]
             pending, anew = [], True
             for numbers, answers in zip(
@@ -140,7 +141,9 @@ class BulkForwarding:
             return error
         return None
 
-    async def _ask(self, place: _Place, scope: Scope, reports: list[Any]) -> _Results | None:
+    async def _ask(
+        self, scope: Scope, place: _Place, reports: list[Any], *, deadline: float
+    ) -> _Results | None:
         """Ask for some of the results; a refusal of all of them is one for each.
 
         Returns None, after a moment, if nothing was done: somebody else is to be asked.
@@ -153,7 +156,7 @@ class BulkForwarding:
             if place is None:
                 await self._app(scope, replay(request.body), answer.send)
             elif not await self._peers.ask(place, request, answer.send):
-                await self._forwarding.await_news()
+                await self._forwarding.await_news(place, deadline=deadline)
                 return None
         except ProblemError as error:
             return [error.document()] * len(reports)

@@ -84,12 +84,13 @@ class Forwarding:
         has done nothing.
         """
         anew = is_passed_on(request.scope)
+        deadline = self.deadline()
         while (peer := await find(anew=anew)) is not None:
             if is_passed_on(request.scope):
                 raise UnavailableError(NOBODY)
             if await self._peers.ask(peer, request, send):
                 return
-            await self.await_news()
+            await self.await_news(peer, deadline=deadline)
             anew = True
         await self._app(request.scope, replay(request.body), send)
 
@@ -101,14 +102,22 @@ class Forwarding:
             return self._service.registry.find(name) is not None
         return name in self._service.groups
 
-    async def await_news(self) -> None:
+    def deadline(self) -> float:
+        """Say until when to ask in vain: longer than a lease could hide who is lost."""
+        patience_ms = 2 * self._holding.membership.patience_ms
+        return asyncio.get_running_loop().time() + patience_ms / 1_000
+
+    async def await_news(self, asked: Peer, *, deadline: float) -> None:
         """Wait a moment, after who was asked had done nothing, until it makes sense to ask again.
 
         Raises
         ------
         UnavailableError
-            If the service is shutting down.
+            If it was asked for long enough, or the service is shutting down.
         """
+        if asyncio.get_running_loop().time() > deadline:
+            msg = f"the controller at {asked.address}, which holds it, is not reached"
+            raise UnavailableError(msg)
         if self._holding.closing.is_set():
             raise UnavailableError(_CLOSING)
         membership = self._holding.membership

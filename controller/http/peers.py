@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -18,6 +19,7 @@ NOT_HOLDER = b"tidegauge-not-holder"
 """An answer with it says that nothing was done, since another controller may be the holder."""
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
 _LONGEST_ANSWER_S = 60.0
 _CONNECT_S = 1.0
@@ -81,19 +83,25 @@ class Peers:
         Returns once a controller has lost its lease: then it need not be waited for.
     until_closing
         Returns once this controller shuts down: then who only looks is not waited for.
+    trusted
+        Knows whose certificates are good; None: those of the authorities that all trust.
     """
 
     def __init__(
         self,
         until_gone: Callable[[int], Awaitable[None]],
         until_closing: Callable[[], Awaitable[object]],
+        *,
+        trusted: ssl.SSLContext | None,
     ) -> None:
         self._until_gone = until_gone
         self._until_closing = until_closing
+        self._complaints: dict[Peer, str] = {}
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(_LONGEST_ANSWER_S, connect=_CONNECT_S),
             limits=httpx.Limits(max_connections=None),
             trust_env=False,
+            verify=True if trusted is None else trusted,
         )
 
     async def aclose(self) -> None:
@@ -128,12 +136,19 @@ class Peers:
         sending = self._client.send(self._request(peer, request), stream=True)
         try:
             return await self._unless_gone(peer, sending, is_safe=request.is_safe)
-        except (httpx.ConnectError, httpx.ConnectTimeout):
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            self._complain(peer, error)
             return None
         except (httpx.TransportError, _GoneError) as error:
             if request.is_safe:
                 return None
             raise OutcomeUnknownError(str(error) or type(error).__name__) from error
+
+    def _complain(self, peer: Peer, error: httpx.TransportError) -> None:
+        """Log why a controller is not reached, once for each: calls try it many times."""
+        if self._complaints.get(peer) != (reason := str(error) or type(error).__name__):
+            self._complaints[peer] = reason
+            _log.warning("%s is not reached: %s", peer.address, reason)
 
     def _request(self, peer: Peer, request: PassedOn) -> httpx.Request:
         scope = request.scope

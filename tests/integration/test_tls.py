@@ -17,32 +17,17 @@ from cryptography.hazmat.primitives.serialization import (
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from controller.access import CertificateError, check_certificate
+from controller.access import Authorities, Certificate, CertificateError
 from controller.configuration import ServeSettings
 from reader_client import Reader, ReaderGroup, ServiceUnreachableError, StreamClient
+from tests.certificates import Files
+from tests.integration.controllers import wait_until
 from tests.server import ServerProcess
 from tests.tokens import Tokens
 from tidegauge_cli.verbs import app
 from writer_client import TimeReporter, Writer
 
 NOW = 1_700_000_000_000
-
-
-class Files:
-    """A certificate of an authority of our own for 127.0.0.1, as files."""
-
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
-        self.authority = directory / "authority.pem"
-        self.certificate = directory / "certificate.pem"
-        self.key = directory / "key.pem"
-        self.both = directory / "both.pem"
-        authority = trustme.CA()
-        issued = authority.issue_cert("127.0.0.1")
-        authority.cert_pem.write_to_path(str(self.authority))
-        issued.cert_chain_pems[0].write_to_path(str(self.certificate))
-        issued.private_key_pem.write_to_path(str(self.key))
-        issued.private_key_and_cert_chain_pem.write_to_path(str(self.both))
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +120,56 @@ def test_the_key_may_be_in_the_file_of_the_certificate(
         assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
 
 
+def test_a_renewed_certificate_is_shown_from_the_next_connection_on(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown, renewed = tmp_path / "shown", tmp_path / "renewed"
+    for directory in (shown, renewed):
+        directory.mkdir()
+    monkeypatch.setenv("SSL_CERT_FILE", str(Files(shown).authority))
+    fresh = Files(renewed)
+    certificate, key = shown / "certificate.pem", shown / "key.pem"
+    with ServerProcess(tmp_path, tls_certificate=certificate, tls_key=key) as server:
+        before = _shown_by(server)
+        with httpx.Client(base_url=server.url) as client:
+            client.get("/healthz").raise_for_status()
+            key.write_bytes(fresh.key.read_bytes())
+            _wait_for_line(server, "the certificate read before stays in force")
+            assert _shown_by(server) == before
+            certificate.write_bytes(fresh.certificate.read_bytes())
+            _wait_for_line(server, "certificate read again from")
+            assert _shown_by(server) == fresh.certificate.read_text() != before
+            client.get("/healthz").raise_for_status()
+        trusting = ssl.create_default_context(cafile=fresh.authority)
+        assert httpx.get(f"{server.url}/healthz", verify=trusting).is_success
+
+
+def _shown_by(server: ServerProcess) -> str:
+    return ssl.get_server_certificate(("127.0.0.1", server.port))
+
+
+def _wait_for_line(server: ServerProcess, text: str) -> None:
+    wait_until(lambda: text in server.log.read_text())
+
+
+def test_authorities_that_are_added_to_a_file_are_trusted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, texts = tmp_path / "peers.pem", []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        texts.append(Files(tmp_path / name).authority.read_text())
+    file.write_text(texts[0])
+    authorities = Authorities(file)
+    assert len(authorities.context.get_ca_certs()) == 1
+    file.write_text("nothing")
+    authorities.look()
+    assert "the authorities read before stay in force" in caplog.text
+    file.write_text("".join(texts))
+    authorities.look()
+    assert len(authorities.context.get_ca_certs()) == 2
+
+
 def test_with_tokens_and_tls_nothing_is_said_about_tokens_in_the_clear(
     files: Files, trusting: None, tmp_path: Path
 ) -> None:
@@ -154,9 +189,9 @@ def test_with_tokens_and_tls_nothing_is_said_about_tokens_in_the_clear(
         ("none.pem", "key.pem", "No such file or directory"),
         ("certificate.pem", "none.pem", "No such file or directory"),
         ("certificate.pem", "other.pem", "KEY_VALUES_MISMATCH"),
-        ("certificate.pem", None, "both are PEM files"),
+        ("certificate.pem", None, "PEM files are expected"),
         ("certificate.pem", "locked.pem", "the key has a password; give one without"),
-        ("text.pem", None, "both are PEM files"),
+        ("text.pem", None, "PEM files are expected"),
     ],
 )
 def test_files_that_cannot_be_used_are_told_why(
@@ -170,12 +205,9 @@ def test_files_that_cannot_be_used_are_told_why(
         Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
     )
     (files.directory / "locked.pem").write_bytes(locked)
-    settings = ServeSettings(
-        tls_certificate=files.directory / certificate,
-        tls_key=None if key is None else files.directory / key,
-    )
+    key_file = None if key is None else files.directory / key
     with pytest.raises(CertificateError) as refused:
-        check_certificate(settings)
+        Certificate(files.directory / certificate, key_file)
     assert problem in str(refused.value)
 
 
@@ -188,5 +220,5 @@ def test_without_a_usable_certificate_nothing_is_served(files: Files, tmp_path: 
     server = ServerProcess(tmp_path, tls_certificate=files.certificate)
     server.launch()
     assert server.process.wait(timeout=20) != 0
-    assert "both are PEM files" in server.log.read_text()
+    assert "PEM files are expected" in server.log.read_text()
     assert not server.database.exists()

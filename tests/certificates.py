@@ -1,0 +1,28 @@
+"""Certificates for tests, as files."""
+
+from pathlib import Path
+
+import trustme
+
+
+class Files:
+    """A certificate of an authority of our own for 127.0.0.1.
+
+    Parameters
+    ----------
+    directory
+        Where the files go.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.authority = directory / "authority.pem"
+        self.certificate = directory / "certificate.pem"
+        self.key = directory / "key.pem"
+        self.both = directory / "both.pem"
+        authority = trustme.CA()
+        issued = authority.issue_cert("127.0.0.1")
+        authority.cert_pem.write_to_path(str(self.authority))
+        issued.cert_chain_pems[0].write_to_path(str(self.certificate))
+        issued.private_key_pem.write_to_path(str(self.key))
+        issued.private_key_and_cert_chain_pem.write_to_path(str(self.both))
