@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 _PERIOD_S = 1.0
 _FEWEST_ROWS = 4
 _TRANSACTION_S = 0.005
-"""Aimed at: so much longer does a report wait at most."""
+"""Aimed at, for what grows with the rows."""
 
 
 class Purger:
@@ -65,9 +65,12 @@ class Purger:
             return False
 
     def _step(self, connection: Connection) -> bool:
+        found = storage.find_leftover(connection, metadata.sorted_tables, self._rows)
+        if found is None:
+            return False
         begun = perf_counter()
-        found = storage.purge(connection, metadata.sorted_tables, self._rows)
+        storage.purge(connection, found)
         slow = perf_counter() - begun > _TRANSACTION_S
         rows = self._rows // 2 if slow else self._rows * 2
         self._rows = min(self._most_rows, max(_FEWEST_ROWS, rows))
-        return found
+        return True

@@ -203,38 +203,56 @@ def has_deleted_streams(connection: Connection) -> bool:
     return connection.scalar(select(deleted_streams.c.key).limit(1)) is not None
 
 
-def purge(connection: Connection, tables: Iterable[Table], limit: int) -> bool:
-    """Remove some rows of one deleted stream, from a table with a ``stream_key``.
+class Leftover(NamedTuple):
+    """Some rows of a deleted stream.
+
+    Attributes
+    ----------
+    stream_key
+        Of the stream.
+    table
+        Where they are; None if nothing is left but the key.
+    last
+        The last of them: the rest of its primary key.
+    """
+
+    stream_key: int
+    table: Table | None
+    last: tuple[Any, ...]
+
+
+def find_leftover(
+    connection: Connection, tables: Iterable[Table], limit: int
+) -> Leftover | None:
+    """Find some rows of one deleted stream, in a table with a ``stream_key``.
 
     The race: other controllers do the same, or still merge chunks of it. A stream is done with
     when nothing of it is seen, for what is merged is seen before or after.
-
-    Returns
-    -------
-    bool
-        False if there was nothing to remove.
     """
     key = connection.scalar(
         select(deleted_streams.c.key).limit(1).with_for_update(skip_locked=True)
     )
     if key is None:
-        return False
+        return None
     for table in tables:
-        if "stream_key" in table.columns and _purge_table(connection, table, key, limit):
-            return True
-    connection.execute(delete(deleted_streams).where(deleted_streams.c.key == key))
-    return True
+        if "stream_key" in table.columns:
+            _, *order = table.primary_key.columns
+            first = select(*order).where(table.c.stream_key == key).order_by(*order)
+            found = connection.execute(first.limit(limit)).all()
+            if found:
+                return Leftover(key, table, tuple(found[-1]))
+    return Leftover(key, None, ())
 
 
-def _purge_table(connection: Connection, table: Table, stream_key: int, limit: int) -> bool:
-    _, *order = table.primary_key.columns
-    of_stream = table.c.stream_key == stream_key
-    first = select(*order).where(of_stream).order_by(*order).limit(limit)
-    found = connection.execute(first).all()
-    if found:
-        last = tuple_(*found[-1])
-        connection.execute(delete(table).where(of_stream, tuple_(*order) <= last))
-    return bool(found)
+def purge(connection: Connection, leftover: Leftover) -> None:
+    """Remove what was found of a deleted stream."""
+    key, table, last = leftover
+    if table is None:
+        connection.execute(delete(deleted_streams).where(deleted_streams.c.key == key))
+    else:
+        _, *order = table.primary_key.columns
+        until = tuple_(*order) <= tuple_(*last)
+        connection.execute(delete(table).where(table.c.stream_key == key, until))
 
 
 def last_stream_key(connection: Connection) -> int:

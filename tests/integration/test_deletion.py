@@ -11,7 +11,7 @@ from tests.integration.controllers import wait_until
 from tests.server import Api, ServerProcess
 
 NOW = 1_700_000_000_000
-MARKS = 60_000
+MARKS = 20_000
 
 
 @contextmanager
