@@ -422,7 +422,7 @@ class Aggregator:
 
     def _keep(self, report: KeptReport) -> None:
         if self._cut.add(report, self.watermark):
-            self._capping.look_at(report.writer, self._roster.writers)
+            self._capping.look_at(report.writer, len(self._roster))
             self._capping.look_at_all(self._roster.writers)
         else:
             self._ledger.settle(report)

@@ -10,7 +10,7 @@ reports, and nothing else. Whatever is not usual, every refusal included, goes t
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from tidegauge.capping import KEPT_AT_LEAST, Capping
+from tidegauge.capping import Capping
 from tidegauge.ledger import Ledger
 from tidegauge.progress import Progress
 from tidegauge.roster import Roster
@@ -85,7 +85,7 @@ class Intake:
         int
             The place of each that is not usual, for the caller to deal with before it goes on.
         """
-        find, writers = self._roster.find, self._roster.writers
+        find, most_kept = self._roster.find, self._capping.most_of(len(self._roster))
         enter, keep, follow = self._ledger.enter, self._cut.add, self._progress.follow
         greatest, latest = bounds
         for place, report in enumerate(reports):
@@ -118,6 +118,6 @@ class Intake:
                 self._roster.last_heard = record
                 keep(enter(record, time, gained), None)
                 follow(record, time)
-                if len(record.kept) > KEPT_AT_LEAST:
-                    self._capping.look_at(record, writers)
-        self._capping.look_at_all(writers)
+                if len(record.kept) > most_kept:
+                    self._capping.thin_out(record)
+        self._capping.look_at_all(self._roster.writers)

@@ -42,6 +42,12 @@ class Ledger:
         """The last report when pages were folded along."""
         self._settled_serial = 0
         """The last report that the newest mark took in."""
+        self._round_serial = 0
+        """The same, when the present round of looking through the pages began."""
+        self._unseen_pages = 0
+        """How many pages are left of the round, the first ones."""
+        self._seen_reports = 0
+        """How many reports were stored when pages were last looked at."""
         self._dirty: dict[str, Writer] = {}
         self._open = _Page(1, [])
         """What the next transaction writes."""
@@ -118,12 +124,22 @@ class Ledger:
     def fold_along(self, newest: Mark | None, writers: int) -> None:
         """Give up pages as fast as reports come, once many are stored for so many writers."""
         new, self._folded_serial = self._serial - self._folded_serial, self._serial
-        if self.stored_reports > min(
-            max(_FEW_REPORTS, _REPORTS_A_ROW * writers), _MANY_REPORTS
-        ):
-            self.fold(newest, _LOOKS_A_REPORT * max(new, 1))
+        few = min(max(_FEW_REPORTS, _REPORTS_A_ROW * writers), _MANY_REPORTS)
+        if self.stored_reports <= few:
+            return
+        if self._round_is_due():
+            self._round_serial, self._unseen_pages = self._settled_serial, len(self._pages)
+        if self._unseen_pages:
+            seen = self.fold(newest, _LOOKS_A_REPORT * max(new, 1))
+            self._unseen_pages = max(0, self._unseen_pages - seen)
+            self._seen_reports = self.stored_reports
 
-    def fold(self, newest: Mark | None, most: int) -> None:
+    def _round_is_due(self) -> bool:
+        """Tell whether looking may find something: after a mark, or many more reports."""
+        is_marked = self._settled_serial > self._round_serial
+        return is_marked or self.stored_reports > 2 * self._seen_reports
+
+    def fold(self, newest: Mark | None, most: int) -> int:
         """Give up pages that are needless for the most part, looking at each in turn.
 
         Parameters
@@ -132,11 +148,17 @@ class Ledger:
             The newest mark.
         most
             Look at no more reports than these and one page, and at none twice.
+
+        Returns
+        -------
+        int
+            How many pages it looked at.
         """
         lower = None if newest is None else newest.lower
-        for _ in range(len(self._pages)):
+        pages = len(self._pages)
+        for seen in range(pages):
             if most <= 0:
-                break
+                return seen
             page = self._pages.popleft()
             most -= len(page.reports)
             needed = [one for one in page.reports if self._is_needed(one, page.number, lower)]
@@ -144,6 +166,7 @@ class Ledger:
                 self._pages.append(page)
             else:
                 self._give_up(page, needed)
+        return pages
 
     def take(self, holds: dict[str, int | None]) -> Changes:
         """Hand out what storage must write in one transaction, and begin anew."""

@@ -86,19 +86,19 @@ class Writer:
     def stored(self) -> StoredWriter:
         """Make the row of this writer."""
         return StoredWriter(
-            writer=self.name,
-            incarnation=self.incarnation,
-            standing=self.standing,
-            time=self.time,
-            position=dict(self.position),
-            former_position=dict(self.former_position),
-            former_time=self.former_time,
-            reported=self.reported,
-            proved=self.proved,
-            gone_ms=self.gone_ms,
-            hold_since_ms=self.hold_since_ms,
-            heard_ms=self.heard_ms,
-            since_serial=self.since_serial,
+            self.name,
+            self.incarnation,
+            self.standing,
+            self.time,
+            self.position.copy(),
+            self.former_position.copy(),
+            self.former_time,
+            self.reported,
+            self.proved,
+            self.gone_ms,
+            self.hold_since_ms,
+            self.heard_ms,
+            self.since_serial,
         )
 
     @property

@@ -27,6 +27,7 @@ from tidegauge.errors import InternalError, InvalidRequestError, ProblemError
 from tidegauge.intake import TimeReport
 from tidegauge.names import StreamName, check_name
 from tidegauge.wire.writers import NoteTime, TimeNoted
+from tidegauge.writers import WriterState
 
 documentation = APIRouter(tags=["writers"])
 ROUTE = WRITERS + "/{writer}/note-time"
@@ -81,6 +82,25 @@ class _Place(NamedTuple):
         self.service.sequencer.enter(_RecalledReport(self, report, reply, began=began))
 
 
+def write_noted(stream: StreamState, state: WriterState, hint: str | None) -> bytes:
+    """Write the answer to a report, a `TimeNoted`, of what is durable now."""
+    watermark = stream.watermark
+    if hint is None and watermark is not None and not stream.final:
+        return b'{"stream_id":"%s","watermark":%d,"state":"%s","final":false,"hint":null}' % (
+            stream.identity.stream_id.encode(),
+            watermark,
+            state.encode(),
+        )
+    noted = TimeNoted(
+        stream_id=stream.identity.stream_id,
+        watermark=watermark,
+        state=state,
+        final=stream.final,
+        hint=hint,
+    )
+    return noted.model_dump_json().encode()
+
+
 class _Report:
     """One report on its way through a batch."""
 
@@ -99,26 +119,8 @@ class _Report:
     def answer(self) -> bytes:
         """Say what is durable now."""
         stream = self._stream
-        watermark = stream.watermark
         hint = reports.seconds_hint(stream, self._report.time)
-        if hint is not None or watermark is None or stream.final:
-            return self._full_answer(hint)
-        return b'{"stream_id":"%s","watermark":%d,"state":"%s","final":false,"hint":null}' % (
-            stream.identity.stream_id.encode(),
-            watermark,
-            stream.clock.state(self._writer).encode(),
-        )
-
-    def _full_answer(self, hint: str | None) -> bytes:
-        stream = self._stream
-        noted = TimeNoted(
-            stream_id=stream.identity.stream_id,
-            watermark=stream.watermark,
-            state=stream.clock.state(self._writer),
-            final=stream.final,
-            hint=hint,
-        )
-        return noted.model_dump_json().encode()
+        return write_noted(stream, stream.clock.state(self._writer), hint)
 
 
 class _RecalledReport(_Report):

@@ -9,6 +9,7 @@ from controller import reports
 from controller.access import Caller, Role
 from controller.clocks import Clocks, StillClock
 from controller.http.decoding import AnyReport, read_note_times
+from controller.http.note_time import write_noted
 from controller.http.plain import check_post, read_body, read_query, send_json
 from controller.http.problems import dump_problem, send_problem
 from controller.metrics import ACCEPTED
@@ -17,7 +18,8 @@ from controller.service import Service
 from controller.streams import Registry, StreamState
 from tidegauge.errors import InternalError, InvalidRequestError, ProblemError
 from tidegauge.names import StreamName
-from tidegauge.wire.writers import NoteTimes, TimeNoted, TimesNoted
+from tidegauge.wire.writers import NoteTimes, TimesNoted
+from tidegauge.writers import WriterState
 
 documentation = APIRouter(tags=["writers"])
 PATH = "/v1/note-times"
@@ -44,36 +46,22 @@ class _OfOneStream:
         self.reports: list[AnyReport] = []
         self._noted: dict[tuple[str, str | None], bytes] = {}
 
-    def add(self, place: int, report: AnyReport) -> None:
-        """Take a report that stands at a place of the request."""
-        self.places.append(place)
-        self.reports.append(report)
-
     def take_in(self, batch: Batch, clock: StillClock) -> Iterator[tuple[int, ProblemError]]:
         """Take in the reports; tell which are refused, and why."""
         refused = reports.note_times(batch, clock, self.state, self.reports)
         return ((self.places[at], error) for at, error in refused.items())
 
-    def results(self) -> Iterator[tuple[int, bytes]]:
+    def answer(self, results: list[bytes]) -> None:
         """Say what is durable now, as if none were refused."""
-        states = self.state.clock.states(report.writer for report in self.reports)
+        states = self.state.clock.states([report.writer for report in self.reports])
         for place, report, state in zip(self.places, self.reports, states, strict=True):
             hint = reports.seconds_hint(self.state, report.time)
-            yield place, self._noted.get((state, hint)) or self._note(state, hint)
+            results[place] = self._noted.get((state, hint)) or self._note(state, hint)
 
-    def _note(self, state: str, hint: str | None) -> bytes:
-        stream = self.state
-        noted = TimeNoted.model_validate(
-            {
-                "stream_id": stream.identity.stream_id,
-                "watermark": stream.watermark,
-                "state": state,
-                "final": stream.final,
-                "hint": hint,
-            }
-        )
-        self._noted[state, hint] = b'{"status":200,' + noted.model_dump_json().encode()[1:]
-        return self._noted[state, hint]
+    def _note(self, state: WriterState, hint: str | None) -> bytes:
+        noted = b'{"status":200,' + write_noted(self.state, state, hint)[1:]
+        self._noted[state, hint] = noted
+        return noted
 
 
 class _Call:
@@ -107,7 +95,8 @@ class _Call:
                 stream = self._streams.get(report.stream) or self._find(report.stream)
                 if report.stream_id is not None:
                     stream.state.check_id(report.stream_id)
-                stream.add(place, report)
+                stream.places.append(place)
+                stream.reports.append(report)
             except ProblemError as error:
                 self.problems[place] = error
         clock = StillClock(self._clocks.now())
@@ -118,8 +107,7 @@ class _Call:
         """Say what is durable now."""
         results = [b""] * len(self)
         for stream in self._streams.values():
-            for place, result in stream.results():
-                results[place] = result
+            stream.answer(results)
         for place, problem in self.problems.items():
             results[place] = dump_problem(problem)
         return b'{"results":[%s]}' % b",".join(results)
