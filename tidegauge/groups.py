@@ -9,7 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from tidegauge.errors import InvalidTransitionError, ReaderFencedError, UnknownReaderError
+from tidegauge.errors import (
+    InvalidPositionError,
+    InvalidTransitionError,
+    ReaderFencedError,
+    UnknownReaderError,
+)
 from tidegauge.lattice import cut_of, join
 from tidegauge.topology import Position, Topology
 
@@ -278,6 +283,24 @@ def check_change(before: GroupState, after: GroupState, topologies: Topologies) 
     _check_owners(after)
     _check_openings(after, topologies)
     _check_direction(before, after)
+
+
+def check_reach(before: GroupState, after: GroupState, tails: Mapping[str, Position]) -> None:
+    """Check that nobody has read what was not written.
+
+    ``tails`` are the next offsets of each stream's segments.
+
+    Raises
+    ------
+    InvalidPositionError
+        If an offset was raised beyond its tail.
+    """
+    known = before.offsets
+    for ref, offset in after.offsets.items():
+        tail = tails[ref.stream].get(ref.segment, 0)
+        if offset > max(tail, known.get(ref, 0)):
+            reason = f"nobody can have read it; the tail of {ref.stream} there is {tail}"
+            raise InvalidPositionError(ref.segment, offset, reason, dict(tails[ref.stream]))
 
 
 def _check_owners(state: GroupState) -> None:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from heapq import nsmallest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from controller.groups import storage
 from controller.groups.group import Group
@@ -22,7 +22,7 @@ from tidegauge.errors import (
     UnknownGroupError,
     UnknownStreamError,
 )
-from tidegauge.groups import GroupState, check_change, go_offline, start
+from tidegauge.groups import GroupState, check_change, check_reach, go_offline, start
 from tidegauge.names import StreamName
 from tidegauge.topology import Position, Topology
 from tidegauge.wire.groups import CreateGroup
@@ -31,6 +31,19 @@ if TYPE_CHECKING:
     from controller.service import Service
 
 _log = logging.getLogger(__name__)
+
+
+class Logs(NamedTuple):
+    """What a group can read.
+
+    Attributes
+    ----------
+    topologies, tails
+        By stream.
+    """
+
+    topologies: dict[str, Topology]
+    tails: dict[str, Position]
 
 
 class Groups:
@@ -138,8 +151,8 @@ class Groups:
             str(state.identity.name): await start_in(self._service, state, wanted)
             for state in states
         }
-        topologies = await self.topologies(settings)
-        new = StoredGroup(name, settings, start(topologies, positions))
+        logs = await self.logs(settings)
+        new = StoredGroup(name, settings, start(logs.topologies, positions))
         stored = await self._service.database.read(storage.count_groups)
         add = partial(self._find_or_add, new, stored)
         return await self._service.sequencer.submit(add)
@@ -170,18 +183,18 @@ class Groups:
         transition: Callable[[GroupState], GroupState],
         batch: Batch,
         *,
-        topologies: dict[str, Topology],
+        logs: Logs,
         if_match: str | None = None,
     ) -> StoredGroup:
         """Change the shared state by a transition, checked by the laws of groups.
 
-        ``topologies`` are those of the group's streams.
+        ``logs`` are those of the group's streams, looked up since the change was asked for.
 
         Raises
         ------
         PreconditionFailedError
             If somebody was faster than ``if_match`` says.
-        InvalidTransitionError, ReaderFencedError
+        InvalidTransitionError, InvalidPositionError, ReaderFencedError
             If the change breaks a law; nothing is stored then.
         """
         group = self._decided(name)
@@ -189,7 +202,8 @@ class Groups:
         if if_match is not None and if_match != former.etag:
             raise PreconditionFailedError(former.etag)
         state = transition(former.state)
-        check_change(former.state, state, topologies)
+        check_change(former.state, state, logs.topologies)
+        check_reach(former.state, state, logs.tails)
         group.change(former.after(state), self._now_ms())
         batch.touch(group)
         return group.newest
@@ -213,28 +227,29 @@ class Groups:
         While the database is away, this waits for the next look.
         """
         try:
-            topologies = await self.topologies(group.settings)
+            logs = await self.logs(group.settings)
         except (UnknownStreamError, StreamReplacedError, UnavailableError):
             return
         _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
-        offline = partial(go_offline, reader=reader, topologies=topologies)
+        offline = partial(go_offline, reader=reader, topologies=logs.topologies)
         self._service.submit_quietly(
-            lambda batch: self.change(group.name, offline, batch, topologies=topologies)
+            lambda batch: self.change(group.name, offline, batch, logs=logs)
         )
 
-    async def topologies(self, settings: GroupSettings) -> dict[str, Topology]:
-        """Look up the topologies of a group's streams.
+    async def logs(self, settings: GroupSettings) -> Logs:
+        """Look up how long the logs of a group's streams are.
 
         Raises
         ------
         UnknownStreamError, StreamReplacedError
             If one of them is not there any more.
         """
-        found = {}
+        found = Logs({}, {})
         for stream in settings.streams:
             state = await self._service.look_at(StreamName.parse(stream))
             state.check_id(settings.stream_ids[stream])
-            found[stream] = state.published_topology
+            found.topologies[stream] = state.published_topology
+            found.tails[stream] = state.published_tails or {}
         return found
 
     def positions(self, stream: Identity) -> list[Position]:

@@ -167,7 +167,7 @@ async def join(service: ServiceOf, name: GroupName, reader: ReaderName) -> Reade
 async def report_position(
     service: ServiceOf, name: GroupName, reader: ReaderName, report: ReaderPosition
 ) -> None:
-    """Confirm how far a reader has read."""
+    """Confirm how far a reader has read; nobody has read beyond the tail of a segment."""
     for position in report.position.values():
         service.limits.check_position(position)
     transition = partial(
@@ -195,10 +195,11 @@ async def offline(
     position: ReaderPosition | None = None,
 ) -> None:
     """Take a reader offline; its segments go back at its confirmed offsets, or at a position."""
+    logs = await service.groups.logs(service.groups.get(name).settings)
     transition = partial(
         go_offline,
         reader=reader,
-        topologies=await service.groups.topologies(service.groups.get(name).settings),
+        topologies=logs.topologies,
         position=None if position is None else by_segment(position.position),
     )
     await _change(service, name, transition)
@@ -216,12 +217,10 @@ async def _change(
     *,
     if_match: str | None = None,
 ) -> StoredGroup:
-    topologies = await service.groups.topologies(service.groups.get(name).settings)
+    logs = await service.groups.logs(service.groups.get(name).settings)
 
     def decide(batch: Batch) -> StoredGroup:
-        return service.groups.change(
-            name, transition, batch, topologies=topologies, if_match=if_match
-        )
+        return service.groups.change(name, transition, batch, logs=logs, if_match=if_match)
 
     changed: StoredGroup = await service.sequencer.submit(decide)
     return changed

@@ -139,3 +139,36 @@ def test_an_epoch_that_was_not_given_out_is_refused(stream: Api) -> None:
     state = read.json() | {"epochs": 1, "readers": {"one": {"epoch": 2, "owned": {}}}}
     answer = stream.client.put(path, json=state, headers={"if-match": read.headers["etag"]})
     assert (answer.status_code, answer.json()["code"]) == (409, "invalid_transition")
+
+
+def _beyond_the_tail(answer: httpx.Response, api: Api, *, tail: int) -> None:
+    problem = answer.json()
+    assert (answer.status_code, problem["code"]) == (409, "invalid_position")
+    assert (problem["segment"], problem["offset"]) == (0, tail + 1)
+    assert problem["detail"].endswith(f"the tail of {_name(api)} there is {tail}")
+
+
+def test_nobody_confirms_what_was_not_written(stream: Api) -> None:
+    group, name = _group(stream), _name(stream)
+    reader = f"{group}/readers/one"
+    stream.client.post(reader).raise_for_status()
+    read = stream.client.get(f"{group}/state")
+    state = read.json()
+    owned, unassigned = {"0": 3}, {"1": 0}
+    state["readers"]["one"]["owned"] = {name: owned}
+    state["unassigned"] = {name: unassigned}
+    match = {"if-match": read.headers["etag"]}
+    written = stream.client.put(f"{group}/state", json=state, headers=match)
+    _beyond_the_tail(written, stream, tail=2)
+    owned["0"] = 2
+    stream.client.put(f"{group}/state", json=state, headers=match).raise_for_status()
+    report = {"epoch": 1, "position": {name: {"0": 3}}}
+    _beyond_the_tail(stream.client.post(f"{reader}/position", json=report), stream, tail=2)
+    left = stream.client.request("DELETE", reader, json=report)
+    _beyond_the_tail(left, stream, tail=2)
+    _append(stream)
+    stream.client.post(f"{reader}/position", json=report).raise_for_status()
+    report["position"] = {name: {"0": 5}}
+    _beyond_the_tail(stream.client.post(f"{reader}/position", json=report), stream, tail=4)
+    window = stream.client.get(f"{group}/time-window", params={"stream": name}).json()
+    assert window["position"] == {"0": 3, "1": 0}

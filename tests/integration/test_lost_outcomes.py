@@ -200,11 +200,11 @@ async def _create_group(service: Service) -> None:
 
 async def _join(service: Service, reader: str) -> int:
     """Join the group, and tell its revision then."""
-    topologies = await service.groups.topologies(service.groups.get(GROUP).settings)
+    logs = await service.groups.logs(service.groups.get(GROUP).settings)
 
     def decide(batch: Batch) -> int:
         transition = partial(join_group, reader=reader)
-        changed = service.groups.change(GROUP, transition, batch, topologies=topologies)
+        changed = service.groups.change(GROUP, transition, batch, logs=logs)
         return changed.revision
 
     return await service.sequencer.submit(decide)
