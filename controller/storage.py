@@ -192,6 +192,11 @@ def update_stream(connection: Connection, stream_key: int, values: dict[str, Any
     connection.execute(update(streams).where(streams.c.key == stream_key).values(values))
 
 
+def write_offsets(connection: Connection, offsets: Sequence[tuple[int, int]]) -> None:
+    """Store how far streams, by key, are beyond the listening clock of their holder, ms."""
+    update_rows(connection, streams, ("key", "listening_ms"), offsets)
+
+
 def delete_stream(connection: Connection, stream_key: int) -> None:
     """Delete a stream; what belonged to it is left to `purge`."""
     connection.execute(delete(streams).where(streams.c.key == stream_key))

@@ -247,27 +247,28 @@ class HoldsShare(Holding):
 
     def _hold(self, states: list[StreamState], me: int) -> None:
         """Answer for streams from now on, unless the lease was lost while they were read."""
-        registry = self._service.registry
+        registry, begun = self._service.registry, []
         for state in states if me == self.membership.controller else ():
             known_by_now = registry.find(state.identity.name) is not None
             if not known_by_now and state.identity.key not in registry.removed:
                 state.durable = True
                 registry.add(state)
-                self._begin(state)
+                begun.append(state)
         if states:
+            self._begin(begun)
             self.membership.ring()
 
-    def _begin(self, state: StreamState) -> None:
-        """Let a stream's clocks go on where they stood when it was taken."""
+    def _begin(self, states: list[StreamState]) -> None:
+        """Let the clocks of streams go on where they stood when they were taken."""
         now_ms = self._service.clocks.listening.now_ms()
-        waited_ms = now_ms - self._taken.pop(state.identity.key, now_ms)
-        state.skip_listening(waited_ms)
-        values = {"listening_ms": state.listening_offset_ms}
+        for state in states:
+            state.skip_listening(now_ms - self._taken.pop(state.identity.key, now_ms))
 
         def decide(batch: Batch) -> None:
-            if not state.deleted:
-                key = state.identity.key
-                batch.write(partial(stored.update_stream, stream_key=key, values=values))
+            here = [state for state in states if not state.deleted]
+            offsets = [(state.identity.key, state.listening_offset_ms) for state in here]
+            batch.write(partial(stored.write_offsets, offsets=offsets), rows=len(offsets))
+            for state in here:
                 batch.touch(state)
 
         self._service.submit_quietly(decide)
