@@ -156,7 +156,8 @@ class ControllerApp:
         self._dispatch: ASGIApp = self._answer
         if isinstance(service.holding, HoldsShare):
             self._peers = _peers(service.holding, trusted)
-            self._dispatch = _forwarding(self._answer, service, service.holding, self._peers)
+            forwarding = _forwarding(self._answer, service, service.holding, self._peers)
+            self._dispatch = partial(self._timing.call_elsewhere, forwarding)
 
     async def aclose(self) -> None:
         """Close the connections to other controllers."""

@@ -6,11 +6,16 @@ from typing import Protocol
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.http.problems import send_problem
 from controller.http.request_fields import request_fields
 from controller.metrics import Metrics
+from tidegauge.errors import InternalError
 
 OTHER = "other"
 """The route of requests that no route serves, and of the documentation."""
+FORWARDED = "forwarded"
+"""The route of requests that another controller answers, or nobody."""
+_COUNTED = "tidegauge.counted"
 _FAILED = 500
 _log = logging.getLogger(__name__)
 
@@ -42,6 +47,7 @@ class Timing:
 
     async def call_hot(self, app: HotApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request of a hot path; this adds less than a microsecond."""
+        scope[_COUNTED] = True
         began, status = perf_counter(), _FAILED
         try:
             status = await app(scope, receive, send)
@@ -53,7 +59,22 @@ class Timing:
 
     async def call(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request of the framework, which leaves its route in the scope."""
-        began, status = perf_counter(), _FAILED
+        scope[_COUNTED] = True
+        began = perf_counter()
+        status = await self._status_of(app, scope, receive, send)
+        self._count(scope, getattr(scope.get("route"), "path", OTHER), status, began=began)
+
+    async def call_elsewhere(
+        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Answer a request, at another controller perhaps; if it is here, it counts itself."""
+        began = perf_counter()
+        status = await self._status_of(app, scope, receive, send)
+        if _COUNTED not in scope:
+            self._count(scope, FORWARDED, status, began=began)
+
+    async def _status_of(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> int:
+        status: int | None = None
 
         async def noting(message: Message) -> None:
             nonlocal status
@@ -66,8 +87,12 @@ class Timing:
         except Exception:  # noqa: BLE001 (it is logged)
             self._metrics.count_defect()
             _log.exception("request failed", extra=request_fields(scope))
-        finally:
-            waits = b"wait_ms=" in scope["query_string"]
-            times = self._metrics.long_poll_times if waits else self._metrics.request_times
-            route = getattr(scope.get("route"), "path", OTHER)
-            times.observe(route, status, perf_counter() - began)
+            if status is None:
+                request = f"{scope['method']} {scope['path']}"
+                await send_problem(send, InternalError(request))
+        return status or _FAILED
+
+    def _count(self, scope: Scope, route: str, status: int, *, began: float) -> None:
+        waits = b"wait_ms=" in scope["query_string"]
+        times = self._metrics.long_poll_times if waits else self._metrics.request_times
+        times.observe(route, status, perf_counter() - began)

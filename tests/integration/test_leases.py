@@ -1,8 +1,10 @@
 """Several controllers over one database: any takes any call, and the loss of one is bridged."""
 
+import re
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 
 import httpx
@@ -55,6 +57,32 @@ def test_any_controller_takes_any_report_and_sees_any_mark(two: Controllers) -> 
         listed = httpx.get(f"{server.url}/v1/streams").json()["streams"]
         assert [one["stream"] for one in listed] == FOUR
         assert {one["watermark"] for one in listed} == {NOW + 2}
+
+
+def test_what_another_controller_answers_is_counted_as_such(two: Controllers) -> None:
+    holder = two.holder_of("tests/a")
+    other = _other(two, holder)
+    before = _counted(other), _counted(holder)
+    query = {"after": 1_000_000, "wait_ms": 1}
+    for _ in range(3):
+        httpx.get(f"{other.url}/v1/streams/tests/a").raise_for_status()
+        httpx.get(f"{other.url}/v1/streams/tests/a/marks", params=query).raise_for_status()
+    assert _counted(other) - before[0] == {"forwarded": 3, "forwarded, waiting": 3}
+    assert _counted(holder) - before[1] == {
+        "/v1/streams/{scope}/{stream}": 3,
+        "/v1/streams/{scope}/{stream}/marks, waiting": 3,
+    }
+
+
+def _counted(server: ServerProcess) -> Counter[str]:
+    """Read how many requests a server answered with success, by route."""
+    found = Counter[str]()
+    shown = httpx.get(f"{server.url}/metrics").text
+    pattern = r'tidegauge_http_(\w+)_duration_seconds_count{route="(.*)",status="2xx"} (\d+)'
+    for kind, route, count in re.findall(pattern, shown):
+        name = route if kind == "request" else f"{route}, waiting"
+        found[name] = int(count) if route not in {"/metrics", "/readyz"} else 0
+    return found
 
 
 def test_refusals_come_back_as_they_are(two: Controllers) -> None:
