@@ -11,18 +11,20 @@ class Bell:
     """Wakes every waiter at once, on the event loop's thread."""
 
     def __init__(self) -> None:
-        self._rung = asyncio.Event()
+        self._rung: asyncio.Event | None = None
+        """What those wait for who wait now; None while nobody does."""
         self._closed = False
 
     def ring(self) -> None:
         """Wake everybody who waits now."""
-        self._rung.set()
-        self._rung = asyncio.Event()
+        if self._rung is not None:
+            self._rung.set()
+            self._rung = None
 
     def close(self) -> None:
         """Wake everybody, now and from now on: the service shuts down."""
         self._closed = True
-        self._rung.set()
+        self.ring()
 
     async def until(self, look: Callable[[], _T | None], *, wait_ms: int) -> _T | None:
         """Wait until a look finds something; None if the time is over or the bell is closed.
@@ -35,7 +37,7 @@ class Bell:
             left = deadline - loop.time()
             if left <= 0 or self._closed:
                 return None
-            rung = self._rung
+            rung = self._rung = self._rung or asyncio.Event()
             try:
                 async with asyncio.timeout(left):
                     await rung.wait()

@@ -204,11 +204,14 @@ class Service:
 
     def _on_pass(self, state: StreamState, outcome: PassOutcome, seconds: float) -> None:
         self.metrics.count_pass(outcome, seconds)
-        stream = str(state.identity.name)
         for writer in outcome.expired:
-            _log.warning("writer expired", extra={"stream": stream, "writer": writer})
+            _log.warning("writer expired", extra=_place(state, writer))
         for writer in outcome.forgotten:
-            _log.info("writer forgotten", extra={"stream": stream, "writer": writer})
+            _log.info("writer forgotten", extra=_place(state, writer))
+
+
+def _place(state: StreamState, writer: str) -> dict[str, str]:
+    return {"stream": str(state.identity.name), "writer": writer}
 
 
 def _begin(work: dict[str, Coroutine[Any, Any, None]]) -> list[asyncio.Task[None]]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from heapq import nsmallest
+from math import inf
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -90,7 +91,9 @@ class StreamState:
         self._context = context
         self._last_pass = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
-        self._wake_at = float("inf")
+        self._wake_at = inf
+        self._planned_ms = inf
+        """The deadline that the timer is for."""
 
     @property
     def watermark(self) -> int | None:
@@ -140,15 +143,15 @@ class StreamState:
 
     def after_commit(self) -> None:
         """Publish what is durable now, wake who waits, and plan the next pass."""
-        before = self.published, self.published_topology
         self.durable = True
-        self.published = self.clock.newest
-        self.published_topology = self.clock.topology
-        grown = False
+        clock = self.clock
+        news = self.published is not clock.newest
+        news = news or self.published_topology is not clock.topology
+        self.published, self.published_topology = clock.newest, clock.topology
         if self.ends is not None and self.ends.tails != self.published_tails:
             self.published_tails = dict(self.ends.tails)
-            grown = True
-        if grown or self.deleted or before != (self.published, self.published_topology):
+            news = True
+        if news or self.deleted:
             self.bell.ring()
         if self.deleted:
             self._context.remove(self)
@@ -173,16 +176,27 @@ class StreamState:
         self.listening_offset_ms -= by_ms
 
     def _run_due_pass(self, now: Now) -> None:
+        began = monotonic()
+        if began < self._earliest_pass or not self._is_due(now):
+            return
+        outcome = self.clock.run_pass(now)
+        ended = monotonic()
+        if outcome.marks:
+            self._last_pass = ended
+        for writer in outcome.forgotten if self.ends is not None else ():
+            self.ends.forget(writer)  # type: ignore[union-attr]
+        self._context.on_pass(self, outcome, ended - began)
+
+    @property
+    def _earliest_pass(self) -> float:
+        """When the interval of marks is over, on the monotonic clock."""
+        return self._last_pass + self.config.mark_interval_ms / 1_000
+
+    def _is_due(self, now: Now) -> bool:
+        if self.clock.pass_due:
+            return True
         deadline = self.clock.next_deadline()
-        due = self.clock.pass_due or (deadline is not None and deadline <= now.listening_ms)
-        if due and monotonic() >= self._last_pass + self.config.mark_interval_ms / 1_000:
-            began = monotonic()
-            outcome = self.clock.run_pass(now)
-            if outcome.marks:
-                self._last_pass = monotonic()
-            for writer in outcome.forgotten if self.ends is not None else ():
-                self.ends.forget(writer)  # type: ignore[union-attr]
-            self._context.on_pass(self, outcome, monotonic() - began)
+        return deadline is not None and deadline <= now.listening_ms
 
     def _write_changes(self, batch: Batch, now: Now) -> None:
         key = self.identity.key
@@ -214,26 +228,33 @@ class StreamState:
             )
 
     def _plan(self) -> None:
-        """Wake up when the interval of a due pass is over, or a clock runs out."""
+        """Wake up when the interval of a due pass is over, or a clock runs out.
+
+        Listening time is never faster than the loop's, so that who is woken for one deadline
+        is in time for all later ones.
+        """
+        due, deadline = self.clock.pass_due, self.clock.next_deadline()
+        in_time = deadline is None or deadline >= self._planned_ms
+        if self._timer is not None and in_time and not due:
+            return
         loop = asyncio.get_running_loop()
         delays = []
-        if self.clock.pass_due:
-            interval = self.config.mark_interval_ms / 1_000
-            delays.append(self._last_pass + interval - monotonic())
-        deadline = self.clock.next_deadline()
+        if due:
+            delays.append(self._earliest_pass - monotonic())
         if deadline is not None:
             delays.append((deadline - self._context.clocks.now().listening_ms) / 1_000)
-        wake_at = loop.time() + max(0.001, min(delays)) if delays else float("inf")
+        wake_at = loop.time() + max(0.001, min(delays)) if delays else inf
         if self._timer is not None and self._wake_at <= wake_at:
             return
         if self._timer is not None:
             self._timer.cancel()
         if delays:
             self._wake_at = wake_at
+            self._planned_ms = inf if deadline is None else deadline
             self._timer = loop.call_at(wake_at, self._wake)
 
     def _wake(self) -> None:
-        self._timer, self._wake_at = None, float("inf")
+        self._timer, self._wake_at = None, inf
         if not self.deleted:
             self._context.touch(self)
 

@@ -17,7 +17,7 @@ from tidegauge.departures import Departures
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.inspection import Inspection
 from tidegauge.intake import Intake, SignedReport
-from tidegauge.lattice import DownSet, cut_of, down_set, raise_to
+from tidegauge.lattice import DownSet, cut_of, down_set, frontier, raise_to
 from tidegauge.ledger import Ledger
 from tidegauge.marks import Mark
 from tidegauge.outcomes import PassOutcome, Registration
@@ -465,7 +465,7 @@ class Aggregator:
 
     def _expire_run_out(self, now: Now) -> list[str]:
         timeout = self.settings.aggregation_timeout_ms
-        writers = list(self._progress.run_out(now.listening_ms, timeout))
+        writers = self._progress.run_out(now.listening_ms, timeout)
         for writer in writers:
             self._go(writer, "expired", now)
         return sorted(writer.name for writer in writers)
@@ -498,7 +498,7 @@ class Aggregator:
 
     def _mark(self, lower: int) -> Mark:
         upper = lower if self._cut.upper is None else max(lower, self._cut.upper)
-        return Mark(self.revision + 1, lower, upper, cut_of(self.topology, self._cut.reach))
+        return Mark(self.revision + 1, lower, upper, frontier(self.topology, self._cut.reach))
 
     def _publish(self, mark: Mark, now: Now) -> None:
         self.newest, self.watermark, self._marked_ms = mark, mark.lower, now.wall_ms
@@ -510,7 +510,7 @@ class Aggregator:
 
     def _forget(self, now: Now) -> list[str]:
         retention = self.settings.writer_retention_ms
-        if retention is None:
+        if retention is None or not self._departures:
             return []
         forgotten = self._departures.take_forgotten(
             gone_by_ms=now.listening_ms - retention,

@@ -18,6 +18,9 @@ class Departures:
         self._overdue: dict[Writer, None] = {}
         self._looked_at_revision = 0
 
+    def __bool__(self) -> bool:
+        return bool(self._gone or self._overdue)
+
     def restore(self, writers: Iterable[Writer]) -> None:
         """Take in who is gone."""
         gone = [one for one in writers if one.gone_ms is not None]

@@ -72,13 +72,15 @@ class HoldClocks:
                 self._waiting_to_start[writer] = None
             self._running.clear()
 
-    def run_out(self, listening_ms: int, timeout_ms: int | None) -> Iterator[Writer]:
+    def run_out(self, listening_ms: int, timeout_ms: int | None) -> list[Writer]:
         """List the writers whose clocks have run for the timeout."""
+        found: list[Writer] = []
         if timeout_ms is not None:
             for writer in self._running:
                 if (writer.hold_since_ms or 0) + timeout_ms > listening_ms:
-                    return
-                yield writer
+                    break
+                found.append(writer)
+        return found
 
     def __iter__(self) -> Iterator[Writer]:
         """List the writers whose clocks run, in order of their start."""

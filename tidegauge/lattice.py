@@ -85,7 +85,11 @@ def cut_of(topology: Topology, position: Position) -> Position:
     >>> cut_of(merged, {0: 100, 1: 100})
     {2: 0}
     """
-    counts = down_set(topology, position)
+    return frontier(topology, down_set(topology, position))
+
+
+def frontier(topology: Topology, counts: DownSet) -> Position:
+    """Find the stream cut of what is a down-set already; see `cut_of`."""
     if not topology.has_history:
         return {number: counts.get(number, 0) for number in topology.in_order}
     complete: set[int] = set()

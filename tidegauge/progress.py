@@ -1,7 +1,5 @@
 """Where the writers of one stream stand against its watermark."""
 
-from collections.abc import Iterator
-
 from tidegauge.event_time import FIRST_TIME
 from tidegauge.holds import HoldClocks
 from tidegauge.writers import LeastTime, Writer
@@ -86,7 +84,7 @@ class Progress:
         """Start and stop the clocks of the holders."""
         self.clocks.look(listening_ms, somebody_waits=bool(self.ahead))
 
-    def run_out(self, listening_ms: int, timeout_ms: int | None) -> Iterator[Writer]:
+    def run_out(self, listening_ms: int, timeout_ms: int | None) -> list[Writer]:
         """List the holders whose clocks have run for the timeout."""
         return self.clocks.run_out(listening_ms, timeout_ms)
 
