@@ -24,8 +24,16 @@ _T = TypeVar("_T")
 _Check = Callable[[Connection], None]
 _UPGRADE_LOCK = 0x7469_6465_6761_7567
 _AUTOCOMMIT = "AUTOCOMMIT"
-_CONNECT_S = 5
-_SILENCE_MS = 10_000
+_SILENCE_S = 10
+_CONNECTED = {
+    "application_name": "tidegauge",
+    "connect_timeout": 5,
+    "tcp_user_timeout": 1_000 * _SILENCE_S,
+    "keepalives_idle": _SILENCE_S // 2,
+    "keepalives_interval": 1,
+    "keepalives_count": _SILENCE_S // 2,
+}
+"""A server that is lost without a word is noticed after this silence, asked or listened to."""
 _PREPARE_AFTER = 2
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
@@ -112,7 +120,9 @@ class PostgresDatabase(Database):
         """Open a connection that waits for notices."""
         url = self.address.url.set(drivername="postgresql")
         return await psycopg.AsyncConnection.connect(
-            url.render_as_string(hide_password=False), autocommit=True
+            url.render_as_string(hide_password=False),
+            autocommit=True,
+            **_CONNECTED,  # type: ignore[arg-type]
         )
 
     async def read(self, work: Callable[[Connection], _T]) -> _T:
@@ -263,12 +273,7 @@ def _nothing(_connection: Connection) -> None:
 def _make_engine(address: DatabaseAddress, options: dict[str, Any]) -> Engine:
     engine = create_engine(
         address.url,
-        connect_args={
-            "application_name": "tidegauge",
-            "connect_timeout": _CONNECT_S,
-            "tcp_user_timeout": _SILENCE_MS,
-            "prepare_threshold": _PREPARE_AFTER,
-        },
+        connect_args={**_CONNECTED, "prepare_threshold": _PREPARE_AFTER},
         **options,
     )
 

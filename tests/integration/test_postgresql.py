@@ -1,6 +1,8 @@
 """What is particular to PostgreSQL: addresses, the schema's revision, losing the connection."""
 
 import asyncio
+import os
+import socket
 import subprocess
 import sys
 import traceback
@@ -10,11 +12,12 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import text
+from sqlalchemy import Connection, text
 
 from controller.database import DatabaseUnusableError, open_database
+from controller.database.postgresql import PostgresDatabase
 from tests.postgres import Cluster, running_cluster
-from tests.server import Api, ServerProcess
+from tests.server import Api, ServerProcess, free_port
 
 SECRET = "correct-horse"
 RESTARTS = 3
@@ -135,6 +138,46 @@ def test_commits_wait_for_the_disk_even_where_that_is_not_the_default(
             database.close()
 
     assert asyncio.run(shown()) == "on"
+
+
+def test_a_server_that_is_lost_without_a_word_is_noticed_after_ten_seconds() -> None:
+    port = free_port()
+    with running_cluster(port=port) as cluster:
+        name = cluster.name_of(cluster.database())
+        with cluster.connect() as connection:
+            connection.execute(f"ALTER ROLE tidegauge PASSWORD '{SECRET}'".encode())
+        url = f"postgresql://tidegauge:{SECRET}@127.0.0.1:{port}/{name}"
+        assert asyncio.run(_longest_silences(url)) == [10, 10, 10]
+
+
+async def _longest_silences(url: str) -> list[int]:
+    """Look how long the connections of a controller wait for a server that says nothing."""
+    database = open_database(url)
+    assert isinstance(database, PostgresDatabase)
+    try:
+        async with await database.connect_to_listen() as listening:
+            return [
+                await database.change(_silence_of),
+                await database.read(_silence_of),
+                _silence_s(listening.fileno()),
+            ]
+    finally:
+        database.close()
+
+
+def _silence_of(connection: Connection) -> int:
+    raw: Any = connection.connection.driver_connection
+    return _silence_s(raw.fileno())
+
+
+def _silence_s(descriptor: int) -> int:
+    with socket.socket(fileno=os.dup(descriptor)) as one:
+        assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        idle, interval, count = (
+            one.getsockopt(socket.IPPROTO_TCP, option)
+            for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
+        )
+        return idle + interval * count
 
 
 def test_a_restart_of_the_database_loses_nothing_that_was_accepted(
