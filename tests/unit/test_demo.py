@@ -5,12 +5,14 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from typer.testing import CliRunner
 
 from tidegauge_cli.demo.carriers import oldest_unreported
 from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
 from tidegauge_cli.demo.pipeline import WindowFolder
 from tidegauge_cli.demo.run import run_demo
 from tidegauge_cli.demo.windows import Emission, judge, running_clock
+from tidegauge_cli.verbs import app
 
 
 def test_the_flights_are_those_that_flew_in_order_of_landing() -> None:
@@ -79,3 +81,14 @@ def test_a_batch_that_is_repeated_is_stored_once(tmp_path: Path) -> None:
     stored = folder.read()
     assert stored.to_numpy().tolist() == [["JFK", 0, 3, 1.5], ["LGA", 0, 2, -0.1]]
     assert len(list((tmp_path / "windows").iterdir())) == 2
+
+
+def test_a_part_of_the_demo_knows_its_stream_without_being_told() -> None:
+    said = CliRunner().invoke(app, ["demo", "producer", "--url", "nonsense"])
+    assert (
+        said.output
+        == "tidegauge: 'nonsense' is no address of a service; write http://HOST:PORT\n"
+    )
+    for part in ("producer", "pipeline"):
+        shown = CliRunner().invoke(app, ["demo", part, "--help"], env={"COLUMNS": "120"})
+        assert "[default: demo/flights]" in shown.output

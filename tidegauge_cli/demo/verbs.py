@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -38,7 +38,7 @@ Stream = Annotated[
         help="Which stream.",
     ),
 ]
-FLIGHTS = StreamName("demo", "flights")
+FLIGHTS: Any = "demo/flights"  # typer reads a default as it reads what is typed
 
 
 @demo.callback(invoke_without_command=True)
