@@ -1,4 +1,4 @@
-"""``python -m bench [core] [service] [latency] [log] [crowd] [history] [scrape] [memory] [spark]``: all of them by default."""
+"""``python -m bench [core] [service] [latency] [log] [crowd] [history] [takeover] [scrape] [memory] [spark]``: all of them by default."""
 
 import sys
 
@@ -16,6 +16,7 @@ from bench import (
     scrape,
     service,
     spark_source,
+    takeover,
 )
 
 PARTS = {
@@ -26,6 +27,7 @@ PARTS = {
     "log": log.measure,
     "crowd": crowd.measure,
     "history": history.measure,
+    "takeover": takeover.measure,
     "scrape": scrape.measure,
     "memory": memory.measure,
     "spark": spark_source.measure,

@@ -1,0 +1,90 @@
+"""How long a stream is without a controller when the one that holds it is killed, or stops."""
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import uvloop
+
+from bench import servers
+from bench.load import Bulks, Crowd, Generator
+from tests.postgres import Cluster, running_cluster
+
+_MARKS = 10_000_000
+_FIRST_MS = 1_600_000_000_000
+_CROWD = Crowd(
+    streams=1, writers=100_000, segments=64, named=64, first_ms=_FIRST_MS + _MARKS * 1_000
+)
+_STREAM = _CROWD.stream(0)
+_FILL = """
+INSERT INTO marks (stream_key, revision, lower, upper, cut, created_ms)
+SELECT key, n, {first} + n * 1000, {first} + n * 1000, '{{"0":0}}', {first}
+FROM streams, generate_series(1::bigint, {count}) AS n
+"""
+_POLL_S = 0.02
+
+
+def measure() -> Iterator[tuple[str, str, str]]:
+    """Let one controller take in years of marks and a crowd, and another take over."""
+    with tempfile.TemporaryDirectory() as name, running_cluster(durable=True) as cluster:
+        folder, database = Path(name), cluster.database()
+        with servers.process(folder, database_url=database) as (url, _):
+            settings = {"log": "external", "segments": _CROWD.segments}
+            httpx.put(f"{url}/v1/streams/{_STREAM}", json=settings).raise_for_status()
+        _fill(cluster, database)
+        with servers.process(folder, database_url=database) as (url, _):
+            uvloop.run(_report(url))
+        for how, end in (
+            ("killed", psutil.Process.kill),
+            ("stopped", psutil.Process.terminate),
+        ):
+            yield _take_over(folder, database, how, end)
+
+
+def _fill(cluster: Cluster, database: str) -> None:
+    with cluster.connect(cluster.name_of(database)) as connection:
+        connection.execute(_FILL.format(first=_FIRST_MS, count=_MARKS).encode())
+
+
+async def _report(url: str) -> None:
+    """Let everybody report twice, each time in all segments."""
+    generator = Generator(url, Bulks(_CROWD), connections=2)
+    await generator.connect()
+    await generator.run(2 * _CROWD.writers, rate=100_000, most_s=120)
+    await generator.settle()
+    generator.close()
+
+
+def _take_over(
+    folder: Path, database: str, how: str, end: Callable[[psutil.Process], None]
+) -> tuple[str, str, str]:
+    with servers.process(folder, database_url=database) as (url, holder):
+        _wait_for_report(url, most_s=120)
+        with servers.process(folder, database_url=database) as (other_url, other):
+            before, begun = _cpu_s(other), time.perf_counter()
+            end(holder)
+            holder.wait()
+            _wait_for_report(other_url, most_s=120)
+            seconds, cpu_s = time.perf_counter() - begun, _cpu_s(other) - before
+    what = f"the holder of 10 million marks and 100 000 writers is {how}"
+    measured = f"{seconds:.1f} s until a report is taken elsewhere"
+    return what, measured, f"{cpu_s:.1f} s of CPU; a lease lasts 3 s"
+
+
+def _wait_for_report(url: str, *, most_s: float) -> None:
+    """Report until it is accepted."""
+    path = f"{url}/v1/streams/{_STREAM}/writers/newcomer/note-time"
+    report = {"time": _CROWD.first_ms, "position": {}}
+    deadline = time.perf_counter() + most_s
+    while httpx.post(path, json=report, timeout=most_s).is_error:
+        if time.perf_counter() > deadline:
+            raise TimeoutError(path)
+        time.sleep(_POLL_S)
+
+
+def _cpu_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return times.user + times.system
