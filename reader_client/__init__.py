@@ -16,7 +16,7 @@ from tidegauge.errors import (
     UnknownReaderError,
     UnknownStreamError,
 )
-from tidegauge.sync import ForkedClientError
+from tidegauge.sync import ClientClosedError, ForkedClientError
 from tidegauge.tokens import InvalidTokenError
 from tidegauge.transport import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.windows import TimeWindow
@@ -26,6 +26,7 @@ __all__ = [
     "AsyncReader",
     "AsyncReaderGroup",
     "AsyncStreamClient",
+    "ClientClosedError",
     "Event",
     "Events",
     "ExclusiveReader",

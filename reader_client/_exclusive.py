@@ -132,10 +132,7 @@ class ExclusiveReader:
 
     def close(self) -> None:
         """Go offline where the group stands."""
-        try:
-            self._thread.run(self._core.close())
-        finally:
-            self._thread.close()
+        self._thread.end(self._core.close)
 
     def __enter__(self) -> Self:
         return self

@@ -231,10 +231,7 @@ class ReaderGroup:
 
     def close(self) -> None:
         """Close the connections."""
-        try:
-            self._run(self._core.aclose())
-        finally:
-            self._thread.close()
+        self._thread.end(self._core.aclose)
 
     def __enter__(self) -> Self:
         return self

@@ -326,10 +326,7 @@ class Reader:
 
     def close(self) -> None:
         """Go offline at the confirmed position."""
-        try:
-            self._thread.run(self._core.close())
-        finally:
-            self._thread.close()
+        self._thread.end(self._core.close)
 
     def __enter__(self) -> Self:
         try:
@@ -345,10 +342,7 @@ class Reader:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        try:
-            self._thread.run(self._core.__aexit__(kind, error, traceback))
-        finally:
-            self._thread.close()
+        self._thread.end(lambda: self._core.__aexit__(kind, error, traceback))
 
 
 async def _next(events: AsyncIterator[Event]) -> Event:

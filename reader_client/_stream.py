@@ -1,6 +1,5 @@
 """Reading one stream: its topology, tail, marks and events."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
 from types import TracebackType
@@ -231,10 +230,7 @@ class StreamClient:
 
     def close(self) -> None:
         """Close the connections."""
-        try:
-            self._run(self._core.aclose())
-        finally:
-            self._thread.close()
+        self._thread.end(self._core.aclose)
 
     def __enter__(self) -> Self:
         return self
@@ -249,10 +245,7 @@ class StreamClient:
 
     def _ahead(self, segment: int, start: int, end: int) -> Callable[[], list[Events]]:
         """Fetch a page in the background, and return how to wait for it."""
-        future = asyncio.run_coroutine_threadsafe(
-            self._core.fetch(segment, start, end), self._thread.loop
-        )
-        return future.result
+        return self._thread.submit(self._core.fetch(segment, start, end)).result
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return self._thread.run(work)

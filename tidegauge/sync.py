@@ -4,6 +4,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError, Future
 from typing import Any, TypeVar
 
 from tidegauge.errors import TidegaugeError
@@ -20,21 +21,35 @@ class ForkedClientError(TidegaugeError):
         )
 
 
+class ClientClosedError(TidegaugeError):
+    """A client is used after it was closed."""
+
+    def __init__(self) -> None:
+        super().__init__("this client is closed; make another")
+
+
 class LoopThread:
     """Runs coroutines for callers in other threads.
 
-    The thread starts with the first of them and ends with `close`.
+    The thread starts with the first of them and ends with `end`, for good.
 
     Parameters
     ----------
     name
         Of the thread.
+    closed
+        Makes the error for who comes after the end.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(
+        self, name: str, *, closed: Callable[[], TidegaugeError] = ClientClosedError
+    ) -> None:
         self._name = name
         self._pid = os.getpid()
+        self._closed_error = closed
+        self._closed = False
         self._lock = threading.Lock()
+        self._ending = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -48,29 +63,39 @@ class LoopThread:
         """Whether this is the process that the thread was made in, not a forked child."""
         return os.getpid() == self._pid
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        """The event loop, running."""
+    def check_open(self) -> None:
+        """Refuse to work in a forked child, and after the end."""
         self.check_process()
-        with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=self._loop.run_forever, name=self._name, daemon=True
-                )
-                self._thread.start()
-            return self._loop
+        if self._closed:
+            raise self._closed_error()
 
-    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        """Run a coroutine and wait for its result."""
+    def submit(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
+        """Begin to run a coroutine.
+
+        Raises
+        ------
+        ForkedClientError
+            In a forked child.
+        TidegaugeError
+            After the end; which one, the thread was told.
+        """
         try:
-            loop = self.loop
-        except ForkedClientError:
+            self.check_process()
+            with self._lock:
+                self.check_open()
+                return asyncio.run_coroutine_threadsafe(work, self._running())
+        except TidegaugeError:
             work.close()
             raise
-        future = asyncio.run_coroutine_threadsafe(work, loop)
+
+    def run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Run a coroutine and wait for its result; raises what `submit` does, also if it ends meanwhile."""
+        future = self.submit(work)
         try:
             return future.result()
+        except CancelledError:
+            self.check_open()  # the end cancels what is under way
+            raise
         except KeyboardInterrupt:
             future.cancel()
             raise
@@ -82,10 +107,37 @@ class LoopThread:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(callback)
 
-    def close(self) -> None:
-        """Stop the thread; whoever still waits for a coroutine sees it cancelled."""
+    def end(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a last coroutine and stop; who wants it again waits for the first, and that is all.
+
+        Whoever still waits for another coroutine is told of the end.
+        """
         self.check_process()
+        with self._ending:
+            if self._closed:
+                return
+            try:
+                self.run(last())
+            finally:
+                self._stop()
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(
+                target=self._loop.run_forever, name=self._name, daemon=True
+            )
+            self._thread.start()
+        return self._loop
+
+    def _stop(self) -> None:
+        """Let nothing in from now on, and end the thread.
+
+        The race: who is let in after the others were cancelled would wait for ever. So that is
+        decided under the lock under which coroutines are handed over.
+        """
         with self._lock:
+            self._closed = True
             loop, thread = self._loop, self._thread
             self._loop = self._thread = None
         if loop is not None and thread is not None:

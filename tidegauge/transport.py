@@ -22,6 +22,7 @@ from tidegauge.errors import (
     UnavailableError,
     problem_of,
 )
+from tidegauge.sync import ClientClosedError
 from tidegauge.tokens import check_token
 
 _A = TypeVar("_A", bound=BaseModel)
@@ -97,6 +98,7 @@ class Transport:
         self._retry_for = retry_for
         self._headers = {} if token is None else {"authorization": _bearer(token)}
         self._client: httpx.AsyncClient | None = None
+        self._closed = False
 
     async def request(  # noqa: PLR0913 (parts of a request)
         self,
@@ -134,6 +136,8 @@ class Transport:
             If it did not answer in time.
         UnexpectedAnswerError
             If something else answered.
+        ClientClosedError
+            If the transport was closed.
         """
         content, sent = _content(body, headers)
         response: httpx.Response | None = None
@@ -174,7 +178,8 @@ class Transport:
         return self._attempts(repeatable=True)
 
     async def aclose(self) -> None:
-        """Close the connections."""
+        """Close the connections; there will be no others."""
+        self._closed = True
         if self._client is not None:
             await self._client.aclose()
             self._client = None
@@ -206,6 +211,8 @@ class Transport:
         raise _problem(content)
 
     def _http(self) -> httpx.AsyncClient:
+        if self._closed:
+            raise ClientClosedError
         if self._client is None:
             self._client = httpx.AsyncClient(
                 base_url=self.url,

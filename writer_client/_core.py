@@ -64,8 +64,8 @@ class WriterCore:
     async def open(self) -> None:
         """Register, once: threads that write their first events together wait for one."""
         async with self._opening:
+            self.refuse_if_closed()
             if not self.opened:
-                self.refuse_if_closed()
                 await self._register()
                 self.opened = True
 

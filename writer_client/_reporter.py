@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Self, Unpack
 
@@ -154,7 +155,8 @@ class TimeReporter:
     def __init__(
         self, url: str, stream: str, name: str, **options: Unpack[ReporterOptions]
     ) -> None:
-        self._thread = LoopThread(f"tidegauge-reporter-{name}")
+        closed = partial(WriterClosedError, name)
+        self._thread = LoopThread(f"tidegauge-reporter-{name}", closed=closed)
         self._core = AsyncTimeReporter(url, stream, name, **options)
 
     @property
@@ -177,17 +179,12 @@ class TimeReporter:
 
     def close(self) -> None:
         """Stop, and stay a member of the stream."""
-        try:
-            self._thread.run(self._core.close())
-        finally:
-            self._thread.close()
+        self._thread.end(self._core.close)
 
     def leave(self) -> None:
         """Leave the stream; see `AsyncTimeReporter.leave`."""
-        try:
-            self._thread.run(self._core.leave())
-        finally:
-            self._thread.close()
+        self._thread.check_open()
+        self._thread.end(self._core.leave)
 
     def __enter__(self) -> Self:
         try:

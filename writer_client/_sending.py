@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from tidegauge.errors import ReportRefusedError, SegmentSealedError, StreamSealedError
 from writer_client._client import WriterCalls
@@ -13,6 +13,8 @@ from writer_client._outbox import Outbox, Wake
 _BATCH_EVENTS = 16_384
 _NOTES_AT_ONCE = 500
 _INGESTION_PERIOD_S = 0.2
+
+_Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Sending:
@@ -39,9 +41,9 @@ class Sending:
 
     def start(self, *, notes_ingestion_time: bool) -> None:
         """Start to send notes, and batches when there are any."""
-        self._start(self._report(), sends_events=False)
+        self._start(self._report, sends_events=False)
         if notes_ingestion_time:
-            self._start(self._note_ingestion_time(), sends_events=False)
+            self._start(self._note_ingestion_time, sends_events=False)
         self.wake(self._outbox.hurry())
 
     def wake(self, wakes: Iterable[Wake]) -> None:
@@ -50,7 +52,7 @@ class Sending:
             if wake.segment not in self._senders:
                 sender = _SegmentSender(wake.segment, self)
                 self._senders[wake.segment] = sender
-                self._start(sender.run(), sends_events=True)
+                self._start(sender.run, sends_events=True)
             self._senders[wake.segment].wake(urgent=wake.urgent)
         self._notes_ready.set()
 
@@ -123,14 +125,14 @@ class Sending:
             self.wake(self._outbox.note_now())
             await asyncio.sleep(_INGESTION_PERIOD_S)
 
-    def _start(self, work: Coroutine[Any, Any, None], *, sends_events: bool) -> None:
+    def _start(self, work: _Work, *, sends_events: bool) -> None:
         guarded = self._guarded(work, sends_events=sends_events)
         self._tasks.append(asyncio.get_running_loop().create_task(guarded))
 
-    async def _guarded(self, work: Coroutine[Any, Any, None], *, sends_events: bool) -> None:
+    async def _guarded(self, work: _Work, *, sends_events: bool) -> None:
         """Stop the writer when its background work fails; its callers are told."""
         try:
-            await work
+            await work()
         except ReportRefusedError as error:
             if sends_events:
                 error.add_note(f"{self._outbox.unstored} events are not stored")

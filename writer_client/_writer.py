@@ -1,16 +1,17 @@
 """The synchronous face of writers."""
 
-import threading
 import warnings
 import weakref
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, Unpack
 
 from tidegauge.event_time import to_event_time
 from tidegauge.sync import LoopThread
 from writer_client._core import WriterCore
+from writer_client._errors import WriterClosedError
 from writer_client._events import new_event
 from writer_client._options import WriterOptions
 from writer_client._outbox import Wake
@@ -37,8 +38,8 @@ class Writer:
         self, url: str, stream: str, name: str, **options: Unpack[WriterOptions]
     ) -> None:
         self._core = WriterCore(url, stream, name, **options)
-        self._thread = LoopThread(f"tidegauge-writer-{name}")
-        self._ending = threading.Lock()
+        closed = partial(WriterClosedError, name)
+        self._thread = LoopThread(f"tidegauge-writer-{name}", closed=closed)
         self._forgotten = weakref.finalize(self, _warn_forgotten, self._core, self._thread)
 
     @property
@@ -69,7 +70,9 @@ class Writer:
     def open(self) -> None:
         """Register; see `AsyncWriter.open`."""
         self._thread.check_process()
-        if not self._core.opened:
+        if self._core.opened:
+            self._core.refuse_if_closed()
+        else:
             self._thread.run(self._core.open())
 
     def write(
@@ -101,11 +104,12 @@ class Writer:
 
     def close(self) -> None:
         """Flush, and stay a member of the stream; see `AsyncWriter.close`."""
-        self._end(self._core.close())
+        self._end(self._core.close)
 
     def leave(self) -> None:
         """Flush, and leave the stream; see `AsyncWriter.leave`."""
-        self._end(self._core.leave())
+        self._thread.check_open()
+        self._end(self._core.leave)
 
     def __enter__(self) -> Self:
         try:
@@ -126,14 +130,11 @@ class Writer:
     def _wake(self, wakes: list[Wake]) -> None:
         self._thread.call_soon(lambda: self._core.sending.wake(wakes))
 
-    def _end(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the last thing; a second thread that wants the same waits for the first."""
-        with self._ending:
-            try:
-                self._thread.run(work)
-            finally:
-                self._forgotten.detach()
-                self._thread.close()
+    def _end(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        try:
+            self._thread.end(last)
+        finally:
+            self._forgotten.detach()
 
 
 def _warn_forgotten(core: WriterCore, thread: LoopThread) -> None:
