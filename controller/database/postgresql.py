@@ -241,7 +241,20 @@ def _transaction_of(connection: Connection) -> Iterator[None]:
     """Begin and commit; psycopg's own way would wait for an answer to each."""
     connection.exec_driver_sql("BEGIN")
     yield
-    connection.exec_driver_sql("COMMIT")
+    with _commit():
+        connection.exec_driver_sql("COMMIT")
+
+
+@contextmanager
+def _commit() -> Iterator[None]:
+    """Tell that nobody knows what came of it, if the connection is lost once this is sent."""
+    try:
+        yield
+    except DBAPIError as error:
+        if isinstance(error.orig, psycopg.OperationalError):
+            reason = f"the database says: {error.orig}"
+            raise OutcomeUnknownError(reason) from error
+        raise
 
 
 @contextmanager

@@ -12,6 +12,8 @@ from sqlalchemy import Connection
 
 from controller import lifecycle, reports
 from controller.configuration import ServeSettings
+from controller.database import open_database
+from controller.database.postgresql import PostgresDatabase
 from controller.groups import read_groups
 from controller.sequencer import Batch
 from controller.service import Service
@@ -101,6 +103,41 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 def _names(service: Service) -> set[str]:
     return {state.identity.name.stream for state in service.registry}
+
+
+DIES_AT_COMMIT = """
+    CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_terminate_backend(pg_backend_pid());
+        PERFORM pg_sleep(10);
+    END
+    $$;
+    CREATE CONSTRAINT TRIGGER die AFTER INSERT ON listening
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die();
+"""
+
+
+def test_what_became_of_a_commit_that_lost_its_connection_is_said_to_be_unknown(
+    cluster: Cluster, database_url: str
+) -> None:
+    with cluster.connect(cluster.name_of(database_url)) as connection:
+        connection.execute(DIES_AT_COMMIT)
+
+    def insert(connection: Connection) -> None:
+        connection.exec_driver_sql("INSERT INTO listening VALUES (7, 0)")
+
+    async def run() -> None:
+        database = open_database(database_url)
+        assert isinstance(database, PostgresDatabase)
+        try:
+            ways = (partial(database.write, rows=1), database.change, database.change_aside)
+            for way in ways:
+                with pytest.raises(OutcomeUnknownError):
+                    await way(insert)
+        finally:
+            database.close()
+
+    asyncio.run(run())
 
 
 def test_reports_that_wait_while_a_lease_is_lost_are_not_accepted(
