@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from reader_client._stream import AsyncStreamClient
 from tidegauge import groups
-from tidegauge.errors import PreconditionFailedError
+from tidegauge.errors import PreconditionFailedError, UnknownReaderError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import parse_group
 from tidegauge.sync import LoopThread
@@ -128,24 +128,45 @@ class AsyncReaderGroup:
         return info.state.to_state(), f'"{info.revision}"'
 
     async def change(self, transition: Transition) -> GroupState:
-        """Apply a transition to the newest state; who loses the race applies it again."""
-        while True:
-            state, version = await self.state()
+        """Apply a transition to the newest state; who loses the race applies it again.
+
+        So does who is not told the outcome: what was done already changes nothing more.
+        """
+        async for attempt in self._transport.attempts():
+            with attempt:
+                is_first = attempt.num == 1
+                while True:
+                    changed = await self._change_once(transition, is_first=is_first)
+                    if changed is not None:
+                        return changed
+        msg = "there is always a first attempt"
+        raise AssertionError(msg)
+
+    async def _change_once(
+        self, transition: Transition, *, is_first: bool
+    ) -> GroupState | None:
+        """Apply a transition; None if somebody was faster."""
+        state, version = await self.state()
+        try:
             changed = transition(state)
-            if changed == state:
-                return state
-            try:
-                await self.call(
-                    "PUT",
-                    "/state",
-                    StateDocument,
-                    body=StateDocument.of(changed),
-                    headers={"if-match": version},
-                    retry=False,
-                )
-            except PreconditionFailedError:
-                continue
-            return changed
+        except UnknownReaderError:
+            if is_first:
+                raise
+            return state  # an attempt of which nothing was heard took the reader offline
+        if changed == state:
+            return state
+        try:
+            await self.call(
+                "PUT",
+                "/state",
+                StateDocument,
+                body=StateDocument.of(changed),
+                headers={"if-match": version},
+                retry=False,
+            )
+        except PreconditionFailedError:
+            return None
+        return changed
 
     async def topologies(self) -> dict[str, Topology]:
         """Read the topologies of the group's streams."""

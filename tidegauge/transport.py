@@ -174,7 +174,7 @@ class Transport:
             yield response
 
     def attempts(self) -> Any:  # noqa: ANN401 (stamina's iterator)
-        """Repeat a read, of which nothing is lost by repeating."""
+        """Repeat something that does no harm by being repeated."""
         return self._attempts(repeatable=True)
 
     async def aclose(self) -> None:

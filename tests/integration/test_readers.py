@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import count
+from typing import Any
 
 import httpx
 import pytest
@@ -59,6 +60,30 @@ def test_two_readers_read_every_event_once_and_in_order(
     for segment in range(3):
         offsets = [offset for where, offset, _ in found if where == segment]
         assert offsets == list(range(len(offsets)))
+
+
+def test_a_reader_goes_on_when_it_is_not_told_what_became_of_its_changes(
+    shared_server: ServerProcess,
+    stream: str,
+    group: ReaderGroup,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    send, changes = httpx.AsyncClient.request, count()
+
+    async def lose_every_other_answer(
+        client: httpx.AsyncClient, method: str, url: str, **more: Any
+    ) -> httpx.Response:
+        answer = await send(client, method, url, **more)
+        if (method, url[-6:]) == ("PUT", "/state") and next(changes) % 2 == 0:
+            raise httpx.ReadError("lost")
+        return answer
+
+    monkeypatch.setattr(httpx.AsyncClient, "request", lose_every_other_answer)
+    with Reader(shared_server.url, stream + "-group", "one") as reader:
+        found = _drain(reader)
+    assert sorted(int(value) for _, _, value in found) == list(range(_EVENTS))
+    assert next(changes) > 6
+    assert group.describe().state.readers == {}
 
 
 def test_the_window_follows_what_was_confirmed_and_goes_back_with_a_reader(
