@@ -23,6 +23,8 @@ _log = logging.getLogger(__name__)
 logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
 _LONGEST_ANSWER_S = 60.0
 _CONNECT_S = 1.0
+_IDLE_S = 2.0
+"""Before the other closes a connection, which it does after 5 s: what is sent then is lost."""
 _SAFE = {"GET", "HEAD"}
 _BETWEEN_TWO = {
     b"connection",
@@ -99,7 +101,7 @@ class Peers:
         self._complaints: dict[Peer, str] = {}
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(_LONGEST_ANSWER_S, connect=_CONNECT_S),
-            limits=httpx.Limits(max_connections=None),
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_S),
             trust_env=False,
             verify=True if trusted is None else trusted,
         )
