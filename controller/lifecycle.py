@@ -32,8 +32,12 @@ _log = logging.getLogger(__name__)
 
 
 def etag(state: StreamState) -> str:
-    """Name the version of a stream's settings."""
-    text = f"{state.identity.stream_id} {state.config.model_dump_json()}"
+    """Name the newest durable version of a stream's settings."""
+    return _etag(state, state.published_config)
+
+
+def _etag(state: StreamState, config: StreamConfig) -> str:
+    text = f"{state.identity.stream_id} {config.model_dump_json()}"
     return f'"{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"'
 
 
@@ -43,7 +47,7 @@ def describe(state: StreamState) -> StreamInfo:
         stream=str(state.identity.name),
         stream_id=state.identity.stream_id,
         created_ms=state.identity.created_ms,
-        config=state.config,
+        config=state.published_config,
         topology=TopologyInfo.of(state.published_topology),
         watermark=state.watermark,
         revision=state.revision,
@@ -82,7 +86,7 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     existing = service.registry.find(name)
     if existing is not None and not existing.deleted:
         if only_create:
-            raise PreconditionFailedError(etag(existing))
+            raise PreconditionFailedError(_etag(existing, existing.config))
         _check_same(existing, wanted)
         return existing, False
     service.limits.check_new_stream(name.scope, name.stream, service.holding.streams)
@@ -150,8 +154,9 @@ def change_stream(
         If a setting is fixed.
     """
     state.refuse_if_deleted()
-    if if_match not in {"*", etag(state)}:
-        raise PreconditionFailedError(etag(state))
+    present = _etag(state, state.config)
+    if if_match not in {"*", present}:
+        raise PreconditionFailedError(present)
     given = change.model_dump(include=change.model_fields_set)
     fixed = sorted(given.keys() & {"segments", "log"})
     if fixed:

@@ -81,6 +81,7 @@ class StreamState:
         self.published_tails = dict(ends.tails) if ends else None
         """The tails that are durable."""
         self.published_topology = clock.topology
+        self.published_config = config
         self.durable = False
         self.deleted = False
         """Whether its deletion is decided."""
@@ -148,6 +149,7 @@ class StreamState:
         news = self.published is not clock.newest
         news = news or self.published_topology is not clock.topology
         self.published, self.published_topology = clock.newest, clock.topology
+        self.published_config = self.config
         if self.ends is not None and self.ends.tails != self.published_tails:
             self.published_tails = dict(self.ends.tails)
             news = True
