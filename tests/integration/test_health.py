@@ -287,7 +287,7 @@ def _poll(url: str, *, wait_ms: int) -> Any:
     [
         (MORTAL_CLOCK, "stamping listening time has ended; the log says why"),
         (MORTAL_SEQUENCER, "the sequencer has ended; the log says why"),
-        (MORTAL_GUARD, "reading the tokens again has ended; the log says why"),
+        (MORTAL_GUARD, "reading files again has ended; the log says why"),
     ],
 )
 def test_work_that_ended_in_the_background_makes_it_dead(

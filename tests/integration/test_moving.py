@@ -55,7 +55,7 @@ class Users:
                 headers={"content-type": "application/x-ndjson"},
             )
             assert answer.status_code == 200, answer.text
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)
         return noted
 
     async def follow(self, client: httpx.AsyncClient, stream: str) -> int:
@@ -90,6 +90,7 @@ class Users:
             deleted = await self.ask("DELETE", path)
             assert deleted.status_code in {204, 404}, deleted.text
             self.rounds += 1
+            await asyncio.sleep(0.1)
 
 
 async def _move(running: Controllers, third: ServerProcess) -> None:
