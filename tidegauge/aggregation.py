@@ -358,10 +358,10 @@ class Aggregator:
 
     def states(self, writers: Iterable[str]) -> list[WriterState]:
         """Name the states of some writers."""
-        waits, find = bool(self._progress.ahead), self._roster.find
+        waits = bool(self._progress.ahead)
         return [
             "expired" if record is None else record.state(somebody_waits=waits)
-            for record in map(find, writers)
+            for record in map(self._roster.find, writers)
         ]
 
     def inspect(self, now: Now) -> Inspection:
@@ -425,7 +425,7 @@ class Aggregator:
             self._capping.look_at(report.writer, len(self._roster))
             self._capping.look_at_all(self._roster.writers)
         else:
-            self._ledger.settle(report)
+            self._ledger.settle([report])
 
     def _start_afresh(self, record: Writer, incarnation: int) -> None:
         """Keep nothing of the former incarnation but its position and its greatest time."""
@@ -490,8 +490,8 @@ class Aggregator:
         for lower in self._cut.advance(passed, lowers):
             marks.append(self._mark(lower))
             self._publish(marks[-1], now)
+        self._ledger.settle(passed)
         for report in passed:
-            self._ledger.settle(report)
             if report.following is None:
                 self._classify(report.writer)
         return marks

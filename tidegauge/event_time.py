@@ -12,6 +12,9 @@ END_OF_TIME = 2**63 - 1
 FIRST_TIME = -(2**63)
 """The least event time there is."""
 
+BEYOND_SECONDS = 10**11
+"""A date is above this in milliseconds, and below it in seconds."""
+
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -110,7 +113,7 @@ def describe_span(span_ms: int) -> str:
 
 def looks_like_seconds(value: int) -> bool:
     """Tell whether a time is so small that it was probably meant in seconds."""
-    return 0 < value < 10**11
+    return 0 < value < BEYOND_SECONDS
 
 
 def _within_64_bits(value: int) -> int:

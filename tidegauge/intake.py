@@ -8,14 +8,17 @@ reports, and nothing else. Whatever is not usual, every refusal included, goes t
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import NamedTuple, Protocol
 
 from tidegauge.capping import Capping
+from tidegauge.lattice import DownSet
 from tidegauge.ledger import Ledger
 from tidegauge.progress import Progress
 from tidegauge.roster import Roster
 from tidegauge.running_cut import RunningCut
 from tidegauge.topology import Position
+from tidegauge.writers import Writer
 
 
 class TimeReport(Protocol):
@@ -85,9 +88,9 @@ class Intake:
         int
             The place of each that is not usual, for the caller to deal with before it goes on.
         """
-        find, most_kept = self._roster.find, self._capping.most_of(len(self._roster))
-        enter, keep, follow = self._ledger.enter, self._cut.add, self._progress.follow
+        find = self._roster.find
         greatest, latest = bounds
+        noted: list[tuple[Writer, int, DownSet]] = []
         for place, report in enumerate(reports):
             record, time, position = find(report.writer), report.time, report.position
             if (
@@ -100,6 +103,7 @@ class Intake:
                 or record.time is None
                 or not record.time <= time <= latest
             ):
+                self._enter(noted)
                 yield place
                 continue
             known = record.position
@@ -107,6 +111,7 @@ class Intake:
             for number, offset in position.items():
                 before = known.get(number, 0)
                 if offset < before or offset > greatest.get(number, -1):
+                    self._enter(noted)
                     yield place
                     break
                 if offset > before:
@@ -115,9 +120,21 @@ class Intake:
                 known.update(gained)
                 record.time = time
                 record.heard_ms = wall_ms
-                self._roster.last_heard = record
-                keep(enter(record, time, gained), None)
-                follow(record, time)
-                if len(record.kept) > most_kept:
-                    self._capping.thin_out(record)
+                noted.append((record, time, gained))
+        self._enter(noted)
+
+    def _enter(self, noted: list[tuple[Writer, int, DownSet]]) -> None:
+        """Keep what was noted so far."""
+        if not noted:
+            return
+        reports = self._ledger.enter_all(noted)
+        self._cut.add_all(reports)
+        leader, time, _ = max(noted, key=itemgetter(1))
+        self._progress.follow(leader, time)
+        most = self._capping.most_of(len(self._roster))
+        for record, _, _ in noted:
+            if len(record.kept) > most:
+                self._capping.thin_out(record)
         self._capping.look_at_all(self._roster.writers)
+        self._roster.last_heard = noted[-1][0]
+        noted.clear()

@@ -8,7 +8,7 @@ of one insertion and a part of one deletion, however many come together.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from tidegauge.changes import Changes, StoredPage, StoredReport, StoredWriter
@@ -63,6 +63,17 @@ class Ledger:
         self._open.reports.append(report)
         return report
 
+    def enter_all(self, noted: Sequence[tuple[Writer, int, DownSet]]) -> list[KeptReport]:
+        """Give reports their serials in order, and write them."""
+        page, first = self._open, self._serial + 1
+        reports = [
+            KeptReport(serial, time, gained, writer, page.number)
+            for serial, (writer, time, gained) in enumerate(noted, first)
+        ]
+        page.reports.extend(reports)
+        self._serial += len(reports)
+        return reports
+
     def restore_pages(self, pages: Iterable[StoredPage], restore: RestoreReport) -> None:
         """Take in what is stored, in order of acceptance; a report's last copy counts."""
         last_page = 0
@@ -102,9 +113,10 @@ class Ledger:
         """Let a report say what the one before it said too, which is dropped."""
         into.is_amended = into.page != self._open.number
 
-    def settle(self, report: KeptReport) -> None:
-        """Note that a report is at or below the watermark."""
-        report.writer.last_settled = report
+    def settle(self, reports: Iterable[KeptReport]) -> None:
+        """Note that reports, in order, are at or below the watermark."""
+        for report in reports:
+            report.writer.last_settled = report
 
     def forget(self, writer: Writer) -> None:
         """Delete a writer; its reports count no longer."""

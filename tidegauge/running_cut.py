@@ -77,6 +77,18 @@ class RunningCut:
         heappush(self._heap, (report.time, report.serial, report))
         return True
 
+    def add_all(self, reports: Iterable[KeptReport]) -> None:
+        """Take in reports above the watermark, in order."""
+        heap = self._heap
+        for report in reports:
+            kept = report.writer.kept
+            if kept:
+                kept[-1].following = report
+            else:
+                self.release(report.gained, report.time)
+            kept.append(report)
+            heappush(heap, (report.time, report.serial, report))
+
     def drop_all(self, writer: Writer) -> None:
         """Drop a writer's kept reports: it restarted, or is forgotten."""
         for report in writer.kept:

@@ -1,6 +1,7 @@
 """The other hot path: many reports a request, answered without a framework in between."""
 
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 from fastapi import APIRouter
 from starlette.types import Receive, Scope, Send
@@ -17,6 +18,7 @@ from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import Registry, StreamState
 from tidegauge.errors import InternalError, InvalidRequestError, ProblemError
+from tidegauge.event_time import BEYOND_SECONDS
 from tidegauge.names import StreamName
 from tidegauge.wire.writers import NoteTimes, TimesNoted
 from tidegauge.writers import WriterState
@@ -24,6 +26,7 @@ from tidegauge.writers import WriterState
 documentation = APIRouter(tags=["writers"])
 PATH = "/v1/note-times"
 _OK = 200
+_writer = attrgetter("writer")
 
 
 @documentation.post(PATH)
@@ -44,7 +47,6 @@ class _OfOneStream:
         self.state = state
         self.places: list[int] = []
         self.reports: list[AnyReport] = []
-        self._noted: dict[tuple[str, str | None], bytes] = {}
 
     def take_in(self, batch: Batch, clock: StillClock) -> Iterator[tuple[int, ProblemError]]:
         """Take in the reports; tell which are refused, and why."""
@@ -53,15 +55,16 @@ class _OfOneStream:
 
     def answer(self, results: list[bytes]) -> None:
         """Say what is durable now, as if none were refused."""
-        states = self.state.clock.states([report.writer for report in self.reports])
+        states = self.state.clock.states(map(_writer, self.reports))
+        plain = {state: self._noted(state, None) for state in set(states)}
         for place, report, state in zip(self.places, self.reports, states, strict=True):
-            hint = reports.seconds_hint(self.state, report.time)
-            results[place] = self._noted.get((state, hint)) or self._note(state, hint)
+            hint = None
+            if report.time < BEYOND_SECONDS:
+                hint = reports.seconds_hint(self.state, report.time)
+            results[place] = plain[state] if hint is None else self._noted(state, hint)
 
-    def _note(self, state: WriterState, hint: str | None) -> bytes:
-        noted = b'{"status":200,' + write_noted(self.state, state, hint)[1:]
-        self._noted[state, hint] = noted
-        return noted
+    def _noted(self, state: WriterState, hint: str | None) -> bytes:
+        return b'{"status":200,' + write_noted(self.state, state, hint)[1:]
 
 
 class _Call:
