@@ -1,7 +1,9 @@
 """The reader group of a query: the checkpoint leads, the group is told."""
 
-from reader_client import ExclusiveReader, ReaderGroup
-from spark_source._errors import InvalidOptionError
+from collections.abc import Callable
+
+from reader_client import ExclusiveReader, InvalidPositionError, ReaderGroup
+from spark_source._errors import DataLossError, InvalidOptionError
 from spark_source._options import Options
 from tidegauge.errors import UnknownGroupError
 from tidegauge.topology import Position
@@ -24,9 +26,14 @@ class QueryGroup:
 
     def __init__(self, options: Options, group: str, start: Position) -> None:
         self._stream = options.stream
-        _find_position(options, group, start)
+        self._fails = options.fail_on_data_loss
+        _find_position(options, group, {})
         self._reader = ExclusiveReader(options.url, group, _READER, token=options.token)
-        self._reader.take_over({self._stream: start})
+        try:
+            self._tell(self._reader.take_over, start)
+        except BaseException:
+            self._reader.close()
+            raise
         self._confirmed = start
 
     def confirm(self, end: Position) -> None:
@@ -38,12 +45,24 @@ class QueryGroup:
             If another query took the group over.
         """
         if end != self._confirmed:
-            self._reader.confirm({self._stream: end})
+            self._tell(self._reader.confirm, end)
             self._confirmed = end
 
     def close(self) -> None:
         """Go offline, unless another query took the group over."""
         self._reader.close()
+
+    def _tell(self, tell: Callable[[dict[str, Position]], None], reached: Position) -> None:
+        """Tell where the query stands, or, if that is lost and may be, where the log ends."""
+        try:
+            tell({self._stream: reached})
+        except InvalidPositionError as lost:
+            tails = lost.stored_position
+            if self._fails:
+                tail = tails.get(lost.segment, 0)
+                raise DataLossError(lost.segment, lost.offset, tail) from lost
+            there = {one: min(offset, tails.get(one, 0)) for one, offset in reached.items()}
+            tell({self._stream: there})
 
 
 def starting_position(options: Options, start: Position) -> Position:

@@ -9,9 +9,10 @@ import httpx
 import pytest
 
 from controller.http.examples import EXAMPLES
+from controller.http.problems import dump_problem
 from tests.conftest import NewDatabase
 from tests.server import Api, ServerProcess
-from tidegauge.errors import PROBLEMS
+from tidegauge.errors import PROBLEMS, InvalidPositionError, problem_of
 
 ONE = "/v1/streams/tests/one"
 NOTE = f"{ONE}/writers/w/note-time"
@@ -434,6 +435,14 @@ def test_a_report_that_conflicts_tells_the_stored_values(client: httpx.Client) -
 def test_an_external_stream_needs_a_position(client: httpx.Client) -> None:
     document = _problem(client.post(NOTE, json={"time": 1}), 422, "invalid_request")
     assert document["errors"][0]["field"] == "position"
+
+
+def test_a_position_comes_back_from_a_document_as_it_was() -> None:
+    refused = InvalidPositionError(0, 3, "nobody has read it", {0: 1, 7: 40})
+    read_back = problem_of(json.loads(dump_problem(refused)))
+    assert isinstance(read_back, InvalidPositionError)
+    assert read_back.stored_position == {0: 1, 7: 40}
+    assert str(read_back) == str(refused)
 
 
 def test_every_code_has_one_status_and_one_class() -> None:

@@ -131,22 +131,31 @@ def test_a_stopped_service_delays_a_query_and_fails_nothing(
     assert followed.rows == [(0,)]
 
 
-@pytest.mark.parametrize("fails", ["true", "false"])
+@pytest.mark.parametrize(
+    ("fails", "group"),
+    [("true", {}), ("true", {"readerGroup": "g"}), ("false", {"readerGroup": "g"})],
+)
 def test_a_log_that_ends_before_the_checkpoint_fails_unless_told_otherwise(
-    spark: SparkSession, server: ServerProcess, own_feed: Feed, checkpoint: str, *, fails: str
+    spark: SparkSession,
+    server: ServerProcess,
+    own_feed: Feed,
+    checkpoint: str,
+    *,
+    fails: str,
+    group: dict[str, str],
 ) -> None:
     own_feed.write(1_000)
     server.stop()
     backup = shutil.copy(server.database, server.directory / "backup.db")
     server.start()
     own_feed.write(2_000, 3_000)
-    with Followed(own_feed.load(spark).select("offset"), checkpoint) as followed:
+    with Followed(own_feed.load(spark, **group).select("offset"), checkpoint) as followed:
         followed.until(lambda: len(followed.rows) == 3, "all rows")
         followed.query.processAllAvailable()
     server.stop()
     shutil.copy(backup, server.database)
     server.start()
-    rows = own_feed.load(spark, failOnDataLoss=fails).select("offset")
+    rows = own_feed.load(spark, failOnDataLoss=fails, **group).select("offset")
     with Followed(rows, checkpoint) as followed:
         if fails == "true":
             with pytest.raises(StreamingQueryException, match="needs segment 0 from offset 3"):

@@ -67,6 +67,10 @@ class InvalidPositionError(ReportRefusedError):
     reason: str
     stored_position: Position
 
+    def __post_init__(self) -> None:
+        # read back from a document, whose keys are strings
+        self.stored_position = {int(one): at for one, at in self.stored_position.items()}
+
     @property
     def detail(self) -> str:
         return f"offset {self.offset} of segment {self.segment}: {self.reason}"
