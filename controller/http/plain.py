@@ -2,6 +2,7 @@
 
 from urllib.parse import parse_qs
 
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from controller.http.media import check_json
@@ -29,12 +30,22 @@ def read_query(query: bytes, known: set[str]) -> dict[str, str]:
 
 
 async def read_body(receive: Receive, limit: int) -> bytes:
-    """Read a body, unless it is larger than the limit."""
-    message = await receive()
-    body: bytes = message.get("body", b"")
-    while message.get("more_body", False) and len(body) <= limit:
+    """Read a body, unless it is larger than the limit.
+
+    Raises
+    ------
+    ClientDisconnect
+        If it did not come to its end: what came may look like a whole.
+    BodyTooLargeError
+        If it is too large.
+    """
+    body, more = b"", True
+    while more and len(body) <= limit:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
         body += message.get("body", b"")
+        more = message.get("more_body", False)
     if len(body) > limit:
         raise BodyTooLargeError(limit)
     return body

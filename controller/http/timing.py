@@ -4,6 +4,7 @@ import logging
 from time import perf_counter
 from typing import Protocol
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.http.problems import send_problem
@@ -17,6 +18,8 @@ FORWARDED = "forwarded"
 """The route of requests that another controller answers, or nobody."""
 _COUNTED = "tidegauge.counted"
 _FAILED = 500
+_HUNG_UP = 499
+"""Counted for who is gone before all of the request came: an error of the client's."""
 _log = logging.getLogger(__name__)
 
 
@@ -51,6 +54,8 @@ class Timing:
         began, status = perf_counter(), _FAILED
         try:
             status = await app(scope, receive, send)
+        except ClientDisconnect:
+            status = _HUNG_UP
         except Exception:  # noqa: BLE001 (it is logged)
             self._metrics.count_defect()
             _log.exception("request failed", extra=request_fields(scope))
@@ -84,6 +89,8 @@ class Timing:
 
         try:
             await app(scope, receive, noting)
+        except ClientDisconnect:
+            return _HUNG_UP
         except Exception:  # noqa: BLE001 (it is logged)
             self._metrics.count_defect()
             _log.exception("request failed", extra=request_fields(scope))
