@@ -1,12 +1,5 @@
 """The ``tidegauge`` command."""
 
-from tidegauge_cli.extras import needs_extra
+from tidegauge_cli.start import main
 
 __all__ = ["main"]
-
-
-def main() -> None:
-    """Run the command line."""
-    with needs_extra("cli"):
-        from tidegauge_cli.verbs import app  # noqa: PLC0415 (says which extra is missing)
-    app()
