@@ -17,6 +17,7 @@ from bench.load import Bulks, Crowd, Generator, Singles
 
 _RATE = 10_000
 _SECONDS, _MOST_S = 20, 120
+_FULL_SPEED, _MOST_WARM_UP_S = 10**6, 900
 _CONNECTIONS = {Singles: 64, Bulks: 4}
 _WATCHED = 20
 _CREATED_AT_ONCE = 50
@@ -37,6 +38,8 @@ class Outcome(NamedTuple):
         From the report that decided a mark to its arrival at a reader, sorted.
     megabytes
         Of memory at the end.
+    reports
+        Sent so far, by this run and those before.
     """
 
     cores: float
@@ -44,18 +47,42 @@ class Outcome(NamedTuple):
     late_s: float
     delays_ms: list[float]
     megabytes: float
+    reports: int
 
 
 def measure() -> Iterator[tuple[str, str, str]]:
-    """Load the service with each crowd, with one report a request and with many."""
-    for streams, writers, segments, named in (
-        (1, 100_000, 64, 1),
-        (1, 100_000, 64, 64),
-        (10_000, 10, 4, 1),
+    """Load the service with each crowd, with one report a request and with many.
+
+    Before that everybody reports so often that reports of before are given up as fast as others
+    come, as they are for ever after.
+    """
+    for streams, writers, segments, named, rounds in (
+        (1, 100_000, 64, 1, 3),
+        (1, 100_000, 64, 64, 3),
+        (10_000, 10, 4, 1, 9),
     ):
         crowd = Crowd(streams, writers, segments, named, time.time_ns() // 1_000_000)
-        for requests in (Singles(crowd), Bulks(crowd)):
-            yield _row(crowd, requests.per_request, _run(crowd, requests))
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            with servers.service(folder) as url:
+                reports = uvloop.run(_warm_up(url, crowd, rounds))
+            for requests in (Singles(crowd), Bulks(crowd)):
+                with servers.process(folder) as (url, process):
+                    outcome = uvloop.run(_load(url, process, crowd, requests, reports))
+                reports = outcome.reports
+                yield _row(crowd, requests.per_request, outcome)
+
+
+async def _warm_up(url: str, crowd: Crowd, rounds: int) -> int:
+    """Let everybody report so many times; tell how many reports that were."""
+    await _create(url, crowd)
+    generator = Generator(url, Bulks(crowd), connections=4)
+    await generator.connect()
+    reports = rounds * crowd.streams * crowd.writers
+    await generator.run(reports, rate=_FULL_SPEED, most_s=_MOST_WARM_UP_S)
+    await generator.settle()
+    generator.close()
+    return reports
 
 
 def _row(crowd: Crowd, per_request: int, outcome: Outcome) -> tuple[str, str, str]:
@@ -73,21 +100,12 @@ def _row(crowd: Crowd, per_request: int, outcome: Outcome) -> tuple[str, str, st
     return what, measured, f"{marks} (goals: < 1 core, ≤ 100 ms)"
 
 
-def _run(crowd: Crowd, requests: Singles | Bulks) -> Outcome:
-    with tempfile.TemporaryDirectory() as folder, servers.process(Path(folder)) as running:
-        url, process = running
-        return uvloop.run(_load(url, process, crowd, requests))
-
-
 async def _load(
-    url: str, process: psutil.Process, crowd: Crowd, requests: Singles | Bulks
+    url: str, process: psutil.Process, crowd: Crowd, requests: Singles | Bulks, reports: int
 ) -> Outcome:
-    await _create(url, crowd)
-    generator = Generator(url, requests, connections=_CONNECTIONS[type(requests)])
+    connections = _CONNECTIONS[type(requests)]
+    generator = Generator(url, requests, connections=connections, begin_at=reports)
     await generator.connect()
-    everybody = crowd.streams * crowd.writers
-    await generator.run(everybody, rate=_RATE, most_s=_MOST_S)
-    generator.most_late = 0.0
     seen: list[tuple[float, int, int]] = []
     watchers = [
         asyncio.create_task(_watch(url, crowd, at, seen))
@@ -108,6 +126,7 @@ async def _load(
         late_s=generator.most_late,
         delays_ms=sorted(_delays_ms(crowd, generator.sent, seen)),
         megabytes=megabytes,
+        reports=len(generator.sent),
     )
 
 

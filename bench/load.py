@@ -118,15 +118,19 @@ class Generator:
         Writes them.
     connections
         How many are used; each waits for its answer.
+    begin_at
+        The number of the first report.
     """
 
-    def __init__(self, url: str, requests: Singles | Bulks, *, connections: int) -> None:
+    def __init__(
+        self, url: str, requests: Singles | Bulks, *, connections: int, begin_at: int = 0
+    ) -> None:
         self._address = urlsplit(url)
         self._requests = requests
         self._count = connections
         self._idle: deque[_Connection] = deque()
         self._refused: list[bytes] = []
-        self.sent: list[float] = []
+        self.sent: list[float] = [0.0] * begin_at
         """When each report was sent, by number."""
         self.most_late = 0.0
         """By how many seconds a report was sent later than it was due."""
