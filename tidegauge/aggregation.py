@@ -439,7 +439,6 @@ class Aggregator:
         record.position = {}
         record.time = None
         record.incarnation = incarnation
-        self._progress.starts_afresh(record)
         self._ledger.begin(record)
         self._classify(record)
         self.pass_due = True
@@ -470,20 +469,24 @@ class Aggregator:
             self._go(writer, "expired", now)
         return sorted(writer.name for writer in writers)
 
-    def _target(self) -> int | None:
-        """Find T, the time that all live writers have reached, if it is a new one."""
-        if self.newest is None and self._roster.reporters < self.settings.min_writers:
-            return None
-        target, watermark = self._progress.reached(), self.watermark
-        if target is None or (watermark is not None and target <= watermark):
-            return None
-        return target
+    def _reached(self) -> list[KeptReport]:
+        """Take out the kept reports up to T.
+
+        T is the time that all live writers have reached; if nobody is live, the greatest that
+        one who left has.
+        """
+        too_few = self.newest is None and self._roster.reporters < self.settings.min_writers
+        if too_few or not self._progress.may_rise:
+            return []
+        if self._roster.standings["live"]:
+            return self._cut.take_reached(END_OF_TIME)
+        return self._cut.take_reached(self._progress.greatest)
 
     def _emit(self, now: Now) -> list[Mark]:
-        target = self._target()
-        if target is None:
+        passed = self._reached()
+        if not passed:
             return []
-        passed = self._cut.take_up_to(target)
+        target = passed[-1].time
         times = dict.fromkeys(report.time for report in passed if report.time < target)
         lowers = thinned(times, target, self.watermark, self.settings.mark_resolution_ms)
         marks = []

@@ -2,7 +2,7 @@
 
 from tidegauge.event_time import FIRST_TIME
 from tidegauge.holds import HoldClocks
-from tidegauge.writers import LeastTime, Writer
+from tidegauge.writers import Writer
 
 
 class Progress:
@@ -27,7 +27,6 @@ class Progress:
         self._leader: Writer | None = None
         self._leader_time = FIRST_TIME
         self.clocks = HoldClocks()
-        self._least = LeastTime()
 
     def classify(self, writer: Writer, watermark: int | None) -> None:
         """Look at a writer again: it, or the watermark, has changed."""
@@ -47,8 +46,6 @@ class Progress:
             return
         if self.joining:
             self.joining.discard(writer)
-        if live and writer.floor_entry is None:
-            self._least.enter(writer)
         if ahead and time is not None:
             self.follow(writer, time)
 
@@ -66,14 +63,14 @@ class Progress:
             self._leader_time = FIRST_TIME if leader is None else _time(leader)
         return leader
 
+    @property
+    def greatest(self) -> int:
+        """The time of the writer that is furthest ahead, ms."""
+        return FIRST_TIME if self.leader is None else _time(self.leader)
+
     def goes(self, writer: Writer) -> None:
         """Note that a writer is not live any more."""
-        self._least.leave(writer)
         self.clocks.clear(writer)
-
-    def starts_afresh(self, writer: Writer) -> None:
-        """Note that the time of a writer may be lower from now on."""
-        self._least.leave(writer)
 
     def forget(self, writer: Writer) -> None:
         """Leave out a writer that is gone."""
@@ -88,17 +85,10 @@ class Progress:
         """List the holders whose clocks have run for the timeout."""
         return self.clocks.run_out(listening_ms, timeout_ms)
 
-    def reached(self) -> int | None:
-        """Find the time that everybody who counts has reached, if somebody is ahead of the mark.
-
-        The least of the live writers; if none is live, the greatest of those that left.
-        """
-        if not self.ahead or self.joining:
-            return None
-        least = self._least.least()
-        if least is not None:
-            return least
-        return max(one.time for one in self.ahead if one.time is not None)
+    @property
+    def may_rise(self) -> bool:
+        """Whether somebody is ahead of the watermark, and nobody holds it."""
+        return bool(self.ahead) and not self.holders
 
     def _set_ahead(self, writer: Writer, *, ahead: bool) -> None:
         writer.ahead = ahead

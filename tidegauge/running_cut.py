@@ -7,10 +7,10 @@ of *that* report, and to none below. Walking the kept reports in order of time, 
 whatever the number of writers and segments.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Generator, Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TypeAlias
 
 from tidegauge.lattice import DownSet, raise_to
@@ -121,15 +121,28 @@ class RunningCut:
         writer.kept.extend(report for report in reports if not report.dropped)
         self._compact()
 
-    def take_up_to(self, target: int) -> list[KeptReport]:
-        """Take out the reports at or below a time, in order of time."""
-        taken = []
-        for _, _, report in self._pop_up_to(target):
+    def take_reached(self, latest: int) -> list[KeptReport]:
+        """Take out, in order of time, the reports up to the time that all live writers reached.
+
+        It is the time of the first report that is the newest of a live writer; ``latest`` if
+        there is none before.
+        """
+        taken: list[KeptReport] = []
+        target = latest
+        entries = self._in_order()
+        for entry in entries:
+            time, _, report = entry
+            if time > target:
+                entries.close()
+                heappush(self._heap, entry)
+                break
             if report.dropped:
                 self._dropped -= 1
-            else:
-                del report.writer.kept[0]
-                taken.append(report)
+                continue
+            del report.writer.kept[0]
+            taken.append(report)
+            if report.following is None and report.writer.standing == "live":
+                target = time
         return taken
 
     def advance(self, passed: list[KeptReport], lowers: list[int]) -> Iterator[int]:
@@ -146,20 +159,19 @@ class RunningCut:
             yield lower
         self._pass(passed[begin:])
 
-    def _pop_up_to(self, target: int) -> list[_Entry]:
+    def _in_order(self) -> Generator[_Entry, None, None]:
         """Take entries off the heap; when they are many, by sorting it, which is cheaper."""
         heap = self._heap
-        few = len(heap) // 8
-        popped: list[_Entry] = []
-        while heap and heap[0][0] <= target:
-            if len(popped) > few:
-                heap.sort()
-                end = bisect_right(heap, target, key=itemgetter(0))
-                popped += heap[:end]
-                del heap[:end]
-                break
-            popped.append(heappop(heap))
-        return popped
+        for _ in range(len(heap) // 8):
+            yield heappop(heap)
+        heap.sort()
+        taken = 0
+        try:
+            for entry in heap:
+                taken += 1
+                yield entry
+        finally:
+            del heap[:taken]
 
     def _pass(self, reports: list[KeptReport]) -> None:
         reach, upper = self.reach, self.upper

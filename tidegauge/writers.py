@@ -1,7 +1,6 @@
-"""One writer as the aggregation sees it, and the least time of all of them."""
+"""One writer as the aggregation sees it."""
 
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush, heapreplace
 from typing import Literal, NamedTuple, TypeAlias
 
 from tidegauge.changes import Standing, StoredWriter
@@ -62,7 +61,6 @@ class Writer:
     """The last report that its stored row knows of."""
     holds: bool = False
     ahead: bool = False
-    floor_entry: int | None = None
 
     @classmethod
     def restore(cls, stored: StoredWriter) -> "Writer":
@@ -131,51 +129,3 @@ class Writer:
         if self.time is None:
             return "joining"
         return "behind" if self.holds and somebody_waits else "active"
-
-
-class LeastTime:
-    """The least latest time of the live writers that reported.
-
-    A heap with one entry a writer. Times only rise, so an entry may be too low but never too
-    high: it is corrected when it comes to the top, and a report costs nothing here.
-    """
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Writer]] = []
-        self._serial = 0
-        self._entered = 0
-
-    def enter(self, writer: Writer) -> None:
-        """Count a writer that is live and has a time."""
-        if writer.floor_entry is not None or writer.time is None:
-            return
-        if len(self._heap) > 2 * self._entered + 64:
-            self._heap = [entry for entry in self._heap if self._is_current(entry)]
-            heapify(self._heap)
-        self._serial += 1
-        self._entered += 1
-        writer.floor_entry = self._serial
-        heappush(self._heap, (writer.time, self._serial, writer))
-
-    def leave(self, writer: Writer) -> None:
-        """Count a writer no longer, or anew with a lower time."""
-        if writer.floor_entry is not None:
-            writer.floor_entry = None
-            self._entered -= 1
-
-    def least(self) -> int | None:
-        """Find the least time; None if no live writer has one."""
-        while self._heap:
-            entry = self._heap[0]
-            time, serial, writer = entry
-            if not self._is_current(entry) or writer.time is None:
-                heappop(self._heap)
-            elif writer.time > time:
-                heapreplace(self._heap, (writer.time, serial, writer))
-            else:
-                return time
-        return None
-
-    @staticmethod
-    def _is_current(entry: tuple[int, int, Writer]) -> bool:
-        return entry[2].floor_entry == entry[1]

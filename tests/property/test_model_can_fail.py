@@ -33,12 +33,13 @@ class NewestInsteadOfFirst(Aggregator):
 class JoiningForgotten(Aggregator):
     """Does not wait for writers that registered and have not reported."""
 
-    def _target(self) -> int | None:
-        joining, self._progress.joining = self._progress.joining, set()
+    def _reached(self) -> list[KeptReport]:
+        holders = self._progress.holders
+        self._progress.holders = {one: None for one in holders if not one.joining}
         try:
-            return super()._target()
+            return super()._reached()
         finally:
-            self._progress.joining = joining
+            self._progress.holders = holders
 
 
 def _property(core_class: type[Aggregator]) -> Callable[[], None]:
