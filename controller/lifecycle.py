@@ -14,6 +14,7 @@ from tidegauge.aggregation import Aggregator
 from tidegauge.errors import (
     ImmutableSettingError,
     InvalidPositionError,
+    InvalidRequestError,
     PreconditionFailedError,
     StreamExistsError,
 )
@@ -187,9 +188,10 @@ def seal_stream(
 
     Raises
     ------
+    InvalidRequestError
+        If the log is external and its end is not given.
     InvalidPositionError
-        If the log is external and the end of a partition is missing, or below what writers
-        reported.
+        If the end of one of its partitions is missing, or below what writers reported.
     """
     state.refuse_if_deleted()
     clock = state.clock
@@ -208,7 +210,10 @@ def seal_stream(
 
 def _end_of(state: StreamState, position: Position | None) -> Position:
     if state.ends is None:
-        return position or {}
+        if position is None:
+            message = "send it: the log is external, so only you know where each partition ends"
+            raise InvalidRequestError.of("position", message)
+        return position
     tails = {number: state.ends.tails[number] for number in state.clock.topology.unsealed}
     for number, offset in (position or {}).items():
         if offset != tails.get(number):

@@ -297,7 +297,10 @@ def test_a_sealed_stream_takes_nothing_but_leaving(play: Callable[[Play], None])
         await _note(client, "w", NOW, position={"0": 4})
         await _note(client, "v", NOW + 5)
         seal = f"{STREAM}/seal"
-        for missing in ({}, {"position": {"0": 4}}, {"position": {"0": 3, "1": 0}}):
+        refused = await client.post(seal, json={})
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+        assert "only you know where each partition ends" in refused.json()["detail"]
+        for missing in ({"position": {"0": 4}}, {"position": {"0": 3, "1": 0}}):
             refused = await client.post(seal, json=missing)
             assert (refused.status_code, refused.json()["code"]) == (409, "invalid_position")
         sealed = await client.post(seal, json={"position": {"0": 9, "1": 2}})
