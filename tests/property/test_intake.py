@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.property import scripts
 from tests.property.events import Shape
@@ -12,6 +13,7 @@ from tests.property.model import Rules
 from tests.property.pair import Pair
 from tests.property.scripts import Step, run_script
 from tidegauge.aggregation import Aggregator
+from tidegauge.errors import ProblemError
 from tidegauge.settings import StreamSettings
 from tidegauge.topology import Position, Segment, Topology
 from tidegauge.writers import Now
@@ -58,6 +60,57 @@ def test_a_core_restored_from_storage_goes_on_the_same(
     shape: Shape, rules: Rules, script: list[Step]
 ) -> None:
     run_script(Pair(shape, rules, OneOfMany), script)
+
+
+_reports = st.builds(
+    Report,
+    st.sampled_from("abc"),
+    st.integers(10, 30),
+    st.none() | st.dictionaries(st.integers(0, 2), st.integers(0, 6), max_size=2),
+    st.sampled_from([None, None, None, 1]),
+)
+
+
+@given(st.lists(st.lists(_reports, max_size=12), max_size=6))
+def test_many_reports_at_once_do_what_they_do_one_by_one(requests: list[list[Report]]) -> None:
+    together, singly = _known(), _known()
+    for request in requests:
+        unusual = together.note_times(request, now=NOW)
+        outcomes = {place: _outcome(together, request[place]) for place in unusual}
+        assert [outcomes.get(at, "accepted") for at in range(len(request))] == [
+            _outcome(singly, report) for report in request
+        ]
+        assert together.run_pass(NOW) == singly.run_pass(NOW)
+        assert together.take_changes() == singly.take_changes()
+        assert together.states("abc") == singly.states("abc")
+        assert together.inspect(NOW).explain() == singly.inspect(NOW).explain()
+
+
+def _known() -> Aggregator:
+    """One whose writers are all ahead of the watermark."""
+    settings = StreamSettings(mark_resolution_ms=0, aggregation_timeout_ms=None)
+    stream = Aggregator("scope/stream", settings, Topology.of_partitions(2))
+    for writer in "abc":
+        stream.note_time(writer, 5, {0: 1}, now=NOW)
+    stream.run_pass(NOW)
+    for writer in "abc":
+        stream.note_time(writer, 10, {0: 1}, now=NOW)
+    stream.take_changes()
+    return stream
+
+
+def _outcome(stream: Aggregator, report: Report) -> str:
+    try:
+        stream.note_time(
+            report.writer,
+            report.time,
+            report.position or {},
+            now=NOW,
+            incarnation=report.incarnation,
+        )
+    except ProblemError as error:
+        return error.code
+    return "accepted"
 
 
 @pytest.mark.parametrize(
