@@ -416,7 +416,8 @@ class Aggregator:
             self._ledger.change(record)
         if not record.reported:
             self._roster.count_reporter(record)
-        self._keep(self._ledger.enter(record, time, gained))
+        (report,) = self._ledger.enter([(record, time, gained)])
+        self._keep(report)
         self._classify(record)
         self.pass_due = True
 

@@ -127,8 +127,8 @@ class Intake:
         """Keep what was noted so far."""
         if not noted:
             return
-        reports = self._ledger.enter_all(noted)
-        self._cut.add_all(reports)
+        reports = self._ledger.enter(noted)
+        self._cut.keep(reports)
         leader, time, _ = max(noted, key=itemgetter(1))
         self._progress.follow(leader, time)
         most = self._capping.most_of(len(self._roster))

@@ -56,14 +56,7 @@ class Ledger:
         self.stored_reports = 0
         """How many reports are on stored pages, needless or not."""
 
-    def enter(self, writer: Writer, time: int, gained: DownSet) -> KeptReport:
-        """Give a report its serial, and write it."""
-        self._serial += 1
-        report = KeptReport(self._serial, time, gained, writer, self._open.number)
-        self._open.reports.append(report)
-        return report
-
-    def enter_all(self, noted: Sequence[tuple[Writer, int, DownSet]]) -> list[KeptReport]:
+    def enter(self, noted: Sequence[tuple[Writer, int, DownSet]]) -> list[KeptReport]:
         """Give reports their serials in order, and write them."""
         page, first = self._open, self._serial + 1
         reports = [

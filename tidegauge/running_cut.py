@@ -66,18 +66,17 @@ class RunningCut:
 
     def add(self, report: KeptReport, watermark: int | None) -> bool:
         """Take in a writer's newest report; tell whether it is kept, being above the watermark."""
+        if watermark is None or report.time > watermark:
+            self.keep([report])
+            return True
         kept = report.writer.kept
         if kept:
             kept[-1].following = report
         else:
             self.release(report.gained, report.time)
-        if watermark is not None and report.time <= watermark:
-            return False
-        kept.append(report)
-        heappush(self._heap, (report.time, report.serial, report))
-        return True
+        return False
 
-    def add_all(self, reports: Iterable[KeptReport]) -> None:
+    def keep(self, reports: Iterable[KeptReport]) -> None:
         """Take in reports above the watermark, in order."""
         heap = self._heap
         for report in reports:
