@@ -1,0 +1,34 @@
+"""Stored reports are given up as others come, whether the mark moves or stands."""
+
+import pytest
+
+from tests.property.memory import Memory
+from tidegauge.aggregation import Aggregator
+from tidegauge.settings import StreamSettings
+from tidegauge.topology import Topology
+from tidegauge.writers import Now
+
+FEW = 64
+"""So many are stored without looking which are needless."""
+
+
+@pytest.mark.parametrize(("step_ms", "most"), [(0, 2 * FEW), (1, FEW + 2)])
+def test_few_reports_are_stored_however_many_come(step_ms: int, most: int) -> None:
+    settings = StreamSettings(max_future_skew_ms=None)
+    core, memory, now = (
+        Aggregator("scope/stream", settings, Topology.of_partitions(1)),
+        Memory(),
+        Now(0, 0),
+    )
+    for number in range(2_000):
+        core.note_time("a", 5 + number * step_ms, {0: number}, now=now)
+        core.note_time("b", 5 + number * step_ms, {}, now=now)
+        core.run_pass(now)
+        core.fold_along()
+        memory.apply(core.take_changes())
+        assert len(memory.reports) <= most
+    stored = Aggregator.restore("scope/stream", settings, core.topology, memory.stored())
+    for one in (core, stored):
+        one.note_time("a", 10_000, {}, now=now)
+        one.note_time("b", 10_000, {}, now=now)
+        assert [mark.cut for mark in one.run_pass(now).marks][-1] == {0: 1_999}
