@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from controller.bell import Bell
+from controller.giving_up import Reason, unless
 from tidegauge.errors import TooManyWaitingError
 
 _T = TypeVar("_T")
@@ -26,12 +27,16 @@ class WaitingRoom:
         return self._taken
 
     async def until(
-        self, bell: Bell, look: Callable[[], _T | None], *, wait_ms: int
+        self, bell: Bell, look: Callable[[], _T | None], *, wait_ms: int, hung_up: Reason
     ) -> _T | None:
         """Wait as `Bell.until` does; who finds something at once needs no seat.
 
+        Who has hung up gives its seat back at once.
+
         Raises
         ------
+        ClientDisconnect
+            If the caller has hung up, as ``hung_up`` says.
         TooManyWaitingError
             If all seats are taken.
         """
@@ -42,6 +47,6 @@ class WaitingRoom:
             raise TooManyWaitingError(self._seats)
         self._taken += 1
         try:
-            return await bell.until(look, wait_ms=wait_ms)
+            return await unless(bell.until(look, wait_ms=wait_ms), hung_up)
         finally:
             self._taken -= 1

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -9,7 +10,7 @@ import msgspec
 import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.http.forwarding import NOBODY, Forwarding, refuse, replay
+from controller.http.forwarding import NOBODY, Forwarding, refuse
 from controller.http.note_times import PATH
 from controller.http.peers import PassedOn, Peer, Peers, is_passed_on
 from controller.http.plain import read_body, send_json
@@ -65,14 +66,14 @@ class BulkForwarding:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, in parts if need be."""
         try:
-            body = await read_body(receive, self._limit)
-            named = _streams(body)
+            request = PassedOn(scope, await read_body(receive, self._limit), receive)
+            named = _streams(request.body)
             if all(self._is_here(one) for one in set(named)):
-                await self._app(scope, replay(body), send)
+                await self._app(scope, request.replay(), send)
             elif is_passed_on(scope):
-                await self._answer_all(scope, body, named, send)
+                await self._answer_all(request, named, send)
             else:
-                results = await self._in_parts(scope, body, named)
+                results = await self._in_parts(request, named)
                 await send_json(send, orjson.dumps({"results": results}))
         except UnavailableError as error:
             await refuse(error, send)
@@ -83,23 +84,21 @@ class BulkForwarding:
         name = _name(stream)
         return name is None or self._forwarding.holds(streams, name)
 
-    async def _answer_all(
-        self, scope: Scope, body: bytes, named: list[str], send: Send
-    ) -> None:
+    async def _answer_all(self, request: PassedOn, named: list[str], send: Send) -> None:
         """Answer what was passed on, once all of it is here; else nothing of it is done."""
         for place in (await self._places(named, anew=True)).values():
             if isinstance(place, ProblemError):
                 raise place
             if place is not None:
                 raise UnavailableError(NOBODY)
-        await self._app(scope, replay(body), send)
+        await self._app(request.scope, request.replay(), send)
 
-    async def _in_parts(self, scope: Scope, body: bytes, named: list[str]) -> _Results:
+    async def _in_parts(self, request: PassedOn, named: list[str]) -> _Results:
         """Ask the holders for their parts, again where one had moved and nothing was done."""
-        reports = orjson.loads(body)["reports"]
+        reports = orjson.loads(request.body)["reports"]
         results: _Results = [None] * len(reports)
         pending, anew = list(range(len(reports))), False
-        ask = partial(self._ask, scope, deadline=self._forwarding.deadline())
+        ask = partial(self._ask, request, deadline=self._forwarding.deadline())
         while pending:
             parts = await self._parts(named, pending, anew=anew)
             asked = [
@@ -142,20 +141,20 @@ class BulkForwarding:
         return None
 
     async def _ask(
-        self, scope: Scope, place: _Place, reports: list[Any], *, deadline: float
+        self, whole: PassedOn, place: _Place, reports: list[Any], *, deadline: float
     ) -> _Results | None:
         """Ask for some of the results; a refusal of all of them is one for each.
 
         Returns None, after a moment, if nothing was done: somebody else is to be asked.
         """
-        request = PassedOn(scope, orjson.dumps({"reports": reports}))
+        part = replace(whole, body=orjson.dumps({"reports": reports}))
         answer = _Answer()
         try:
             if isinstance(place, ProblemError):
                 raise place
             if place is None:
-                await self._app(scope, replay(request.body), answer.send)
-            elif not await self._peers.ask(place, request, answer.send):
+                await self._app(part.scope, part.replay(), answer.send)
+            elif not await self._peers.ask(place, part, answer.send):
                 await self._forwarding.await_news(place, deadline=deadline)
                 return None
         except ProblemError as error:

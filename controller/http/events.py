@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 
 from controller.http.media import check_media_type
 from controller.http.routing import (
+    HungUp,
     SegmentNumber,
     ServiceOf,
     StreamOf,
@@ -162,6 +163,7 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
     state: StreamOf,
     segment: SegmentNumber,
+    hung_up: HungUp,
     start: Annotated[Integer, Query(ge=0, description="Offset of the first event.")] = 0,
     end: Annotated[
         Integer | None, Query(ge=0, description="Offset after the last; default: the tail.")
@@ -176,7 +178,7 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
         return grown or state.final or state.deleted or None
 
     if end != start:
-        await service.waiting.until(state.bell, has_more, wait_ms=wait_ms)
+        await service.waiting.until(state.bell, has_more, wait_ms=wait_ms, hung_up=hung_up)
     first, body = await reading.open_read(
         service, state, segment, *reading.check_range(state, segment, start, end)
     )

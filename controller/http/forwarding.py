@@ -11,7 +11,7 @@ from functools import partial
 from hashlib import blake2b
 
 from sqlalchemy import Table
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controller.http.holders import KnownHolders
 from controller.http.peers import NOT_HOLDER, PassedOn, Peer, Peers, is_passed_on
@@ -70,7 +70,7 @@ class Forwarding:
             return
         creates = scope["method"] == "PUT" and place[4] is None
         try:
-            request = PassedOn(scope, await read_body(receive, self._limit))
+            request = PassedOn(scope, await read_body(receive, self._limit), receive)
             await self._answer(partial(self.find, table, name, creates=creates), request, send)
         except UnavailableError as error:
             await refuse(error, send)
@@ -92,7 +92,7 @@ class Forwarding:
                 return
             await self.await_news(peer, deadline=deadline)
             anew = True
-        await self._app(request.scope, replay(request.body), send)
+        await self._app(request.scope, request.replay(), send)
 
     def holds(self, table: Table, name: StreamName) -> bool:
         """Whether this controller holds something, for certain."""
@@ -165,19 +165,6 @@ class Forwarding:
         if chosen is None or chosen == self._holding.controller or not addresses[chosen]:
             return None
         return Peer(chosen, addresses[chosen])
-
-
-def replay(body: bytes) -> Receive:
-    """Give a body that was read already to an application; then nothing more comes."""
-    messages = iter([{"type": "http.request", "body": body, "more_body": False}])
-
-    async def receive() -> Message:
-        message = next(messages, None)
-        if message is None:
-            await asyncio.Event().wait()
-        return message or {}
-
-    return receive
 
 
 def _weight(controller: int, name: StreamName) -> bytes:

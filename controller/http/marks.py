@@ -6,6 +6,7 @@ from fastapi import APIRouter, Query
 
 from controller import history
 from controller.http.routing import (
+    HungUp,
     Limit,
     ServiceOf,
     StreamOf,
@@ -45,9 +46,10 @@ async def watermark(service: ServiceOf, state: StreamOf) -> Watermark:
 
 
 @router.get(ONE + "/tail")
-async def tail(
+async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
     state: StreamOf,
+    hung_up: HungUp,
     after: _PositionText = None,
     revision: _Revision = 0,
     wait_ms: WaitMs = 0,
@@ -62,7 +64,7 @@ async def tail(
         grown = any(offset > known.get(number, -1) for number, offset in tails)
         return grown or state.revision > revision or state.deleted or None
 
-    await service.waiting.until(state.bell, has_news, wait_ms=wait_ms)
+    await service.waiting.until(state.bell, has_news, wait_ms=wait_ms, hung_up=hung_up)
     state.refuse_if_deleted()
     return Tail(
         tail=state.published_tails,
@@ -73,17 +75,20 @@ async def tail(
 
 
 @router.get(ONE + "/marks")
-async def marks(
+async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
     state: StreamOf,
+    hung_up: HungUp,
     after: _Revision = 0,
     limit: Limit = 100,
     wait_ms: WaitMs = 0,
 ) -> MarkList:
     """List marks after a revision; wait for the next if there is none."""
-    await service.waiting.until(
-        state.bell, lambda: state.revision > after or state.deleted or None, wait_ms=wait_ms
-    )
+
+    def has_news() -> bool | None:
+        return state.revision > after or state.deleted or None
+
+    await service.waiting.until(state.bell, has_news, wait_ms=wait_ms, hung_up=hung_up)
     state.refuse_if_deleted()
     found = []
     if state.published is not None and state.revision == after + 1:

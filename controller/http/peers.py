@@ -1,16 +1,16 @@
 """Asking another controller what it holds, on behalf of a caller."""
 
-import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from functools import partial
 from urllib.parse import quote
 
 import httpx
-from starlette.types import Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from controller.giving_up import Reason, unless, until_hung_up
 from tidegauge.errors import OutcomeUnknownError
 
 HOP = b"tidegauge-hop"
@@ -18,7 +18,6 @@ HOP = b"tidegauge-hop"
 NOT_HOLDER = b"tidegauge-not-holder"
 """An answer with it says that nothing was done, since another controller may be the holder."""
 
-_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
 _LONGEST_ANSWER_S = 60.0
@@ -65,15 +64,27 @@ class PassedOn:
         What was asked.
     body
         All of it.
+    receive
+        Tells what comes after it: that the caller has hung up.
     """
 
     scope: Scope
     body: bytes
+    receive: Receive
 
     @property
     def is_safe(self) -> bool:
         """Whether asking twice does no harm."""
         return self.scope["method"] in _SAFE
+
+    def replay(self) -> Receive:
+        """Give an application the body, which was read already, and then what comes after."""
+        messages = iter([{"type": "http.request", "body": self.body, "more_body": False}])
+
+        async def receive() -> Message:
+            return next(messages, None) or await self.receive()
+
+        return receive
 
 
 class Peers:
@@ -137,11 +148,11 @@ class Peers:
     async def _open(self, peer: Peer, request: PassedOn) -> httpx.Response | None:
         sending = self._client.send(self._request(peer, request), stream=True)
         try:
-            return await self._unless_gone(peer, sending, is_safe=request.is_safe)
+            return await unless(sending, *self._reasons(peer, request))
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             self._complain(peer, error)
             return None
-        except (httpx.TransportError, _GoneError) as error:
+        except (httpx.TransportError, _GivenUpError) as error:
             if request.is_safe:
                 return None
             raise OutcomeUnknownError(str(error) or type(error).__name__) from error
@@ -164,29 +175,27 @@ class Peers:
             content=request.body,
         )
 
-    async def _unless_gone(self, peer: Peer, asked: Awaitable[_T], *, is_safe: bool) -> _T:
-        """Wait for an answer, but not of a controller that is dead or paused."""
-        asking = asyncio.ensure_future(asked)
-        watching: list[asyncio.Future[Any]] = [
-            asyncio.ensure_future(self._until_gone(peer.controller))
-        ]
-        if is_safe:
-            watching.append(asyncio.ensure_future(self._until_closing()))
-        try:
-            await asyncio.wait({asking, *watching}, return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                raise _GoneError(peer.controller)
-            return await asking
-        finally:
-            for one in (asking, *watching):
-                one.cancel()
+    def _reasons(self, peer: Peer, request: PassedOn) -> list[Reason]:
+        """Say when to give an answer up: who is dead or paused is not waited for.
+
+        Nor is anybody, where nothing is done, once nobody is there to hear of it.
+        """
+        lost = partial(self._until_lost, peer.controller)
+        if not request.is_safe:
+            return [lost]
+        return [lost, self._until_none_asked, partial(until_hung_up, request.receive)]
+
+    async def _until_lost(self, controller: int) -> Exception:
+        await self._until_gone(controller)
+        return _GivenUpError(f"controller {controller} lost its lease")
+
+    async def _until_none_asked(self) -> Exception:
+        await self._until_closing()
+        return _GivenUpError("the service is shutting down")
 
 
-class _GoneError(Exception):
-    """A controller lost its lease while it was asked."""
-
-    def __init__(self, controller: int) -> None:
-        super().__init__(f"controller {controller} lost its lease")
+class _GivenUpError(Exception):
+    """A controller lost its lease while it was asked, or need not be asked any more."""
 
 
 def is_passed_on(scope: Scope) -> bool:

@@ -6,12 +6,14 @@ in `controller.access.NEEDS` keeps the service from starting.
 
 import logging
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
 from controller.access import NEEDS, Caller, Need
+from controller.giving_up import Reason, until_hung_up
 from controller.http.media import check_json
 from controller.http.request_fields import request_fields
 from controller.service import Service
@@ -71,8 +73,14 @@ def get_service(request: Request) -> Service:
     return service
 
 
+def get_hung_up(request: Request) -> Reason:
+    """Give what returns once the caller has closed its connection."""
+    return partial(until_hung_up, request.receive)
+
+
 ServiceOf = Annotated[Service, Depends(get_service)]
 CallerOf = Annotated[Caller, Depends(get_caller)]
+HungUp = Annotated[Reason, Depends(get_hung_up)]
 
 
 ScopeName = Annotated[Name, Path(description="Scope of the stream.")]
