@@ -17,6 +17,7 @@ from tidegauge.errors import InvalidRequestError
 from tidegauge.wire.writers import NoteTime, NoteTimes, Report
 
 _Integer: TypeAlias = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+_Incarnation: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _MOST_REPORTS = 10_000
 _NOT_PLAIN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _M = TypeVar("_M", bound=BaseModel)
@@ -27,7 +28,7 @@ class PlainNoteTime(Struct, forbid_unknown_fields=True, gc=False):
 
     time: _Integer
     position: dict[_Integer, _Integer] | None = None
-    incarnation: _Integer | None = None
+    incarnation: _Incarnation | None = None
 
 
 class PlainReport(PlainNoteTime, forbid_unknown_fields=True, kw_only=True, gc=False):

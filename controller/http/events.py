@@ -37,13 +37,14 @@ from tidegauge.wire.events import (
     Appended,
     EventsAppended,
 )
-from tidegauge.wire.values import Integer, Name
+from tidegauge.wire.values import Between, Incarnation, Integer, Name
 
 router = APIRouter(route_class=StrictRoute, tags=["events"])
 ONE = "/v1/streams/{scope}/{stream}"
 SEGMENT_EVENTS = ONE + "/segments/{segment}/events"
 
 _T = TypeVar("_T")
+_Offset = Annotated[Integer, Between(0)]
 _READ_AT_ONCE_BYTES = 16_384
 
 _ARROW_BODY = {
@@ -75,14 +76,13 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
     request: Request,
     tidegauge_writer: Annotated[Name, Header(description="The writer's name.")],
     tidegauge_sequence: Annotated[
-        Integer, Header(ge=1, description="1, 2, 3 … for each writer, incarnation and segment.")
+        Integer,
+        Between(1),
+        Header(description="1, 2, 3 … for each writer, incarnation and segment."),
     ],
     tidegauge_incarnation: Annotated[
-        Integer | None,
-        Header(
-            ge=0,
-            description="From its registration; left out by writers that never registered.",
-        ),
+        Incarnation | None,
+        Header(description="From its registration; left out by writers that never registered."),
     ] = None,
 ) -> Appended:
     """Append events to the segment that owns their keys, exactly once for each sequence number.
@@ -122,7 +122,7 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
         str | None, Query(description="A time to note with the append; needs `writer`.")
     ] = None,
     incarnation: Annotated[
-        Integer | None, Query(ge=0, description="From the writer's registration.")
+        Incarnation | None, Query(description="From the writer's registration.")
     ] = None,
     idempotency_key: Annotated[
         str | None,
@@ -164,9 +164,9 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     state: StreamOf,
     segment: SegmentNumber,
     hung_up: HungUp,
-    start: Annotated[Integer, Query(ge=0, description="Offset of the first event.")] = 0,
+    start: Annotated[_Offset, Query(description="Offset of the first event.")] = 0,
     end: Annotated[
-        Integer | None, Query(ge=0, description="Offset after the last; default: the tail.")
+        _Offset | None, Query(description="Offset after the last; default: the tail.")
     ] = None,
     wait_ms: WaitMs = 0,
 ) -> Response:

@@ -20,12 +20,14 @@ from tidegauge.event_time import parse_event_time
 from tidegauge.lattice import UnknownSegmentError
 from tidegauge.topology import Position
 from tidegauge.wire.streams import MarkInfo, MarkList, MarksAtPosition, MarksAtTime, Tail
-from tidegauge.wire.values import Integer, parse_position
+from tidegauge.wire.values import Between, Integer, parse_position
 from tidegauge.wire.writers import ExplanationInfo, Watermark
 
 router = APIRouter(route_class=StrictRoute, tags=["marks"])
 ONE = "/v1/streams/{scope}/{stream}"
-_Revision = Annotated[Integer, Query(ge=0, description="The newest revision that is known.")]
+_Revision = Annotated[
+    Integer, Between(0), Query(description="The newest revision that is known.")
+]
 _PositionText = Annotated[
     str | None, Query(description="Segment to offset, written `0:40,1:12`.")
 ]

@@ -20,7 +20,7 @@ from controller.service import Service
 from controller.streams import StreamState
 from tidegauge.errors import InvalidRequestError
 from tidegauge.names import StreamName
-from tidegauge.wire.values import Integer, Name
+from tidegauge.wire.values import Between, Integer, Name
 
 _log = logging.getLogger(__name__)
 
@@ -103,10 +103,10 @@ def get_stream(
 
 StreamOf = Annotated[StreamState, Depends(get_stream)]
 WriterName = Annotated[Name, Path(description="The writer's stable name.")]
-Limit = Annotated[Integer, Query(ge=1, le=1_000, description="At most so many entries.")]
+Limit = Annotated[Integer, Between(1, 1_000), Query(description="At most so many entries.")]
 Cursor = Annotated[str | None, Query(description="From the page before.")]
 WaitMs = Annotated[
-    Integer, Query(ge=0, le=30_000, description="Wait so long for something new, ms.")
+    Integer, Between(0, 30_000), Query(description="Wait so long for something new, ms.")
 ]
 
 

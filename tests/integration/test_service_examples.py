@@ -57,6 +57,43 @@ def test_the_examples_say_what_the_server_answers(server: ServerProcess) -> None
                 assert answer.text.startswith(example.answer)
 
 
+@pytest.mark.parametrize(
+    ("message", "field", "bounds"),
+    [
+        ("NoteTime", "incarnation", {"minimum": 0}),
+        ("Report", "incarnation", {"minimum": 0}),
+        ("LeaveStream", "incarnation", {"minimum": 0}),
+        ("CreateStream", "segments", {"minimum": 1, "maximum": 10_000}),
+        ("ChangeStream", "mark_interval_ms", {"minimum": 0, "maximum": 315_360_000_000}),
+        ("CreateGroup", "heartbeat_ms", {"minimum": 100, "maximum": 3_600_000}),
+    ],
+)
+def test_bounds_of_fields_are_told(
+    document: Any, message: str, field: str, bounds: dict[str, int]
+) -> None:
+    told = document["components"]["schemas"][message]["properties"][field]["anyOf"]
+    assert told[0] == {"type": "integer"} | bounds
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "bounds"),
+    [
+        ("GET {}/marks", "limit", {"minimum": 1, "maximum": 1_000}),
+        ("GET {}/tail", "wait_ms", {"minimum": 0, "maximum": 30_000}),
+        ("GET {}/segments/{segment}/events", "end", {"minimum": 0}),
+        ("POST {}/events", "incarnation", {"minimum": 0}),
+        ("POST {}/segments/{segment}/events", "tidegauge-sequence", {"minimum": 1}),
+        ("POST {}/segments/{segment}/events", "tidegauge-incarnation", {"minimum": 0}),
+    ],
+)
+def test_bounds_of_parameters_are_told(
+    document: Any, call: str, name: str, bounds: dict[str, int]
+) -> None:
+    operation = dict(_operations(document))[call.replace("{}", "/v1/streams/{scope}/{stream}")]
+    (told,) = (one["schema"] for one in operation["parameters"] if one["name"] == name)
+    assert told["anyOf"][0] == {"type": "integer"} | bounds
+
+
 def test_every_call_has_an_example(document: Any) -> None:
     assert {call for call, _ in _operations(document)} == {one.call for one in EXAMPLES}
     assert len({one.call for one in EXAMPLES}) == len(EXAMPLES)

@@ -21,6 +21,7 @@ EVENTS = f"{EMBEDDED}/segments/0/events"
 JSON = {"content-type": "application/json"}
 ARROW = "application/vnd.apache.arrow.stream"
 NDJSON = "application/x-ndjson"
+INVALID = "invalid_request"
 LIMIT = 100_000
 
 
@@ -199,6 +200,22 @@ def test_a_header_that_takes_a_64_bit_integer(
     answer = client.post(EVENTS, content=b"", headers=headers | {header: number})
     document = _problem(answer, 422, "invalid_request")
     assert [one["field"] for one in document["errors"]] == [header]
+
+
+@pytest.mark.parametrize("incarnation", ["-1", '"-1"', "-9223372036854775808", "1.0", "true"])
+def test_an_incarnation_that_cannot_be(client: httpx.Client, incarnation: str) -> None:
+    body = f'{{"time": 1700000000000, "position": {{}}, "incarnation": {incarnation}}}'
+    for call in (NOTE, f"{ONE}/writers/w/leave"):
+        document = _problem(client.post(call, content=body, headers=JSON), 422, INVALID)
+        assert [one["field"] for one in document["errors"]] == ["incarnation"]
+    many = f'{{"reports": [{{"stream": "tests/one", "writer": "w", {body[1:]}]}}'
+    answer = client.post("/v1/note-times", content=many, headers=JSON)
+    (refused,) = answer.raise_for_status().json()["results"]
+    assert (refused["status"], refused["code"]) == (422, INVALID)
+    query = {"writer": "w", "note_time": "1700000000000", "incarnation": incarnation.strip('"')}
+    content, headers = b'{"key": "k", "value": "v"}', {"content-type": NDJSON}
+    lines = client.post(f"{EMBEDDED}/events", params=query, content=content, headers=headers)
+    _problem(lines, 422, INVALID)
 
 
 @pytest.mark.parametrize(

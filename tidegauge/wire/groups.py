@@ -7,6 +7,7 @@ from pydantic import Field
 from tidegauge import groups
 from tidegauge.wire.values import (
     Answer,
+    Between,
     EventTime,
     Integer,
     Name,
@@ -34,10 +35,10 @@ class CreateGroup(Request):
     start_cut: StreamOffsets | None = Field(
         None, description="Start at this cut of each stream."
     )
-    heartbeat_ms: Annotated[Integer, Field(ge=100, le=3_600_000)] = Field(
+    heartbeat_ms: Annotated[Integer, Between(100, 3_600_000)] = Field(
         3_000, description="How often readers say that they live, ms."
     )
-    dead_after_ms: Annotated[Integer, Field(ge=200, le=86_400_000)] = Field(
+    dead_after_ms: Annotated[Integer, Between(200, 86_400_000)] = Field(
         15_000, description="A reader silent for so long is taken offline, ms."
     )
 

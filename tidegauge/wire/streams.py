@@ -6,10 +6,11 @@ from pydantic import Field
 
 from tidegauge.marks import Mark
 from tidegauge.topology import KeyRange, Segment, Topology
-from tidegauge.wire.values import Answer, EventTime, Integer, Request, WirePosition
+from tidegauge.wire.values import Answer, Between, EventTime, Integer, Request, WirePosition
 
-Milliseconds = Annotated[Integer, Field(ge=0, le=10 * 365 * 86_400_000)]
-PositiveMilliseconds = Annotated[Integer, Field(ge=1, le=10 * 365 * 86_400_000)]
+Milliseconds = Annotated[Integer, Between(0, 10 * 365 * 86_400_000)]
+PositiveMilliseconds = Annotated[Integer, Between(1, 10 * 365 * 86_400_000)]
+SegmentCount = Annotated[Integer, Between(1, 10_000)]
 
 
 class SettingsFields(Request):
@@ -19,10 +20,8 @@ class SettingsFields(Request):
     value null.
     """
 
-    max_segments: Integer | None = Field(
+    max_segments: SegmentCount | None = Field(
         None,
-        ge=1,
-        le=10_000,
         description="External logs: how many partitions a report may name in all; null for as "
         "many as the stream was created with.",
     )
@@ -34,7 +33,7 @@ class SettingsFields(Request):
         description="How long one writer may hold the watermark while others wait, ms; null "
         "waits for ever.",
     )
-    min_writers: Annotated[Integer, Field(ge=0, le=10_000_000)] = Field(
+    min_writers: Annotated[Integer, Between(0, 10_000_000)] = Field(
         0, description="No first mark before so many distinct writers reported."
     )
     mark_interval_ms: Milliseconds = Field(
@@ -60,7 +59,7 @@ class SettingsFields(Request):
 class CreateStream(SettingsFields):
     """``PUT {stream}``."""
 
-    segments: Annotated[Integer, Field(ge=1, le=10_000)] = Field(
+    segments: SegmentCount = Field(
         4, description="Segments of the embedded log, or partitions of the external one."
     )
     log: Literal["embedded", "external"] = Field(

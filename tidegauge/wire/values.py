@@ -2,16 +2,19 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
     PlainSerializer,
     PlainValidator,
     StringConstraints,
     WithJsonSchema,
 )
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import NAME_PATTERN
@@ -55,6 +58,47 @@ def _without_doubles(offsets: list[tuple[int, int]]) -> dict[int, int]:
 
 Integer = Annotated[int, PlainValidator(_integer), WithJsonSchema({"anyOf": _INTEGER_OR_TEXT})]
 """A 64-bit integer, sent as a JSON integer or a decimal string."""
+
+
+class Between(NamedTuple):
+    """The bounds of an `Integer`; pydantic's own are not told in its schema.
+
+    Attributes
+    ----------
+    least, most
+        Both are taken; None: as large as 64 bits allow.
+    """
+
+    least: int
+    most: int | None = None
+
+    def check(self, number: int) -> int:
+        """Refuse what is out of bounds."""
+        if number < self.least:
+            raise PydanticKnownError("greater_than_equal", {"ge": self.least})
+        if self.most is not None and number > self.most:
+            raise PydanticKnownError("less_than_equal", {"le": self.most})
+        return number
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """Check after it was read."""
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Tell the bounds of what is sent as an integer."""
+        integer, text = handler(schema)["anyOf"]
+        bounds = {"minimum": self.least}
+        if self.most is not None:
+            bounds["maximum"] = self.most
+        return {"anyOf": [{**integer, **bounds}, text]}
+
+
+Incarnation = Annotated[Integer, Between(0)]
+"""Which process speaks in a writer's name; 0 of one that never registered."""
 
 EventTime = Annotated[
     int,

@@ -5,7 +5,7 @@ from typing import Literal
 from pydantic import Field
 
 from tidegauge.wire.streams import MarkInfo
-from tidegauge.wire.values import Answer, EventTime, Integer, Name, Request, WirePosition
+from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
 
 WriterState = Literal["joining", "active", "behind", "expired", "left"]
 
@@ -45,7 +45,7 @@ class NoteTime(Request):
         description="How far the writer has written; only what changed need be named. Left out "
         "on embedded streams: the current tails, always sound.",
     )
-    incarnation: Integer | None = Field(
+    incarnation: Incarnation | None = Field(
         None, description="From the registration; left out by writers that never registered."
     )
 
@@ -88,7 +88,7 @@ class LeaveStream(Request):
 
     time: EventTime | None = Field(None, description="Of a last report, ms.")
     position: WirePosition | None = Field(None, description="Of a last report.")
-    incarnation: Integer | None = Field(None, description="From the registration.")
+    incarnation: Incarnation | None = Field(None, description="From the registration.")
 
 
 class WriterInfo(Answer):
