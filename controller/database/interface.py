@@ -2,17 +2,16 @@
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from functools import partial
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError
 
+from controller.database.failures import Failures
 from controller.turnstile import Turnstile
-from tidegauge.errors import TidegaugeError, UnavailableError
+from tidegauge.errors import TidegaugeError
 
 READERS = 4
 _T = TypeVar("_T")
@@ -55,6 +54,7 @@ class Database(ABC):
     def __init__(self, name: str, readers: Engine) -> None:
         self.name = name
         self._engine = readers
+        self._failures = Failures()
         self._writer = Turnstile("database-writer")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="database-reader")
 
@@ -94,7 +94,7 @@ class Database(ABC):
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Read what is committed, as of one moment, in a reader thread; errors as in `write`."""
         loop = asyncio.get_running_loop()
-        with unavailable():
+        with self._failures.told():
             return await loop.run_in_executor(self._readers, partial(self._reading, work))
 
     def close(self) -> None:
@@ -106,13 +106,3 @@ class Database(ABC):
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
         with self._engine.connect() as connection:
             return work(connection)
-
-
-@contextmanager
-def unavailable() -> Iterator[None]:
-    """Tell callers of the service that the database refuses or is away."""
-    try:
-        yield
-    except DBAPIError as error:
-        reason = f"the database says: {error.orig}"
-        raise UnavailableError(reason) from error

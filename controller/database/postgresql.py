@@ -11,11 +11,11 @@ from sqlalchemy.exc import DBAPIError
 
 from controller.database import migration
 from controller.database.address import DatabaseAddress
+from controller.database.failures import is_lost, reason_of
 from controller.database.interface import (
     READERS,
     Database,
     DatabaseUnusableError,
-    unavailable,
 )
 from controller.turnstile import Turnstile
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
@@ -97,12 +97,12 @@ class PostgresDatabase(Database):
 
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:  # noqa: ARG002 (many or few, never on the event loop)
         """Run one transaction, its statements in one round trip; see `Database.write`."""
-        with unavailable():
+        with self._failures.told():
             await self._writer.pass_through(partial(self._transaction, work, _pipelined))
 
     async def change(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction, statement by statement; see `Database.change`."""
-        with unavailable():
+        with self._failures.told():
             return await self._writer.pass_through(
                 partial(self._transaction, work, _one_by_one)
             )
@@ -113,7 +113,7 @@ class PostgresDatabase(Database):
 
     async def change_aside(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction without the check, and without waiting for the writer."""
-        with unavailable():
+        with self._failures.told():
             return await self._aside.pass_through(partial(self._transaction_aside, work))
 
     async def connect_to_listen(self) -> psycopg.AsyncConnection[Any]:
@@ -133,7 +133,7 @@ class PostgresDatabase(Database):
         next connection.
         """
         if self._connection is None:
-            with unavailable():
+            with self._failures.told():
                 await self._writer.pass_through(self._connect)
         return await super().read(work)
 
@@ -251,9 +251,8 @@ def _commit() -> Iterator[None]:
     try:
         yield
     except DBAPIError as error:
-        if isinstance(error.orig, psycopg.OperationalError):
-            reason = f"the database says: {error.orig}"
-            raise OutcomeUnknownError(reason) from error
+        if is_lost(error.orig):
+            raise OutcomeUnknownError(reason_of(error.orig)) from error.orig
         raise
 
 
@@ -267,10 +266,8 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        said = error.diag.message_primary or str(error).strip()
-        reason = f"the database says: {said}"
-        is_lost = isinstance(error, psycopg.OperationalError)
-        raise (OutcomeUnknownError if is_lost else UnavailableError)(reason) from error
+        told = OutcomeUnknownError if is_lost(error) else UnavailableError
+        raise told(reason_of(error)) from error
 
 
 def _drop(connection: Connection | None) -> None:

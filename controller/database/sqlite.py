@@ -20,7 +20,6 @@ from controller.database.interface import (
     Database,
     DatabaseInUseError,
     DatabaseUnusableError,
-    unavailable,
 )
 
 _T = TypeVar("_T")
@@ -74,7 +73,7 @@ class SqliteDatabase(Database):
         disk, or many rows, never hold the loop.
         """
         if rows < _MANY and self._is_quick and self._writer.is_free:
-            with unavailable():
+            with self._failures.told():
                 done = self._try_at_once(work)
             if done:
                 return
@@ -82,7 +81,7 @@ class SqliteDatabase(Database):
 
     async def change(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction in the writer's thread; see `Database.change`."""
-        with unavailable():
+        with self._failures.told():
             return await self._writer.pass_through(partial(self._transaction, work))
 
     def check(self, connection: Connection) -> None:

@@ -1,0 +1,74 @@
+"""What is told when the database fails: to callers in plain words, to the log all of it."""
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+from sqlalchemy.exc import DBAPIError
+
+from tidegauge.errors import OutcomeUnknownError, UnavailableError
+
+_AWAY = "the database is away"
+_OTHER = "the database refuses; the log of the service says why"
+_SQLITE = {
+    sqlite3.SQLITE_FULL: "the database has no room: its disk is full, or max_database_bytes "
+    "is reached",
+    sqlite3.SQLITE_BUSY: "another process has locked the database",
+    sqlite3.SQLITE_READONLY: "the database cannot be written to",
+}
+_POSTGRESQL = {
+    "25006": "the database cannot be written to",
+    "53100": "the database has no room: its disk is full",
+    "53200": "the database is out of memory",
+    "53300": "the database takes no more connections",
+    "TG001": "the controller has lost its lease",
+}
+_LAST_WORDS = {"FATAL", "PANIC"}
+_log = logging.getLogger(__name__)
+
+
+class Failures:
+    """Those of one database.
+
+    What a driver says may name a host, a file or a user. Callers are told what is wrong without;
+    the log has the rest, once until the database says something else or answers again.
+    """
+
+    def __init__(self) -> None:
+        self._said: str | None = None
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Tell callers of the service that the database refuses or is away."""
+        try:
+            yield
+        except DBAPIError as error:
+            self._log(error.orig)
+            raise UnavailableError(reason_of(error.orig)) from error
+        except (OutcomeUnknownError, UnavailableError) as error:
+            self._log(error.__cause__)
+            raise
+        self._said = None
+
+    def _log(self, error: BaseException | None) -> None:
+        if self._said != (said := str(error).strip()):
+            self._said = said
+            _log.error("the database says: %s", said)
+
+
+def reason_of(error: BaseException | None) -> str:
+    """Say what is wrong, and name no host, file or user."""
+    if isinstance(error, sqlite3.Error):
+        return _SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, _OTHER)
+    if not isinstance(error, psycopg.Error):
+        return _OTHER
+    return _POSTGRESQL.get(error.sqlstate or "", _AWAY if is_lost(error) else _OTHER)
+
+
+def is_lost(error: BaseException | None) -> bool:
+    """Whether a connection to PostgreSQL broke: then it is not known how far it came."""
+    if not isinstance(error, psycopg.OperationalError):
+        return False
+    return error.sqlstate is None or error.diag.severity_nonlocalized in _LAST_WORDS

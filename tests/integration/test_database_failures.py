@@ -1,0 +1,90 @@
+"""Who calls while the database fails is told why, and nothing about where it is."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+import pytest
+
+from tests.postgres import Cluster, running_cluster
+from tests.server import Api, ServerProcess
+
+NDJSON = {"content-type": "application/x-ndjson"}
+FULL = """
+CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'could not extend file "base/16384/2619": %', TG_ARGV[0]
+    USING ERRCODE = TG_ARGV[1];
+END $$
+"""
+
+
+@pytest.fixture
+def own_cluster() -> Iterator[Cluster]:
+    with running_cluster() as running:
+        yield running
+
+
+def _detail(answer: httpx.Response) -> str:
+    document = answer.json()
+    assert (answer.status_code, document["code"]) == (503, "unavailable")
+    assert "retry-after" in answer.headers
+    detail: str = document["detail"]
+    return detail
+
+
+def test_a_full_sqlite_database(tmp_path: Path) -> None:
+    full = ServerProcess(tmp_path, max_database_bytes=300_000)
+    with full as server, Api(server.url) as api:
+        api.client.put(api.path, json={"segments": 1}).raise_for_status()
+        line = f'{{"key": "k", "value": "{"".join(map(str, range(100_000)))}"}}\n'
+        answer = api.client.post(f"{api.path}/events", content=line, headers=NDJSON)
+        assert _detail(answer) == (
+            "nothing was stored: the database has no room: its disk is full, or "
+            "max_database_bytes is reached; try again later"
+        )
+        assert "the database says: database or disk is full" in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("53100", "the database has no room: its disk is full"),
+        ("25006", "the database cannot be written to"),
+        ("57014", "the database refuses; the log of the service says why"),
+    ],
+)
+def test_what_postgresql_refuses(
+    tmp_path: Path, cluster: Cluster, code: str, reason: str
+) -> None:
+    url = cluster.database()
+    with ServerProcess(tmp_path, database_url=url) as server, Api(server.url) as api:
+        api.create()
+        with _connect(cluster, url) as connection:
+            connection.execute(FULL)
+            connection.execute(
+                "CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON writers "
+                f"EXECUTE FUNCTION refuse('no space', '{code}')"
+            )
+        note = {"time": 1, "position": {}}
+        answer = api.client.post(f"{api.path}/writers/w/note-time", json=note)
+        assert _detail(answer) == f"nothing was stored: {reason}; try again later"
+        assert 'says: could not extend file "base/16384/2619"' in server.log.read_text()
+
+
+def test_postgresql_is_away(tmp_path: Path, own_cluster: Cluster) -> None:
+    url = own_cluster.database()
+    with ServerProcess(tmp_path, database_url=url) as server, Api(server.url) as api:
+        api.create()
+        own_cluster.stop()
+        told = _detail(api.client.get("/v1/streams"))
+        assert told == "nothing was stored: the database is away; try again later"
+        assert (
+            f'connection to server on socket "{own_cluster.directory}' in server.log.read_text()
+        )
+
+
+def _connect(cluster: Cluster, url: str) -> psycopg.Connection[Any]:
+    return cluster.connect(cluster.name_of(url))
