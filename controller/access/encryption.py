@@ -3,6 +3,7 @@
 import logging
 import ssl
 from pathlib import Path
+from typing import Any
 
 from controller.access.changes import versions_of
 from tidegauge.errors import TidegaugeError
@@ -110,26 +111,41 @@ class Authorities:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._versions = versions_of(path)
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        self._load()
+        self.context = _RenewedContext(ssl.PROTOCOL_TLS_CLIENT)
+        self.context.newest = self._load()
 
     def look(self) -> None:
-        """Trust those that were added to the file; those taken out go with the process."""
+        """Trust those in the file, if it changed, from the next connection on."""
         if (versions := versions_of(self._path)) == self._versions:
             return
         self._versions = versions
         try:
-            self._load()
+            self.context.newest = self._load()
         except CertificateError as error:
             _log.error("%s; the authorities read before stay in force", error)
         else:
             _log.info("authorities read again from %s", self._path)
 
-    def _load(self) -> None:
+    def _load(self) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
-            self.context.load_verify_locations(self._path)
+            context.load_verify_locations(self._path)
         except (OSError, ValueError) as error:
             raise CertificateError(self._path, None, str(error)) from error
+        return context
+
+
+class _RenewedContext(ssl.SSLContext):
+    """What a client keeps, whose connections are made by the newest context.
+
+    From a context nobody can be taken out who is trusted. It trusts nobody itself.
+    """
+
+    newest: ssl.SSLContext
+
+    def wrap_bio(self, *given: Any, **named: Any) -> ssl.SSLObject:  # noqa: ANN401 (ssl's)
+        """Begin a connection."""
+        return self.newest.wrap_bio(*given, **named)
 
 
 def _no_password() -> str:

@@ -1,8 +1,10 @@
 """TLS by certificate files: the clients and the verbs over it, and files that cannot be used."""
 
+import asyncio
 import ssl
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -152,22 +154,33 @@ def _wait_for_line(server: ServerProcess, text: str) -> None:
     wait_until(lambda: text in server.log.read_text())
 
 
-def test_authorities_that_are_added_to_a_file_are_trusted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_authorities_count_while_they_are_in_their_file(
+    secure: ServerProcess, files: Files, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    file, texts = tmp_path / "peers.pem", []
-    for name in ("one", "other"):
-        (tmp_path / name).mkdir()
-        texts.append(Files(tmp_path / name).authority.read_text())
-    file.write_text(texts[0])
+    ours, another = files.authority.read_text(), Files(tmp_path).authority.read_text()
+    file = tmp_path / "peers.pem"
+    file.write_text(ours)
     authorities = Authorities(file)
-    assert len(authorities.context.get_ca_certs()) == 1
-    file.write_text("nothing")
-    authorities.look()
-    assert "the authorities read before stay in force" in caplog.text
-    file.write_text("".join(texts))
-    authorities.look()
-    assert len(authorities.context.get_ca_certs()) == 2
+
+    def look_at(text: str) -> None:
+        file.write_text(text)
+        authorities.look()
+
+    async def use() -> None:
+        keeping = httpx.Limits(max_keepalive_connections=0)
+        async with httpx.AsyncClient(verify=authorities.context, limits=keeping) as client:
+            ask = partial(client.get, f"{secure.url}/healthz")
+            assert (await ask()).is_success
+            look_at("nothing")
+            assert "the authorities read before stay in force" in caplog.text
+            assert (await ask()).is_success
+            look_at(another)
+            with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
+                await ask()
+            look_at(ours + another)
+            assert (await ask()).is_success
+
+    asyncio.run(use())
 
 
 def test_with_tokens_and_tls_nothing_is_said_about_tokens_in_the_clear(
