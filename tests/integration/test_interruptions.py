@@ -37,6 +37,7 @@ def _started(*command: str) -> Iterator["subprocess.Popen[str]"]:
 @pytest.mark.parametrize(
     ("words", "module"),
     [
+        (["streams"], "tidegauge_cli.extras"),
         (["streams"], "typer"),
         (["streams"], "tidegauge.wire.streams"),
         (["serve", "--port", "0"], "controller.sequencer"),
