@@ -17,8 +17,7 @@ class BoundedProtocol(HttpToolsProtocol):
     Parameters
     ----------
     max_head_bytes
-        Of the first line and the headers of a request; what comes in one piece may be a little
-        longer.
+        Of the first line and the headers of a request.
     given
         As uvicorn gives it.
     """
@@ -29,6 +28,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._max_head_bytes = max_head_bytes
         self._head_bytes: int | None = None
         """How much came of a head whose end has not come; None between heads."""
+        self._come_bytes = 0
+        """How much came since that head began, what is being parsed included."""
+        self._refusal: ProblemError = MalformedRequestError()
+        """What is wrong, if the parser stops."""
         self._ended = False
         """Whether a refusal said that nothing more will be read."""
 
@@ -41,9 +44,10 @@ class BoundedProtocol(HttpToolsProtocol):
         """Parse what came, unless a head grows too long, or nothing more is to be read."""
         if self.transport.is_closing():
             return
+        self._come_bytes = (self._head_bytes or 0) + len(data)
         super().data_received(data)
         if self._head_bytes is not None:
-            self._head_bytes += len(data)
+            self._head_bytes = self._come_bytes
             if self._head_bytes > self._max_head_bytes:
                 self._end_with(HeadTooLargeError(self._max_head_bytes))
 
@@ -53,10 +57,13 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """End a head, unless it is parsed again without its offer."""
+        """End a head, unless it is parsed again without its offer; one too long ends all."""
         if self.parser.should_upgrade():
             return
         self._head_bytes = None
+        if self._come_bytes > self._max_head_bytes < self._measure_head():
+            self._refusal = HeadTooLargeError(self._max_head_bytes)
+            raise self._refusal
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -65,8 +72,13 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn says the same always)
-        """Refuse what is no HTTP."""
-        self._end_with(MalformedRequestError())
+        """Refuse what is no HTTP, or was too long."""
+        self._end_with(self._refusal)
+
+    def _measure_head(self) -> int:
+        """Measure a head as it is written without needless spaces."""
+        line = len(b"%s %s HTTP/1.1\r\n\r\n" % (self.parser.get_method(), self.url))
+        return line + sum(len(b"%s: %s\r\n" % one) for one in self.headers)
 
     def _end_with(self, error: ProblemError) -> None:
         """Answer, and close: where the next request begins cannot be known."""

@@ -217,6 +217,24 @@ def test_an_address_and_headers_without_end(limited: ServerProcess, begun: bytes
     assert "max_head_bytes" in document["detail"]
 
 
+@pytest.mark.parametrize("begun", [b"GET /healthz", b"POST /v1/note-times"])
+@pytest.mark.parametrize(
+    ("end", "body"), [(b"\r\n\r\n", b""), (b"\r\ncontent-length: 4000\r\n\r\n", b" " * 4_000)]
+)
+def test_a_head_that_is_a_byte_too_long_in_one_piece(
+    limited: ServerProcess, begun: bytes, end: bytes, body: bytes
+) -> None:
+    for more, is_refused in ((0, False), (1, True)):
+        head = begun + b" HTTP/1.1\r\nhost: here\r\na: "
+        head += b"b" * (2_000 + more - len(head + end)) + end
+        with closing(HTTPConnection("127.0.0.1", limited.port, timeout=20)) as connection:
+            connection.connect()
+            connection.sock.sendall(head + body)
+            answer = HTTPResponse(connection.sock)
+            answer.begin()
+            assert (answer.status == 431) is is_refused, (answer.status, answer.read())
+
+
 def test_what_is_no_http(limited: ServerProcess) -> None:
     with closing(HTTPConnection("127.0.0.1", limited.port, timeout=20)) as connection:
         connection.connect()
