@@ -39,16 +39,19 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     BodyTooLargeError
         If it is too large.
     """
-    body, more = b"", True
-    while more and len(body) <= limit:
+    parts: list[bytes] = []
+    size, more = 0, True
+    while more and size <= limit:
         message = await receive()
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
-        body += message.get("body", b"")
+        part = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
         more = message.get("more_body", False)
-    if len(body) > limit:
+    if size > limit:
         raise BodyTooLargeError(limit)
-    return body
+    return b"".join(parts)
 
 
 async def send_json(send: Send, body: bytes) -> None:
