@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
@@ -12,6 +13,13 @@ NewDatabase = Callable[[Path], str]
 """Makes a database of its own, in a directory if it is a file, and returns its address."""
 
 
+class NewServer(Protocol):
+    """Makes a server with an empty database of its own, for the test to start."""
+
+    def __call__(self, **options: Any) -> ServerProcess:
+        """Take what a `ServerProcess` takes further."""
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A PostgreSQL server, which tests make databases on."""
@@ -20,9 +28,31 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="session")
-def new_database() -> NewDatabase:
-    """Databases of SQLite; the tests of the service have both kinds."""
+def database_kind() -> str:
+    """Of which kind databases are; the tests of the service have both."""
+    return "sqlite"
+
+
+@pytest.fixture(scope="session")
+def new_database(database_kind: str, request: pytest.FixtureRequest) -> NewDatabase:
+    """Databases of the kind that is asked for."""
+    if database_kind == "postgresql":
+        cluster = request.getfixturevalue("cluster")
+        return lambda _directory: str(cluster.database())
     return lambda directory: f"sqlite:///{directory / 'tidegauge.db'}"
+
+
+@pytest.fixture(scope="session")
+def new_server(
+    tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase
+) -> NewServer:
+    """Servers with databases of the kind that is asked for."""
+
+    def make(**options: Any) -> ServerProcess:
+        directory = tmp_path_factory.mktemp("server")
+        return ServerProcess(directory, database_url=new_database(directory), **options)
+
+    return make
 
 
 @pytest.fixture
@@ -39,13 +69,23 @@ def server(tmp_path: Path, database_url: str) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture(scope="session")
+def shared_servers() -> Iterator[dict[str, ServerProcess]]:
+    """Those that run for all modules, by the kind of their database."""
+    servers: dict[str, ServerProcess] = {}
+    yield servers
+    for one in servers.values():
+        one.kill()
+
+
+@pytest.fixture(scope="session")
 def shared_server(
-    tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase
-) -> Iterator[ServerProcess]:
+    database_kind: str, new_server: NewServer, shared_servers: dict[str, ServerProcess]
+) -> ServerProcess:
     """One server for all tests that only need a stream with a name of its own."""
-    directory = tmp_path_factory.mktemp("shared")
-    with ServerProcess(directory, database_url=new_database(directory)) as running:
-        yield running
+    if database_kind not in shared_servers:
+        shared_servers[database_kind] = new_server()
+        shared_servers[database_kind].start()
+    return shared_servers[database_kind]
 
 
 @pytest.fixture

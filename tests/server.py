@@ -17,12 +17,14 @@ _START_S = 30.0
 
 
 class ServerProcess:
-    """``serve`` in a process of its own, on a free port and a database in a directory.
+    """``serve`` in a process of its own, on a free port.
 
     Parameters
     ----------
     directory
-        Where the database and the logs go.
+        Where its log goes.
+    database_url
+        What it serves; fixtures make databases of both kinds.
     launcher
         Python code that serves; tests of seeded bugs bring their own.
     options
@@ -33,12 +35,13 @@ class ServerProcess:
         self,
         directory: Path,
         *,
+        database_url: str,
         launcher: str = LAUNCHER,
         prefix: tuple[str, ...] = (),
         **options: object,
     ) -> None:
         self.directory = directory
-        self.database = directory / "tidegauge.db"
+        self.database_url = database_url
         self.log = directory / "server.log"
         self.port = free_port()
         scheme = "https" if "tls_certificate" in options else "http"
@@ -47,7 +50,7 @@ class ServerProcess:
         self._environment = {
             **os.environ,
             "TIDEGAUGE_PORT": str(self.port),
-            "TIDEGAUGE_DATABASE_URL": f"sqlite:///{self.database}",
+            "TIDEGAUGE_DATABASE_URL": database_url,
             **{f"TIDEGAUGE_{name.upper()}": str(value) for name, value in options.items()},
         }
         self._process: subprocess.Popen[bytes] | None = None
@@ -59,6 +62,11 @@ class ServerProcess:
     def __exit__(self, *_: object) -> None:
         if self._process is not None and self._process.poll() is None:
             self.kill()
+
+    @property
+    def database(self) -> Path:
+        """The file, of SQLite."""
+        return Path(self.database_url.removeprefix("sqlite:///"))
 
     @property
     def process(self) -> subprocess.Popen[bytes]:

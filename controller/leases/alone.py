@@ -1,7 +1,7 @@
 """One controller that holds everything: SQLite."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
@@ -32,7 +32,6 @@ class HoldsAll(Holding):
         self._service = service
         self._stamps = 0
         self.tasks: list[asyncio.Task[None]] = []
-        self.streams = service.registry
 
     @property
     def controller(self) -> None:
@@ -43,6 +42,11 @@ class HoldsAll(Holding):
     def is_certain(self) -> bool:
         """Always: the file is locked."""
         return True
+
+    @property
+    def streams(self) -> Sized:
+        """Those in memory."""
+        return self._service.registry
 
     async def stored_listening(self) -> int:
         """Read the last stamp that was stored."""

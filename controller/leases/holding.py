@@ -12,15 +12,12 @@ class Holding(ABC):
 
     Attributes
     ----------
-    streams
-        As many as there are, whoever holds them.
     tasks
         What has to go on from `start` to `stop`.
     closing
         Set once the service shuts down.
     """
 
-    streams: Sized
     tasks: Sequence[asyncio.Task[None]]
 
     def __init__(self) -> None:
@@ -35,6 +32,11 @@ class Holding(ABC):
     @abstractmethod
     def is_certain(self) -> bool:
         """Whether no other controller can have taken over, so that memory may be trusted."""
+
+    @property
+    @abstractmethod
+    def streams(self) -> Sized:
+        """As many as there are, whoever holds them."""
 
     @abstractmethod
     async def stored_listening(self) -> int:

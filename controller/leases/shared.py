@@ -7,7 +7,7 @@ back before it answers anybody.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,7 @@ class HoldsShare(Holding):
         """Keys of streams that are not held yet, and listening time when they were taken."""
         self._rest_ms = _LOOK_MS
         self.addresses: dict[int, str] = {}
-        self.streams = range(0)
+        self._stored = self._stored_here = 0
 
     @property
     def controller(self) -> int:
@@ -83,6 +83,12 @@ class HoldsShare(Holding):
     def is_certain(self) -> bool:
         """Whether the lease is in force for certain."""
         return self.membership.is_valid
+
+    @property
+    def streams(self) -> Sized:
+        """Those that were stored when last looked, and those made here since."""
+        made = len(self._service.registry) - self._stored_here
+        return range(self._stored + max(0, made))
 
     async def stored_listening(self) -> int:
         """Begin at 0: every stream has its own listening time beyond that of its holder."""
@@ -156,9 +162,10 @@ class HoldsShare(Holding):
         found = await self._database.read(storage.read_shares)
         self._looks += 1
         self.addresses = found.addresses
-        self.streams = range(sum(found.streams.values()))
-        self._rest_ms = min(_LOOK_MS, max(_SOONEST_MS, int(found.next_expiry_ms) + 1))
         me = self.membership.controller
+        self._stored = sum(found.streams.values())
+        self._stored_here = found.streams.get(me, 0)
+        self._rest_ms = min(_LOOK_MS, max(_SOONEST_MS, int(found.next_expiry_ms) + 1))
         if me in found.addresses:
             await self._balance(found, me)
             await self._read_back(me)
@@ -184,7 +191,9 @@ class HoldsShare(Holding):
             )
             return dict.fromkeys(keys, now_ms)
 
-        self._taken |= await self._database.change_aside(take)
+        taken = await self._database.change_aside(take)
+        self._stored_here += len(taken)
+        self._taken |= taken
 
     async def _give_up_streams(self, count: int) -> None:
         chosen = list(self._service.registry)[-count:]

@@ -13,6 +13,7 @@ import pytest
 from controller.access import ExposedError, Role, check_exposure
 from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES, Example
+from tests.conftest import NewServer
 from tests.server import Api, ServerProcess
 from tests.tokens import Tokens
 
@@ -66,9 +67,9 @@ def tokens(tmp_path: Path) -> Tokens:
 
 
 @pytest.fixture
-def guarded(tmp_path: Path, tokens: Tokens) -> ServerProcess:
+def guarded(new_server: NewServer, tokens: Tokens) -> ServerProcess:
     """A server with tokens; the test starts it when it has made them."""
-    return ServerProcess(tmp_path, tokens=tokens.file, log_level="debug")
+    return new_server(tokens=tokens.file, log_level="debug")
 
 
 class Visitor:
@@ -157,16 +158,15 @@ class House(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    directory = tmp_path_factory.mktemp("house")
-    tokens = Tokens(directory)
+def house(tmp_path_factory: pytest.TempPathFactory, new_server: NewServer) -> Iterator[House]:
+    tokens = Tokens(tmp_path_factory.mktemp("house"))
     roles = [str(role) for role in Role]
     everything = tokens.header("everything", "*", *roles)
     reader, writer, operator = (
         tokens.header(f"my-{role}", "mine", role) for role in ("read", "write", "operate")
     )
     with (
-        ServerProcess(directory, tokens=tokens.file) as server,
+        new_server(tokens=tokens.file) as server,
         httpx.Client(base_url=server.url, timeout=20) as client,
     ):
         yield House(client, everything, reader, writer, operator)
@@ -319,8 +319,9 @@ def test_what_only_this_machine_reaches_exposes_nobody(host: str) -> None:
     check_exposure(ServeSettings(host=host))
 
 
-def test_an_exposed_service_does_not_even_make_its_database(tmp_path: Path) -> None:
-    server = ServerProcess(tmp_path, host="0.0.0.0")
+@pytest.mark.only_on("sqlite", "a database of PostgreSQL is there before")
+def test_an_exposed_service_does_not_even_make_its_database(new_server: NewServer) -> None:
+    server = new_server(host="0.0.0.0")
     server.launch()
     assert server.process.wait(timeout=20) != 0
     assert "without tokens would let anybody" in server.log.read_text()
@@ -342,8 +343,10 @@ def test_exposed_on_purpose_or_with_tokens_it_serves_and_says_so(
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [("WARNING", said)]
 
 
-def test_it_does_not_start_without_the_tokens_it_was_told_of(tmp_path: Path) -> None:
-    server = ServerProcess(tmp_path, tokens=tmp_path / "none.toml")
+def test_it_does_not_start_without_the_tokens_it_was_told_of(
+    new_server: NewServer, tmp_path: Path
+) -> None:
+    server = new_server(tokens=tmp_path / "none.toml")
     server.launch()
     assert server.process.wait(timeout=20) != 0
     assert "No such file or directory" in server.log.read_text()

@@ -8,6 +8,7 @@ from http.client import HTTPConnection, HTTPResponse
 
 import pytest
 
+from tests.conftest import NewServer
 from tests.server import Api, ServerProcess
 
 LIMIT = 100_000
@@ -27,9 +28,8 @@ CALLS = [
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    running = ServerProcess(tmp_path_factory.mktemp("announced"), max_body_bytes=LIMIT)
-    with running as server, Api(server.url) as api:
+def server(new_server: NewServer) -> Iterator[ServerProcess]:
+    with new_server(max_body_bytes=LIMIT) as server, Api(server.url) as api:
         api.create()
         yield server
 

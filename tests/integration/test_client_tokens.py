@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from reader_client import AsyncReader, ExclusiveReader, Reader, ReaderGroup, StreamClient
-from tests.server import ServerProcess
+from tests.conftest import NewServer
 from tests.tokens import Tokens
 from tidegauge.tokens import InvalidTokenError
 from tidegauge_cli.verbs import app
@@ -44,14 +44,15 @@ class Guarded(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    directory = tmp_path_factory.mktemp("guarded")
-    tokens = Tokens(directory)
+def guarded(
+    tmp_path_factory: pytest.TempPathFactory, new_server: NewServer
+) -> Iterator[Guarded]:
+    tokens = Tokens(tmp_path_factory.mktemp("guarded"))
     write, read, operate = (
         tokens.text(role, "rides", role) for role in ("write", "read", "operate")
     )
     elsewhere = tokens.text("elsewhere", "shop", "read", "write", "operate")
-    with ServerProcess(directory, tokens=tokens.file, log_level="debug") as server:
+    with new_server(tokens=tokens.file, log_level="debug") as server:
         header = {"authorization": f"Bearer {operate}"}
         for stream, log in ((RIDES, "embedded"), (ORDERS, "external")):
             settings = {"segments": 1, "log": log, "mark_interval_ms": 0}

@@ -8,6 +8,7 @@ import httpx
 import psycopg
 import pytest
 
+from tests.conftest import NewServer
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess
 
@@ -35,8 +36,9 @@ def _detail(answer: httpx.Response) -> str:
     return detail
 
 
-def test_a_full_sqlite_database(tmp_path: Path) -> None:
-    full = ServerProcess(tmp_path, max_database_bytes=300_000)
+@pytest.mark.only_on("sqlite", "only a file's size is bounded by the service")
+def test_a_full_sqlite_database(new_server: NewServer) -> None:
+    full = new_server(max_database_bytes=300_000)
     with full as server, Api(server.url) as api:
         api.client.put(api.path, json={"segments": 1}).raise_for_status()
         line = f'{{"key": "k", "value": "{"".join(map(str, range(100_000)))}"}}\n'

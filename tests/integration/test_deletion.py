@@ -1,30 +1,20 @@
 """A stream that is deleted is gone at once; its rows are removed bit by bit."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-from sqlalchemy import Connection, create_engine, func, select
+from sqlalchemy import func, select
 
 from controller.database.statements import insert_rows
 from controller.schema import deleted_streams, marks, streams
 from tests.integration.controllers import wait_until
+from tests.integration.sessions import connected
 from tests.server import Api, ServerProcess
 
 NOW = 1_700_000_000_000
 MARKS = 20_000
 
 
-@contextmanager
-def _connected(url: str) -> Iterator[Connection]:
-    engine = create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
-    with engine.begin() as connection:
-        yield connection
-    engine.dispose()
-
-
 def _make_marks(url: str) -> int:
     """Give the only stream many marks, and tell its key."""
-    with _connected(url) as connection:
+    with connected(url) as connection:
         key = connection.execute(select(streams.c.key)).scalar_one()
         rows = [(key, number, number, number, "{}", NOW) for number in range(1, MARKS + 1)]
         insert_rows(connection, marks, rows)
@@ -32,13 +22,13 @@ def _make_marks(url: str) -> int:
 
 
 def _count_marks(url: str, key: int) -> int:
-    with _connected(url) as connection:
+    with connected(url) as connection:
         query = select(func.count()).select_from(marks).where(marks.c.stream_key == key)
         return int(connection.execute(query).scalar_one())
 
 
 def _is_done(url: str) -> bool:
-    with _connected(url) as connection:
+    with connected(url) as connection:
         return connection.execute(select(deleted_streams)).first() is None
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from pathlib import Path
 
 import httpx
 import pytest
@@ -15,11 +14,11 @@ DAY_MS = 86_400_000
 
 
 def test_a_machine_that_started_a_moment_ago_makes_marks_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = time.monotonic()
     monkeypatch.setattr(streams, "monotonic", lambda: time.monotonic() - started)
-    app = create_app(ServeSettings(database_url=f"sqlite:///{tmp_path / 'tidegauge.db'}"))
+    app = create_app(ServeSettings(database_url=database_url))
 
     async def noted() -> int | None:
         await app.service.start()

@@ -2,13 +2,13 @@
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from secrets import token_hex
 
 import httpx
 import pytest
 
-from tests.server import LAUNCHER, Api, ServerProcess
+from tests.conftest import NewServer
+from tests.server import LAUNCHER, Api
 
 TIMEOUT_MS = 1_500
 OUTAGE_S = 3.0
@@ -18,9 +18,12 @@ WITHOUT_COMPACTION = (
 )
 
 
+pytestmark = pytest.mark.only_on("sqlite", "only a file's size is bounded by the service")
+
+
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[Api]:
-    full = ServerProcess(tmp_path, launcher=WITHOUT_COMPACTION, max_database_bytes=400_000)
+def api(new_server: NewServer) -> Iterator[Api]:
+    full = new_server(launcher=WITHOUT_COMPACTION, max_database_bytes=400_000)
     with full as server, Api(server.url) as one:
         yield one
 

@@ -22,7 +22,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from controller.http.examples import EXAMPLES
-from tests.server import ServerProcess
+from tests.conftest import NewServer
 from tidegauge.wire.events import ARROW, EVENT_SCHEMA, NDJSON
 
 CHECKS = [
@@ -96,12 +96,8 @@ class Fuzzed(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
-    directory = tmp_path_factory.mktemp("fuzzing")
-    with (
-        ServerProcess(directory) as server,
-        httpx.Client(base_url=server.url, timeout=20) as client,
-    ):
+def fuzzed(new_server: NewServer) -> Iterator[Fuzzed]:
+    with new_server() as server, httpx.Client(base_url=server.url, timeout=20) as client:
         document = client.get("/openapi.json").json()
         for operations in document["paths"].values():
             for operation in operations.values():

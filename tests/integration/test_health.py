@@ -13,7 +13,10 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 
+from tests.conftest import NewServer
+from tests.integration.sessions import connected, write_lock
 from tests.postgres import running_cluster
 from tests.server import LAUNCHER, Api, ServerProcess
 from tests.tokens import Tokens
@@ -24,27 +27,31 @@ READ_LOCKS_AT, READ_LOCKS = 123, 5
 SLOW_START = """
 import time
 from pathlib import Path
-from controller.leases import alone
+from controller.leases.alone import HoldsAll
+from controller.leases.shared import HoldsShare
 
-restore_all = alone.restore_all
+def slow(start):
+    async def start_slowly(self):
+        await start(self)
+        await self._service.database.read(lambda _: wait())
 
-async def restore_later(database, *more):
-    await restore_all(database, *more)
-    await database.read(lambda _: wait())
+    return start_slowly
 
 def wait():
     while not Path("{folder}/go").exists():
         time.sleep(0.02)
 
-alone.restore_all = restore_later
+for kind in (HoldsAll, HoldsShare):
+    kind.start = slow(kind.start)
 """
 BROKEN_START = """
-from controller.leases import alone
+from controller.leases.alone import HoldsAll
+from controller.leases.shared import HoldsShare
 
-async def restore_all(*_):
+async def fail(self):
     raise RuntimeError("seeded")
 
-alone.restore_all = restore_all
+HoldsAll.start = HoldsShare.start = fail
 """
 MORTAL_CLOCK = """
 from controller.listening import ListeningClock
@@ -112,23 +119,16 @@ def _launched(server: ServerProcess) -> Iterator[None]:
             server.kill()
 
 
-@contextmanager
-def _write_lock(database: Path) -> Iterator[None]:
-    """Hold the write lock of a database, as a careless backup would."""
-    with closing(sqlite3.connect(database, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
-        other.execute("ROLLBACK")
-
-
 def test_a_server_that_serves_is_alive_and_ready(server: ServerProcess) -> None:
     assert _probe(server, "/healthz") is None
     assert _probe(server, "/readyz") is None
 
 
-def test_a_batch_that_comes_to_no_end_makes_it_dead_until_it_does(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, max_stall_ms=300) as server:
-        with _write_lock(server.database):
+def test_a_batch_that_comes_to_no_end_makes_it_dead_until_it_does(
+    new_server: NewServer,
+) -> None:
+    with new_server(max_stall_ms=300) as server:
+        with write_lock(server.database_url):
             for path in ("/healthz", "/readyz"):
                 (reason,) = _wait_for_reasons(server, path)
                 pattern = r"a batch of changes has not come to an end for \d+\.\d s"
@@ -144,7 +144,7 @@ def test_a_lock_of_another_process_does_not_hold_up_the_event_loop(
     for step in range(20):
         api.note("w", NOW + step)
     noting = threading.Thread(target=lambda: api.note("w", NOW + 100))
-    with _write_lock(server.database):
+    with write_lock(server.database_url):
         noting.start()
         until = time.monotonic() + 1.5
         while time.monotonic() < until:
@@ -173,6 +173,7 @@ def test_a_postgresql_that_is_away_makes_it_not_ready_until_it_is_back(tmp_path:
         _wait_until(lambda: _probe(server, "/readyz") is None)
 
 
+@pytest.mark.only_on("sqlite", "readers of PostgreSQL wait for no lock of a file")
 def test_a_database_that_another_process_locks_makes_it_not_ready(
     server: ServerProcess,
 ) -> None:
@@ -184,6 +185,7 @@ def test_a_database_that_another_process_locks_makes_it_not_ready(
     _wait_until(lambda: _probe(server, "/readyz") is None)
 
 
+@pytest.mark.only_on("sqlite", "PostgreSQL keeps its own files")
 @pytest.mark.parametrize("replaced", [False, True])
 def test_a_database_file_that_was_lost_makes_it_not_ready(
     server: ServerProcess, tmp_path: Path, *, replaced: bool
@@ -205,16 +207,21 @@ def test_a_database_file_that_was_lost_makes_it_not_ready(
 
 
 def test_another_schema_makes_it_not_ready(server: ServerProcess) -> None:
-    with closing(sqlite3.connect(server.database)) as other:
-        (version,) = other.execute("SELECT version_num FROM alembic_version").fetchone()
-        for wanted in ("9999", version):
-            with other:
-                other.execute("UPDATE alembic_version SET version_num = ?", (wanted,))
-            if wanted != version:
-                reasons = _probe(server, "/readyz")
-    assert reasons == ["the database is not the one that was opened; the log says why"]
+    with connected(server.database_url) as other:
+        version = other.execute(text("SELECT version_num FROM alembic_version")).scalar_one()
+    _set_version(server, "9999")
+    assert _probe(server, "/readyz") == [
+        "the database is not the one that was opened; the log says why"
+    ]
     assert "has schema version 9999" in server.log.read_text()
+    _set_version(server, version)
     assert _probe(server, "/readyz") is None
+
+
+def _set_version(server: ServerProcess, version: str) -> None:
+    with connected(server.database_url) as other:
+        change = text("UPDATE alembic_version SET version_num = :version")
+        other.execute(change, {"version": version})
 
 
 def test_while_streams_are_read_back_it_is_alive_but_not_ready(
@@ -223,7 +230,7 @@ def test_while_streams_are_read_back_it_is_alive_but_not_ready(
     api.create()
     server.stop()
     launcher = SLOW_START.format(folder=server.directory) + LAUNCHER
-    slow = ServerProcess(server.directory, launcher=launcher)
+    slow = ServerProcess(server.directory, database_url=server.database_url, launcher=launcher)
     with _launched(slow), Api(slow.url) as calls:
         assert _probe(slow, "/healthz") is None
         assert _probe(slow, "/readyz") == ["the service is reading its streams back"]
@@ -239,16 +246,18 @@ def test_while_streams_are_read_back_it_is_alive_but_not_ready(
         assert calls.note("w", NOW)["watermark"] == NOW
 
 
-def test_stopped_while_streams_are_read_back_it_ends(tmp_path: Path) -> None:
-    slow = ServerProcess(tmp_path, launcher=SLOW_START.format(folder=tmp_path) + LAUNCHER)
+def test_stopped_while_streams_are_read_back_it_ends(
+    new_server: NewServer, tmp_path: Path
+) -> None:
+    slow = new_server(launcher=SLOW_START.format(folder=tmp_path) + LAUNCHER)
     with _launched(slow):
         slow.process.send_signal(signal.SIGTERM)
         (tmp_path / "go").touch()
         assert slow.process.wait(timeout=20) == 0
 
 
-def test_a_start_that_fails_ends_the_process(tmp_path: Path) -> None:
-    broken = ServerProcess(tmp_path, launcher=BROKEN_START + LAUNCHER)
+def test_a_start_that_fails_ends_the_process(new_server: NewServer) -> None:
+    broken = new_server(launcher=BROKEN_START + LAUNCHER)
     broken.launch()
     assert broken.process.wait(timeout=20) != 0
     said = broken.log.read_text()
@@ -257,9 +266,9 @@ def test_a_start_that_fails_ends_the_process(tmp_path: Path) -> None:
 
 
 def test_after_sigterm_it_is_not_ready_but_serves_until_the_delay_is_over(
-    tmp_path: Path,
+    new_server: NewServer,
 ) -> None:
-    with ServerProcess(tmp_path, shutdown_delay_ms=1_500) as server, Api(server.url) as api:
+    with new_server(shutdown_delay_ms=1_500) as server, Api(server.url) as api:
         api.create()
         api.note("w", NOW)
         answers: list[Any] = []
@@ -291,10 +300,10 @@ def _poll(url: str, *, wait_ms: int) -> Any:
     ],
 )
 def test_work_that_ended_in_the_background_makes_it_dead(
-    tmp_path: Path, defect: str, reason: str
+    new_server: NewServer, tmp_path: Path, defect: str, reason: str
 ) -> None:
     tokens: Any = {"tokens": Tokens(tmp_path).file} if defect is MORTAL_GUARD else {}
-    mortal = ServerProcess(tmp_path, launcher=defect + LAUNCHER, **tokens)
+    mortal = new_server(launcher=defect + LAUNCHER, **tokens)
     with _launched(mortal), httpx.Client(base_url=mortal.url, timeout=1) as client:
         if defect is MORTAL_SEQUENCER:
             with pytest.raises(httpx.ReadTimeout):

@@ -3,16 +3,16 @@
 import json
 import re
 import socket
-import sqlite3
 import threading
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Self
 
 import httpx
 import pytest
 
+from tests.conftest import NewServer
+from tests.integration.sessions import write_lock
 from tests.server import Api, ServerProcess
 from tests.tokens import Tokens
 
@@ -21,9 +21,9 @@ PATH = "/v1/streams/tests/one/writers/w/note-time"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def server(new_server: NewServer) -> Iterator[ServerProcess]:
     """One for all tests but the last, which stops it."""
-    with ServerProcess(tmp_path_factory.mktemp("heads"), max_body_bytes=2_000) as server:
+    with new_server(max_body_bytes=2_000) as server:
         yield server
 
 
@@ -81,14 +81,6 @@ def connection(server: ServerProcess, api: Api) -> Iterator[Connection]:
         connection.send(report(0))
         assert connection.status() == 200
         yield connection
-
-
-@contextmanager
-def locked(database: Path) -> Iterator[None]:
-    """Keep every transaction waiting."""
-    with closing(sqlite3.connect(database, isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        yield
 
 
 def report(at: int, *, path: str = PATH, headers: str = "") -> bytes:
@@ -149,13 +141,13 @@ def test_requests_sent_at_once_are_answered_in_order(api: Api, connection: Conne
 def test_what_comes_before_the_answer_waits_for_it(
     server: ServerProcess, connection: Connection
 ) -> None:
-    with locked(server.database):
+    with write_lock(server.database_url):
         connection.send(report(1))
         connection.wait_until_read()
         connection.send(report(2) + report(3)[:50])
         threading.Event().wait(0.1)  # the loop waits, too, if the disk was quick before
     assert [connection.status(), connection.status()] == [200, 200]
-    with locked(server.database):  # this time the loop does not wait: the disk was slow
+    with write_lock(server.database_url):  # this time the loop does not wait: the disk was slow
         connection.send(report(3)[50:])
         connection.wait_until_read()
         connection.send(report(4))
@@ -183,12 +175,14 @@ def test_a_deleted_stream_is_unknown_and_one_made_anew_is_another(
     assert connection.status() == 200
 
 
-def test_a_head_with_a_token_is_known_no_longer_than_the_token(tmp_path: Path) -> None:
+def test_a_head_with_a_token_is_known_no_longer_than_the_token(
+    new_server: NewServer, tmp_path: Path
+) -> None:
     tokens = Tokens(tmp_path)
     operator = tokens.header("operator", "tests", "operate")
     kept = tokens.file.read_text()
     withdrawn = tokens.text("withdrawn", "tests", "write")
-    with ServerProcess(tmp_path, tokens=tokens.file) as server:
+    with new_server(tokens=tokens.file) as server:
         url = f"{server.url}/v1/streams/tests/one"
         httpx.put(url, json={"log": "external"}, headers=operator).raise_for_status()
         with Connection(server.port) as connection:
@@ -199,11 +193,13 @@ def test_a_head_with_a_token_is_known_no_longer_than_the_token(tmp_path: Path) -
             assert _tries(connection, withdrawn, 1) == [(401, "unauthenticated")]
 
 
-def test_a_head_with_two_tokens_is_refused_each_time(tmp_path: Path) -> None:
+def test_a_head_with_two_tokens_is_refused_each_time(
+    new_server: NewServer, tmp_path: Path
+) -> None:
     tokens = Tokens(tmp_path)
     operator = tokens.header("operator", "tests", "operate")
     shown = f"authorization: Bearer {tokens.text('writer', 'tests', 'write')}\r\n"
-    with ServerProcess(tmp_path, tokens=tokens.file) as server:
+    with new_server(tokens=tokens.file) as server:
         url = f"{server.url}/v1/streams/tests/one"
         httpx.put(url, json={"log": "external"}, headers=operator).raise_for_status()
         with Connection(server.port) as connection:
@@ -267,11 +263,11 @@ def test_a_connection_that_says_nothing_more_is_closed(
 def test_a_report_in_its_transaction_is_answered_before_the_service_stops(
     server: ServerProcess, connection: Connection
 ) -> None:
-    with locked(server.database):
+    with write_lock(server.database_url):
         connection.send(report(1))
         threading.Event().wait(0.1)  # the disk is slow
     assert connection.status() == 200
-    with locked(server.database):
+    with write_lock(server.database_url):
         connection.send(report(2))
         connection.wait_until_read()
         server.process.terminate()

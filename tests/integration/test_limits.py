@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from http.client import HTTPConnection, HTTPResponse
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 
 from controller.configuration import ServeSettings
 from reader_client import StreamClient
+from tests.conftest import NewServer
 from tests.server import Api, ServerProcess
 from tidegauge.errors import TooManyWaitingError
 
@@ -37,8 +37,8 @@ LIMITS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("limits"), **LIMITS) as server:
+def limited(new_server: NewServer) -> Iterator[ServerProcess]:
+    with new_server(**LIMITS) as server:
         yield server
 
 
@@ -284,18 +284,20 @@ def test_a_limit_that_cannot_be(setting: str, value: int) -> None:
         ServeSettings.model_validate({setting: value})
 
 
-def test_what_was_there_before_a_limit_was_lowered_goes_on(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path) as server, Api(server.url) as api:
-        api.create()
-        api.note("a-long-name", NOW)
-        api.note("b", NOW)
-        server.stop()
+def test_what_was_there_before_a_limit_was_lowered_goes_on(
+    server: ServerProcess, api: Api
+) -> None:
+    api.create()
+    api.note("a-long-name", NOW)
+    api.note("b", NOW)
+    server.stop()
     lowered: dict[str, Any] = {
         "max_name_length": 2,
         "max_streams": 1,
         "max_writers_per_stream": 1,
     }
-    with ServerProcess(tmp_path, **lowered) as server, Api(server.url) as api:
-        assert api.note("a-long-name", NOW + 1)["state"] == "active"
-        assert api.post("writers/b/register")["incarnation"] == 1
-        assert api.create()["stream"] == "tests/one"
+    again = ServerProcess(server.directory, database_url=server.database_url, **lowered)
+    with again, Api(again.url) as calls:
+        assert calls.note("a-long-name", NOW + 1)["state"] == "active"
+        assert calls.post("writers/b/register")["incarnation"] == 1
+        assert calls.create()["stream"] == "tests/one"

@@ -4,15 +4,15 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pyarrow as pa
 import pytest
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 
-from controller.database import DatabaseAddress
+from tests.conftest import NewServer
 from tests.integration.log_api import LogApi, numbered
+from tests.integration.sessions import connected
 from tests.server import ServerProcess
 
 KILLS = 8
@@ -27,10 +27,8 @@ def log(server: ServerProcess) -> Iterator[LogApi]:
 
 
 def chunk_count(database_url: str) -> int:
-    engine = create_engine(DatabaseAddress.parse(database_url).url)
-    with engine.connect() as connection:
+    with connected(database_url) as connection:
         count: int = connection.execute(text("SELECT count(*) FROM chunks")).scalar_one()
-    engine.dispose()
     return count
 
 
@@ -126,11 +124,11 @@ def test_compaction_keeps_events_offsets_and_times(
         assert again.events() == events
 
 
-def test_a_full_database_refuses_appends_and_keeps_what_it_has(tmp_path: Path) -> None:
-    with (
-        ServerProcess(tmp_path, max_database_bytes=2_000_000) as server,
-        LogApi(server.url) as log,
-    ):
+@pytest.mark.only_on("sqlite", "only a file's size is bounded by the service")
+def test_a_full_database_refuses_appends_and_keeps_what_it_has(
+    new_server: NewServer,
+) -> None:
+    with new_server(max_database_bytes=2_000_000) as server, LogApi(server.url) as log:
         log.create()
         log.register()
         value = random.Random(1).randbytes(50_000)

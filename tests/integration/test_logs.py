@@ -6,12 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.conftest import NewServer
 from tests.server import LAUNCHER, Api, ServerProcess
 
 NOW = 1_700_000_000_000
@@ -53,8 +53,8 @@ def _wait_for_line(server: ServerProcess, wanted: Callable[[Line], bool]) -> Lin
         time.sleep(0.05)
 
 
-def test_json_lines_name_stream_and_writer(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, log_format="json") as server, Api(server.url) as api:
+def test_json_lines_name_stream_and_writer(new_server: NewServer) -> None:
+    with new_server(log_format="json") as server, Api(server.url) as api:
         api.create(aggregation_timeout_ms=200)
         api.note("slow", NOW)
         api.note("quick", NOW + 5_000)
@@ -77,16 +77,16 @@ def test_text_lines_name_them_too(server: ServerProcess, api: Api) -> None:
     assert said in server.log.read_text()
 
 
-def test_the_level_says_how_much_is_logged(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, log_format="json", log_level="warning") as server:
+def test_the_level_says_how_much_is_logged(new_server: NewServer) -> None:
+    with new_server(log_format="json", log_level="warning") as server:
         with Api(server.url) as api:
             api.create()
         server.stop()
         assert _lines(server) == []
 
 
-def test_what_uvicorn_says_has_the_same_form(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, log_format="json") as server:
+def test_what_uvicorn_says_has_the_same_form(new_server: NewServer) -> None:
+    with new_server(log_format="json") as server:
         with socket.create_connection(("127.0.0.1", server.port)) as connection:
             connection.sendall(b"nonsense\r\n\r\n")
             assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
@@ -96,11 +96,11 @@ def test_what_uvicorn_says_has_the_same_form(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("form", ["json", "text"])
 def test_a_defect_is_logged_once_with_its_traceback_and_without_local_variables(
-    tmp_path: Path, form: str
+    new_server: NewServer, form: str
 ) -> None:
     launcher = DEFECTIVE + LAUNCHER
     with (
-        ServerProcess(tmp_path, launcher=launcher, log_format=form) as server,
+        new_server(launcher=launcher, log_format=form) as server,
         httpx.Client(base_url=server.url) as client,
     ):
         path = "/v1/streams/tests/one"
@@ -131,9 +131,12 @@ def test_a_defect_is_logged_once_with_its_traceback_and_without_local_variables(
             ]
 
 
-def test_a_failed_transaction_is_logged_once_with_its_traceback(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"max_database_bytes": 300_000, "log_format": "json"}
-    with ServerProcess(tmp_path, **options) as server, Api(server.url) as api:
+@pytest.mark.only_on("sqlite", "only a file's size is bounded by the service")
+def test_a_failed_transaction_is_logged_once_with_its_traceback(
+    new_server: NewServer,
+) -> None:
+    full = new_server(max_database_bytes=300_000, log_format="json")
+    with full as server, Api(server.url) as api:
         api.create()
         reports = [
             {

@@ -24,13 +24,11 @@ Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Callable[..., None]:
+def play(database_url: str) -> Callable[..., None]:
     """Run a scene with a client of a new service."""
 
     async def run(scene: Scene, settings: dict[str, Any]) -> None:
-        app = create_app(
-            ServeSettings(database_url=f"sqlite:///{tmp_path / 'tidegauge.db'}", **settings)
-        )
+        app = create_app(ServeSettings(database_url=database_url, **settings))
         await app.service.start()
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
@@ -141,7 +139,7 @@ def test_lag_is_wall_clock_minus_watermark_where_times_are_wall_clock(
     play(scene)
 
 
-def test_a_controller_with_sqlite_holds_every_lease(play: Callable[..., None]) -> None:
+def test_a_controller_that_is_alone_holds_every_lease(play: Callable[..., None]) -> None:
     async def scene(client: httpx.AsyncClient) -> None:
         for stream in ("one", "two"):
             await _create(client, stream)

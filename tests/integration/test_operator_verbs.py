@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+from tests.conftest import NewServer
 from tests.integration.controllers import wait_until
 from tests.postgres import running_cluster
 from tests.server import Api, ServerProcess, free_port
@@ -45,9 +46,9 @@ class Operator:
 
 
 @pytest.fixture(scope="module")
-def quiet_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def quiet_server(new_server: NewServer) -> Iterator[ServerProcess]:
     """A server that only these tests use, one after another."""
-    with ServerProcess(tmp_path_factory.mktemp("operators")) as running:
+    with new_server() as running:
         yield running
 
 

@@ -1,9 +1,7 @@
 """The revisions of the schema make what the service expects, on both databases."""
 
 import asyncio
-from pathlib import Path
 
-import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, MetaData
@@ -11,15 +9,6 @@ from sqlalchemy import Connection, MetaData
 from controller.database import open_database
 from controller.log.schema import chunks
 from controller.schema import metadata
-from tests.postgres import Cluster
-
-
-@pytest.fixture(params=["sqlite", "postgresql"])
-def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'tidegauge.db'}"
-    cluster: Cluster = request.getfixturevalue("cluster")
-    return cluster.database()
 
 
 def _differences(database_url: str, wanted: MetaData) -> list[object]:

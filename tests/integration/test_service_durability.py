@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
+from tests.conftest import NewServer
 from tests.integration.system_calls import STRACE, Trace
 from tests.server import LAUNCHER, Api, ServerProcess
 
+pytestmark = pytest.mark.only_on("sqlite", "of PostgreSQL, the disk is its own concern")
 REQUESTS = 60
 NORMAL = (
     "from controller.database.sqlite import SqliteDatabase\n"
@@ -19,10 +22,9 @@ NORMAL = (
 )
 
 
-def _trace(directory: Path, launcher: str) -> Trace:
+def _trace(new_server: NewServer, seen: Path, launcher: str) -> Trace:
     assert shutil.which("strace"), "this test traces system calls: install strace"
-    seen = directory / "strace.log"
-    with ServerProcess(directory, launcher=launcher, prefix=(*STRACE, str(seen))) as server:
+    with new_server(launcher=launcher, prefix=(*STRACE, str(seen))) as server:
         with Api(server.url) as api:
             api.create(log="embedded")
         asyncio.run(_ask(server.url))
@@ -53,14 +55,18 @@ async def _ask(url: str) -> None:
     assert [one.status_code for one in answers] == [200] * REQUESTS
 
 
-def test_nothing_is_acknowledged_before_it_is_on_disk(tmp_path: Path) -> None:
-    trace = _trace(tmp_path, LAUNCHER)
+def test_nothing_is_acknowledged_before_it_is_on_disk(
+    new_server: NewServer, tmp_path: Path
+) -> None:
+    trace = _trace(new_server, tmp_path / "seen", LAUNCHER)
     assert sorted(trace.acknowledged) == sorted(f"marked-{n}" for n in range(REQUESTS))
     assert trace.too_early == []
 
 
-def test_the_trace_tells_a_server_that_does_not_sync(tmp_path: Path) -> None:
-    trace = _trace(tmp_path, NORMAL)
+def test_the_trace_tells_a_server_that_does_not_sync(
+    new_server: NewServer, tmp_path: Path
+) -> None:
+    trace = _trace(new_server, tmp_path / "seen", NORMAL)
     assert len(trace.acknowledged) == REQUESTS
     assert len(trace.too_early) == REQUESTS
 
@@ -90,8 +96,8 @@ async def _fill(server: ServerProcess) -> tuple[dict[str, int], list[httpx.Respo
     return accepted, refused
 
 
-def test_a_full_disk_answers_503_and_memory_equals_the_disk(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, max_database_bytes=400_000) as server, Api(server.url) as api:
+def test_a_full_disk_answers_503_and_memory_equals_the_disk(new_server: NewServer) -> None:
+    with new_server(max_database_bytes=400_000) as server, Api(server.url) as api:
         api.create(mark_resolution_ms=0)
         accepted, refused = asyncio.run(_fill(server))
         assert {one.status_code for one in refused} == {503}
@@ -115,8 +121,8 @@ def _state(api: Api) -> dict[str, dict[str, Any]]:
     return {"writers": writers, "marks": marks}
 
 
-def test_a_full_disk_leaves_reads_and_health_alone(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path, max_database_bytes=200_000) as server, Api(server.url) as api:
+def test_a_full_disk_leaves_reads_and_health_alone(new_server: NewServer) -> None:
+    with new_server(max_database_bytes=200_000) as server, Api(server.url) as api:
         api.create()
         asyncio.run(_fill(server))
         assert api.client.get("/readyz").status_code == 200

@@ -10,8 +10,8 @@ import pytest
 
 from controller.http.examples import EXAMPLES
 from controller.http.problems import dump_problem
-from tests.conftest import NewDatabase
-from tests.server import Api, ServerProcess
+from tests.conftest import NewServer
+from tests.server import Api
 from tidegauge.errors import PROBLEMS, InvalidPositionError, problem_of
 
 ONE = "/v1/streams/tests/one"
@@ -26,13 +26,8 @@ LIMIT = 100_000
 
 
 @pytest.fixture(scope="module")
-def client(
-    tmp_path_factory: pytest.TempPathFactory, new_database: NewDatabase
-) -> Iterator[httpx.Client]:
-    directory = tmp_path_factory.mktemp("problems")
-    url = new_database(directory)
-    running = ServerProcess(directory, database_url=url, max_body_bytes=LIMIT)
-    with running as server, Api(server.url) as api:
+def client(new_server: NewServer) -> Iterator[httpx.Client]:
+    with new_server(max_body_bytes=LIMIT) as server, Api(server.url) as api:
         api.create()
         api.note("w", 1_700_000_000_000, 40)
         api.client.put(EMBEDDED, json={"segments": 1}).raise_for_status()

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from pathlib import Path
 
 import httpx
 import pytest
@@ -16,9 +15,9 @@ STREAM = "/v1/streams/tests/one"
 
 
 def test_settings_are_seen_once_they_are_durable(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = create_app(ServeSettings(database_url=f"sqlite:///{tmp_path / 'tidegauge.db'}"))
+    app = create_app(ServeSettings(database_url=database_url))
     writing, go_on = asyncio.Event(), asyncio.Event()
 
     async def fail_late(_work: Callable[[Connection], None], *, rows: int) -> None:

@@ -8,11 +8,13 @@ import pytest
 
 from tests.server import Api, ServerProcess
 
+pytestmark = pytest.mark.only_on("sqlite", "this is what it is particular in")
+
 
 def test_a_second_server_on_the_same_file_refuses_and_names_the_process(
     server: ServerProcess,
 ) -> None:
-    second = ServerProcess(server.directory)
+    second = ServerProcess(server.directory, database_url=server.database_url)
     second.log = server.directory / "second.log"
     second.launch()
     assert second.process.wait(timeout=20) != 0

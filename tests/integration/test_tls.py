@@ -23,6 +23,7 @@ from controller.access import Authorities, Certificate, CertificateError
 from controller.configuration import ServeSettings
 from reader_client import Reader, ReaderGroup, ServiceUnreachableError, StreamClient
 from tests.certificates import Files
+from tests.conftest import NewServer
 from tests.integration.controllers import wait_until
 from tests.server import ServerProcess
 from tests.tokens import Tokens
@@ -37,17 +38,17 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tmp_path_factory.mktemp("tls"))
 
 
-@pytest.fixture
-def trusting(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def trusting(files: Files) -> Iterator[None]:
     """Let the clients of this process trust the authority."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(files.authority))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("SSL_CERT_FILE", str(files.authority))
+        yield
 
 
-@pytest.fixture
-def secure(files: Files, trusting: None, tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(
-        tmp_path, tls_certificate=files.certificate, tls_key=files.key
-    ) as server:
+@pytest.fixture(scope="module")
+def secure(files: Files, trusting: None, new_server: NewServer) -> Iterator[ServerProcess]:
+    with new_server(tls_certificate=files.certificate, tls_key=files.key) as server:
         yield server
 
 
@@ -116,14 +117,14 @@ def test_an_old_version_of_tls_is_refused(secure: ServerProcess, files: Files) -
 
 
 def test_the_key_may_be_in_the_file_of_the_certificate(
-    files: Files, trusting: None, tmp_path: Path
+    files: Files, new_server: NewServer
 ) -> None:
-    with ServerProcess(tmp_path, tls_certificate=files.both) as server:
+    with new_server(tls_certificate=files.both) as server:
         assert httpx.get(f"{server.url}/healthz").json() == {"status": "ok"}
 
 
 def test_a_renewed_certificate_is_shown_from_the_next_connection_on(
-    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    new_server: NewServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown, renewed = tmp_path / "shown", tmp_path / "renewed"
     for directory in (shown, renewed):
@@ -131,7 +132,7 @@ def test_a_renewed_certificate_is_shown_from_the_next_connection_on(
     monkeypatch.setenv("SSL_CERT_FILE", str(Files(shown).authority))
     fresh = Files(renewed)
     certificate, key = shown / "certificate.pem", shown / "key.pem"
-    with ServerProcess(tmp_path, tls_certificate=certificate, tls_key=key) as server:
+    with new_server(tls_certificate=certificate, tls_key=key) as server:
         before = _shown_by(server)
         with httpx.Client(base_url=server.url) as client:
             client.get("/healthz").raise_for_status()
@@ -184,14 +185,10 @@ def test_authorities_count_while_they_are_in_their_file(
 
 
 def test_with_tokens_and_tls_nothing_is_said_about_tokens_in_the_clear(
-    files: Files, trusting: None, tmp_path: Path
+    files: Files, new_server: NewServer, tmp_path: Path
 ) -> None:
-    with ServerProcess(
-        tmp_path,
-        host="0.0.0.0",
-        tokens=Tokens(tmp_path).file,
-        tls_certificate=files.both,
-    ) as server:
+    tokens = Tokens(tmp_path).file
+    with new_server(host="0.0.0.0", tokens=tokens, tls_certificate=files.both) as server:
         assert httpx.get(f"{server.url}/v1/streams").status_code == 401
         assert "WARNING" not in server.log.read_text()
 
@@ -229,8 +226,11 @@ def test_a_key_without_a_certificate_is_refused(files: Files) -> None:
         ServeSettings(tls_key=files.key)
 
 
-def test_without_a_usable_certificate_nothing_is_served(files: Files, tmp_path: Path) -> None:
-    server = ServerProcess(tmp_path, tls_certificate=files.certificate)
+@pytest.mark.only_on("sqlite", "a database of PostgreSQL is there before")
+def test_without_a_usable_certificate_nothing_is_served(
+    files: Files, new_server: NewServer
+) -> None:
+    server = new_server(tls_certificate=files.certificate)
     server.launch()
     assert server.process.wait(timeout=20) != 0
     assert "PEM files are expected" in server.log.read_text()

@@ -5,13 +5,13 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.server import Api, ServerProcess
+from tests.conftest import NewServer
+from tests.server import Api
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 UNTRACED = """
@@ -62,10 +62,10 @@ def collector() -> Iterator[Collector]:
 
 
 def test_calls_are_traced_as_parts_of_what_their_callers_trace(
-    tmp_path: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
+    new_server: NewServer, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
-    with ServerProcess(tmp_path, traces=True) as server, Api(server.url) as api:
+    with new_server(traces=True) as server, Api(server.url) as api:
         api.client.headers["traceparent"] = f"00-{TRACE}-{PARENT}-01"
         api.create()
         api.note("w", 7)

@@ -5,6 +5,7 @@ from http.client import HTTPConnection
 
 import pytest
 
+from tests.conftest import NewServer
 from tests.server import Api, ServerProcess
 
 PATH = "/v1/streams/tests/one/writers/w/note-time"
@@ -27,8 +28,8 @@ every_offer = pytest.mark.parametrize("offer", OFFERS.values(), ids=OFFERS.keys(
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path_factory.mktemp("upgrades")) as server, Api(server.url) as api:
+def server(new_server: NewServer) -> Iterator[ServerProcess]:
+    with new_server() as server, Api(server.url) as api:
         api.create()
         yield server
 

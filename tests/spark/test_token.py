@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from spark_source import InvalidOptionError, read_stream
 from spark_source._options import read_options
-from tests.server import ServerProcess
+from tests.conftest import NewServer
 from tests.spark.feed import DAY
 from tests.tokens import Tokens
 
@@ -27,16 +27,17 @@ class Guarded(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    directory = tmp_path_factory.mktemp("tokens")
-    tokens = Tokens(directory)
+def guarded(
+    tmp_path_factory: pytest.TempPathFactory, new_server: NewServer
+) -> Iterator[Guarded]:
+    tokens = Tokens(tmp_path_factory.mktemp("tokens"))
     header = tokens.header("maker", "rides", "operate", "write")
     reads, writes = (
         tokens.text("reader", "rides", "read"),
         tokens.text("writer", "rides", "write"),
     )
     with (
-        ServerProcess(directory, tokens=tokens.file) as server,
+        new_server(tokens=tokens.file) as server,
         httpx.Client(base_url=server.url, headers=header) as client,
     ):
         path = f"/v1/streams/{STREAM}"
