@@ -1,6 +1,7 @@
 """docker-compose.yml and the Dockerfile: what they say is what works."""
 
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -128,6 +129,29 @@ def test_every_service_is_well_by_its_own_check(
         name: local_cluster.is_well(name) for name, one in services.items() if one.health
     }
     assert checked == dict.fromkeys(checked, True)
+
+
+def test_who_hangs_up_at_the_proxy_gives_its_seat_at_the_controller_back(
+    local_cluster: LocalCluster,
+) -> None:
+    asked = "GET /v1/streams/demo/flights/marks?after=1000000&wait_ms=30000 HTTP/1.1"
+    before = _seats_taken(local_cluster)
+    with socket.create_connection(("127.0.0.1", local_cluster.port("proxy", "8470"))) as one:
+        one.sendall(f"{asked}\r\nhost: proxy\r\n\r\n".encode())
+        local_cluster.wait_until(
+            lambda: _seats_taken(local_cluster) > before, "a seat to be taken", patience_s=20
+        )
+    local_cluster.wait_until(
+        lambda: _seats_taken(local_cluster) == before, "the seat to be free", patience_s=20
+    )
+
+
+def _seats_taken(local_cluster: LocalCluster) -> int:
+    taken = 0
+    for name in ("controller-1", "controller-2"):
+        url = f"http://127.0.0.1:{local_cluster.port(name, '8470')}/metrics"
+        taken += sum(map(int, re.findall(r"\ntidegauge_long_polls (\d+)", httpx.get(url).text)))
+    return taken
 
 
 def test_a_dump_brings_everything_back(local_cluster: LocalCluster, tmp_path: Path) -> None:
