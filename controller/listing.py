@@ -1,19 +1,18 @@
 """Lists of all streams and reader groups, whoever holds them."""
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from sqlalchemy import Table
 
-from controller import storage
+from controller import lifecycle, storage
 from controller.groups import read_groups
+from controller.overview import read_overview
 from controller.schema import reader_groups, streams
-from controller.streams import StreamState
-from tidegauge.errors import UnknownStreamError
 from tidegauge.names import StreamName
 from tidegauge.wire.groups import GroupInfo
+from tidegauge.wire.streams import StreamInfo
 
 if TYPE_CHECKING:
     from controller.service import Service
@@ -26,17 +25,13 @@ _LookAt: TypeAlias = Callable[[list[StreamName]], Awaitable[list[_T]]]
 
 async def page_of_streams(
     service: "Service", after: StreamName | None, limit: int, *, of: _Wanted
-) -> list[StreamState]:
+) -> list[StreamInfo]:
     """List streams in order of name, after one, of scopes that are wanted."""
     if service.holding.controller is None:
-        return service.registry.page(after, limit, of=of)
+        return [lifecycle.describe(one) for one in service.registry.page(after, limit, of=of)]
 
-    async def look_at(names: list[StreamName]) -> list[StreamState]:
-        found = []
-        for name in names:
-            with suppress(UnknownStreamError):
-                found.append(await service.look_at(name))
-        return found
+    async def look_at(names: list[StreamName]) -> list[StreamInfo]:
+        return await service.database.read(partial(read_overview, names=names))
 
     return await _page(service, streams, after, limit, of=of, look_at=look_at)
 

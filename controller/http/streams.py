@@ -106,8 +106,8 @@ async def list_streams(
     after = read_cursor(cursor, StreamName.parse)
     page = await listing.page_of_streams(service, after, limit + 1, of=caller.roles)
     return StreamList(
-        streams=[lifecycle.describe(state) for state in page[:limit]],
-        cursor=write_cursor(str(page[limit - 1].identity.name)) if len(page) > limit else None,
+        streams=page[:limit],
+        cursor=write_cursor(page[limit - 1].stream) if len(page) > limit else None,
     )
 
 

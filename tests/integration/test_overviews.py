@@ -1,0 +1,80 @@
+"""Lists of streams that several controllers hold: what each says of its own, in few queries."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import create_engine, event
+
+from controller.database.address import DatabaseAddress
+from controller.overview import read_overview
+from tests.integration.controllers import (
+    NOW,
+    Controllers,
+    controllers,
+    create,
+    note,
+    wait_until,
+)
+from tests.postgres import Cluster
+from tidegauge.names import StreamName
+
+NAMES = ["a/Z", "a/a", "a-b/written", "b/external", "b/new", "b/sealed"]
+LINES = "\n".join(f'{{"key": "k{at}", "event_time": {NOW}, "value": "v"}}' for at in range(9))
+
+
+@pytest.fixture(scope="module")
+def two(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
+    """Each holds half of streams that are written, external, new and sealed."""
+    with controllers(cluster, tmp_path_factory.mktemp("overviews"), 2) as running:
+        url = running.servers[0].url
+        for name in NAMES:
+            log = "external" if name == "b/external" else "embedded"
+            create(url, name, log=log, segments=3)
+        wait_until(lambda: running.held() == [3, 3, 0])
+        for name in ("a-b/written", "b/sealed"):
+            for _ in range(2):
+                httpx.post(
+                    f"{url}/v1/streams/{name}/events",
+                    content=LINES,
+                    headers={"content-type": "application/x-ndjson"},
+                ).raise_for_status()
+        for at in (1, 2):
+            note(url, "b/external", at).raise_for_status()
+        httpx.post(f"{url}/v1/streams/b/sealed/seal").raise_for_status()
+        yield running
+
+
+def _described(url: str, name: str) -> Any:
+    return httpx.get(f"{url}/v1/streams/{name}").raise_for_status().json()
+
+
+def test_every_controller_lists_what_the_holders_say(two: Controllers) -> None:
+    for server in two.servers:
+        listed = httpx.get(f"{server.url}/v1/streams").raise_for_status().json()["streams"]
+        assert [one["stream"] for one in listed] == sorted(NAMES, key=StreamName.parse)
+        assert listed == [_described(server.url, one["stream"]) for one in listed]
+        by_name = {one["stream"]: one for one in listed}
+        assert sum(by_name["a-b/written"]["tail"].values()) == 18
+        assert by_name["a/a"]["tail"] == {"0": 0, "1": 0, "2": 0}
+        assert (by_name["a/a"]["watermark"], by_name["a/a"]["revision"]) == (None, 0)
+        assert (by_name["b/external"]["watermark"], by_name["b/external"]["tail"]) == (
+            NOW + 2,
+            None,
+        )
+        assert [name for name, one in by_name.items() if one["final"]] == ["b/sealed"]
+
+
+def test_a_page_takes_as_many_queries_as_one_stream(two: Controllers) -> None:
+    engine = create_engine(DatabaseAddress.parse(two.database_url).url)
+    statements: list[object] = []
+    event.listen(engine, "before_cursor_execute", lambda *given: statements.append(given[2]))
+    taken = []
+    with engine.connect() as connection:
+        for names in (NAMES[:1], NAMES, [*NAMES, "b/unknown"]):
+            statements.clear()
+            found = read_overview(connection, [StreamName.parse(one) for one in names])
+            taken.append((len(found), len(statements)))
+    engine.dispose()
+    assert taken == [(1, 2), (6, 2), (6, 2)]
