@@ -119,9 +119,16 @@ def _launched(server: ServerProcess) -> Iterator[None]:
             server.kill()
 
 
-def test_a_server_that_serves_is_alive_and_ready(server: ServerProcess) -> None:
-    assert _probe(server, "/healthz") is None
-    assert _probe(server, "/readyz") is None
+@pytest.fixture(scope="module")
+def well(new_server: NewServer) -> Iterator[ServerProcess]:
+    """A server for tests that leave it as it was."""
+    with new_server() as server:
+        yield server
+
+
+def test_a_server_that_serves_is_alive_and_ready(well: ServerProcess) -> None:
+    assert _probe(well, "/healthz") is None
+    assert _probe(well, "/readyz") is None
 
 
 def test_a_batch_that_comes_to_no_end_makes_it_dead_until_it_does(
@@ -138,20 +145,21 @@ def test_a_batch_that_comes_to_no_end_makes_it_dead_until_it_does(
 
 
 def test_a_lock_of_another_process_does_not_hold_up_the_event_loop(
-    server: ServerProcess, api: Api
+    well: ServerProcess,
 ) -> None:
-    api.create()
-    for step in range(20):
-        api.note("w", NOW + step)
-    noting = threading.Thread(target=lambda: api.note("w", NOW + 100))
-    with write_lock(server.database_url):
-        noting.start()
-        until = time.monotonic() + 1.5
-        while time.monotonic() < until:
-            assert httpx.get(f"{server.url}/healthz", timeout=1).status_code == 200
-        assert noting.is_alive()
-    noting.join()
-    assert api.get("watermark")["watermark"] == NOW + 100
+    with Api(well.url) as api:
+        api.create()
+        for step in range(20):
+            api.note("w", NOW + step)
+        noting = threading.Thread(target=lambda: api.note("w", NOW + 100))
+        with write_lock(well.database_url):
+            noting.start()
+            until = time.monotonic() + 1.5
+            while time.monotonic() < until:
+                assert httpx.get(f"{well.url}/healthz", timeout=1).status_code == 200
+            assert noting.is_alive()
+        noting.join()
+        assert api.get("watermark")["watermark"] == NOW + 100
 
 
 def test_a_postgresql_that_is_away_makes_it_not_ready_until_it_is_back(tmp_path: Path) -> None:
@@ -175,14 +183,14 @@ def test_a_postgresql_that_is_away_makes_it_not_ready_until_it_is_back(tmp_path:
 
 @pytest.mark.only_on("sqlite", "readers of PostgreSQL wait for no lock of a file")
 def test_a_database_that_another_process_locks_makes_it_not_ready(
-    server: ServerProcess,
+    well: ServerProcess,
 ) -> None:
-    memory = server.database.with_name(server.database.name + "-shm")
+    memory = well.database.with_name(well.database.name + "-shm")
     with memory.open("r+b") as file:
         fcntl.lockf(file, fcntl.LOCK_EX, READ_LOCKS, READ_LOCKS_AT)
-        assert _probe(server, "/readyz") == ["the database has not answered for 2 s"]
-        assert _probe(server, "/healthz") is None
-    _wait_until(lambda: _probe(server, "/readyz") is None)
+        assert _probe(well, "/readyz") == ["the database has not answered for 2 s"]
+        assert _probe(well, "/healthz") is None
+    _wait_until(lambda: _probe(well, "/readyz") is None)
 
 
 @pytest.mark.only_on("sqlite", "PostgreSQL keeps its own files")
@@ -206,16 +214,16 @@ def test_a_database_file_that_was_lost_makes_it_not_ready(
     assert _probe(server, "/readyz") is None
 
 
-def test_another_schema_makes_it_not_ready(server: ServerProcess) -> None:
-    with connected(server.database_url) as other:
+def test_another_schema_makes_it_not_ready(well: ServerProcess) -> None:
+    with connected(well.database_url) as other:
         version = other.execute(text("SELECT version_num FROM alembic_version")).scalar_one()
-    _set_version(server, "9999")
-    assert _probe(server, "/readyz") == [
+    _set_version(well, "9999")
+    assert _probe(well, "/readyz") == [
         "the database is not the one that was opened; the log says why"
     ]
-    assert "has schema version 9999" in server.log.read_text()
-    _set_version(server, version)
-    assert _probe(server, "/readyz") is None
+    assert "has schema version 9999" in well.log.read_text()
+    _set_version(well, version)
+    assert _probe(well, "/readyz") is None
 
 
 def _set_version(server: ServerProcess, version: str) -> None:
@@ -313,12 +321,12 @@ def test_work_that_ended_in_the_background_makes_it_dead(
         assert mortal.log.read_text().count("RuntimeError: seeded") == 1
 
 
-def test_a_process_that_stands_still_answers_no_probe(server: ServerProcess) -> None:
-    server.process.send_signal(signal.SIGSTOP)
+def test_a_process_that_stands_still_answers_no_probe(well: ServerProcess) -> None:
+    well.process.send_signal(signal.SIGSTOP)
     with pytest.raises(httpx.ReadTimeout):
-        httpx.get(f"{server.url}/healthz", timeout=0.5)
-    server.process.send_signal(signal.SIGCONT)
-    _wait_until(lambda: _probe(server, "/healthz") is None)
+        httpx.get(f"{well.url}/healthz", timeout=0.5)
+    well.process.send_signal(signal.SIGCONT)
+    _wait_until(lambda: _probe(well, "/healthz") is None)
 
 
 def _answers(server: ServerProcess) -> bool:

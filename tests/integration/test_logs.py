@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -53,28 +53,36 @@ def _wait_for_line(server: ServerProcess, wanted: Callable[[Line], bool]) -> Lin
         time.sleep(0.05)
 
 
-def test_json_lines_name_stream_and_writer(new_server: NewServer) -> None:
-    with new_server(log_format="json") as server, Api(server.url) as api:
+@pytest.fixture(scope="module")
+def in_json(new_server: NewServer) -> Iterator[ServerProcess]:
+    """A server that logs JSON."""
+    with new_server(log_format="json") as server:
+        yield server
+
+
+def test_json_lines_name_stream_and_writer(in_json: ServerProcess) -> None:
+    with Api(in_json.url) as api:
         api.create(aggregation_timeout_ms=200)
         api.note("slow", NOW)
         api.note("quick", NOW + 5_000)
-        line = _wait_for_line(server, lambda one: one["message"] == "writer expired")
-        timestamp = line.pop("timestamp")
-        assert line == {
-            "message": "writer expired",
-            "level": "warning",
-            "logger": "controller.service",
-            "stream": "tests/one",
-            "writer": "slow",
-        }
-        assert timestamp.startswith("20")
-        assert timestamp.endswith("Z")
+    line = _wait_for_line(in_json, lambda one: one["message"] == "writer expired")
+    timestamp = line.pop("timestamp")
+    assert line == {
+        "message": "writer expired",
+        "level": "warning",
+        "logger": "controller.service",
+        "stream": "tests/one",
+        "writer": "slow",
+    }
+    assert timestamp.startswith("20")
+    assert timestamp.endswith("Z")
 
 
-def test_text_lines_name_them_too(server: ServerProcess, api: Api) -> None:
-    api.create()
-    said = "[info     ] stream created [controller.lifecycle] stream=tests/one\n"
-    assert said in server.log.read_text()
+def test_text_lines_name_them_too(shared_server: ServerProcess) -> None:
+    with Api(shared_server.url, "tests/told") as api:
+        api.create()
+    said = "[info     ] stream created [controller.lifecycle] stream=tests/told\n"
+    assert said in shared_server.log.read_text()
 
 
 def test_the_level_says_how_much_is_logged(new_server: NewServer) -> None:
@@ -85,13 +93,12 @@ def test_the_level_says_how_much_is_logged(new_server: NewServer) -> None:
         assert _lines(server) == []
 
 
-def test_what_uvicorn_says_has_the_same_form(new_server: NewServer) -> None:
-    with new_server(log_format="json") as server:
-        with socket.create_connection(("127.0.0.1", server.port)) as connection:
-            connection.sendall(b"nonsense\r\n\r\n")
-            assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
-        line = _wait_for_line(server, lambda one: one["logger"] == "uvicorn.error")
-        assert (line["level"], line["message"]) == ("warning", "Invalid HTTP request received.")
+def test_what_uvicorn_says_has_the_same_form(in_json: ServerProcess) -> None:
+    with socket.create_connection(("127.0.0.1", in_json.port)) as connection:
+        connection.sendall(b"nonsense\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+    line = _wait_for_line(in_json, lambda one: one["logger"] == "uvicorn.error")
+    assert (line["level"], line["message"]) == ("warning", "Invalid HTTP request received.")
 
 
 @pytest.mark.parametrize("form", ["json", "text"])

@@ -246,9 +246,13 @@ def test_only_so_many_streams_have_series_the_latest_of_the_live_ones_first(
     play(scene, metrics_streams=2)
 
 
-def test_names_follow_the_conventions_and_are_documented(
-    server: ServerProcess, api: Api
-) -> None:
+@pytest.fixture
+def api(shared_server: ServerProcess) -> Iterator[Api]:
+    with Api(shared_server.url, "tests/metrics") as calls:
+        yield calls
+
+
+def test_names_follow_the_conventions_and_are_documented(api: Api) -> None:
     api.create()
     api.note("w", NOW)
     documented = set(re.findall(r"`(tidegauge_\w+)`", OPERATIONS.read_text()))
@@ -264,9 +268,7 @@ def test_names_follow_the_conventions_and_are_documented(
     assert shown == documented
 
 
-def test_the_alert_rules_name_metrics_and_labels_that_exist(
-    server: ServerProcess, api: Api
-) -> None:
+def test_the_alert_rules_name_metrics_and_labels_that_exist(api: Api) -> None:
     api.create()
     api.note("w", NOW)
     api.client.get(f"{api.path}/marks", params={"wait_ms": 0})
