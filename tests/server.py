@@ -89,10 +89,11 @@ class ServerProcess:
         """Start, and wait until it answers."""
         self.launch()
         deadline = time.monotonic() + _START_S
-        while not self._is_ready():
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"the server does not start: {self.log.read_text()}")
-            time.sleep(0.02)
+        with httpx.Client(base_url=self.url) as client:
+            while not _is_ready(client):
+                if self.process.poll() is not None or time.monotonic() > deadline:
+                    pytest.fail(f"the server does not start: {self.log.read_text()}")
+                time.sleep(0.02)
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -103,12 +104,6 @@ class ServerProcess:
         """Ask it to end, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=20)
-
-    def _is_ready(self) -> bool:
-        try:
-            return httpx.get(f"{self.url}/readyz").is_success
-        except httpx.TransportError:
-            return False
 
 
 class Api:
@@ -147,6 +142,13 @@ class Api:
     def _json(response: httpx.Response) -> Any:
         response.raise_for_status()
         return response.json()
+
+
+def _is_ready(client: httpx.Client) -> bool:
+    try:
+        return client.get("/readyz").is_success
+    except httpx.TransportError:
+        return False
 
 
 def free_port() -> int:

@@ -112,7 +112,8 @@ def _launched(server: ServerProcess) -> Iterator[None]:
     """Start a server that will not be ready, and end it."""
     server.launch()
     try:
-        _wait_until(lambda: _answers(server))
+        with httpx.Client(base_url=server.url) as client:
+            _wait_until(lambda: _answers(client))
         yield
     finally:
         if server.process.poll() is None:
@@ -329,8 +330,8 @@ def test_a_process_that_stands_still_answers_no_probe(well: ServerProcess) -> No
     _wait_until(lambda: _probe(well, "/healthz") is None)
 
 
-def _answers(server: ServerProcess) -> bool:
+def _answers(client: httpx.Client) -> bool:
     try:
-        return httpx.get(f"{server.url}/healthz").status_code > 0
+        return client.get("/healthz").status_code > 0
     except httpx.TransportError:
         return False

@@ -97,7 +97,7 @@ async def _fill(server: ServerProcess) -> tuple[dict[str, int], list[httpx.Respo
 
 
 def test_a_full_disk_answers_503_and_memory_equals_the_disk(new_server: NewServer) -> None:
-    with new_server(max_database_bytes=400_000) as server, Api(server.url) as api:
+    with new_server(max_database_bytes=200_000) as server, Api(server.url) as api:
         api.create(mark_resolution_ms=0)
         accepted, refused = asyncio.run(_fill(server))
         assert {one.status_code for one in refused} == {503}
