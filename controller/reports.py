@@ -18,8 +18,6 @@ from tidegauge.wire.writers import LeaveStream
 from tidegauge.writers import Now
 
 _AS_THEY_ARE = nullcontext()
-_WORTH_A_SHORT_WAY = 3
-"""So many reports about one stream; setting it up for fewer costs more than it saves."""
 
 
 def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
@@ -150,7 +148,7 @@ def seconds_hint(state: StreamState, time: int | None) -> str | None:
 def _unusual(now: Now, state: StreamState, reports: Sequence[SignedReport]) -> Iterable[int]:
     """Take in what is usual, and give the places of all else before going on."""
     many_segments = len(state.clock.topology.segments) > state.limits.position_segments
-    if len(reports) < _WORTH_A_SHORT_WAY or many_segments or state.deleted:
+    if many_segments or state.deleted:
         return range(len(reports))
     tails = None if state.ends is None else state.ends.tails
     return state.clock.note_times(reports, now=now, tails=tails)

@@ -19,7 +19,7 @@ from tidegauge.topology import Position, Topology
 from tidegauge.writers import Writer
 
 GREATEST_NAMED_INCARNATION = 2**62
-_NOTHING = Bounds({}, FIRST_TIME)
+_NOTHING = Bounds({}, FIRST_TIME, END_OF_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +69,15 @@ class Acceptance:
         self._check_future(time, wall_ms)
         return counts
 
-    def bounds(self, wall_ms: int, tails: Position | None) -> Bounds:
+    def bounds(self, wall_ms: int, tails: Position | None, watermark: int | None) -> Bounds:
         """Say what is acceptable without a closer look: nothing if segments were sealed."""
         if self.sealed or self.topology.has_history:
             return _NOTHING
         latest = END_OF_TIME - 1
         if self.max_future_skew_ms is not None:
             latest = min(latest, wall_ms + self.max_future_skew_ms)
-        return Bounds(self.topology.endless if tails is None else tails, latest)
+        offsets = self.topology.endless if tails is None else tails
+        return Bounds(offsets, latest, watermark)
 
     def refuse_if_sealed(self) -> None:
         """Raise `StreamSealedError` if nothing is taken any more."""

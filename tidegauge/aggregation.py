@@ -165,9 +165,8 @@ class Aggregator:
             The place of each that is not usual: give it to `note_time` before going on.
         """
         self.pass_due = True
-        return self._intake.take(
-            reports, self._acceptance.bounds(now.wall_ms, tails), now.wall_ms
-        )
+        bounds = self._acceptance.bounds(now.wall_ms, tails, self.watermark)
+        return self._intake.take(reports, bounds, now.wall_ms)
 
     def register(
         self,

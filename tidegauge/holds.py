@@ -57,20 +57,15 @@ class HoldClocks:
 
     def look(self, listening_ms: int, *, somebody_waits: bool) -> None:
         """Start and stop clocks, as a pass does before and after its marks."""
-        for writer in self._waiting_to_stop:
-            del self._running[writer]
-            self._set(writer, None)
-        self._waiting_to_stop.clear()
-        if somebody_waits:
-            for writer in self._waiting_to_start:
-                self._running[writer] = None
-                self._set(writer, listening_ms)
-            self._waiting_to_start.clear()
-        else:
-            for writer in self._running:
+        if self._waiting_to_stop:
+            for writer in self._waiting_to_stop:
+                del self._running[writer]
                 self._set(writer, None)
-                self._waiting_to_start[writer] = None
-            self._running.clear()
+            self._waiting_to_stop.clear()
+        if somebody_waits:
+            self._start(listening_ms)
+        else:
+            self._stop()
 
     def run_out(self, listening_ms: int, timeout_ms: int | None) -> list[Writer]:
         """List the writers whose clocks have run for the timeout."""
@@ -92,6 +87,20 @@ class HoldClocks:
         for writer in self._running:
             return writer.hold_since_ms
         return None
+
+    def _start(self, listening_ms: int) -> None:
+        if self._waiting_to_start:
+            for writer in self._waiting_to_start:
+                self._running[writer] = None
+                self._set(writer, listening_ms)
+            self._waiting_to_start.clear()
+
+    def _stop(self) -> None:
+        if self._running:
+            for writer in self._running:
+                self._set(writer, None)
+                self._waiting_to_start[writer] = None
+            self._running.clear()
 
     def _set(self, writer: Writer, since_ms: int | None) -> None:
         writer.hold_since_ms = since_ms

@@ -1,10 +1,11 @@
 """The usual report, taken in with as little work as there can be.
 
-Nearly every report is *usual*: its writer is live, has been ahead of the watermark since it last
-became so, speaks for its present incarnation, and names offsets that do not fall, of segments
-that grow in a stream that never scaled. Such a report changes the writer's record and the kept
-reports, and nothing else. Whatever is not usual, every refusal included, goes the long way,
-`Aggregator.note_time`, which does the same to a usual report.
+Nearly every report is *usual*: it is above the watermark; its writer is live, has been ahead of
+the watermark since it last became so, speaks for its present incarnation, and names offsets that
+do not fall, of segments that grow in a stream that never scaled. Such a report changes the
+writer's record, where it stands and the kept reports, and nothing else. Whatever is not usual,
+every refusal included, goes the long way, `Aggregator.note_time`, which does the same to a usual
+report.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,8 +51,10 @@ class Bounds(NamedTuple):
 
     offsets: Mapping[int, int]
     """The greatest that may be named, of each segment that grows."""
-    time: int
-    """The latest, ms."""
+    latest: int
+    """The latest time, ms."""
+    watermark: int | None
+    """All times are above it, ms; None before the first mark."""
 
 
 class Intake:
@@ -89,19 +92,19 @@ class Intake:
             The place of each that is not usual, for the caller to deal with before it goes on.
         """
         find = self._roster.find
-        greatest, latest = bounds
+        greatest, latest, watermark = bounds
         noted: list[tuple[Writer, int, DownSet]] = []
         for place, report in enumerate(reports):
             record, time, position = find(report.writer), report.time, report.position
             if (
                 record is None
                 or position is None
-                or not record.ahead
                 or not record.proved
                 or record.standing != "live"
                 or record.incarnation != (report.incarnation or 0)
                 or record.time is None
                 or not record.time <= time <= latest
+                or (watermark is not None and time <= watermark)
             ):
                 self._enter(noted)
                 yield place
@@ -121,6 +124,8 @@ class Intake:
                 record.time = time
                 record.heard_ms = wall_ms
                 noted.append((record, time, gained))
+                if not record.ahead:
+                    self._progress.classify(record, watermark)
         self._enter(noted)
 
     def _enter(self, noted: list[tuple[Writer, int, DownSet]]) -> None:

@@ -8,7 +8,7 @@ whatever the number of writers and segments.
 """
 
 from bisect import bisect_left
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import TypeAlias
@@ -21,6 +21,8 @@ from tidegauge.writers import KeptReport, Writer
 _Entry: TypeAlias = tuple[int, int, KeptReport]
 """Time, serial, and the report."""
 _time = attrgetter("time")
+_FEW = 8
+"""So many reports are taken off the heap before sorting all is thought of."""
 
 
 class RunningCut:
@@ -127,22 +129,35 @@ class RunningCut:
         there is none before.
         """
         taken: list[KeptReport] = []
-        target = latest
-        entries = self._in_order()
-        for entry in entries:
-            time, _, report = entry
+        target, heap = latest, self._heap
+        for _ in range(max(_FEW, len(heap) // 8)):
+            if not heap or heap[0][0] > target:
+                return taken
+            target = self._take(heappop(heap)[2], taken, target)
+        return self._take_by_sorting(taken, target)
+
+    def _take_by_sorting(self, taken: list[KeptReport], target: int) -> list[KeptReport]:
+        """Take out many, which is cheaper so: what is sorted still is a heap."""
+        heap, count = self._heap, 0
+        heap.sort()
+        for time, _, report in heap:
             if time > target:
-                entries.close()
-                heappush(self._heap, entry)
                 break
-            if report.dropped:
-                self._dropped -= 1
-                continue
-            del report.writer.kept[0]
-            taken.append(report)
-            if report.following is None and report.writer.standing == "live":
-                target = time
+            count += 1
+            target = self._take(report, taken, target)
+        del heap[:count]
         return taken
+
+    def _take(self, report: KeptReport, taken: list[KeptReport], target: int) -> int:
+        """Take a report out, unless it was dropped; tell up to which time others are."""
+        if report.dropped:
+            self._dropped -= 1
+            return target
+        del report.writer.kept[0]
+        taken.append(report)
+        if report.following is None and report.writer.standing == "live":
+            return report.time
+        return target
 
     def advance(self, passed: list[KeptReport], lowers: list[int]) -> Iterator[int]:
         """Raise the cut from one lower bound to the next, yielding each when it is reached.
@@ -157,20 +172,6 @@ class RunningCut:
             begin = end
             yield lower
         self._pass(passed[begin:])
-
-    def _in_order(self) -> Generator[_Entry, None, None]:
-        """Take entries off the heap; when they are many, by sorting it, which is cheaper."""
-        heap = self._heap
-        for _ in range(len(heap) // 8):
-            yield heappop(heap)
-        heap.sort()
-        taken = 0
-        try:
-            for entry in heap:
-                taken += 1
-                yield entry
-        finally:
-            del heap[:taken]
 
     def _pass(self, reports: list[KeptReport]) -> None:
         reach, upper = self.reach, self.upper

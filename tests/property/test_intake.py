@@ -121,6 +121,7 @@ def _outcome(stream: Aggregator, report: Report) -> str:
         Report("a", 30, {}),
         Report("a", 1_050, {1: 1}),
         Report("registered", 20, {0: 4}, 1),
+        Report("behind", 20, {0: 1}),
     ],
 )
 def test_a_usual_report_goes_the_short_way(report: Report) -> None:
@@ -146,7 +147,7 @@ def test_a_usual_report_goes_the_short_way(report: Report) -> None:
         Report("joining", 20, {0: 1}, 2),
         Report("left", 20, {0: 1}),
         Report("expired", 20, {0: 1}),
-        Report("behind", 20, {0: 1}),
+        Report("behind", 10, {0: 1}),
     ],
 )
 def test_what_is_not_usual_goes_the_long_way(report: Report) -> None:
