@@ -56,12 +56,13 @@ def measure() -> Iterator[tuple[str, str, str]]:
     Before that everybody reports so often that reports of before are given up as fast as others
     come, as they are for ever after.
     """
-    for streams, writers, segments, named, rounds in (
-        (1, 100_000, 64, 1, 3),
-        (1, 100_000, 64, 64, 3),
-        (10_000, 10, 4, 1, 9),
+    first_ms = time.time_ns() // 1_000_000
+    for crowd, rounds in (
+        (Crowd(1, 100_000, segments=64, named=1, first_ms=first_ms), 3),
+        (Crowd(1, 100_000, segments=64, named=64, first_ms=first_ms), 3),
+        (Crowd(10_000, 10, segments=4, named=1, first_ms=first_ms, together=True), 9),
+        (Crowd(10_000, 10, segments=4, named=1, first_ms=first_ms), 9),
     ):
-        crowd = Crowd(streams, writers, segments, named, time.time_ns() // 1_000_000)
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             with servers.service(folder) as url:
@@ -90,7 +91,8 @@ def _row(crowd: Crowd, per_request: int, outcome: Outcome) -> tuple[str, str, st
     p99 = outcome.delays_ms[int(len(outcome.delays_ms) * 0.99)]
     what = (
         f"{crowd.streams:,} streams of {crowd.writers:,} writers and {crowd.segments} segments, "
-        f"{crowd.named} named; {per_request} reports a request"
+        f"{crowd.named} named{', together' if crowd.together else ''}; "
+        f"{per_request} reports a request"
     )
     measured = (
         f"{outcome.rate:,.0f} reports/s with {outcome.cores:.2f} cores, "

@@ -27,6 +27,9 @@ class Crowd(NamedTuple):
         How many segments a report names.
     first_ms
         Event time of report 0.
+    together
+        Whether the writers of a stream report one right after the other, as behind a gateway;
+        otherwise the streams take turns.
     """
 
     streams: int
@@ -34,6 +37,7 @@ class Crowd(NamedTuple):
     segments: int
     named: int
     first_ms: int
+    together: bool = False
 
     def stream(self, at: int) -> str:
         """Name a stream."""
@@ -52,12 +56,19 @@ class Crowd(NamedTuple):
 
     def place(self, number: int) -> tuple[int, int]:
         """Tell the stream and the writer of a report."""
+        if self.together:
+            block, writer = divmod(number, self.writers)
+            return block % self.streams, writer
         turn, stream = divmod(number, self.streams)
         return stream, turn % self.writers
 
     def deciding(self, stream: int, lower_ms: int) -> int:
         """Find the report after which every writer of a stream has reached a time."""
         first = (lower_ms - self.first_ms) * _REPORTS_PER_MS
+        if self.together:
+            block = -(-first // self.writers)
+            block += (stream - block) % self.streams
+            return block * self.writers + self.writers - 1
         first += (stream - first) % self.streams
         return first + (self.writers - 1) * self.streams
 
