@@ -122,4 +122,4 @@ def rest_collector() -> None:
     """Look for garbage rarely: nearly all there is lives long, and looking stops everything."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(200_000, 5, 50)
+    gc.set_threshold(500_000, 5, 50)
