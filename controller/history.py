@@ -1,12 +1,12 @@
 """The index between time and position: where to start, where to stop, and what holds there."""
 
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection
 
-from controller import storage
 from controller.log import storage as log_storage
+from controller.mark_storage import StoredMarks
 from controller.streams import StreamState
 from tidegauge.lattice import down_set
 from tidegauge.marks import Mark
@@ -17,22 +17,19 @@ from tidegauge.windows import TimeWindow, count_passed, time_window
 if TYPE_CHECKING:
     from controller.service import Service
 
+_T = TypeVar("_T")
+
 
 async def marks_after(
     service: "Service", state: StreamState, revision: int, *, limit: int
 ) -> list[Mark]:
     """Read marks after a revision, oldest first."""
-    key = state.identity.key
-    return await service.database.read(
-        partial(storage.marks_after, stream_key=key, revision=revision, limit=limit)
-    )
+    return await _look(service, state, lambda marks: marks.after(revision, limit))
 
 
 async def first_mark_from(service: "Service", state: StreamState, time: int) -> Mark | None:
     """Find the first mark with ``lower`` ≥ time: every event below it lies before its cut."""
-    return await service.database.read(
-        partial(storage.first_mark_from, stream_key=state.identity.key, time=time)
-    )
+    return await _look(service, state, lambda marks: marks.first_from(time))
 
 
 async def start_of(
@@ -46,13 +43,11 @@ async def start_of(
         The position (None: from the start) and whether it is exact. On the embedded log it is:
         per segment the first event at which the running maximum of event time reaches the time.
     """
-    key = state.identity.key
     if state.published_tails is None:
-        mark = await service.database.read(
-            partial(storage.newest_mark_with_upper_below, stream_key=key, time=time)
-        )
+        mark = await _look(service, state, lambda marks: marks.newest_with_upper_below(time))
         return (None if mark is None else mark.cut), False
     tails, topology = dict(state.published_tails), state.published_topology
+    key = state.identity.key
 
     def read(connection: Connection) -> Position:
         first = {
@@ -81,12 +76,19 @@ async def at_position(
     topology = state.published_topology
     down_set(topology, position)
 
-    def read(connection: Connection) -> tuple[TimeWindow, Mark | None]:
-        marks = storage.StoredMarks(connection, state.identity.key)
+    def find(marks: StoredMarks) -> tuple[TimeWindow, Mark | None]:
         passed = count_passed(topology, marks, position)
-        return (
-            time_window(topology, marks, position),
-            marks[passed - 1] if passed else None,
-        )
+        window = time_window(topology, marks, position)
+        return window, marks[passed - 1] if passed else None
 
-    return await service.database.read(read)
+    return await _look(service, state, find)
+
+
+async def _look(
+    service: "Service", state: StreamState, look: Callable[[StoredMarks], _T]
+) -> _T:
+    """Look at the marks of a stream; the race: recent ones come into the table meanwhile."""
+    key, recent = state.identity.key, state.recent_marks
+    return await service.database.read(
+        lambda connection: look(StoredMarks(connection, key, recent))
+    )

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from controller import storage
+from controller.mark_storage import MarkRow, delete_marks, mark_rows
 from controller.sequencer import Batch
-from controller.storage import MarkRow
 from controller.streams import StreamState
 from tidegauge.errors import TidegaugeError
 from tidegauge.retention import Tier, count_old, newest_at, parse_thinning, surplus, tiers
@@ -148,9 +147,10 @@ class Sweeper:
 
     async def _step(self, state: StreamState, tier: Tier, place: Place) -> None:
         """Look at some marks and remove what may go, or say when to look again."""
+        await self._move_old(state, self._wall_ms() - tier.age_ms)
         rows = await self._service.database.read(
             partial(
-                storage.mark_rows,
+                mark_rows,
                 stream_key=state.identity.key,
                 after=place.revision,
                 limit=self._rows + 1,
@@ -170,6 +170,13 @@ class Sweeper:
                 partial(self._remove, state, rows, gone, elsewhere)
             )
         place.revision, place.lower = old[-1].revision, old[-1].lower
+
+    async def _move_old(self, state: StreamState, made_by_ms: int) -> None:
+        """Have old marks in the table, whence they are removed."""
+        recent = state.recent_marks
+        if recent and recent[0].created_ms <= made_by_ms:
+            move = partial(self._service.holding.keeping.move, stream_key=state.identity.key)
+            await self._service.sequencer.submit(move)
 
     def _remove(
         self,
@@ -196,7 +203,7 @@ class Sweeper:
 
     def _delete(self, key: int, revisions: list[int], connection: Connection) -> None:
         begun = perf_counter()
-        storage.delete_marks(connection, key, revisions)
+        delete_marks(connection, key, revisions)
         slow = perf_counter() - begun > _TRANSACTION_S
         rows = self._rows // 2 if slow else self._rows * 2
         self._rows = min(self._most_rows, max(_FEWEST_ROWS, rows))

@@ -5,7 +5,6 @@ from sqlalchemy import (
     Boolean,
     Column,
     DateTime,
-    Index,
     Integer,
     MetaData,
     Table,
@@ -53,8 +52,7 @@ marks = Table(
     Column("created_ms", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
-Index("marks_by_lower", marks.c.stream_key, marks.c.lower)
-Index("marks_by_upper", marks.c.stream_key, marks.c.upper, marks.c.revision)
+"""Bounds rise with the revision, so that the primary key is the index for them too."""
 
 writers = Table(
     "writers",
@@ -83,6 +81,15 @@ report_pages = Table(
     Column("page", BigInteger, primary_key=True, autoincrement=False),
     Column("reports", Text, nullable=False),
 )
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("changes", Text, nullable=False),
+)
+"""Changes of streams, one row a transaction, that are not in the tables above yet; of a
+controller that shares its database with no other."""
 
 listening = Table(
     "listening",

@@ -25,6 +25,8 @@ from tidegauge.errors import UnavailableError
 _T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 _PATIENCE_S = 0.001
+_MANY_TOUCHED = 256
+"""A batch takes no more changes then: what it touched would not stay in the processor's caches."""
 _AWAY = "what a failed transaction touched cannot be read back"
 
 Write = Callable[[Connection], None]
@@ -129,6 +131,8 @@ class Sequencer:
         self._queue: list[Submission] = []
         self._arrived = asyncio.Event()
         self._expected = 1
+        self._left = False
+        """Whether the last batch left submissions to the next."""
         self._patience: asyncio.TimerHandle | None = None
         self._stale: dict[Touched, None] = {}
         self._closing = False
@@ -235,7 +239,7 @@ class Sequencer:
                 await self._take(submissions)
                 self._busy = False
             self._look()
-            self._expect(max(1, len(submissions) + len(self._queue)))
+            self._expect(1 if self._left else max(1, len(submissions) + len(self._queue)))
 
     def _look(self) -> None:
         looks, self._looks = self._looks, []
@@ -269,7 +273,7 @@ class Sequencer:
             _fail(submissions, UnavailableError(_AWAY))
             return
         batch, seconds = Batch(), 0.0
-        decided = [one for one in submissions if _decide(one, batch)]
+        decided = self._decide(submissions, batch)
         try:
             for one in list(batch.touched):
                 one.before_commit(batch)
@@ -288,6 +292,19 @@ class Sequencer:
         for submission in decided:
             submission.finish()
 
+    def _decide(self, submissions: list[Submission], batch: Batch) -> list[Submission]:
+        """Decide as many as a batch takes; tell which do not fail."""
+        decided = []
+        self._left = False
+        for place, one in enumerate(submissions):
+            if len(batch.touched) >= _MANY_TOUCHED:
+                self._queue[:0] = submissions[place:]
+                self._left = True
+                break
+            if _decide(one, batch):
+                decided.append(one)
+        return decided
+
     async def _roll_back(
         self, batch: Batch, decided: list[Submission], error: Exception
     ) -> None:
@@ -298,7 +315,7 @@ class Sequencer:
         _fail(decided, error)
 
     async def _reload(self) -> bool:
-        for one in list(self._stale):
+        for one in reversed(list(self._stale)):  # what they were stored through comes last
             try:
                 await one.reload()
             except UnavailableError as error:

@@ -93,6 +93,7 @@ class Service:
             self.registry.remove,
             self._on_pass,
             self.holding.write_stamps,
+            self.holding.keeping,
         )
         self.sequencer.on_batch = self.metrics.count_batch
         self.sequencer.on_failure = self._note_failure

@@ -1,19 +1,16 @@
-"""Rows of streams, marks, writers and reports; takes and returns values of the core.
+"""Rows of streams and of listening time, and what is listed or removed whatever it is.
 
 Every function runs inside a transaction that its caller owns.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from secrets import token_hex
 from typing import Any, NamedTuple
 
-import msgspec
-import orjson
 from sqlalchemy import (
     Connection,
     Row,
     Table,
-    bindparam,
     collate,
     delete,
     func,
@@ -27,159 +24,15 @@ from controller.database.statements import delete_rows, insert_rows, replace_row
 from controller.schema import (
     deleted_streams,
     listening,
-    marks,
     reader_groups,
     report_pages,
     streams,
-    writers,
 )
-from tidegauge.changes import Changes, StoredClock, StoredPage, StoredReport, StoredWriter
-from tidegauge.marks import Mark
 from tidegauge.names import StreamName
-from tidegauge.topology import Position
 
 _NAME_COLUMNS = {streams: ("scope", "stream"), reader_groups: ("scope", "reader_group")}
-_IN_PARTS = {"yield_per": 1_000}
 _NO_STREAM = 0
 _ROOM_BYTES = 8_192
-_dump_json = msgspec.json.Encoder().encode
-_load_reports = msgspec.json.Decoder(list[StoredReport]).decode
-
-
-def dump_position(position: Position) -> str:
-    """Write a position as JSON text."""
-    return orjson.dumps(position, option=orjson.OPT_NON_STR_KEYS).decode()
-
-
-class _Numbers(dict[str, int]):
-    """Numbers of segments by their text: looked up, and kept in memory, once for all rows."""
-
-    def __missing__(self, text: str) -> int:
-        number = self[text] = int(text)
-        return number
-
-
-_numbers = _Numbers()
-
-
-def load_position(text: str) -> dict[int, int]:
-    """Read a position back."""
-    return {_numbers[number]: offset for number, offset in orjson.loads(text).items()}
-
-
-class StreamChanges(NamedTuple):
-    """What happened to one stream's aggregation, and when.
-
-    Attributes
-    ----------
-    stream_key
-        Of the stream.
-    changes
-        What to store.
-    wall_ms
-        Wall clock, for the marks.
-    """
-
-    stream_key: int
-    changes: Changes
-    wall_ms: int
-
-
-def write_changes(connection: Connection, streams_changed: Sequence[StreamChanges]) -> None:
-    """Store what happened to the aggregations of some streams, each given once.
-
-    Rows of one table go together, whichever stream they are of: statements cost more than rows.
-    """
-    _write_pages(connection, streams_changed)
-    _write_writers(connection, streams_changed)
-    mark_values = [
-        (key, one.revision, one.lower, one.upper, dump_position(one.cut), wall_ms)
-        for key, changes, wall_ms in streams_changed
-        for one in changes.marks
-    ]
-    insert_rows(connection, marks, mark_values)
-    for key, changes, _ in streams_changed:
-        if changes.counters is not None:
-            reporters, forgotten = changes.counters
-            counters = {"reporters": reporters, "forgotten_incarnation": forgotten}
-            update_stream(connection, key, counters)
-
-
-def _write_pages(connection: Connection, streams_changed: Sequence[StreamChanges]) -> None:
-    pages = [
-        (key, changes.page.number, _dump_json(changes.page.reports).decode())
-        for key, changes, _ in streams_changed
-        if changes.page is not None
-    ]
-    insert_rows(connection, report_pages, pages)
-    given_up = [
-        (key, page) for key, changes, _ in streams_changed for page in changes.pages_given_up
-    ]
-    delete_rows(connection, report_pages, given_up)
-
-
-def _write_writers(connection: Connection, streams_changed: Sequence[StreamChanges]) -> None:
-    for key, changes, _ in streams_changed:
-        if changes.forgotten:
-            connection.execute(
-                delete(writers).where(
-                    writers.c.stream_key == key, writers.c.writer.in_(changes.forgotten)
-                )
-            )
-    rows = [
-        _writer_row(key, one) for key, changes, _ in streams_changed for one in changes.writers
-    ]
-    replace_rows(connection, writers, rows)
-    holds = [
-        (key, name, since)
-        for key, changes, _ in streams_changed
-        for name, since in changes.holds.items()
-    ]
-    update_rows(connection, writers, ("stream_key", "writer", "hold_since_ms"), holds)
-
-
-def _writer_row(stream_key: int, one: StoredWriter) -> tuple[Any, ...]:
-    row = one._replace(
-        position=dump_position(one.position),  # type: ignore[arg-type]
-        former_position=dump_position(one.former_position),  # type: ignore[arg-type]
-    )
-    return (stream_key, *row)
-
-
-def read_clock(connection: Connection, stream: Row[Any]) -> StoredClock:
-    """Read everything that `write_changes` stored for a stream, rows as they are asked for."""
-    return StoredClock(
-        newest=newest_mark(connection, stream.key),
-        marked_ms=_newest_created_ms(connection, stream.key),
-        reporters=stream.reporters,
-        forgotten_incarnation=stream.forgotten_incarnation,
-        writers=_read_writers(connection, stream.key),
-        pages=_read_pages(connection, stream.key),
-    )
-
-
-def _read_writers(connection: Connection, stream_key: int) -> Iterator[StoredWriter]:
-    columns = [writers.c[name] for name in StoredWriter._fields]
-    rows = connection.execute(
-        select(*columns).where(writers.c.stream_key == stream_key), execution_options=_IN_PARTS
-    )
-    for row in rows:
-        stored = StoredWriter(*row)
-        yield stored._replace(
-            position=load_position(row.position),
-            former_position=load_position(row.former_position),
-        )
-
-
-def _read_pages(connection: Connection, stream_key: int) -> Iterator[StoredPage]:
-    rows = connection.execute(
-        select(report_pages.c.page, report_pages.c.reports)
-        .where(report_pages.c.stream_key == stream_key)
-        .order_by(report_pages.c.page),
-        execution_options=_IN_PARTS,
-    )
-    for number, text in rows:
-        yield StoredPage(number, _load_reports(text))
 
 
 def insert_stream(connection: Connection, values: dict[str, Any]) -> None:
@@ -292,127 +145,6 @@ def read_names(
     return [StreamName(*row) for row in connection.execute(query)]
 
 
-def newest_mark(connection: Connection, stream_key: int) -> Mark | None:
-    """Read the newest mark."""
-    return _one_mark(
-        connection,
-        select(marks)
-        .where(marks.c.stream_key == stream_key)
-        .order_by(marks.c.revision.desc())
-        .limit(1),
-    )
-
-
-def _newest_created_ms(connection: Connection, stream_key: int) -> int | None:
-    return connection.scalar(
-        select(marks.c.created_ms)
-        .where(marks.c.stream_key == stream_key)
-        .order_by(marks.c.revision.desc())
-        .limit(1)
-    )
-
-
-def marks_after(
-    connection: Connection, stream_key: int, revision: int, limit: int
-) -> list[Mark]:
-    """Read marks after a revision, oldest first."""
-    rows = connection.execute(
-        select(marks)
-        .where(marks.c.stream_key == stream_key, marks.c.revision > revision)
-        .order_by(marks.c.revision)
-        .limit(limit)
-    )
-    return [_mark(row) for row in rows]
-
-
-def first_mark_from(connection: Connection, stream_key: int, time: int) -> Mark | None:
-    """Read the first mark with ``lower`` ≥ time."""
-    return _one_mark(
-        connection,
-        select(marks)
-        .where(marks.c.stream_key == stream_key, marks.c.lower >= time)
-        .order_by(marks.c.lower)
-        .limit(1),
-    )
-
-
-def newest_mark_with_upper_below(
-    connection: Connection, stream_key: int, time: int
-) -> Mark | None:
-    """Read the newest mark with ``upper`` < time."""
-    return _one_mark(
-        connection,
-        select(marks)
-        .where(marks.c.stream_key == stream_key, marks.c.upper < time)
-        .order_by(marks.c.upper.desc(), marks.c.revision.desc())
-        .limit(1),
-    )
-
-
-class StoredMarks(Sequence[Mark]):
-    """All marks of a stream as a sequence that reads only what is looked at, and that once.
-
-    Indices are looked up by revision, so marks that were removed count as the next one there
-    is; cuts rise, so a search finds the same mark.
-    """
-
-    def __init__(self, connection: Connection, stream_key: int) -> None:
-        self._connection = connection
-        of_stream = select(marks).where(marks.c.stream_key == stream_key)
-        oldest = _one_mark(connection, of_stream.order_by(marks.c.revision).limit(1))
-        newest = newest_mark(connection, stream_key)
-        self._first = 1 if oldest is None else oldest.revision
-        self._count = 0 if newest is None else newest.revision - self._first + 1
-        self._seen: dict[int, Mark | None] = {}
-        self._newest_by = (
-            of_stream.where(marks.c.revision <= bindparam("by"))
-            .order_by(marks.c.revision.desc())
-            .limit(1)
-        )
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 (no slices are asked for)
-        if not 0 <= at < self._count:
-            raise IndexError(at)
-        if at not in self._seen:
-            row = self._connection.execute(self._newest_by, {"by": self._first + at}).first()
-            self._seen[at] = None if row is None else _mark(row)
-        return self._seen[at]
-
-
-class MarkRow(NamedTuple):
-    """What tells whether a mark may go; its cut is read when it is looked at."""
-
-    revision: int
-    lower: int
-    created_ms: int
-    cut_text: str
-
-    def cut(self) -> dict[int, int]:
-        """Read its cut."""
-        return load_position(self.cut_text)
-
-
-def mark_rows(
-    connection: Connection, stream_key: int, *, after: int, limit: int
-) -> list[MarkRow]:
-    """Read some marks after a revision, oldest first."""
-    rows = connection.execute(
-        select(marks.c.revision, marks.c.lower, marks.c.created_ms, marks.c.cut)
-        .where(marks.c.stream_key == stream_key, marks.c.revision > after)
-        .order_by(marks.c.revision)
-        .limit(limit)
-    )
-    return [MarkRow(*row) for row in rows]
-
-
-def delete_marks(connection: Connection, stream_key: int, revisions: Sequence[int]) -> None:
-    """Delete some marks."""
-    delete_rows(connection, marks, [(stream_key, revision) for revision in revisions])
-
-
 def read_listening(connection: Connection) -> int:
     """Read the last stamp of listening time, ms."""
     stored = connection.execute(select(listening.c.listening_ms)).scalar()
@@ -434,12 +166,3 @@ def check_room(connection: Connection) -> None:
     incompressible = token_hex(_ROOM_BYTES // 2)
     insert_rows(connection, report_pages, [(_NO_STREAM, 0, incompressible)])
     delete_rows(connection, report_pages, [(_NO_STREAM, 0)])
-
-
-def _one_mark(connection: Connection, query: Any) -> Mark | None:  # noqa: ANN401 (a select)
-    row = connection.execute(query).first()
-    return None if row is None else _mark(row)
-
-
-def _mark(row: Row[Any]) -> Mark:
-    return Mark(row.revision, row.lower, row.upper, load_position(row.cut))

@@ -13,15 +13,18 @@ from sqlalchemy import Connection, Row
 
 from controller import storage
 from controller.bell import Bell
+from controller.clock_storage import read_clock
 from controller.clocks import Clocks
 from controller.database import Database
+from controller.journal import Keeping
 from controller.limits import Limits
 from controller.listening import in_holder_time, in_stream_time
 from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
+from controller.mark_storage import RecentMark, StoredMarks
 from controller.moving import Moving
 from controller.sequencer import Batch
-from controller.storage import StreamChanges
+from controller.stream_changes import StreamChanges
 from tidegauge.aggregation import Aggregator
 from tidegauge.changes import StoredClock
 from tidegauge.errors import StreamReplacedError, UnavailableError, UnknownStreamError
@@ -111,6 +114,11 @@ class StreamState:
         """Whether a durable mark ends the stream."""
         return self.published is not None and self.published.final
 
+    @property
+    def recent_marks(self) -> Sequence[RecentMark]:
+        """The newest durable marks, as far as they are not in their table."""
+        return tuple(self._context.keeping.recent(self.identity.key).marks)
+
     def check_id(self, stream_id: str | None) -> None:
         """Raise `StreamReplacedError` if the caller means another stream of this name."""
         identity = self.identity
@@ -136,6 +144,7 @@ class StreamState:
     def before_commit(self, batch: Batch) -> None:
         """Run the pass that is due, and add all that changed to the transaction."""
         if self.deleted:
+            self._context.keeping.drop(batch, self.identity.key)
             return
         now = self._context.clocks.now()
         self._run_due_pass(now)
@@ -206,8 +215,7 @@ class StreamState:
         if self.listening_offset_ms:
             changes = in_stream_time(changes, self.listening_offset_ms)
         if changes:
-            changed = StreamChanges(key, changes, now.wall_ms)
-            batch.write_together(storage.write_changes, changed, rows=changes.count)
+            self._context.keeping.add(batch, StreamChanges.of(key, changes, now.wall_ms))
         if changes.holds:
             # A clock must not be found ahead of listening time after a crash.
             batch.write_together(self._context.write_stamps, now.listening_ms)
@@ -275,6 +283,7 @@ class StreamContext(NamedTuple):
     remove: Callable[[StreamState], None]
     on_pass: Callable[[StreamState, PassOutcome, float], None]
     write_stamps: Callable[[Connection, Sequence[int]], None]
+    keeping: Keeping
 
 
 class Registry:
@@ -362,7 +371,8 @@ def restore_stream(
     name = StreamName(row.scope, row.stream)
     config = StreamConfig.model_validate_json(row.config)
     topology = read_topology(row.topology)
-    stored = in_holder_time(storage.read_clock(connection, row), row.listening_ms)
+    stored = read_clock(connection, row, context.keeping.recent(row.key))
+    stored = in_holder_time(stored, row.listening_ms)
     clock = Aggregator.restore(str(name), settings_of(config), topology, stored)
     ends = None
     if config.log == "embedded":
@@ -378,7 +388,7 @@ def visit_stream(connection: Connection, row: Row[Any], context: StreamContext) 
     name = StreamName(row.scope, row.stream)
     config = StreamConfig.model_validate_json(row.config)
     topology = read_topology(row.topology)
-    stored = StoredClock(newest=storage.newest_mark(connection, row.key))
+    stored = StoredClock(newest=StoredMarks(connection, row.key).newest)
     clock = Aggregator.restore(str(name), settings_of(config), topology, stored)
     ends = None
     if config.log == "embedded":

@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from controller import storage
 from controller.groups import read_groups
+from controller.journal import Journal
 from controller.leases.holding import Holding
 from controller.sequencer import Batch
 from controller.streams import restore_all
@@ -32,6 +33,7 @@ class HoldsAll(Holding):
         self._service = service
         self._stamps = 0
         self.tasks: list[asyncio.Task[None]] = []
+        self.keeping = self._journal = Journal(service.database)
 
     @property
     def controller(self) -> None:
@@ -55,6 +57,7 @@ class HoldsAll(Holding):
     async def start(self) -> None:
         """Read everything back."""
         service = self._service
+        await self._journal.read_back()
         await restore_all(service.database, service.registry, service.context)
         for group in await service.database.read(read_groups):
             service.groups.add(group)

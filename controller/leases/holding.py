@@ -6,18 +6,23 @@ from collections.abc import Sequence, Sized
 
 from sqlalchemy import Connection
 
+from controller.journal import Keeping
+
 
 class Holding(ABC):
     """Which streams and reader groups this controller holds, and so has in memory.
 
     Attributes
     ----------
+    keeping
+        What stores the changes of streams.
     tasks
         What has to go on from `start` to `stop`.
     closing
         Set once the service shuts down.
     """
 
+    keeping: Keeping
     tasks: Sequence[asyncio.Task[None]]
 
     def __init__(self) -> None:

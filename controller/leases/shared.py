@@ -16,6 +16,7 @@ from sqlalchemy import Connection, Table
 from controller import storage as stored
 from controller.database.postgresql import PostgresDatabase
 from controller.groups import Group, read_groups
+from controller.journal import Direct
 from controller.leases import storage
 from controller.leases.balance import shares
 from controller.leases.holding import Holding
@@ -73,6 +74,7 @@ class HoldsShare(Holding):
         self._rest_ms = _LOOK_MS
         self.addresses: dict[int, str] = {}
         self._stored = self._stored_here = 0
+        self.keeping = Direct()
 
     @property
     def controller(self) -> int:

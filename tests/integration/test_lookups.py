@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, create_engine, event, text
 
-from controller import storage
+from controller.mark_storage import StoredMarks
 from tests.postgres import Cluster
 
 MARKS = 20_000
@@ -41,16 +41,16 @@ def _most_rows(plan: dict[str, object]) -> int:
 @pytest.mark.parametrize(
     "look",
     [
-        lambda connection: storage.newest_mark(connection, 1),
-        lambda connection: storage.first_mark_from(connection, 1, 10_000),
-        lambda connection: storage.newest_mark_with_upper_below(connection, 1, 50),
-        lambda connection: storage.newest_mark_with_upper_below(connection, 1, 2_000_000),
-        lambda connection: storage.marks_after(connection, 1, 10_000, 1),
-        lambda connection: storage.StoredMarks(connection, 1)[10_000],
+        lambda marks: marks.newest,
+        lambda marks: marks.first_from(10_000),
+        lambda marks: marks.newest_with_upper_below(50),
+        lambda marks: marks.newest_with_upper_below(2_000_000),
+        lambda marks: marks.after(10_000, 1),
+        lambda marks: marks[10_000],
     ],
 )
 def test_a_lookup_reads_few_rows(
-    marks: Connection, look: Callable[[Connection], object]
+    marks: Connection, look: Callable[[StoredMarks], object]
 ) -> None:
     asked: list[tuple[str, Any]] = []
 
@@ -60,7 +60,7 @@ def test_a_lookup_reads_few_rows(
     ) -> None:
         asked.append((query, values))
 
-    assert look(marks)
+    assert look(StoredMarks(marks, 1))
     event.remove(marks, "before_cursor_execute", remember)
     for query, values in asked:
         explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {query}"

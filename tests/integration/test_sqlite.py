@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.sessions import move_into_tables
 from tests.server import Api, ServerProcess
 
 pytestmark = pytest.mark.only_on("sqlite", "this is what it is particular in")
@@ -52,6 +53,7 @@ def test_a_file_made_before_there_were_revisions_is_brought_up_to_date(
     for writer, time, offset in (("w", 7, 40), ("x", 9, 45), ("x", 20, 50)):
         api.note(writer, time, offset)
     server.stop()
+    move_into_tables(server.database_url, stream_key=1)
     with closing(sqlite3.connect(server.database)) as connection:
         _make_as_before_revisions(connection)
     server.start()
@@ -81,6 +83,9 @@ def _make_as_before_revisions(connection: sqlite3.Connection) -> None:
         ALTER TABLE streams DROP COLUMN holder;
         ALTER TABLE streams DROP COLUMN listening_ms;
         ALTER TABLE reader_groups DROP COLUMN holder;
+        DROP TABLE journal;
+        CREATE INDEX marks_by_lower ON marks (stream_key, lower);
+        CREATE INDEX marks_by_upper ON marks (stream_key, upper);
         DROP TABLE alembic_version;
         PRAGMA user_version = 1;
         """

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, delete
 
-from controller import storage
 from controller.database.statements import insert_rows
+from controller.mark_storage import StoredMarks
+from controller.positions import dump_position
 from controller.retention import Sweeper
 from controller.schema import marks as marks_table
 from controller.schema import metadata
 from controller.sequencer import Batch
-from controller.storage import StoredMarks, dump_position
 from tests.property.events import Shape
 from tests.property.topologies import core_topology, positions, shapes
 from tidegauge.lattice import covers, cut_of, join
@@ -83,6 +83,7 @@ class Stage:
             ends={} if embedded else None,
             revision=history[-1][0].revision,
             deleted=False,
+            recent_marks=(),
         )
         self.service: Any = SimpleNamespace(
             settings=SimpleNamespace(mark_thinning=thinning),
@@ -114,7 +115,7 @@ class Stage:
         asyncio.run(run())
 
     def left(self) -> list[Mark]:
-        return storage.marks_after(self.connection, KEY, 0, limit=1_000)
+        return StoredMarks(self.connection, KEY).after(0, limit=1_000)
 
     def window(self, position: Position) -> TimeWindow:
         marks = StoredMarks(self.connection, KEY)
@@ -165,8 +166,8 @@ def test_a_lookup_after_a_sweep_never_stops_earlier_starts_later_or_claims_more(
     position = data.draw(positions(shape))
     time = data.draw(st.integers(-25, 200))
     before, window = stage.left(), stage.window(position)
-    stop = storage.first_mark_from(database, KEY, time)
-    start = storage.newest_mark_with_upper_below(database, KEY, time)
+    stop = StoredMarks(database, KEY).first_from(time)
+    start = StoredMarks(database, KEY).newest_with_upper_below(time)
     stage.sweep(rows)
     after = stage.left()
     assert after[-1] == before[-1]
@@ -177,11 +178,11 @@ def test_a_lookup_after_a_sweep_never_stops_earlier_starts_later_or_claims_more(
     swept = stage.window(position)
     assert _at_most(swept.lower, window.lower)
     assert _at_least(swept.upper, window.upper)
-    later = storage.first_mark_from(database, KEY, time)
+    later = StoredMarks(database, KEY).first_from(time)
     assert (later is None) is (stop is None)
     if later is not None and stop is not None:
         assert covers(topology, later.cut, stop.cut)
-    earlier = storage.newest_mark_with_upper_below(database, KEY, time)
+    earlier = StoredMarks(database, KEY).newest_with_upper_below(time)
     if earlier is not None:
         assert start is not None
         assert covers(topology, start.cut, earlier.cut)

@@ -1,0 +1,150 @@
+"""Marks and reports that are only in the journal are read, swept, deleted and kept as others are."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import Table, func, select
+
+from controller.schema import journal, marks
+from tests.integration.sessions import connected
+from tests.integration.shop import until
+from tests.server import Api, ServerProcess
+
+pytestmark = pytest.mark.only_on("sqlite", "what controllers share goes straight into tables")
+
+NOW = 1_700_000_000_000
+STREAMS = 60
+KILLS = 2
+MORE_THAN_A_STREAM_KEEPS = 80
+"""Reports; the journal keeps 128 rows of a stream, and each report brings a page and a mark."""
+
+
+def _count(database_url: str, table: Table) -> int:
+    with connected(database_url) as connection:
+        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+
+
+def _note(api: Api, marks_wanted: int) -> None:
+    for n in range(1, marks_wanted + 1):
+        api.note("w", NOW + n * 10_000, n)
+
+
+def test_marks_that_are_only_in_the_journal_are_found(api: Api, database_url: str) -> None:
+    api.create()
+    _note(api, 5)
+    assert _count(database_url, marks) == 0
+    assert [one["revision"] for one in api.get("marks")["marks"]] == [1, 2, 3, 4, 5]
+    assert [one["revision"] for one in api.get("marks", after=2, limit=2)["marks"]] == [3, 4]
+    at = api.get("marks/at", time=NOW + 25_000)
+    assert at["stop"]["cut"] == {"0": 3}
+    assert at["start"] == {"0": 2}
+    there = api.get("marks/at", position="0:4")
+    assert (there["lower"], there["upper"]) == (NOW + 40_000, NOW + 50_000)
+
+
+def test_old_marks_of_a_quiet_stream_go_from_the_journal_too(
+    api: Api, database_url: str
+) -> None:
+    api.create(mark_retention_ms=1)
+    _note(api, 5)
+    until(lambda: [one["revision"] for one in api.get("marks")["marks"]] == [5])
+    assert _count(database_url, marks) == 1
+    assert api.get("watermark")["watermark"] == NOW + 50_000
+
+
+def test_a_stream_of_a_deleted_name_has_nothing_of_the_journal(
+    server: ServerProcess, api: Api
+) -> None:
+    api.create()
+    _note(api, 5)
+    api.client.delete(api.path).raise_for_status()
+    api.create()
+    assert api.get("marks")["marks"] == []
+    assert api.get("writers")["writers"] == []
+    api.note("x", NOW + 1, 1)
+    server.kill()
+    server.start()
+    assert [one["lower"] for one in api.get("marks")["marks"]] == [NOW + 1]
+    assert [one["writer"] for one in api.get("writers")["writers"]] == ["x"]
+
+
+class Fleet:
+    """Many streams with a writer each, of which some report at every, second or third round."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self.client = client
+        self.names = {f"many/s{number}": 1 + number % 3 for number in range(STREAMS)}
+        """At every how many-th round it reports."""
+        self.rounds = count(1)
+        self.answered = 0
+        """The last round that was stored for certain."""
+        for name in self.names:
+            wanted = {"log": "external", "segments": 1, "mark_interval_ms": 0}
+            client.put(f"/v1/streams/{name}", json=wanted).raise_for_status()
+
+    def report(self) -> None:
+        number = next(self.rounds)
+        report = {"writer": "w", "time": NOW + number * 1_000, "position": {"0": number}}
+        due = [name for name, every in self.names.items() if number % every == 0]
+        reports = [{"stream": name, **report} for name in due]
+        answer = self.client.post("/v1/note-times", json={"reports": reports})
+        results = answer.raise_for_status().json()["results"]
+        assert {one["status"] for one in results} == {200}
+        self.answered = number
+
+    def report_until_lost(self) -> None:
+        with suppress(httpx.TransportError):
+            while True:
+                self.report()
+
+    def check(self) -> None:
+        """Everything is there that was answered, and at most one round more."""
+        for name, every in self.names.items():
+            stored = self._marks(name)
+            assert [one["revision"] for one in stored] == list(range(1, len(stored) + 1))
+            for one in stored:
+                assert one["cut"] == {"0": (one["lower"] - NOW) // 1_000}
+            newest = stored[-1]
+            possible = (self.answered, self.answered + 1)
+            assert newest["cut"]["0"] in {number - number % every for number in possible}
+            (writer,) = self._get(name, "writers")["writers"]
+            assert writer["time"] == newest["lower"]
+            assert writer["position"] == newest["cut"]
+
+    def _marks(self, name: str) -> list[dict[str, Any]]:
+        stored: list[dict[str, Any]] = self._get(name, "marks?limit=1000")["marks"]
+        return stored
+
+    def _get(self, name: str, call: str) -> Any:
+        return self.client.get(f"/v1/streams/{name}/{call}").raise_for_status().json()
+
+
+@contextmanager
+def _reporting(fleet: Fleet) -> Iterator[None]:
+    thread = threading.Thread(target=fleet.report_until_lost)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+def test_what_was_answered_is_there_after_a_kill_whether_it_was_moved_or_not(
+    server: ServerProcess, database_url: str
+) -> None:
+    with httpx.Client(base_url=server.url, timeout=20) as client:
+        fleet = Fleet(client)
+        for turn in range(1, KILLS + 1):
+            with _reporting(fleet):
+                wanted = turn * MORE_THAN_A_STREAM_KEEPS
+                until(lambda wanted=wanted: fleet.answered > wanted)  # type: ignore[misc]
+                server.kill()
+            assert _count(database_url, journal) > 0
+            assert _count(database_url, marks) > 0
+            server.start()
+            fleet.check()
