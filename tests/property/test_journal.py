@@ -157,14 +157,13 @@ async def _live_through(house: House, story: Sequence[tuple[Turn, int] | str]) -
     await house.database.change(empty)
     empty(house.plain)
     await house.start()
-    for one in story:
-        if isinstance(one, str):
-            await house.restart()
-        else:
-            await house.take(*one)
-    await house.restart()
-    await house.check()
-    await house.sequencer.close()
+    try:
+        for one in story:
+            await (house.restart() if isinstance(one, str) else house.take(*one))
+        await house.restart()
+        await house.check()
+    finally:
+        await house.sequencer.close()
 
 
 @settings(max_examples=60)
