@@ -88,15 +88,16 @@ class Journal(Keeping):
     def add(self, batch: Batch, changes: StreamChanges) -> None:
         """Store what happened to a stream; at most once a batch for each."""
         draft, key = self._draft_for(batch), changes.stream_key
-        recent = self._contents.recent.get(key)
-        rows = changes.count if recent is None else recent.rows + changes.count
-        if rows < self._enough:
-            draft.recorded.append(Recorded.of(changes))
-            batch.rows += 1
-        else:
-            draft.direct.append(changes)
-            batch.rows += changes.count
-            self.move(batch, key)
+        if changes.count < self._enough:
+            recorded = Recorded.of(changes)
+            recent = self._contents.recent.get(key)
+            if recorded.rows + (0 if recent is None else recent.rows) < self._enough:
+                draft.recorded.append(recorded)
+                batch.rows += 1
+                return
+        draft.direct.append(changes)
+        batch.rows += changes.count
+        self.move(batch, key)
 
     def move(self, batch: Batch, stream_key: int) -> None:
         """Store in the tables what is not there yet of a stream."""
@@ -149,6 +150,7 @@ class Journal(Keeping):
 
     def _make_room(self, draft: _Draft) -> None:
         """Have the streams moved that keep the oldest entries, while there are too many."""
+        draft.freed = 0
         limit = min(self._enough * len(self._contents.recent), self._most)
         excess = self._contents.rows + sum(one.rows for one in draft.recorded) - limit
         settled = draft.moved.keys() | draft.dropped.keys()

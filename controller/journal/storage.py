@@ -13,6 +13,8 @@ from controller.schema import journal, streams
 from controller.stream_changes import StreamChanges
 
 _IN_PARTS = {"yield_per": 100}
+_ROW_BYTES = 256
+"""As long as a short row is at most."""
 
 
 class Recorded(msgspec.Struct, array_like=True):
@@ -35,7 +37,9 @@ class Recorded(msgspec.Struct, array_like=True):
     @classmethod
     def of(cls, changes: StreamChanges) -> "Recorded":
         """Write down what happened to a stream."""
-        return cls(changes.stream_key, changes.count, msgspec.Raw(_dump(changes)))
+        text = _dump(changes)
+        rows = max(changes.count, len(text) // _ROW_BYTES)
+        return cls(changes.stream_key, rows, msgspec.Raw(text))
 
 
 class Entry(msgspec.Struct, array_like=True):
