@@ -20,6 +20,16 @@ class NewServer(Protocol):
         """Take what a `ServerProcess` takes further."""
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests of the service on both databases, unless they say that they are about one."""
+    if "database_kind" in metafunc.fixturenames:
+        marker = metafunc.definition.get_closest_marker("only_on")
+        of_service = "integration" in metafunc.definition.path.parts
+        kinds = ["sqlite", "postgresql"] if of_service else ["sqlite"]
+        kinds = [marker.args[0]] if marker else kinds
+        metafunc.parametrize("database_kind", kinds, scope="session")
+
+
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
     """A PostgreSQL server, which tests make databases on."""

@@ -1,4 +1,4 @@
-"""Every test of the service runs on both databases, unless it says that it is about one."""
+"""Tests of the service: on both databases, see the fixtures of all tests."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -7,16 +7,6 @@ import pytest
 
 from tests.integration.shop import Open, Shop
 from tests.server import ServerProcess
-
-KINDS = ["sqlite", "postgresql"]
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Ask for a database of one kind, and then of the other."""
-    if "database_kind" in metafunc.fixturenames:
-        marker = metafunc.definition.get_closest_marker("only_on")
-        kinds = [marker.args[0]] if marker else KINDS
-        metafunc.parametrize("database_kind", kinds, scope="session")
 
 
 @pytest.fixture
