@@ -166,7 +166,7 @@ async def _live_through(house: House, story: Sequence[tuple[Turn, int] | str]) -
         await house.sequencer.close()
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(story=_stories, enough=st.integers(2, 40), most=st.integers(3, 90))
 def test_what_is_found_is_the_same_as_if_everything_went_into_the_tables_at_once(
     database: Database,
