@@ -14,18 +14,17 @@ from tidegauge.acceptance import Acceptance, check_incarnation, sealed_topology
 from tidegauge.capping import Capping
 from tidegauge.changes import Changes, Standing, StoredClock, StoredReport
 from tidegauge.departures import Departures
-from tidegauge.event_time import END_OF_TIME
 from tidegauge.inspection import Inspection
 from tidegauge.intake import Intake, SignedReport
-from tidegauge.lattice import DownSet, cut_of, down_set, frontier, raise_to
+from tidegauge.lattice import DownSet, cut_of, down_set, raise_to
 from tidegauge.ledger import Ledger
+from tidegauge.marking import Marking
 from tidegauge.marks import Mark
 from tidegauge.outcomes import PassOutcome, Registration
 from tidegauge.progress import Progress
 from tidegauge.roster import Roster
 from tidegauge.running_cut import RunningCut
 from tidegauge.settings import StreamSettings
-from tidegauge.thinning import thinned
 from tidegauge.topology import Position, Topology
 from tidegauge.writers import KeptReport, Now, Writer, WriterState
 
@@ -47,21 +46,17 @@ class Aggregator:
         self.stream = stream
         self.settings = settings
         self.topology = topology
-        self.newest: Mark | None = None
-        self.watermark: int | None = None
-        """``lower`` of the newest mark, ms; None before the first."""
         self.pass_due = False
-        self._marked_ms: int | None = None
-        """Wall clock of the newest mark."""
-        self._acceptance = self._acceptance_now()
         self._ledger = Ledger()
         self._roster = Roster(self._ledger)
         self._cut = RunningCut()
         self._capping = Capping(self._cut, self._ledger)
-        self._covered: DownSet = {}
-        """The newest cut, as a down-set."""
         self._progress = Progress()
         self._departures = Departures()
+        self._marking = Marking(
+            roster=self._roster, progress=self._progress, cut=self._cut, ledger=self._ledger
+        )
+        self._acceptance = self._acceptance_now()
         self._intake = Intake(
             roster=self._roster,
             ledger=self._ledger,
@@ -78,12 +73,8 @@ class Aggregator:
         self = cls(stream, settings, topology)
         self._roster.reporters = stored.reporters
         self._roster.forgotten_incarnation = stored.forgotten_incarnation
-        self._marked_ms = stored.marked_ms
-        if stored.newest is not None:
-            self.newest, self.watermark = stored.newest, stored.newest.lower
-            self._acceptance = self._acceptance_now()
-            self._covered = down_set(topology, stored.newest.cut)
-            self._cut.release(self._covered, stored.newest.upper)
+        self._marking.restore(stored.newest, stored.marked_ms, topology)
+        self._acceptance = self._acceptance_now()
         for row in stored.writers:
             writer = Writer.restore(row)
             self._roster.restore(writer)
@@ -97,14 +88,24 @@ class Aggregator:
         return self
 
     @property
+    def newest(self) -> Mark | None:
+        """The newest mark."""
+        return self._marking.newest
+
+    @property
+    def watermark(self) -> int | None:
+        """``lower`` of the newest mark, ms; None before the first."""
+        return self._marking.watermark
+
+    @property
     def revision(self) -> int:
         """Of the newest mark; 0 before the first."""
-        return 0 if self.newest is None else self.newest.revision
+        return self._marking.revision
 
     @property
     def final(self) -> bool:
         """Whether the stream is sealed."""
-        return self.newest is not None and self.newest.final
+        return self._marking.final
 
     def note_time(  # noqa: PLR0913 (a report has so many parts)
         self,
@@ -165,7 +166,7 @@ class Aggregator:
             The place of each that is not usual: give it to `note_time` before going on.
         """
         self.pass_due = True
-        bounds = self._acceptance.bounds(now.wall_ms, tails, self.watermark)
+        bounds = self._acceptance.bounds(now.wall_ms, tails, self._marking.watermark)
         return self._intake.take(reports, bounds, now.wall_ms)
 
     def register(
@@ -265,7 +266,7 @@ class Aggregator:
         self.pass_due = False
         self._progress.look_at_clocks(now.listening_ms)
         expired = self._expire_run_out(now)
-        marks = self._emit(now)
+        marks = self._marking.emit(self.topology, self.settings, now)
         self._progress.look_at_clocks(now.listening_ms)
         return PassOutcome(marks, expired, self._forget(now))
 
@@ -296,11 +297,8 @@ class Aggregator:
         marks = self.run_pass(now).marks
         self.change_topology(sealed)
         cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
-        final = Mark(self.revision + 1, END_OF_TIME, END_OF_TIME, cut)
-        self._cut.release(down_set(sealed, cut), END_OF_TIME)
-        self._publish(final, now)
-        for writer in self._roster:
-            self._classify(writer)
+        final = self._marking.end(cut, sealed, now)
+        self._acceptance = self._acceptance_now()
         self._progress.look_at_clocks(now.listening_ms)
         self.pass_due = True
         return [*marks, final]
@@ -371,7 +369,7 @@ class Aggregator:
             settings=self.settings,
             topology=self.topology,
             newest=self.newest,
-            marked_ms=self._marked_ms,
+            marked_ms=self._marking.marked_ms,
             reach=self._cut.reach,
             roster=self._roster,
             progress=self._progress,
@@ -379,7 +377,7 @@ class Aggregator:
 
     def fold_along(self) -> None:
         """Have needless reports deleted with the next changes, as fast as others come."""
-        self._ledger.fold_along(self.newest, len(self._roster))
+        self._ledger.fold_along(self._marking.newest, len(self._roster))
 
     def fold(self, most: int) -> None:
         """Have needless reports deleted with the next changes; see `Ledger.fold`."""
@@ -407,7 +405,7 @@ class Aggregator:
         position.update(gained)
         record.time = time
         self._roster.hear(record, now.wall_ms)
-        watermark = self.watermark
+        watermark = self._marking.watermark
         if record.standing != "live" and (watermark is None or time >= watermark):
             self._set_standing(record, "live", now)
         if not record.proved and (watermark is None or time > watermark):
@@ -421,7 +419,7 @@ class Aggregator:
         self.pass_due = True
 
     def _keep(self, report: KeptReport) -> None:
-        if self._cut.add(report, self.watermark):
+        if self._cut.add(report, self._marking.watermark):
             self._capping.look_at(report.writer, len(self._roster))
             self._capping.look_at_all(self._roster.writers)
         else:
@@ -460,7 +458,7 @@ class Aggregator:
         self._classify(record)
 
     def _classify(self, record: Writer) -> None:
-        self._progress.classify(record, self.watermark)
+        self._progress.classify(record, self._marking.watermark)
 
     def _expire_run_out(self, now: Now) -> list[str]:
         timeout = self.settings.aggregation_timeout_ms
@@ -469,55 +467,13 @@ class Aggregator:
             self._go(writer, "expired", now)
         return sorted(writer.name for writer in writers)
 
-    def _reached(self) -> list[KeptReport]:
-        """Take out the kept reports up to T.
-
-        T is the time that all live writers have reached; if nobody is live, the greatest that
-        one who left has.
-        """
-        too_few = self.newest is None and self._roster.reporters < self.settings.min_writers
-        if too_few or not self._progress.may_rise:
-            return []
-        if self._roster.standings["live"]:
-            return self._cut.take_reached(END_OF_TIME)
-        return self._cut.take_reached(self._progress.greatest)
-
-    def _emit(self, now: Now) -> list[Mark]:
-        passed = self._reached()
-        if not passed:
-            return []
-        target = passed[-1].time
-        times = dict.fromkeys(report.time for report in passed if report.time < target)
-        lowers = thinned(times, target, self.watermark, self.settings.mark_resolution_ms)
-        marks = []
-        for lower in self._cut.advance(passed, lowers):
-            marks.append(self._mark(lower))
-            self._publish(marks[-1], now)
-        self._ledger.settle(passed)
-        for report in passed:
-            if report.following is None:
-                self._classify(report.writer)
-        return marks
-
-    def _mark(self, lower: int) -> Mark:
-        upper = lower if self._cut.upper is None else max(lower, self._cut.upper)
-        return Mark(self.revision + 1, lower, upper, frontier(self.topology, self._cut.reach))
-
-    def _publish(self, mark: Mark, now: Now) -> None:
-        self.newest, self.watermark, self._marked_ms = mark, mark.lower, now.wall_ms
-        if mark.final:
-            self._acceptance = self._acceptance_now()
-        self._cut.release({}, mark.upper)
-        self._covered = dict(self._cut.reach)
-        self._ledger.publish(mark)
-
     def _forget(self, now: Now) -> list[str]:
         retention = self.settings.writer_retention_ms
         if retention is None or not self._departures:
             return []
         forgotten = self._departures.take_forgotten(
             gone_by_ms=now.listening_ms - retention,
-            covered=self._covered,
+            covered=self._marking.covered,
             revision=self.revision,
         )
         for writer in forgotten:

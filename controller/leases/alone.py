@@ -28,12 +28,14 @@ class HoldsAll(Holding):
         Whose streams and groups they are.
     """
 
+    keeping: Journal
+
     def __init__(self, service: "Service") -> None:
         super().__init__()
         self._service = service
         self._stamps = 0
         self.tasks: list[asyncio.Task[None]] = []
-        self.keeping = self._journal = Journal(service.database)
+        self.keeping = Journal(service.database)
 
     @property
     def controller(self) -> None:
@@ -57,7 +59,7 @@ class HoldsAll(Holding):
     async def start(self) -> None:
         """Read everything back."""
         service = self._service
-        await self._journal.read_back()
+        await self.keeping.read_back()
         await restore_all(service.database, service.registry, service.context)
         for group in await service.database.read(read_groups):
             service.groups.add(group)

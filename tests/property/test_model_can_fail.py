@@ -10,6 +10,7 @@ from tests.property.events import Shape
 from tests.property.model import Rules
 from tests.property.simulation import Act, World, live_through
 from tidegauge.aggregation import Aggregator
+from tidegauge.marking import Marking
 from tidegauge.running_cut import RunningCut
 from tidegauge.settings import StreamSettings
 from tidegauge.topology import Topology
@@ -27,19 +28,27 @@ class NewestInsteadOfFirst(Aggregator):
 
     def __init__(self, stream: str, settings: StreamSettings, topology: Topology) -> None:
         super().__init__(stream, settings, topology)
-        self._cut = _NewestCut()
+        self._cut = self._marking._cut = _NewestCut()
+
+
+class _Impatient(Marking):
+    def _reached(self, min_writers: int) -> list[KeptReport]:
+        holders = self._progress.holders
+        self._progress.holders = {one: None for one in holders if not one.joining}
+        try:
+            return super()._reached(min_writers)
+        finally:
+            self._progress.holders = holders
 
 
 class JoiningForgotten(Aggregator):
     """Does not wait for writers that registered and have not reported."""
 
-    def _reached(self) -> list[KeptReport]:
-        holders = self._progress.holders
-        self._progress.holders = {one: None for one in holders if not one.joining}
-        try:
-            return super()._reached()
-        finally:
-            self._progress.holders = holders
+    def __init__(self, stream: str, settings: StreamSettings, topology: Topology) -> None:
+        super().__init__(stream, settings, topology)
+        self._marking = _Impatient(
+            roster=self._roster, progress=self._progress, cut=self._cut, ledger=self._ledger
+        )
 
 
 def _property(core_class: type[Aggregator]) -> Callable[[], None]:
