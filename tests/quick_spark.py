@@ -19,12 +19,13 @@ QUICK_SETTINGS = {
 
 
 def link_spark_home(folder: Path) -> Path:
-    """Make a ``SPARK_HOME`` without the archive of PySpark.
+    """Make a folder a ``SPARK_HOME`` without the archive of PySpark.
 
     Python processes of Spark import from that archive what they need, and compile it anew each
     time; without it they import the package that is installed.
     """
     (installed,) = map(Path, pyspark.__path__)
+    folder.mkdir(exist_ok=True)
     for part in ("bin", "jars"):
         (folder / part).symlink_to(installed / part)
     return folder

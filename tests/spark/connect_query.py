@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import TidegaugeDataSource, TouchedLoadError, read_stream, watermarked
+from tests.quick_spark import QUICK_SETTINGS
 
 
 def _refuses_a_touched_load(spark: SparkSession, url: str, stream: str) -> bool:
@@ -33,6 +34,7 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .config("spark.eventLog.enabled", "true")
         .config("spark.eventLog.compress", "false")
         .config("spark.eventLog.dir", event_log)
+        .config(map=dict(QUICK_SETTINGS))
         .getOrCreate()
     )
     counted = (

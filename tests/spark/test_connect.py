@@ -1,6 +1,7 @@
 """The same watermark over Spark Connect."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ TOKEN = "tg_that_a_service_without_tokens_takes_too"
 
 
 @pytest.fixture
-def said(feed: Feed, checkpoint: str, tmp_path: Path) -> Iterator[Iterator[dict[str, object]]]:
+def said(
+    feed: Feed, checkpoint: str, tmp_path: Path, spark_home: Path
+) -> Iterator[Iterator[dict[str, object]]]:
     """What a query over Spark Connect prints."""
     command = [sys.executable, "-m", "tests.spark.connect_query", feed.url, feed.stream]
     with subprocess.Popen(
@@ -22,6 +25,7 @@ def said(feed: Feed, checkpoint: str, tmp_path: Path) -> Iterator[Iterator[dict[
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
+        env=os.environ | {"SPARK_HOME": str(spark_home)},
     ) as query:
         assert query.stdout is not None
         yield (json.loads(line) for line in query.stdout if line.startswith("{"))
