@@ -22,13 +22,13 @@ from psycopg import sql
 from tests.acceptance.compose import Service
 from tests.acceptance.images import ROOT, Images
 from tests.postgres import running_cluster
+from tests.quick_spark import QUICK_JAVA
 from tests.server import free_port
 
 _DATABASE = "postgres"
 _LOOPBACK = "127.0.0.1"
 _ANYWHERE = "0.0.0.0"
 _PATIENCE_S = 120.0
-_QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _STOP_S = 20.0
 
 
@@ -180,7 +180,7 @@ class LocalCluster:
     def _environment(self, service: Service) -> dict[str, str]:
         """Make a container's environment: nothing of this process but where programs are."""
         path = [os.environ["PATH"], "/usr/sbin"]
-        variables = {"HOME": str(self._directory), "JAVA_TOOL_OPTIONS": _QUICK_START}
+        variables = {"HOME": str(self._directory), "JAVA_TOOL_OPTIONS": QUICK_JAVA}
         if "JAVA_HOME" in os.environ:
             variables["JAVA_HOME"] = os.environ["JAVA_HOME"]
         if service.name == _DATABASE:

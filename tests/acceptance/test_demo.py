@@ -10,6 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.quick_spark import QUICK_JAVA, link_spark_home
+
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
@@ -21,16 +23,21 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, moment: str, least: int
         "-m",
         "tidegauge_cli",
         "demo",
-        "--days=3",
+        "--days=1",
+        "--speed=1000",
         f"--output={tmp_path / 'out'}",
     ]
+    quickly = {
+        "JAVA_TOOL_OPTIONS": QUICK_JAVA,
+        "SPARK_HOME": str(link_spark_home(tmp_path / "spark")),
+    }
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
         cwd=tmp_path,
-        env=os.environ | {"TMPDIR": str(tmp_path), "COLUMNS": "200"},
+        env=os.environ | quickly | {"TMPDIR": str(tmp_path), "COLUMNS": "200"},
         start_new_session=True,
     ) as demo:
         try:

@@ -23,9 +23,12 @@ _ROW = "carrier string, origin string, delay double, departed long, landed long"
 
 
 LOCAL_SPARK = "local[2]"
-_LOOPBACK: dict[str, Any] = {
+_ON_THIS_MACHINE: dict[str, Any] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
+    # Files of checkpoints are renamed by Java; the default starts several processes for each.
+    "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
+    ".checkpointing.FileSystemBasedCheckpointFileManager",
 }
 
 
@@ -50,7 +53,7 @@ def start_spark(master: str = LOCAL_SPARK) -> SparkSession:
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
         .config("spark.sql.streaming.minBatchesToRetain", "2")
-        .config(map=_LOOPBACK if is_local else {})
+        .config(map=_ON_THIS_MACHINE if is_local else {})
         .getOrCreate()
     )
     session.sparkContext.setLogLevel(log_level)
