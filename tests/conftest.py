@@ -1,5 +1,6 @@
 """Fixtures for everybody: real server processes, and a real PostgreSQL."""
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,6 +19,12 @@ class NewServer(Protocol):
 
     def __call__(self, **options: Any) -> ServerProcess:
         """Take what a `ServerProcess` takes further."""
+
+
+def pytest_configure() -> None:
+    """Let processes that tests start end at Ctrl-C, though a shell's background jobs do not."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

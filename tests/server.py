@@ -12,8 +12,10 @@ from typing import Any, Self
 import httpx
 import pytest
 
+from tests.nursery import Fork, RunningProcess
+from tests.patience import PATIENCE_S
+
 LAUNCHER = "from controller import ServeSettings, serve; serve(ServeSettings())"
-_START_S = 30.0
 
 
 class ServerProcess:
@@ -27,6 +29,8 @@ class ServerProcess:
         What it serves; fixtures make databases of both kinds.
     launcher
         Python code that serves; tests of seeded bugs bring their own.
+    prefix
+        Words of a program that runs Python, and looks into it.
     options
         Further settings, by the name of their environment variable without its prefix.
     """
@@ -46,14 +50,15 @@ class ServerProcess:
         self.port = free_port()
         scheme = "https" if "tls_certificate" in options else "http"
         self.url = f"{scheme}://127.0.0.1:{self.port}"
-        self._command = [*prefix, sys.executable, "-c", launcher]
+        self._launcher = launcher
+        self._prefix = prefix
         self._environment = {
             **os.environ,
             "TIDEGAUGE_PORT": str(self.port),
             "TIDEGAUGE_DATABASE_URL": database_url,
             **{f"TIDEGAUGE_{name.upper()}": str(value) for name, value in options.items()},
         }
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: RunningProcess | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -69,16 +74,22 @@ class ServerProcess:
         return Path(self.database_url.removeprefix("sqlite:///"))
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> RunningProcess:
         """The process that runs."""
         assert self._process is not None
         return self._process
 
     def launch(self) -> None:
         """Start without waiting."""
+        if self._prefix:
+            self._process = self._execute()
+        else:
+            self._process = Fork(self._launcher, self._environment, self.log)
+
+    def _execute(self) -> RunningProcess:
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
+            return subprocess.Popen(
+                [*self._prefix, sys.executable, "-c", self._launcher],
                 env=self._environment,
                 stdout=log,
                 stderr=log,
@@ -88,12 +99,21 @@ class ServerProcess:
     def start(self) -> None:
         """Start, and wait until it answers."""
         self.launch()
-        deadline = time.monotonic() + _START_S
+        deadline = time.monotonic() + PATIENCE_S
         with httpx.Client(base_url=self.url) as client:
             while not _is_ready(client):
                 if self.process.poll() is not None or time.monotonic() > deadline:
                     pytest.fail(f"the server does not start: {self.log.read_text()}")
                 time.sleep(0.02)
+
+    def refusal(self) -> str:
+        """Start what will not serve; tell what it says."""
+        self.launch()
+        try:
+            assert self.process.wait(timeout=PATIENCE_S) != 0
+        finally:
+            self.kill()
+        return self.log.read_text()
 
     def kill(self) -> None:
         """End it as a power cut would."""
@@ -103,7 +123,7 @@ class ServerProcess:
     def stop(self) -> int:
         """Ask it to end, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(timeout=20)
+        return self.process.wait(timeout=PATIENCE_S)
 
 
 class Api:

@@ -1,7 +1,6 @@
 """Several controllers over one PostgreSQL database, for tests."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,13 +80,6 @@ def controllers(
             server = ServerProcess(place, database_url=url, **settings)  # type: ignore[arg-type]
             servers.append(stack.enter_context(server))
         yield Controllers(cluster, url, servers)
-
-
-def wait_until(condition: Callable[[], bool], *, seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
 
 
 def create(url: str, *names: str, **settings: object) -> None:

@@ -1,6 +1,5 @@
 """A stream of orders as its writers and operators see it, with answers short enough to quote."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Any
@@ -11,7 +10,6 @@ NOON = 1_704_110_400_000
 """2024-01-01T12:00:00Z, where most stories begin."""
 MINUTE = 60_000
 _NUMBERS = count(1)
-_PATIENCE_S = 20.0
 
 
 class Shop(Api):
@@ -79,14 +77,6 @@ class Shop(Api):
 
 Open = Callable[..., Shop]
 """Makes a stream of a test's own; takes its settings."""
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.01)
 
 
 def _short(answer: dict[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from tests.integration.controllers import LEASE_MS, controllers, create, note, wait_until
+from tests.integration.controllers import LEASE_MS, controllers, create, note
+from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import ServerProcess
 
@@ -34,8 +35,6 @@ def test_a_second_controller_at_an_address_does_not_start_while_the_first_lives(
 
 
 def _check_refused(second: ServerProcess) -> None:
-    second.launch()
-    assert second.process.wait(timeout=30) != 0
-    said = second.log.read_text()
+    said = second.refusal()
     assert f"is reached at {ADDRESS}, and lives" in said
     assert "--advertise-url of its own" in said

@@ -4,8 +4,8 @@ from sqlalchemy import func, select
 
 from controller.database.statements import insert_rows
 from controller.schema import deleted_streams, marks, streams
-from tests.integration.controllers import wait_until
 from tests.integration.sessions import connected
+from tests.patience import wait_until
 from tests.server import Api, ServerProcess
 
 NOW = 1_700_000_000_000
@@ -49,6 +49,6 @@ def test_millions_of_marks_go_in_the_background_and_after_a_restart(
     api.create()
     api.note("w", NOW + 1, 1)
     assert _count_marks(database_url, key) > 0
-    wait_until(lambda: _is_done(database_url), seconds=60)
+    wait_until(lambda: _is_done(database_url))
     assert _count_marks(database_url, key) == 0
     assert [mark["lower"] for mark in api.get("marks")["marks"]] == [NOW + 1]

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.integration.controllers import Controllers, controllers, create, wait_until
+from tests.integration.controllers import Controllers, controllers, create
+from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import ServerProcess
 

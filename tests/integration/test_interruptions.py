@@ -2,12 +2,11 @@
 
 import signal
 import socket
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
+
+from tests.patience import PATIENCE_S
+from tests.programs import python
 
 _LOADING = """
 import signal, sys, threading
@@ -22,18 +21,6 @@ main()
 """
 
 
-@contextmanager
-def _started(*command: str) -> Iterator["subprocess.Popen[str]"]:
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        [sys.executable, *command], stdout=pipe, stderr=pipe, text=True
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.mark.parametrize(
     ("words", "module"),
     [
@@ -45,18 +32,18 @@ def _started(*command: str) -> Iterator["subprocess.Popen[str]"]:
     ],
 )
 def test_while_it_loads(words: list[str], module: str) -> None:
-    with _started("-c", _LOADING.format(words=words, module=module)) as process:
-        said, complained = process.communicate(timeout=60)
+    with python("-c", _LOADING.format(words=words, module=module)) as process:
+        said, complained = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, said, complained) == (-signal.SIGINT, "", "")
 
 
 def test_while_it_waits_for_an_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with _started("-m", "tidegauge_cli", "streams", "--url", url) as process:
+        with python("-m", "tidegauge_cli", "streams", "--url", url) as process:
             connection, _ = silent.accept()
             connection.recv(1)
             process.send_signal(signal.SIGINT)
-            said, complained = process.communicate(timeout=20)
+            said, complained = process.communicate(timeout=PATIENCE_S)
             connection.close()
     assert (process.returncode, said, complained) == (130, "", "")

@@ -12,7 +12,7 @@ from sqlalchemy import Table, func, select
 
 from controller.schema import journal, marks
 from tests.integration.sessions import connected
-from tests.integration.shop import until
+from tests.patience import wait_until
 from tests.server import Api, ServerProcess
 
 pytestmark = pytest.mark.only_on("sqlite", "what controllers share goes straight into tables")
@@ -52,7 +52,7 @@ def test_old_marks_of_a_quiet_stream_go_from_the_journal_too(
 ) -> None:
     api.create(mark_retention_ms=1)
     _note(api, 5)
-    until(lambda: [one["revision"] for one in api.get("marks")["marks"]] == [5])
+    wait_until(lambda: [one["revision"] for one in api.get("marks")["marks"]] == [5])
     assert _count(database_url, marks) == 1
     assert api.get("watermark")["watermark"] == NOW + 50_000
 
@@ -142,7 +142,7 @@ def test_what_was_answered_is_there_after_a_kill_whether_it_was_moved_or_not(
         for turn in range(1, KILLS + 1):
             with _reporting(fleet):
                 wanted = turn * MORE_THAN_A_STREAM_KEEPS
-                until(lambda wanted=wanted: fleet.answered > wanted)  # type: ignore[misc]
+                wait_until(lambda wanted=wanted: fleet.answered > wanted)  # type: ignore[misc]
                 server.kill()
             assert _count(database_url, journal) > 0
             assert _count(database_url, marks) > 0

@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 
 from tests.conftest import NewServer
 from tests.integration.sessions import write_lock
+from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 from tests.tokens import Tokens
 
@@ -270,7 +272,7 @@ def test_a_report_in_its_transaction_is_answered_before_the_service_stops(
     with write_lock(server.database_url):
         connection.send(report(2))
         connection.wait_until_read()
-        server.process.terminate()
+        server.process.send_signal(signal.SIGTERM)
     assert connection.status() == 200
     assert connection.is_closed()
-    assert server.process.wait(timeout=20) == 0
+    assert server.process.wait(timeout=PATIENCE_S) == 0

@@ -10,15 +10,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from tests.integration.controllers import (
-    LEASE_MS,
-    NOW,
-    Controllers,
-    controllers,
-    create,
-    note,
-    wait_until,
-)
+from tests.integration.controllers import LEASE_MS, NOW, Controllers, controllers, create, note
+from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import ServerProcess
 

@@ -9,14 +9,8 @@ from typing import Any
 
 import httpx
 
-from tests.integration.controllers import (
-    LEASE_MS,
-    NOW,
-    Controllers,
-    controllers,
-    create,
-    wait_until,
-)
+from tests.integration.controllers import LEASE_MS, NOW, Controllers, controllers, create
+from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import ServerProcess
 

@@ -3,17 +3,17 @@
 import json
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner, Result
 
 from tests.conftest import NewServer
-from tests.integration.controllers import wait_until
+from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import running_cluster
+from tests.programs import python
 from tests.server import Api, ServerProcess, free_port
 from tidegauge_cli.verbs import app
 
@@ -31,10 +31,8 @@ class Operator:
         environment = {"TIDEGAUGE_URL": self.url, "COLUMNS": "120"}
         return CliRunner().invoke(app, list(words), env=environment, input=answer)
 
-    def start(self, *words: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-m", "tidegauge_cli", *words, "--url", self.url]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    def start(self, *words: str) -> AbstractContextManager["subprocess.Popen[str]"]:
+        return python("-m", "tidegauge_cli", *words, "--url", self.url)
 
     def says(self, *words: str, answer: str = "") -> str:
         result = self.type(*words, answer=answer)
@@ -208,7 +206,7 @@ def test_a_reader_that_has_seen_enough_of_a_list_ends_it(operator: Operator, api
         assert listing.stdout.readline().split()[:2] == ["writer", "state"]
         listing.stdout.close()
         assert listing.stderr.read() == ""
-        assert listing.wait(timeout=20) == 1
+        assert listing.wait(timeout=PATIENCE_S) == 1
 
 
 def test_watch_tells_every_change_until_it_is_interrupted(operator: Operator) -> None:
@@ -221,7 +219,7 @@ def test_watch_tells_every_change_until_it_is_interrupted(operator: Operator) ->
         held = json.loads(watching.stdout.readline())["explanation"]
         assert [one["writer"] for one in held["holders"]] == ["a"]
         watching.send_signal(signal.SIGINT)
-        assert watching.wait(timeout=20) == 130
+        assert watching.wait(timeout=PATIENCE_S) == 130
 
 
 def test_watch_follows_an_external_log_through_an_outage_to_its_seal(
@@ -241,7 +239,7 @@ def test_watch_follows_an_external_log_through_an_outage_to_its_seal(
         assert "2024-01-01T12:00:00.000Z" in watching.stdout.readline()
         api.post("seal", position={"0": 4})
         assert watching.stdout.readline().startswith("The stream is sealed")
-        assert watching.wait(timeout=20) == 0
+        assert watching.wait(timeout=PATIENCE_S) == 0
 
 
 def test_watch_waits_for_a_database_that_is_away(tmp_path: Path) -> None:
@@ -262,4 +260,4 @@ def test_watch_waits_for_a_database_that_is_away(tmp_path: Path) -> None:
         api.note("a", NOON, 4)
         assert "2024-01-01T12:00:00.000Z" in watching.stdout.readline()
         watching.send_signal(signal.SIGINT)
-        assert watching.wait(timeout=20) == 130
+        assert watching.wait(timeout=PATIENCE_S) == 130

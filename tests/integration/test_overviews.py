@@ -9,14 +9,8 @@ from sqlalchemy import create_engine, event
 
 from controller.database.address import DatabaseAddress
 from controller.overview import read_overview
-from tests.integration.controllers import (
-    NOW,
-    Controllers,
-    controllers,
-    create,
-    note,
-    wait_until,
-)
+from tests.integration.controllers import NOW, Controllers, controllers, create, note
+from tests.patience import wait_until
 from tests.postgres import Cluster
 from tidegauge.names import StreamName
 

@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from tests.certificates import Files
-from tests.integration.controllers import NOW, controllers, create, note, wait_until
+from tests.integration.controllers import NOW, controllers, create, note
+from tests.patience import wait_until
 from tests.postgres import Cluster
 
 

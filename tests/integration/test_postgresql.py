@@ -38,12 +38,6 @@ def _with_password(url: str) -> str:
     return url.replace("tidegauge@", f"tidegauge:{SECRET}@")
 
 
-def _refusal(server: ServerProcess) -> str:
-    server.launch()
-    assert server.process.wait(timeout=30) != 0
-    return server.log.read_text()
-
-
 def _upgrade(url: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "tidegauge_cli", "db", "upgrade", "--database-url", url],
@@ -57,7 +51,7 @@ def test_a_database_without_a_schema_is_refused_with_the_command_to_run(
     tmp_path: Path, cluster: Cluster
 ) -> None:
     url = cluster.empty_database()
-    said = _refusal(ServerProcess(tmp_path, database_url=url))
+    said = ServerProcess(tmp_path, database_url=url).refusal()
     assert f"run: tidegauge db upgrade --database-url '{url}'" in said
 
 
@@ -79,8 +73,9 @@ def test_a_schema_of_an_unknown_version_is_refused_by_serve_and_upgrade(
 ) -> None:
     with cluster.connect(cluster.name_of(database_url)) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    assert "has schema version 9999" in _refusal(
-        ServerProcess(tmp_path, database_url=database_url)
+    assert (
+        "has schema version 9999"
+        in ServerProcess(tmp_path, database_url=database_url).refusal()
     )
     upgraded = _upgrade(database_url)
     assert upgraded.returncode == 1
@@ -92,9 +87,9 @@ def test_the_password_is_never_shown(tmp_path: Path, cluster: Cluster) -> None:
     with ServerProcess(tmp_path, database_url=url) as server:
         said = server.log.read_text()
     assert f"database {url.replace(f':{SECRET}', '')}\n" in said
-    refused = _refusal(
-        ServerProcess(tmp_path, database_url=_with_password(cluster.empty_database()))
-    )
+    refused = ServerProcess(
+        tmp_path, database_url=_with_password(cluster.empty_database())
+    ).refusal()
     failed = _upgrade(f"postgresql://tidegauge:{SECRET}@127.0.0.1:1/x")
     assert failed.returncode == 1
     for shown in (said, refused, failed.stdout, failed.stderr):
@@ -118,7 +113,7 @@ def test_an_error_about_an_address_leaves_its_password_out(url: str) -> None:
 
 def test_a_size_is_refused_since_it_is_bounded_there(tmp_path: Path, database_url: str) -> None:
     server = ServerProcess(tmp_path, database_url=database_url, max_database_bytes=1_000_000)
-    assert "the size of a PostgreSQL database is bounded there" in _refusal(server)
+    assert "the size of a PostgreSQL database is bounded there" in server.refusal()
 
 
 def test_commits_wait_for_the_disk_even_where_that_is_not_the_default(

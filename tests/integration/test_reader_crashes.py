@@ -1,9 +1,6 @@
 """Readers that die, wait or come back: nothing is lost, and the others read on."""
 
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 
 import httpx
@@ -16,6 +13,8 @@ from reader_client import (
     ReaderGroup,
     TimeWindow,
 )
+from tests.patience import wait_until
+from tests.programs import python
 from tests.server import ServerProcess
 from writer_client import Writer
 
@@ -30,13 +29,6 @@ while True:
     for event in reader.read_next(wait_ms=50, limit=5):
         print(event.value.decode(), flush=True)
 """
-
-
-def _until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not done():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -62,8 +54,7 @@ def group(shared_server: ServerProcess, stream: str) -> Iterator[ReaderGroup]:
 def test_the_segments_of_a_killed_reader_go_to_others_and_nothing_is_lost(
     shared_server: ServerProcess, stream: str, group: ReaderGroup
 ) -> None:
-    command = [sys.executable, "-c", _READ_FOR_EVER, shared_server.url, stream]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as doomed:
+    with python("-c", _READ_FOR_EVER, shared_server.url, stream) as doomed:
         assert doomed.stdout is not None
         printed = {int(doomed.stdout.readline()) for _ in range(20)}
         doomed.kill()
@@ -92,7 +83,7 @@ def test_a_reader_without_segments_idles_and_takes_over_what_becomes_free(
             spare = {"idle": idle, "one": one, "two": two}[free]
             assert spare.read_next(wait_ms=0) == []
             assert spare.get_time_window(stream) == group.get_time_window(stream)
-        _until(lambda: idle.read_next(wait_ms=0) == [] and len(_owned(group, stream)) == 1)
+        wait_until(lambda: idle.read_next(wait_ms=0) == [] and len(_owned(group, stream)) == 1)
         assert len(_owned(group, stream)["idle"]) == 2
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conftest import NewServer
 from tests.integration.system_calls import STRACE, Trace
+from tests.patience import PATIENCE_S
 from tests.server import LAUNCHER, Api, ServerProcess
 
 pytestmark = pytest.mark.only_on("sqlite", "of PostgreSQL, the disk is its own concern")
@@ -29,7 +30,7 @@ def _trace(new_server: NewServer, seen: Path, launcher: str) -> Trace:
             api.create(log="embedded")
         asyncio.run(_ask(server.url))
         server.process.send_signal(signal.SIGTERM)
-        server.process.wait(timeout=30)
+        server.process.wait(timeout=PATIENCE_S)
     return Trace(seen)
 
 

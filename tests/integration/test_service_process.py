@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 
 
@@ -44,7 +45,7 @@ def test_a_signal_answers_long_polls_and_ends_with_code_0(
     assert answers == []
     began = time.monotonic()
     os.kill(server.process.pid, how)
-    assert server.process.wait(timeout=20) == 0
+    assert server.process.wait(timeout=PATIENCE_S) == 0
     polling.join()
     assert time.monotonic() - began < 5
     assert answers == [[]]

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.shop import MINUTE, NOON, Open, until
+from tests.integration.shop import MINUTE, NOON, Open
+from tests.patience import wait_until
 
 
 def _status(answer: dict[str, Any]) -> tuple[str, int, int | None]:
@@ -185,7 +186,7 @@ def test_a_writer_that_holds_for_longer_than_the_timeout_is_dropped(open_shop: O
     shop.notes("fast", NOON + MINUTE, 1)
     assert shop.states() == {"fast": "active", "slow": "behind"}
     shop.notes("slow", NOON, 2)
-    until(lambda: shop.states() == {"fast": "active", "slow": "expired"})
+    wait_until(lambda: shop.states() == {"fast": "active", "slow": "expired"})
     assert shop.mark == (NOON + MINUTE, {"0": 2})
 
 
@@ -196,7 +197,7 @@ def test_a_quiet_night_drops_nobody(open_shop: Open) -> None:
         one.notes("api-1", NOON, 1)
         one.notes("api-2", NOON, 1)
     other.notes("api-2", NOON + MINUTE, 1)
-    until(lambda: other.states() == {"api-1": "expired", "api-2": "active"})
+    wait_until(lambda: other.states() == {"api-1": "expired", "api-2": "active"})
     assert shop.states() == {"api-1": "active", "api-2": "active"}
 
 
@@ -235,7 +236,7 @@ def test_a_page_goes_on_after_its_last_writer_was_forgotten(open_shop: Open) -> 
     shop.client.patch(
         shop.path, json={"writer_retention_ms": 0}, headers={"If-Match": "*"}
     ).raise_for_status()
-    until(lambda: "b" not in shop.states())
+    wait_until(lambda: "b" not in shop.states())
     rest = shop.get("writers", cursor=page["cursor"])
     assert [one["writer"] for one in rest["writers"]] == ["c", "d"]
 
@@ -296,7 +297,7 @@ def test_lowering_min_writers_lets_the_first_mark_out(open_shop: Open) -> None:
     shop.client.patch(
         shop.path, json={"min_writers": 1}, headers={"If-Match": "*"}
     ).raise_for_status()
-    until(lambda: shop.watermark == NOON)
+    wait_until(lambda: shop.watermark == NOON)
 
 
 def test_a_time_too_far_ahead_of_the_clock_is_refused_with_both(open_shop: Open) -> None:

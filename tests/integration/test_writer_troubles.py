@@ -7,7 +7,8 @@ from http.client import HTTPConnection
 
 import pytest
 
-from tests.integration.shop import MINUTE, NOON, Open, Shop, until
+from tests.integration.shop import MINUTE, NOON, Open, Shop
+from tests.patience import wait_until
 from tests.server import ServerProcess
 from writer_client import InvalidTimeError, TimeReporter, Writer, WriterFencedError
 
@@ -104,7 +105,7 @@ def test_a_crash_loop_holds_the_watermark_for_one_timeout_and_no_longer(
     first = shop.says("looping", "register")
     assert (first["state"], first["watermark"]) == ("joining", NOON)
     shop.notes("steady", NOON + MINUTE, 2)
-    until(lambda: shop.says("looping", "register")["state"] == "expired")
+    wait_until(lambda: shop.says("looping", "register")["state"] == "expired")
     assert shop.mark == (NOON + MINUTE, {"0": 2})
     again = shop.says("looping", "register")
     assert (again["state"], again["watermark"]) == ("expired", NOON + MINUTE)
@@ -118,10 +119,10 @@ def test_a_process_that_worked_before_it_crashed_gets_one_more_try(open_shop: Op
     shop = open_shop(aggregation_timeout_ms=300)
     shop.notes("looping", NOON, 1)
     shop.notes("steady", NOON + MINUTE, 2)
-    until(lambda: shop.states()["looping"] == "expired")
+    wait_until(lambda: shop.states()["looping"] == "expired")
     assert shop.says("looping", "register")["state"] == "joining"
     shop.notes("steady", NOON + 2 * MINUTE, 3)
-    until(lambda: shop.states()["looping"] == "expired")
+    wait_until(lambda: shop.states()["looping"] == "expired")
     assert shop.says("looping", "register")["state"] == "expired"
     assert shop.watermark == NOON + 2 * MINUTE
 
@@ -159,7 +160,7 @@ def test_a_clock_that_jumped_back_before_a_restart_holds_and_never_lowers_the_wa
     back = shop.notes("api-1", NOON - MINUTE, 41, incarnation=1)
     assert back == {"watermark": NOON, "state": "active"}
     shop.notes("api-2", NOON + MINUTE, 7)
-    until(lambda: shop.states()["api-1"] == "expired")
+    wait_until(lambda: shop.states()["api-1"] == "expired")
     assert shop.mark == (NOON + MINUTE, {"0": 41})
     still = shop.notes("api-1", NOON - 1, 42, incarnation=1)
     assert still == {"watermark": NOON + MINUTE, "state": "expired"}
@@ -259,7 +260,7 @@ def test_a_fleet_whose_names_change_waits_one_timeout_for_the_old_ones(
     shop.notes("api-old", NOON, 40)
     shop.notes("api-new", NOON + MINUTE, 7)
     assert shop.watermark == NOON
-    until(lambda: shop.watermark == NOON + MINUTE)
+    wait_until(lambda: shop.watermark == NOON + MINUTE)
     assert shop.states() == {"api-new": "active", "api-old": "expired"}
 
 
@@ -282,7 +283,7 @@ def test_a_thousand_short_lived_pods_that_leave_hold_up_nobody(open_shop: Open) 
     assert shop.mark == (NOON + 2 * MINUTE, {"0": 9})
     forget = {"writer_retention_ms": 0}
     shop.client.patch(shop.path, json=forget, headers={"If-Match": "*"}).raise_for_status()
-    until(lambda: shop.states() == {"steady": "active"})
+    wait_until(lambda: shop.states() == {"steady": "active"})
 
 
 def _leave(shop: Shop, pods: list[str]) -> set[str]:
@@ -311,6 +312,6 @@ def test_a_thousand_pods_that_vanish_are_dropped_together_after_one_timeout(
         1_000,
         10,
     )
-    until(lambda: shop.watermark == NOON + MINUTE)
+    wait_until(lambda: shop.watermark == NOON + MINUTE)
     states = shop.explanation()["states"]
     assert (states["expired"], states["active"]) == (1_000, 1)

@@ -1,0 +1,14 @@
+"""How long a test waits for what must come, before it fails; never how fast it must be."""
+
+import time
+from collections.abc import Callable
+
+PATIENCE_S = 60.0
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Ask until it is true."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.01)
