@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Set, it would make each of the many processes compile all modules anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: setup demo test lint bench serve clean
 
