@@ -1,5 +1,6 @@
 """How long a test waits for what must come, before it fails; never how fast it must be."""
 
+import asyncio
 import time
 from collections.abc import Callable
 
@@ -12,3 +13,10 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.01)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Ask until it is true, while other tasks go on."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 (whatever it looks at)
+            await asyncio.sleep(0.005)

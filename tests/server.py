@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.nursery import Fork, RunningProcess
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 
 LAUNCHER = "from controller import ServeSettings, serve; serve(ServeSettings())"
 
@@ -114,6 +114,14 @@ class ServerProcess:
         finally:
             self.kill()
         return self.log.read_text()
+
+    def wait_for_waiting(self, count: int) -> None:
+        """Wait until so many calls wait for news."""
+        wait_until(lambda: f"\ntidegauge_long_polls {count}.0\n" in self.metrics())
+
+    def metrics(self) -> str:
+        """Read its metrics."""
+        return httpx.get(f"{self.url}/metrics", timeout=PATIENCE_S).text
 
     def kill(self) -> None:
         """End it as a power cut would."""

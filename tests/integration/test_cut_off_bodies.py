@@ -2,12 +2,12 @@
 
 import re
 import socket
-import time
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
+from tests.integration.connections import wait_until_read
 from tests.integration.controllers import Controllers, controllers, create
 from tests.patience import wait_until
 from tests.postgres import Cluster
@@ -39,7 +39,7 @@ def _hang_up_in(server: ServerProcess, stream: str, call: str) -> None:
     ]
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall("\r\n".join([*head, "", ""]).encode() + WHOLE[call])
-        time.sleep(0.1)  # so that it is read before the end comes
+        wait_until_read(connection)
 
 
 def _metric(server: ServerProcess, pattern: str) -> int:

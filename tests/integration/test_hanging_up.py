@@ -1,10 +1,11 @@
 """Who waits for news and hangs up gives its seat back at once, not when its time is over."""
 
 import re
+import select
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 
-import httpx
 import pytest
 
 from tests.integration.controllers import Controllers, controllers, create
@@ -17,20 +18,12 @@ CALLS = ["marks?after=9", "tail?after=0:0&revision=9", "segments/0/events?start=
 
 @pytest.fixture(scope="module")
 def two(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
-    """One holds the stream and has one seat; the other passes on what is about it."""
+    """One holds the stream and has two seats; the other passes on what is about it."""
     directory = tmp_path_factory.mktemp("seats")
-    with controllers(cluster, directory, 2, max_long_polls=1) as running:
+    with controllers(cluster, directory, 2, max_long_polls=2) as running:
         create(running.servers[0].url, "tests/a", "tests/b", log="embedded")
         wait_until(lambda: running.held() == [1, 1, 0])
         yield running
-
-
-def _metric(server: ServerProcess, pattern: str) -> int:
-    return sum(map(int, re.findall(pattern, httpx.get(f"{server.url}/metrics").text)))
-
-
-def _waiting(server: ServerProcess) -> int:
-    return _metric(server, r"\ntidegauge_long_polls (\d+)")
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -42,9 +35,23 @@ def test_a_seat_is_free_once_who_had_it_hangs_up(
     (other,) = (one for one in two.servers if one is not holder)
     asked = other if passed_on else holder
     request = f"GET /v1/streams/tests/a/{call}&wait_ms=30000 HTTP/1.1\r\nhost: here\r\n\r\n"
-    for _ in range(2):
-        with socket.create_connection(("127.0.0.1", asked.port)) as connection:
-            connection.sendall(request.encode())
-            wait_until(lambda: _waiting(holder) == 1)
-        wait_until(lambda: _waiting(holder) == 0)
-    assert [_metric(one, r"defects_total (\d+)") for one in two.servers] == [0, 0]
+    with _asking(asked, request) as staying:
+        holder.wait_for_waiting(1)
+        for _ in range(2):
+            with _asking(asked, request):
+                holder.wait_for_waiting(2)
+            holder.wait_for_waiting(1)
+        assert select.select([staying], [], [], 0)[0] == []  # it asked first, and has no answer
+    holder.wait_for_waiting(0)
+    assert [_defects(one) for one in two.servers] == [0, 0]
+
+
+@contextmanager
+def _asking(server: ServerProcess, request: str) -> Iterator[socket.socket]:
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(request.encode())
+        yield connection
+
+
+def _defects(server: ServerProcess) -> int:
+    return sum(map(int, re.findall(r"defects_total (\d+)", server.metrics())))

@@ -1,7 +1,6 @@
 """Requests whose head came before take a short cut, and are answered as any other."""
 
 import json
-import re
 import signal
 import socket
 import threading
@@ -13,6 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import NewServer
+from tests.integration.connections import wait_until_read
 from tests.integration.sessions import write_lock
 from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
@@ -70,11 +70,7 @@ class Connection:
 
     def wait_until_read(self) -> None:
         """Wait until the server has taken everything out of its socket."""
-        ends = self._socket.getpeername(), self._socket.getsockname()
-        here, there = (f"{port:04X}" for _, port in ends)
-        pattern = rf":{here} \w+:{there} 01 \w+:00000000 "
-        while not re.search(pattern, Path("/proc/net/tcp").read_text()):
-            threading.Event().wait(0.01)
+        wait_until_read(self._socket)
 
 
 @pytest.fixture

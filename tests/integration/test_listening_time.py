@@ -1,7 +1,6 @@
 """Listening time goes along with a stream, whatever happens to controllers and their clocks."""
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from controller.leases import membership
 from controller.listening import ListeningClock
+from tests.patience import until
 from tests.postgres import Cluster, running_cluster
 
 NOW = 1_700_000_000_000
@@ -141,13 +141,13 @@ def test_time_in_which_the_database_is_away_is_charged_to_nobody(
         try:
             await asyncio.to_thread(cluster.stop)
             holding, listening = app.service.holding, app.service.clocks.listening
-            await _until(lambda: not holding.is_certain)
+            await until(lambda: not holding.is_certain)
             before = listening.now_ms()
             for _ in range(5):
                 await _let_pass(machine, listening, 900)
             assert listening.now_ms() <= before + 900
             await asyncio.to_thread(cluster.start)
-            await _until(lambda: holding.is_certain)
+            await until(lambda: holding.is_certain)
             stood = listening.now_ms()
             await machine.listen(app, 500)
             assert listening.now_ms() >= stood + 250
@@ -201,7 +201,7 @@ def test_time_in_which_the_database_stores_leases_but_no_reports_is_charged_to_n
 async def _let_pass(machine: Machine, listening: ListeningClock, milliseconds: int) -> None:
     """Let time pass until the controller stamps it."""
     machine.now_ms += milliseconds
-    await _until(lambda: listening.stamp_age_ms == 0)
+    await until(lambda: listening.stamp_age_ms == 0)
 
 
 def test_what_taking_a_stream_over_takes_is_charged_to_nobody(
@@ -261,15 +261,9 @@ def test_a_controller_that_was_suspended_trusts_no_lease_of_before_and_charges_n
         before = listening.now_ms()
         slept_s += 3_600
         assert not holding.is_certain
-        await _until(lambda: holding.is_certain)
+        await until(lambda: holding.is_certain)
         assert listening.now_ms() == before
         await app.service.close()
         await app.aclose()
 
     asyncio.run(scene())
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 (whatever it looks at)
-            await asyncio.sleep(0.01)

@@ -18,6 +18,7 @@ from controller.groups import read_groups
 from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import StreamState
+from tests.patience import until
 from tests.postgres import Cluster
 from tidegauge.errors import OutcomeUnknownError, UnavailableError, UnknownGroupError
 from tidegauge.groups import join_group
@@ -95,12 +96,6 @@ def _fail_next_transaction(service: Service, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(service.database, "write", fail)
 
 
-async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 (whatever it looks at)
-            await asyncio.sleep(0.01)
-
-
 def _names(service: Service) -> set[str]:
     return {state.identity.name.stream for state in service.registry}
 
@@ -174,7 +169,7 @@ def test_a_stream_whose_release_was_committed_unheard_has_one_holder(
                 await _create(first, stream)
             _lose_next_answer(first, monkeypatch)
             second = await stack.enter_async_context(_controller(database_url))
-            await _until(lambda: bool(_names(second)))
+            await until(lambda: bool(_names(second)))
             assert len(_names(first)) == 1
             assert _names(first) | _names(second) == {"one", "two"}
 
