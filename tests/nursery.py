@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 _FORKING = multiprocessing.get_context("forkserver")
-# pyarrow loads pandas at the first append, if it is installed.
-_FORKING.set_forkserver_preload(["controller", "pandas", __name__])
+_FORKING.set_forkserver_preload(["tests.preloaded", __name__])
 _ROOT = Path(__file__).parents[1]
 
 

@@ -11,7 +11,7 @@ settings.register_profile(
     deadline=None,
     derandomize=True,
     database=None,
-    max_examples=400,
+    max_examples=250,
     suppress_health_check=_SLOW,
 )
 settings.register_profile(

@@ -1,4 +1,7 @@
-"""The properties find bugs: each of three that are put in on purpose."""
+"""The properties find bugs: each of three that are put in on purpose.
+
+Without them `test_promises` finds nothing in as many examples.
+"""
 
 from collections.abc import Callable
 
@@ -52,7 +55,7 @@ class JoiningForgotten(Aggregator):
 
 
 def _property(core_class: type[Aggregator]) -> Callable[[], None]:
-    @settings(max_examples=3_000, phases=[Phase.generate], report_multiple_bugs=False)
+    @settings(phases=[Phase.generate], report_multiple_bugs=False)
     @given(scripts.shapes, simulation.rules, simulation.acts)
     def marks_are_sound_and_tight(shape: Shape, rules: Rules, acts: list[Act]) -> None:
         world = World(shape, rules, core_class)
@@ -78,7 +81,3 @@ def test_ancestors_that_are_not_implied_are_found_missing(
     monkeypatch.setattr("tidegauge.lattice._filled", lambda _topology, _number: {})
     with pytest.raises(AssertionError, match=r"is late at|must lie before"):
         _property(Aggregator)()
-
-
-def test_nothing_is_found_without_a_bug() -> None:
-    _property(Aggregator)()
