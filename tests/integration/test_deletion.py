@@ -1,15 +1,21 @@
 """A stream that is deleted is gone at once; its rows are removed bit by bit."""
 
+from pathlib import Path
+
 from sqlalchemy import func, select
 
 from controller.database.statements import insert_rows
 from controller.schema import deleted_streams, marks, streams
 from tests.integration.sessions import connected
 from tests.patience import wait_until
-from tests.server import Api, ServerProcess
+from tests.server import LAUNCHER, Api, ServerProcess
 
 NOW = 1_700_000_000_000
-MARKS = 20_000
+MARKS = 2_000
+AFTER_A_STEP_FOR_EVER_AT_REST = """
+from controller.purging import Purger
+Purger.__init__.__kwdefaults__["rest"] = 1e9
+"""
 
 
 def _make_marks(url: str) -> int:
@@ -32,23 +38,29 @@ def _is_done(url: str) -> bool:
         return connection.execute(select(deleted_streams)).first() is None
 
 
-def test_millions_of_marks_go_in_the_background_and_after_a_restart(
-    server: ServerProcess, api: Api, database_url: str
+def test_many_marks_go_in_the_background_and_after_a_restart(
+    tmp_path: Path, database_url: str
 ) -> None:
+    launcher = AFTER_A_STEP_FOR_EVER_AT_REST + LAUNCHER
+    resting = ServerProcess(tmp_path, database_url=database_url, launcher=launcher)
+    with resting, Api(resting.url) as api:
+        key = _delete_with_many_marks(api, database_url)
+        api.create()
+        api.note("w", NOW, 1)
+        assert [mark["revision"] for mark in api.get("marks")["marks"]] == [1]
+        api.client.delete(api.path).raise_for_status()
+    assert _count_marks(database_url, key) > 0
+    with ServerProcess(tmp_path, database_url=database_url) as server, Api(server.url) as api:
+        api.create()
+        api.note("w", NOW + 1, 1)
+        wait_until(lambda: _is_done(database_url))
+        assert _count_marks(database_url, key) == 0
+        assert [mark["lower"] for mark in api.get("marks")["marks"]] == [NOW + 1]
+
+
+def _delete_with_many_marks(api: Api, database_url: str) -> int:
     api.create()
     key = _make_marks(database_url)
     api.client.delete(api.path).raise_for_status()
     assert api.client.get(api.path).status_code == 404
-    api.create()
-    api.note("w", NOW, 1)
-    assert [mark["revision"] for mark in api.get("marks")["marks"]] == [1]
-    api.client.delete(api.path).raise_for_status()
-    server.kill()
-    assert _count_marks(database_url, key) > 0
-    server.start()
-    api.create()
-    api.note("w", NOW + 1, 1)
-    assert _count_marks(database_url, key) > 0
-    wait_until(lambda: _is_done(database_url))
-    assert _count_marks(database_url, key) == 0
-    assert [mark["lower"] for mark in api.get("marks")["marks"]] == [NOW + 1]
+    return key

@@ -18,7 +18,7 @@ from tests.server import Api, ServerProcess
 pytestmark = pytest.mark.only_on("sqlite", "what controllers share goes straight into tables")
 
 NOW = 1_700_000_000_000
-STREAMS = 60
+STREAMS = 30
 KILLS = 2
 MORE_THAN_A_STREAM_KEEPS = 80
 """Reports; the journal keeps 128 rows of a stream, and each report brings a page and a mark."""

@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pyarrow as pa
@@ -13,9 +14,12 @@ from sqlalchemy import text
 from tests.conftest import NewServer
 from tests.integration.log_api import LogApi, numbered
 from tests.integration.sessions import connected
-from tests.server import ServerProcess
+from tests.server import LAUNCHER, ServerProcess
 
 KILLS = 8
+OFTEN_COMPACTING = (
+    "from controller import maintenance\nmaintenance._PERIOD_S = 0.1\n" + LAUNCHER
+)
 KEYS = ("k2", "k0", "k4")
 """One for each of three segments."""
 
@@ -97,15 +101,19 @@ def test_an_idempotency_key_is_known_after_kill_9(server: ServerProcess, log: Lo
         assert again.tail() == {"0": 1}
 
 
-def test_compaction_keeps_events_offsets_and_times(
-    server: ServerProcess, log: LogApi, database_url: str
-) -> None:
+def test_compaction_keeps_events_offsets_and_times(tmp_path: Path, database_url: str) -> None:
+    server = ServerProcess(tmp_path, database_url=database_url, launcher=OFTEN_COMPACTING)
+    with server, LogApi(server.url) as log:
+        _append_and_compact(server, log, database_url)
+
+
+def _append_and_compact(server: ServerProcess, log: LogApi, database_url: str) -> None:
     log.create()
     log.register()
     events = [(f"k{n}", (n * 37) % 400 + n, b"%d" % n) for n in range(400)]
     for n, event in enumerate(events, start=1):
         log.append([event], n)
-        if n % 100 == 0:
+        if n % 200 == 0:
             assert log.events() == events[:n]
     starts = [log.start_of(time)["0"] for time in range(0, 900, 50)]
     while chunk_count(database_url) > 40:

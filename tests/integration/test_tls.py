@@ -71,7 +71,8 @@ def test_every_client_and_the_verbs_speak_tls(secure: ServerProcess) -> None:
     with Reader(url, "a/group", "r") as reader:
         assert [event.value for event in reader.read_next()] == [b"v"]
     shown = CliRunner().invoke(app, ["why", "a/events", "--url", url])
-    assert (shown.exit_code, shown.output[:30]) == (0, "The watermark stands at 2023-1")
+    assert shown.exit_code == 0
+    assert "2023-11-14T22:13:20.000Z" in shown.output
 
 
 def test_a_large_answer_and_a_large_body_pass(secure: ServerProcess) -> None:
