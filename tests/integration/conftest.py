@@ -5,8 +5,18 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.certificates import Files
 from tests.integration.shop import Open, Shop
 from tests.server import ServerProcess
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Trust nobody: each client would read the 150 certificates of all the world's authorities."""
+    with pytest.MonkeyPatch.context() as patched:
+        authority = Files(tmp_path_factory.mktemp("authority")).authority
+        patched.setenv("SSL_CERT_FILE", str(authority))
+        yield
 
 
 @pytest.fixture
