@@ -63,13 +63,13 @@ def measure() -> Iterator[tuple[str, str, str]]:
         (Crowd(10_000, 10, segments=4, named=1, first_ms=first_ms, together=True), 9),
         (Crowd(10_000, 10, segments=4, named=1, first_ms=first_ms), 9),
     ):
-        with tempfile.TemporaryDirectory() as name:
-            folder = Path(name)
-            with servers.service(folder) as url:
-                reports = uvloop.run(_warm_up(url, crowd, rounds))
+        with (
+            tempfile.TemporaryDirectory() as name,
+            servers.process(Path(name)) as (url, process),
+        ):
+            reports = uvloop.run(_warm_up(url, crowd, rounds))
             for requests in (Singles(crowd), Bulks(crowd)):
-                with servers.process(folder) as (url, process):
-                    outcome = uvloop.run(_load(url, process, crowd, requests, reports))
+                outcome = uvloop.run(_load(url, process, crowd, requests, reports))
                 reports = outcome.reports
                 yield _row(crowd, requests.per_request, outcome)
 
