@@ -26,21 +26,21 @@ PACKAGES = (
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    _pip(sys.executable, "wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
+    _pip("wheel", "--no-deps", "--wheel-dir", str(folder), str(ROOT))
     return next(folder.glob("tidegauge-*.whl"))
 
 
-def _pip(python: str, *arguments: str) -> None:
+def _pip(*arguments: str) -> None:
     constraints = ["--constraint", str(ROOT / "constraints.txt")]
-    command = [python, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
     subprocess.run([*command, *arguments, *constraints], check=True)
 
 
 @pytest.mark.timeout(300)
 def test_a_writer_pulls_neither_the_service_nor_spark(wheel: Path, tmp_path: Path) -> None:
-    venv.create(tmp_path / "venv", with_pip=True)
+    venv.create(tmp_path / "venv")
     python = str(tmp_path / "venv" / "bin" / "python")
-    _pip(python, "install", f"{wheel}[writer]")
+    _pip("--python", python, "install", "--no-compile", f"{wheel}[writer]")
     script = (
         "import importlib.util, writer_client\n"
         "print([name for name in ('fastapi', 'sqlalchemy', 'pyspark', 'uvicorn')"

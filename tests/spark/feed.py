@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import httpx
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import read_stream
@@ -103,7 +104,8 @@ class Followed:
 
     def until_read(self, bound: int | None) -> None:
         """Wait until a batch ended at a bound, and nothing is left to do."""
-        self.until(lambda: self.bounds[-1:] == [bound], f"an offset with bound {bound}")
+        wanted = {"bound": None if bound is None else DAY + bound}
+        self.until(lambda: self._end.items() >= wanted.items(), f"an offset with bound {bound}")
         self.query.processAllAvailable()
 
     def until(self, done: Callable[[], bool], what: str) -> None:
@@ -125,7 +127,7 @@ class Followed:
         """The bound of each batch's end offset, less a day, without repetitions."""
         found: list[int | None] = []
         for progress in self.query.recentProgress:
-            bound = json.loads(progress["sources"][0]["endOffset"])["bound"]
+            bound = _end_of(progress)["bound"]
             moved = None if bound is None else bound - DAY
             if not found or found[-1] != moved:
                 found.append(moved)
@@ -149,16 +151,24 @@ class Followed:
             for operator in progress["stateOperators"]
         )
 
+    @property
+    def _end(self) -> dict[str, Any]:
+        """Where the newest batch ended; empty before there was one."""
+        progress = self.query.lastProgress
+        return {} if progress is None else _end_of(progress)
+
     def _spark_watermark(self) -> int:
-        reached = [
-            _to_ms(progress["eventTime"]["watermark"])
-            for progress in self.query.recentProgress
-            if "watermark" in progress["eventTime"]
-        ]
-        return max(reached, default=0)
+        progress = self.query.lastProgress
+        text = None if progress is None else progress["eventTime"].get("watermark")
+        return 0 if text is None else _to_ms(text)
 
     def _take(self, batch: DataFrame, number: int) -> None:
         self.batches[number] = [tuple(row) for row in batch.collect()]
+
+
+def _end_of(progress: StreamingQueryProgress) -> dict[str, Any]:
+    end: dict[str, Any] = json.loads(progress["sources"][0]["endOffset"])
+    return end
 
 
 def _to_ms(text: str) -> int:

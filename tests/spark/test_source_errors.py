@@ -2,7 +2,10 @@
 
 import shutil
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from spark_source import TidegaugeDataSource, TouchedLoadError, plain, watermarked
+from tests.conftest import NewServer
 from tests.server import ServerProcess, free_port
 from tests.spark.feed import Feed, Followed
 
@@ -131,35 +135,76 @@ def test_a_stopped_service_delays_a_query_and_fails_nothing(
     assert followed.rows == [(0,)]
 
 
-@pytest.mark.parametrize(
-    ("fails", "group"),
-    [("true", {}), ("true", {"readerGroup": "g"}), ("false", {"readerGroup": "g"})],
-)
-def test_a_log_that_ends_before_the_checkpoint_fails_unless_told_otherwise(
-    spark: SparkSession,
-    server: ServerProcess,
-    own_feed: Feed,
-    checkpoint: str,
-    *,
-    fails: str,
-    group: dict[str, str],
+@dataclass(frozen=True)
+class CutOff:
+    """A stream, the options of its query, and the query's checkpoint."""
+
+    feed: Feed
+    options: dict[str, str]
+    checkpoint: str
+
+    def follow(self, spark: SparkSession) -> Followed:
+        """Start the query."""
+        rows = self.feed.load(spark, **self.options).select("offset")
+        return Followed(rows, self.checkpoint)
+
+
+_STARTS: dict[str, dict[str, str]] = {
+    "alone": {},
+    "grouped": {"readerGroup": "grouped"},
+    "told otherwise": {"readerGroup": "told", "failOnDataLoss": "false"},
+}
+
+
+@pytest.fixture(scope="module")
+def cut_off(
+    spark: SparkSession, new_server: NewServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, CutOff]]:
+    """Streams that were read to their third event, and restored to when they had one."""
+    folder = tmp_path_factory.mktemp("cut-off")
+    with new_server() as server, ExitStack() as stack:
+        streams = {
+            name: CutOff(
+                stack.enter_context(Feed(server.url, f"spark/cut-off-{number}")),
+                options,
+                str(folder / f"checkpoint-{number}"),
+            )
+            for number, (name, options) in enumerate(_STARTS.items())
+        }
+        for one in streams.values():
+            one.feed.create()
+            one.feed.write(1_000)
+        _back_up(server.database, folder / "backup.db")
+        for one in streams.values():
+            one.feed.write(2_000, 3_000)
+            with one.follow(spark) as followed:
+                followed.query.processAllAvailable()
+                assert followed.rows == [(0,), (1,), (2,)]
+        server.stop()
+        shutil.copy(folder / "backup.db", server.database)
+        server.start()
+        yield streams
+
+
+def _back_up(database: Path, copy: Path) -> None:
+    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)
+
+
+@pytest.mark.parametrize("name", ["alone", "grouped"])
+def test_a_log_that_ends_before_the_checkpoint_fails(
+    spark: SparkSession, cut_off: dict[str, CutOff], name: str
 ) -> None:
-    own_feed.write(1_000)
-    server.stop()
-    backup = shutil.copy(server.database, server.directory / "backup.db")
-    server.start()
-    own_feed.write(2_000, 3_000)
-    with Followed(own_feed.load(spark, **group).select("offset"), checkpoint) as followed:
-        followed.until(lambda: len(followed.rows) == 3, "all rows")
-        followed.query.processAllAvailable()
-    server.stop()
-    shutil.copy(backup, server.database)
-    server.start()
-    rows = own_feed.load(spark, failOnDataLoss=fails, **group).select("offset")
-    with Followed(rows, checkpoint) as followed:
-        if fails == "true":
-            with pytest.raises(StreamingQueryException, match="needs segment 0 from offset 3"):
-                followed.query.awaitTermination(60)
-        else:
-            own_feed.write(4_000, 5_000, 6_000)
-            followed.until(lambda: followed.rows == [(3,)], "what came after the checkpoint")
+    with (
+        cut_off[name].follow(spark) as followed,
+        pytest.raises(StreamingQueryException, match="needs segment 0 from offset 3"),
+    ):
+        followed.query.awaitTermination(60)
+
+
+def test_a_log_that_ends_before_the_checkpoint_is_read_on_where_that_is_wanted(
+    spark: SparkSession, cut_off: dict[str, CutOff]
+) -> None:
+    with cut_off["told otherwise"].follow(spark) as followed:
+        cut_off["told otherwise"].feed.write(4_000, 5_000, 6_000)
+        followed.until(lambda: followed.rows == [(3,)], "what came after the checkpoint")
