@@ -33,6 +33,8 @@ from writer_client import (
     WriterClosedError,
 )
 
+pytestmark = pytest.mark.only_on("sqlite", "clients do not see which database it is")
+
 _NUMBERS = count(1)
 
 

@@ -48,7 +48,6 @@ ANSWERS_IN_PLACE = {"/v1/note-times"}
 LONGEST_WAIT_MS = 5
 
 bounded = settings(
-    max_examples=15,
     derandomize=True,
     database=None,
     deadline=None,
@@ -123,7 +122,7 @@ PLACES = [(call, False) for call in CALLS] + [(call, True) for call in CALLS if 
 
 @pytest.mark.parametrize(("call", "is_known"), PLACES)
 def test_whatever_is_sent_is_answered_as_described(
-    fuzzed: Fuzzed, call: str, *, is_known: bool
+    fuzzed: Fuzzed, call: str, thoroughness: int, *, is_known: bool
 ) -> None:
     method, _, path = call.partition(" ")
     operation = fuzzed.schema[path][method]
@@ -139,7 +138,7 @@ def test_whatever_is_sent_is_answered_as_described(
     checks = [*CHECKS, *([] if path in ANSWERS_IN_PLACE else [negative_data_rejection])]
 
     @given(st.one_of(cases))
-    @bounded
+    @settings(bounded, max_examples=15 * thoroughness // 100)
     def send(case: Any) -> None:
         _wait_no_longer(case.query)
         case.call_and_validate(checks=checks)

@@ -249,6 +249,7 @@ def test_a_body_in_chunks_is_read_each_time(connection: Connection) -> None:
         assert connection.status() == 200
 
 
+@pytest.mark.only_on("sqlite", "connections come before any database")
 def test_a_connection_that_says_nothing_more_is_closed(
     server: ServerProcess, connection: Connection
 ) -> None:

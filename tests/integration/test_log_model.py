@@ -202,7 +202,7 @@ def test_the_log_does_what_a_list_would(new_database: NewDatabase, thoroughness:
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=25 * thoroughness // 100,
+            max_examples=20 * thoroughness // 100,
             stateful_step_count=40,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

@@ -186,4 +186,4 @@ def test_what_was_acknowledged_is_stored_whenever_the_server_is_killed(
     new_server: NewServer, thoroughness: int
 ) -> None:
     points = POINTS * thoroughness // 100
-    asyncio.run(_run(new_server(), points, random.Random(8470)))
+    asyncio.run(_run(new_server(lease_ms=1_500), points, random.Random(8470)))

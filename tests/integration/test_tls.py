@@ -30,6 +30,8 @@ from tests.tokens import Tokens
 from tidegauge_cli.verbs import app
 from writer_client import TimeReporter, Writer
 
+pytestmark = pytest.mark.only_on("sqlite", "connections come before any database")
+
 NOW = 1_700_000_000_000
 
 
