@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 
 _NUMBERS = count(1)
@@ -82,7 +83,7 @@ def test_dead_readers_go_offline_although_another_group_lost_its_stream(
         doomed.client.delete(doomed.path).raise_for_status()
     group = _group(stream, heartbeat_ms=100, dead_after_ms=200)
     stream.client.post(f"{group}/readers/one").raise_for_status()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while stream.client.get(group).json()["state"]["readers"]:
         assert time.monotonic() < deadline, "the dead reader is still there"
         time.sleep(0.05)

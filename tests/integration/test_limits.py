@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from controller.configuration import ServeSettings
 from reader_client import StreamClient
 from tests.conftest import NewServer
+from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 from tidegauge.errors import TooManyWaitingError
 
@@ -260,7 +261,7 @@ def _somebody_waits(url: str) -> Iterator[None]:
 
 
 def _first(ask: Callable[[], httpx.Response], *, status: int) -> httpx.Response:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while (answer := ask()).status_code != status:
         assert time.monotonic() < deadline, answer.text
     return answer

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from tests.conftest import NewServer
+from tests.patience import PATIENCE_S
 from tests.server import LAUNCHER, Api, ServerProcess
 
 NOW = 1_700_000_000_000
@@ -44,7 +45,7 @@ def _lines(server: ServerProcess) -> list[Line]:
 
 
 def _wait_for_line(server: ServerProcess, wanted: Callable[[Line], bool]) -> Line:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         found = [line for line in _lines(server) if wanted(line)]
         if found:
