@@ -166,7 +166,7 @@ class Ledger:
                 return seen
             page = self._pages.popleft()
             most -= len(page.reports)
-            needed = [one for one in page.reports if self._is_needed(one, page.number, lower)]
+            needed = self._needed(page, lower)
             if len(needed) * 2 > len(page.reports):
                 self._pages.append(page)
             else:
@@ -193,14 +193,20 @@ class Ledger:
         self._pages.append(page)
         self.stored_reports += len(page.reports)
 
+    def _needed(self, page: _Page, lower: int | None) -> list[KeptReport]:
+        """List the reports of a page that nothing else says."""
+        settled = self._settled_serial
+        return [
+            one
+            for one in page.reports
+            if (lower is None or one.time >= lower or one.serial > settled)
+            and self._is_needed(one, page.number, lower)
+        ]
+
     def _is_needed(self, report: KeptReport, page: int, lower: int | None) -> bool:
         if report.dropped or report.page != page or report.serial < report.writer.since_serial:
             return False
-        if lower is None or report.time > lower:
-            return True
-        if report.time < lower and report.serial <= self._settled_serial:
-            return False
-        return not self._joins_last(report)
+        return lower is None or report.time > lower or not self._joins_last(report)
 
     def _joins_last(self, report: KeptReport) -> bool:
         """Let the writer's last report at or below the watermark say what this one does.

@@ -130,7 +130,7 @@ class RunningCut:
         """
         taken: list[KeptReport] = []
         target, heap = latest, self._heap
-        for _ in range(max(_FEW, len(heap) // 8)):
+        for _ in range(max(_FEW, len(heap) // 32)):
             if not heap or heap[0][0] > target:
                 return taken
             target = self._take(heappop(heap)[2], taken, target)
