@@ -12,15 +12,13 @@ import httpx
 import psutil
 import uvloop
 
-from bench import servers
+from bench import filling, servers
 from bench.load import Bulks, Crowd, Generator, Singles
 
 _RATE = 10_000
 _SECONDS, _MOST_S = 20, 120
-_FULL_SPEED, _MOST_WARM_UP_S = 10**6, 900
 _CONNECTIONS = {Singles: 64, Bulks: 4}
 _WATCHED = 20
-_CREATED_AT_ONCE = 50
 
 
 class Outcome(NamedTuple):
@@ -75,15 +73,8 @@ def measure() -> Iterator[tuple[str, str, str]]:
 
 
 async def _warm_up(url: str, crowd: Crowd, rounds: int) -> int:
-    """Let everybody report so many times; tell how many reports that were."""
-    await _create(url, crowd)
-    generator = Generator(url, Bulks(crowd), connections=4)
-    await generator.connect()
-    reports = rounds * crowd.streams * crowd.writers
-    await generator.run(reports, rate=_FULL_SPEED, most_s=_MOST_WARM_UP_S)
-    await generator.settle()
-    generator.close()
-    return reports
+    await filling.create_crowd(url, crowd)
+    return await filling.let_report(url, crowd, rounds)
 
 
 def _row(crowd: Crowd, per_request: int, outcome: Outcome) -> tuple[str, str, str]:
@@ -130,19 +121,6 @@ async def _load(
         megabytes=megabytes,
         reports=len(generator.sent),
     )
-
-
-async def _create(url: str, crowd: Crowd) -> None:
-    settings = {"log": "external", "segments": crowd.segments}
-    limit = asyncio.Semaphore(_CREATED_AT_ONCE)
-    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
-
-        async def create(at: int) -> None:
-            async with limit:
-                path = f"/v1/streams/{crowd.stream(at)}"
-                (await client.put(path, json=settings)).raise_for_status()
-
-        await asyncio.gather(*(create(at) for at in range(crowd.streams)))
 
 
 async def _watch(url: str, crowd: Crowd, at: int, seen: list[tuple[float, int, int]]) -> None:

@@ -1,5 +1,6 @@
-"""Databases as they look after months: rows put straight into SQLite."""
+"""Services as they are after months: crowds that report, and marks put straight into SQLite."""
 
+import asyncio
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
@@ -9,9 +10,12 @@ from pathlib import Path
 import httpx
 
 from bench import servers
+from bench.load import Bulks, Crowd, Generator
 
 FIRST_TIME = 1_600_000_000_000
 STEP_MS = 1_000
+_FULL_SPEED, _MOST_S = 10**6, 900
+_CREATED_AT_ONCE = 50
 _INSERT = (
     "INSERT INTO marks (stream_key, revision, lower, upper, cut, created_ms) "
     "VALUES (?, ?, ?, ?, ?, ?)"
@@ -26,6 +30,31 @@ def create_streams(folder: Path, segments: dict[str, int]) -> Path:
             path = f"{url}/v1/streams/{stream}"
             httpx.put(path, json=settings).raise_for_status()
     return folder / "bench.db"
+
+
+async def create_crowd(url: str, crowd: Crowd) -> None:
+    """Create the streams of a crowd."""
+    settings = {"log": "external", "segments": crowd.segments}
+    limit = asyncio.Semaphore(_CREATED_AT_ONCE)
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+
+        async def create(at: int) -> None:
+            async with limit:
+                path = f"/v1/streams/{crowd.stream(at)}"
+                (await client.put(path, json=settings)).raise_for_status()
+
+        await asyncio.gather(*(create(at) for at in range(crowd.streams)))
+
+
+async def let_report(url: str, crowd: Crowd, rounds: int) -> int:
+    """Let everybody report so many times; tell how many reports that were."""
+    generator = Generator(url, Bulks(crowd), connections=4)
+    await generator.connect()
+    reports = rounds * crowd.streams * crowd.writers
+    await generator.run(reports, rate=_FULL_SPEED, most_s=_MOST_S)
+    await generator.settle()
+    generator.close()
+    return reports
 
 
 def fill_marks(database: Path, stream: str, count: int, *, segments: int) -> None:

@@ -12,7 +12,7 @@ import httpx
 import uvloop
 
 from bench import filling, servers
-from bench.load import Bulks, Crowd, Generator
+from bench.load import Crowd
 
 _FEW, _MANY = "bench/few", "bench/many"
 _MARKS = {_FEW: 10_000, _MANY: 10_000_000}
@@ -47,17 +47,9 @@ def measure() -> Iterator[tuple[str, str, str]]:
 
 def _report_as_crowd(folder: Path) -> None:
     """Let 100 000 writers report twice, each in all 64 segments."""
-
-    async def report(url: str) -> None:
-        generator = Generator(url, Bulks(_CROWD), connections=2)
-        await generator.connect()
-        await generator.run(2 * _CROWD.writers, rate=100_000, most_s=120)
-        await generator.settle()
-        generator.close()
-
     with servers.service(folder) as url:
         httpx.get(f"{url}/readyz", timeout=60).raise_for_status()
-        uvloop.run(report(url))
+        uvloop.run(filling.let_report(url, _CROWD, 2))
 
 
 class _Start(NamedTuple):

@@ -136,7 +136,8 @@ class Generator:
     def __init__(
         self, url: str, requests: Singles | Bulks, *, connections: int, begin_at: int = 0
     ) -> None:
-        self._address = urlsplit(url)
+        self._host, _, port = urlsplit(url).netloc.rpartition(":")
+        self._port = int(port)
         self._requests = requests
         self._count = connections
         self._idle: deque[_Connection] = deque()
@@ -152,8 +153,8 @@ class Generator:
         for _ in range(self._count):
             _, connection = await loop.create_connection(
                 lambda: _Connection(self._idle, self._refused),
-                self._address.hostname,
-                self._address.port,
+                self._host,
+                self._port,
             )
             self._idle.append(connection)
 

@@ -1,19 +1,21 @@
 """Memory of the service: what each writer, stream and mark adds, and how it grows."""
 
-import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib as mpl
+import uvloop
 
 from bench import filling, servers
+from bench.load import Crowd
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-_WIDE, _NARROW = "bench/wide", "bench/narrow"
+_MARKED = "bench/marked"
 _PICTURE = Path(__file__).parents[1] / "docs" / "memory.svg"
 _COLORS = ("#0b6e99", "#c0602f", "#5b8c3e", "#7a5ba6")
 
@@ -28,7 +30,7 @@ class Kind(NamedTuple):
     least
         How many there are at first; then ten and a hundred times as many.
     fill
-        Stores so many.
+        Lets a service store so many, in a folder.
     """
 
     name: str
@@ -39,7 +41,7 @@ class Kind(NamedTuple):
 class Size(NamedTuple):
     """What so many of a kind take beyond an empty service, bytes."""
 
-    count: int
+    many: int
     memory: int
     disk: int
 
@@ -48,9 +50,9 @@ def measure() -> Iterator[tuple[str, str, str]]:
     """Serve databases of rising size, and draw the curves."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        empty = filling.create_streams(folder, {_WIDE: 64, _NARROW: 4})
+        empty = filling.create_streams(folder, {}).stat().st_size
         base = _serve(folder)
-        curves = {kind: list(_grow(kind, empty, base, folder / "grown")) for kind in _KINDS}
+        curves = {kind: list(_grow(kind, Size(0, base, empty))) for kind in _KINDS}
     for kind, sizes in curves.items():
         yield _row(kind, sizes)
     _draw(curves)
@@ -63,9 +65,9 @@ def measure() -> Iterator[tuple[str, str, str]]:
 
 def _row(kind: Kind, sizes: list[Size]) -> tuple[str, str, str]:
     _, less, most = sizes
-    per_one = (most.memory - less.memory) / (most.count - less.count)
-    on_disk = (most.disk - less.disk) / (most.count - less.count)
-    shown = ", ".join(f"{size.memory / 1e6:,.1f} MB for {size.count:,}" for size in sizes)
+    per_one = (most.memory - less.memory) / (most.many - less.many)
+    on_disk = (most.disk - less.disk) / (most.many - less.many)
+    shown = ", ".join(f"{size.memory / 1e6:,.1f} MB for {size.many:,}" for size in sizes)
     return (
         f"memory per {kind.name}",
         f"{per_one:,.0f} bytes",
@@ -73,15 +75,13 @@ def _row(kind: Kind, sizes: list[Size]) -> tuple[str, str, str]:
     )
 
 
-def _grow(kind: Kind, empty: Path, base: int, folder: Path) -> Iterator[Size]:
+def _grow(kind: Kind, empty: Size) -> Iterator[Size]:
     for factor in (1, 10, 100):
-        folder.mkdir()
-        database = Path(shutil.copy(empty, folder))
-        before = database.stat().st_size
-        kind.fill(database, kind.least * factor)
-        disk = database.stat().st_size - before
-        yield Size(kind.least * factor, _serve(folder) - base, disk)
-        shutil.rmtree(folder)
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            kind.fill(folder, kind.least * factor)
+            disk = (folder / "bench.db").stat().st_size - empty.disk
+            yield Size(kind.least * factor, _serve(folder) - empty.memory, disk)
 
 
 def _serve(folder: Path) -> int:
@@ -95,7 +95,7 @@ def _draw(curves: dict[Kind, list[Size]]) -> None:
     with mpl.rc_context({"svg.hashsalt": "tidegauge"}):
         figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
         for (kind, sizes), color in zip(curves.items(), _COLORS, strict=True):
-            counts = [size.count for size in sizes]
+            counts = [size.many for size in sizes]
             megabytes = [max(size.memory, 1e4) / 1e6 for size in sizes]
             axes.plot(counts, megabytes, marker="o", color=color, label=kind.name)
         axes.set(
@@ -111,18 +111,30 @@ def _draw(curves: dict[Kind, list[Size]]) -> None:
 
 
 def _writers(segments: int) -> Callable[[Path, int], None]:
-    def fill(database: Path, count: int) -> None:
-        filling.fill_writers(database, _WIDE, count, segments=segments, reports=1)
+    def fill(folder: Path, count: int) -> None:
+        _report_once(folder, _crowd(1, count, segments))
 
     return fill
 
 
-def _streams(database: Path, count: int) -> None:
-    filling.copy_stream(database, _NARROW, count, writers=0)
+def _streams(folder: Path, count: int) -> None:
+    _report_once(folder, _crowd(count, 0, 4))
 
 
-def _marks(database: Path, count: int) -> None:
-    filling.fill_marks(database, _NARROW, count, segments=1)
+def _marks(folder: Path, count: int) -> None:
+    database = filling.create_streams(folder, {_MARKED: 1})
+    filling.fill_marks(database, _MARKED, count, segments=1)
+
+
+def _crowd(streams: int, writers: int, segments: int) -> Crowd:
+    now = time.time_ns() // 1_000_000
+    return Crowd(streams, writers, segments=segments, named=segments, first_ms=now)
+
+
+def _report_once(folder: Path, crowd: Crowd) -> None:
+    with servers.service(folder) as url:
+        uvloop.run(filling.create_crowd(url, crowd))
+        uvloop.run(filling.let_report(url, crowd, 1))
 
 
 _KINDS = (

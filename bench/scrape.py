@@ -5,14 +5,17 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import httpx
 import psutil
+import uvloop
 
 from bench import filling, servers
+from bench.load import Crowd
 
-_STREAMS, _WRITERS = 10_000, 10
+_CROWD = Crowd(10_000, 10, segments=4, named=1, first_ms=1_600_000_000_000)
 _SCRAPES = 10
 _ASKING_S = 5
 
@@ -21,8 +24,9 @@ def measure() -> Iterator[tuple[str, str, str]]:
     """Fill a database, serve it, and scrape it again and again."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        database = filling.create_streams(folder, {"bench/first": 1})
-        filling.copy_stream(database, "bench/first", _STREAMS - 1, writers=_WRITERS)
+        with servers.service(folder) as url:
+            uvloop.run(filling.create_crowd(url, _CROWD))
+            uvloop.run(filling.let_report(url, _CROWD, 1))
         with (
             servers.process(folder) as (url, process),
             httpx.Client(base_url=url, timeout=60) as client,
@@ -32,7 +36,7 @@ def measure() -> Iterator[tuple[str, str, str]]:
             alone = _answers_ms(url, scraping=False)
             beside = _answers_ms(url, scraping=True)
     yield (
-        f"a scrape, {_STREAMS:,} streams of {_WRITERS} writers",
+        f"a scrape, {_CROWD.streams:,} streams of {_CROWD.writers} writers",
         f"{seconds * 1e3:.0f} ms of a processor, {lines:,} lines",
         f"{seconds / 15:.1%} of a core when scraped every 15 s",
     )
@@ -50,7 +54,7 @@ def _scrape(client: httpx.Client) -> str:
 def _processor_seconds(client: httpx.Client, process: psutil.Process) -> float:
     """Take the mean of some scrapes, less what the service does anyhow."""
     spent = []
-    for work in (lambda: time.sleep(_SCRAPES / 5), lambda: _scrape_often(client)):
+    for work in (partial(time.sleep, _SCRAPES / 5), partial(_scrape_often, client)):
         before, begun = process.cpu_times(), time.perf_counter()
         work()
         after, seconds = process.cpu_times(), time.perf_counter() - begun
