@@ -6,7 +6,7 @@ Every function runs inside a transaction that its caller owns.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, select, update
+from sqlalchemy import Connection, Row, select, update
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows, update_rows
 from controller.mark_storage import StoredMarks
@@ -37,13 +37,8 @@ def write_changes(connection: Connection, changes: Sequence[StreamChanges]) -> N
 
 
 def _write_writers(connection: Connection, changes: Sequence[StreamChanges]) -> None:
-    for one in changes:
-        if one.forgotten:
-            connection.execute(
-                delete(writers).where(
-                    writers.c.stream_key == one.stream_key, writers.c.writer.in_(one.forgotten)
-                )
-            )
+    forgotten = [(one.stream_key, name) for one in changes for name in one.forgotten]
+    delete_rows(connection, writers, forgotten)
     rows = [(one.stream_key, *row) for one in changes for row in one.writers.values()]
     replace_rows(connection, writers, rows)
     holds = [

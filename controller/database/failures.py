@@ -33,15 +33,18 @@ class Failures:
     """Those of one database.
 
     What a driver says may name a host, a file or a user. Callers are told what is wrong without;
-    the log has the rest, once until the database says something else or answers again.
+    the log has the rest, once until the database says something else or is written to again.
     """
 
     def __init__(self) -> None:
         self._said: str | None = None
 
     @contextmanager
-    def told(self) -> Iterator[None]:
-        """Tell callers of the service that the database refuses or is away."""
+    def told(self, *, writes: bool = True) -> Iterator[None]:
+        """Tell callers of the service that the database refuses or is away.
+
+        A full disk can be read: only what ``writes`` shows that all is well again.
+        """
         try:
             yield
         except DBAPIError as error:
@@ -50,7 +53,8 @@ class Failures:
         except (OutcomeUnknownError, UnavailableError) as error:
             self._log(error.__cause__)
             raise
-        self._said = None
+        if writes:
+            self._said = None
 
     def _log(self, error: BaseException | None) -> None:
         if self._said != (said := str(error).strip()):

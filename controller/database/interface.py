@@ -94,7 +94,7 @@ class Database(ABC):
     async def read(self, work: Callable[[Connection], _T]) -> _T:
         """Read what is committed, as of one moment, in a reader thread; errors as in `write`."""
         loop = asyncio.get_running_loop()
-        with self._failures.told():
+        with self._failures.told(writes=False):
             return await loop.run_in_executor(self._readers, partial(self._reading, work))
 
     def close(self) -> None:

@@ -47,13 +47,16 @@ def update_rows(
 
 
 def delete_rows(connection: Connection, table: Table, keys: Rows) -> None:
-    """Delete rows by their primary keys."""
+    """Delete rows by their primary keys, or by the first columns of those."""
+    if not keys:
+        return
+    names = _key_names(table)[: len(keys[0])]
     if connection.dialect.name == _SQLITE:
         for some in _parts(keys):
-            text = _delete_of_some(table, len(some))
+            text = _delete_of_some(table, names, len(some))
             connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
-    elif keys:
-        connection.exec_driver_sql(_delete_of_many(table), (_json(_key_names(table), keys),))
+    else:
+        connection.exec_driver_sql(_delete_of_many(table, names), (_json(names, keys),))
 
 
 def _insert(connection: Connection, table: Table, rows: Rows, conflict: str = "") -> None:
@@ -137,15 +140,14 @@ def _update_of_many(table: Table, names: tuple[str, ...]) -> str:
 
 
 @cache
-def _delete_of_some(table: Table, count: int) -> str:
-    one = " AND ".join(f"{key} = ?" for key in _key_names(table))
+def _delete_of_some(table: Table, keys: tuple[str, ...], count: int) -> str:
+    one = " AND ".join(f"{key} = ?" for key in keys)
     condition = " OR ".join([f"({one})"] * count)
     return f"DELETE FROM {table.name} WHERE {condition}"  # noqa: S608 (our own names)
 
 
 @cache
-def _delete_of_many(table: Table) -> str:
-    keys = _key_names(table)
+def _delete_of_many(table: Table, keys: tuple[str, ...]) -> str:
     condition = " AND ".join(f"{table.name}.{key} = row.{key}" for key in keys)
     return (
         f"DELETE FROM {table.name} "  # noqa: S608 (our own names)

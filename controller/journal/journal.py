@@ -5,7 +5,8 @@ what is stored of each stream lies together and apart from others. So it writes 
 what it changed in all of them, and what is *recent* of each stream is kept in memory too. It is
 *moved* into the tables, all that is recent of one stream together, once that is worth it, or the
 journal has grown long: then from the streams that have waited for longest, so that the oldest
-rows can be deleted. As much is moved as comes in, so that no transaction has to wait for much.
+rows can be deleted: twice as much as comes in, so that room is made in the end, and no
+transaction has to wait for much.
 
 Tables, journal and memory agree after every transaction. What is stored of a stream is what its
 tables say, and then what is recent; both are read together.
@@ -28,7 +29,9 @@ from controller.stream_changes import StreamChanges
 _ENOUGH = 128
 """So many rows of one stream are worth to be moved."""
 _MOST = 1_000_000
-"""As many rows as the journal holds at most; a start reads them back in a second or two."""
+"""Beyond so many rows the oldest are moved; a start reads them back in some seconds."""
+_TIMES_AS_MUCH = 2
+"""Of what comes in, as much is moved to make room, so that it is made in the end."""
 
 
 @dataclass(slots=True)
@@ -67,7 +70,7 @@ class Journal(Keeping):
     enough
         So many short rows of one stream are worth to be moved.
     most
-        As many as it holds at most.
+        Beyond so many the oldest are moved, as fast as others come.
     """
 
     def __init__(self, database: Database, *, enough: int = _ENOUGH, most: int = _MOST) -> None:
@@ -88,10 +91,11 @@ class Journal(Keeping):
     def add(self, batch: Batch, changes: StreamChanges) -> None:
         """Store what happened to a stream; at most once a batch for each."""
         draft, key = self._draft_for(batch), changes.stream_key
-        if changes.count < self._enough:
+        enough = self._enough_of(key)
+        if changes.count < enough:
             recorded = Recorded.of(changes)
             recent = self._contents.recent.get(key)
-            if recorded.rows + (0 if recent is None else recent.rows) < self._enough:
+            if recorded.rows + (0 if recent is None else recent.rows) < enough:
                 draft.recorded.append(recorded)
                 batch.rows += 1
                 return
@@ -130,6 +134,14 @@ class Journal(Keeping):
         if await self._database.read(storage.last_number) != self._contents.last:
             await self.read_back()
 
+    def _enough_of(self, stream_key: int) -> int:
+        """Tell how many rows of a stream are worth to be moved: not as many of each.
+
+        Streams whose writers report equally often would all be moved at the same time.
+        """
+        half = self._enough // 2
+        return self._enough - stream_key % (half + 1)
+
     def _draft_for(self, batch: Batch) -> _Draft:
         if self._draft is None:
             self._draft = _Draft()
@@ -151,16 +163,19 @@ class Journal(Keeping):
     def _make_room(self, draft: _Draft) -> None:
         """Have the streams moved that keep the oldest entries, while there are too many."""
         draft.freed = 0
+        arrived = sum(one.rows for one in draft.recorded)
         limit = min(self._enough * len(self._contents.recent), self._most)
-        excess = self._contents.rows + sum(one.rows for one in draft.recorded) - limit
+        excess = self._contents.rows + arrived - limit
+        room = _TIMES_AS_MUCH * arrived + self._enough
         settled = draft.moved.keys() | draft.dropped.keys()
         for key, recent in self._contents.recent.items():
             if key in settled:
                 continue
             excess -= self._free(draft, recent.first)
-            if excess <= 0:
+            if excess <= 0 or room <= 0:
                 return
             draft.moved[key] = None
+            room -= recent.rows
         self._free(draft, self._contents.last + 1)
 
     def _free(self, draft: _Draft, first: int) -> int:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, delete, func, select
 
-from controller.database.statements import insert_rows, replace_rows
+from controller.database.statements import delete_rows, insert_rows, replace_rows
 from controller.log.codec import first_reaching
 from controller.log.schema import append_sequences, chunks, idempotency_keys
 from controller.log.state import Chunk, KeyedAnswer, LastAppend, SegmentEnds
@@ -86,11 +86,7 @@ def write_appends(
 
 def forget_sequences(connection: Connection, stream_key: int, names: list[str]) -> None:
     """Delete the append sequences of forgotten writers."""
-    connection.execute(
-        delete(append_sequences).where(
-            append_sequences.c.stream_key == stream_key, append_sequences.c.writer.in_(names)
-        )
-    )
+    delete_rows(connection, append_sequences, [(stream_key, name) for name in names])
 
 
 def read_chunks(  # noqa: PLR0913 (where, which and how much)

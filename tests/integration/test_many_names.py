@@ -1,0 +1,50 @@
+"""As many writers are forgotten at once as a stream may have."""
+
+import asyncio
+from contextlib import closing
+
+from sqlalchemy import Connection, select
+
+from controller.clock_storage import write_changes
+from controller.database import open_database
+from controller.database.statements import insert_rows
+from controller.log.schema import append_sequences
+from controller.log.storage import forget_sequences
+from controller.schema import writers
+from controller.stream_changes import StreamChanges
+from tidegauge.changes import Changes
+from tidegauge.writers import Writer
+
+KEY = 1
+NAMES = [f"writer-{number}" for number in range(70_000)]
+"""More than PostgreSQL takes parameters in one statement."""
+
+
+def _write(connection: Connection) -> None:
+    stored = [Writer(name).stored() for name in [*NAMES, "stays"]]
+    write_changes(connection, [StreamChanges.of(KEY, Changes(writers=stored), 0)])
+    rows = [(KEY, name, segment, 0, 1, 1) for name in [*NAMES, "stays"] for segment in (0, 1)]
+    insert_rows(connection, append_sequences, rows)
+
+
+def _forget(connection: Connection) -> None:
+    write_changes(connection, [StreamChanges.of(KEY, Changes(forgotten=NAMES), 0)])
+    forget_sequences(connection, KEY, NAMES)
+
+
+def _left(connection: Connection) -> list[list[str]]:
+    tables = (writers, append_sequences)
+    return [list(connection.scalars(select(one.c.writer))) for one in tables]
+
+
+async def _forget_all(database_url: str) -> list[list[str]]:
+    with closing(open_database(database_url)) as database:
+        await database.change(_write)
+        await database.change(_forget)
+        return await database.read(_left)
+
+
+def test_all_writers_of_a_large_stream_are_forgotten_in_one_transaction(
+    database_url: str,
+) -> None:
+    assert asyncio.run(_forget_all(database_url)) == [["stays"], ["stays", "stays"]]

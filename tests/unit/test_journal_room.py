@@ -1,0 +1,73 @@
+"""How much the journal moves into the tables, so that nobody has to wait for much."""
+
+import asyncio
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from sqlalchemy import Connection, insert
+
+from controller.database import Database, open_database
+from controller.journal import Journal
+from controller.journal.storage import read_entries
+from controller.schema import streams
+from controller.sequencer import Batch, Sequencer
+from controller.stream_changes import StreamChanges
+from tidegauge.changes import Changes
+from tidegauge.marks import Mark
+
+QUIET, BUSY = 200, 4
+"""Streams that are marked once, and then others, together and often."""
+OFTEN = 900
+ENOUGH = 10
+
+
+def _add_streams(connection: Connection) -> None:
+    rows = [
+        {
+            "key": key,
+            "scope": "tests",
+            "stream": str(key),
+            "stream_id": str(key),
+            "created_ms": 0,
+            "config": "{}",
+            "topology": "{}",
+        }
+        for key in range(1, QUIET + BUSY + 1)
+    ]
+    connection.execute(insert(streams), rows)
+
+
+def _moved(connection: Connection) -> list[int]:
+    """Of how many streams each transaction moved what was in the journal."""
+    return [len(entry.settled) for _, entry in read_entries(connection)]
+
+
+def _mark(journal: Journal, keys: range, revision: int, batch: Batch) -> None:
+    for key in keys:
+        made = [Mark(revision, revision, revision, {0: revision})]
+        journal.add(batch, StreamChanges.of(key, Changes(marks=made), 0))
+
+
+async def _mark_all(database: Database) -> list[int]:
+    """Mark the quiet and then the busy; tell how many streams were moved each time."""
+    await database.change(_add_streams)
+    journal = Journal(database, enough=ENOUGH)
+    await journal.read_back()
+    sequencer = Sequencer(database)
+    sequencer.start()
+    moved = []
+    quiet = [(range(key, key + 1), 1) for key in range(1, QUIET + 1)]
+    busy = [(range(QUIET + 1, QUIET + BUSY + 1), at) for at in range(1, OFTEN + 1)]
+    for keys, revision in quiet + busy:
+        await sequencer.submit(partial(_mark, journal, keys, revision))
+        moved.append((await database.read(_moved))[-1])
+    await sequencer.close()
+    return moved
+
+
+def test_streams_that_keep_old_entries_are_moved_a_few_at_a_time(tmp_path: Path) -> None:
+    with closing(open_database(f"sqlite:///{tmp_path}/one.db")) as database:
+        moved = asyncio.run(_mark_all(database))
+    assert sum(moved) > QUIET + OFTEN * BUSY // ENOUGH
+    assert max(moved) <= ENOUGH + 3 * BUSY
