@@ -125,12 +125,14 @@ class Fleet:
 
 
 @contextmanager
-def _reporting(fleet: Fleet) -> Iterator[None]:
+def _reporting_until_killed(fleet: Fleet, server: ServerProcess) -> Iterator[None]:
+    """Report all the while, and beyond: the server is killed under load."""
     thread = threading.Thread(target=fleet.report_until_lost)
     thread.start()
     try:
         yield
     finally:
+        server.kill()
         thread.join()
 
 
@@ -140,10 +142,9 @@ def test_what_was_answered_is_there_after_a_kill_whether_it_was_moved_or_not(
     with httpx.Client(base_url=server.url, timeout=20) as client:
         fleet = Fleet(client)
         for turn in range(1, KILLS + 1):
-            with _reporting(fleet):
+            with _reporting_until_killed(fleet, server):
                 wanted = turn * MORE_THAN_A_STREAM_KEEPS
                 wait_until(lambda wanted=wanted: fleet.answered > wanted)  # type: ignore[misc]
-                server.kill()
             assert _count(database_url, journal) > 0
             assert _count(database_url, marks) > 0
             server.start()

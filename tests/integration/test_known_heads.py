@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import NewServer
 from tests.integration.connections import wait_until_read
 from tests.integration.sessions import write_lock
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 from tests.server import Api, ServerProcess
 from tests.tokens import Tokens
 
@@ -186,8 +186,7 @@ def test_a_head_with_a_token_is_known_no_longer_than_the_token(
         with Connection(server.port) as connection:
             assert _tries(connection, withdrawn, 2) == [(200, None), (200, None)]
             tokens.file.write_text(kept)
-            while _tries(connection, withdrawn, 1) == [(200, None)]:
-                pass
+            wait_until(lambda: _tries(connection, withdrawn, 1) != [(200, None)])
             assert _tries(connection, withdrawn, 1) == [(401, "unauthenticated")]
 
 

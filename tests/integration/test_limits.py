@@ -1,9 +1,10 @@
 """What is more than the service was set to take is refused, with the setting that says so."""
 
 import json
-import threading
-import time
-from collections.abc import Callable, Iterator
+import re
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from datetime import timedelta
 from http.client import HTTPConnection, HTTPResponse
@@ -16,7 +17,7 @@ from pydantic import ValidationError
 from controller.configuration import ServeSettings
 from reader_client import StreamClient
 from tests.conftest import NewServer
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
 from tests.server import Api, ServerProcess
 from tidegauge.errors import TooManyWaitingError
 
@@ -172,8 +173,8 @@ def test_the_calls_that_wait_for_news(
     limited: ServerProcess, client: httpx.Client, path: str
 ) -> None:
     call = f"/v1/streams/tests/three/{path}"
-    with _somebody_waits(limited.url):
-        answer = _first(lambda: client.get(f"{call}&wait_ms=1"), status=429)
+    with _somebody_waits(limited):
+        answer = client.get(f"{call}&wait_ms=1")
         document = _problem(answer, 429, "too_many_waiting")
         assert document["limit"] == 1
         assert "max_long_polls" in document["detail"]
@@ -186,15 +187,28 @@ def test_the_calls_that_wait_for_news(
 def test_a_client_that_finds_no_seat_comes_again(
     limited: ServerProcess, client: httpx.Client
 ) -> None:
+    soon = timedelta(milliseconds=1)
     with (
-        _somebody_waits(limited.url),
         StreamClient(limited.url, "tests/three") as patient,
-        StreamClient(limited.url, "tests/three", retry_for=timedelta(milliseconds=1)) as hasty,
+        StreamClient(limited.url, "tests/three", retry_for=soon) as hasty,
+        ThreadPoolExecutor() as pool,
     ):
-        _first(lambda: client.get(f"{ONE}/marks?after=9&wait_ms=1"), status=429)
-        with pytest.raises(TooManyWaitingError):
-            hasty.tail(after={0: 0}, wait_ms=1)
-        assert patient.tail(after={0: 0}, wait_ms=1).tail == {0: 0}
+        with _somebody_waits(limited):
+            with pytest.raises(TooManyWaitingError):
+                hasty.tail(after={0: 0}, wait_ms=1)
+            refused = _refused_tails(limited)
+            coming = pool.submit(patient.tail, after={0: 0}, wait_ms=1)
+            wait_until(lambda: _refused_tails(limited) > refused)
+        assert coming.result(PATIENCE_S).tail == {0: 0}
+
+
+def _refused_tails(server: ServerProcess) -> int:
+    found = re.search(
+        r'long_poll_duration_seconds_count\{route="[^"]*/tail",status="4xx"\} (\d+)',
+        server.metrics(),
+    )
+    assert found is not None
+    return int(found[1])
 
 
 @pytest.mark.parametrize(
@@ -248,23 +262,14 @@ def test_what_is_no_http(limited: ServerProcess) -> None:
 
 
 @contextmanager
-def _somebody_waits(url: str) -> Iterator[None]:
-    """Take the only seat for a second."""
-
-    def wait() -> None:
-        _first(lambda: httpx.get(f"{url}{ONE}/marks?after=9&wait_ms=1000"), status=200)
-
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    yield
-    waiting.join()
-
-
-def _first(ask: Callable[[], httpx.Response], *, status: int) -> httpx.Response:
-    deadline = time.monotonic() + PATIENCE_S
-    while (answer := ask()).status_code != status:
-        assert time.monotonic() < deadline, answer.text
-    return answer
+def _somebody_waits(server: ServerProcess) -> Iterator[None]:
+    """Take the only seat, and hang up in the end."""
+    request = f"GET {ONE}/marks?after=9&wait_ms=30000 HTTP/1.1\r\nhost: here\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(request.encode())
+        server.wait_for_waiting(1)
+        yield
+    server.wait_for_waiting(0)
 
 
 @pytest.mark.parametrize(

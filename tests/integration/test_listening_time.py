@@ -13,7 +13,7 @@ from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from controller.leases import membership
 from controller.listening import ListeningClock
-from tests.patience import until
+from tests.patience import PATIENCE_S, until
 from tests.postgres import Cluster, running_cluster
 
 NOW = 1_700_000_000_000
@@ -124,7 +124,7 @@ def test_ten_minutes_without_a_controller_are_charged_to_nobody_and_restart_no_c
 
 
 async def _until_expired(app: ControllerApp) -> None:
-    async with _client(app) as client:
+    async with _client(app) as client, asyncio.timeout(PATIENCE_S):
         while True:
             answer = await client.get(f"{STREAM}/writers", params={"state": "expired"})
             if [one["writer"] for one in answer.json()["writers"]] == ["slow"]:

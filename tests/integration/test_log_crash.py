@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -14,6 +15,7 @@ from sqlalchemy import text
 from tests.conftest import NewServer
 from tests.integration.log_api import LogApi, numbered
 from tests.integration.sessions import connected
+from tests.patience import wait_until
 from tests.server import LAUNCHER, ServerProcess
 
 KILLS = 8
@@ -40,7 +42,7 @@ class Appender(threading.Thread):
     """Appends five events at a time for ever, repeating what was not answered."""
 
     def __init__(self, server: ServerProcess, *, segment: int) -> None:
-        super().__init__()
+        super().__init__(daemon=True)
         self.log = LogApi(server.url)
         self.segment = segment
         self.acknowledged = 0
@@ -57,9 +59,35 @@ class Appender(threading.Thread):
                 events = numbered(5 * sequence - 5, 5, key=KEYS[self.segment])
                 answer = self.log.append(events, sequence, segment=self.segment)
             except httpx.TransportError:
+                time.sleep(0.01)
                 continue
             assert answer["next_offset"] == 5 * sequence, answer
             self.acknowledged = sequence
+
+
+@contextmanager
+def _appending(server: ServerProcess) -> Iterator[list[Appender]]:
+    """One for each segment; they have ended afterwards, whatever happened."""
+    appenders = [Appender(server, segment=segment) for segment in range(3)]
+    for appender in appenders:
+        appender.start()
+    try:
+        yield appenders
+    finally:
+        for appender in appenders:
+            appender.stopped.set()
+        for appender in appenders:
+            appender.join()
+
+
+def _wait_until_all_went_on(appenders: list[Appender]) -> None:
+    before = [appender.acknowledged for appender in appenders]
+
+    def went_on() -> bool:
+        assert all(appender.is_alive() for appender in appenders)
+        return all(one.acknowledged > seen for one, seen in zip(appenders, before, strict=True))
+
+    wait_until(went_on)
 
 
 def test_acknowledged_appends_survive_kill_9_once_and_in_order(
@@ -67,24 +95,14 @@ def test_acknowledged_appends_survive_kill_9_once_and_in_order(
 ) -> None:
     log.create(segments=3)
     log.register()
-    appenders = [Appender(server, segment=segment) for segment in range(3)]
-    for appender in appenders:
-        appender.start()
     moments = random.Random(7)
-    for _ in range(KILLS * thoroughness // 100):
-        before = [appender.acknowledged for appender in appenders]
-        while any(
-            one.acknowledged <= seen for one, seen in zip(appenders, before, strict=True)
-        ):
-            assert all(appender.is_alive() for appender in appenders)
-            time.sleep(0.001)
-        time.sleep(moments.random() / 20)
-        server.kill()
-        server.start()
+    with _appending(server) as appenders:
+        for _ in range(KILLS * thoroughness // 100):
+            _wait_until_all_went_on(appenders)
+            time.sleep(moments.random() / 20)
+            server.kill()
+            server.start()
     for appender in appenders:
-        appender.stopped.set()
-    for appender in appenders:
-        appender.join()
         stored = log.events(appender.segment)
         assert len(stored) == 5 * appender.acknowledged
         assert stored == numbered(0, len(stored), key=KEYS[appender.segment])
@@ -116,8 +134,12 @@ def _append_and_compact(server: ServerProcess, log: LogApi, database_url: str) -
         if n % 200 == 0:
             assert log.events() == events[:n]
     starts = [log.start_of(time)["0"] for time in range(0, 900, 50)]
-    while chunk_count(database_url) > 40:
+
+    def is_compacted() -> bool:
         assert log.events() == events
+        return chunk_count(database_url) <= 40
+
+    wait_until(is_compacted)
     assert log.events() == events
     assert [log.start_of(time)["0"] for time in range(0, 900, 50)] == starts
     body = log.read(start=123, end=124)

@@ -16,6 +16,7 @@ from sqlalchemy import Connection, text
 
 from controller.database import DatabaseUnusableError, open_database
 from controller.database.postgresql import PostgresDatabase
+from tests.patience import PATIENCE_S, until
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess, free_port
 
@@ -217,17 +218,27 @@ async def _note_through_restarts(
     async with httpx.AsyncClient(base_url=url, timeout=30) as client:
         writers = [asyncio.create_task(write(client, f"w{number}")) for number in range(4)]
         for _ in range(RESTARTS):
-            await _until_all_went_on(accepted, 4)
+            await _until_all_went_on(accepted, writers)
             await asyncio.to_thread(cluster.restart)
             restarts += 1
-        await asyncio.gather(*writers)
+        async with asyncio.timeout(PATIENCE_S):
+            await asyncio.gather(*writers)
     return refused
 
 
-async def _until_all_went_on(accepted: dict[str, int], count: int) -> None:
+async def _until_all_went_on(
+    accepted: dict[str, int], writers: list[asyncio.Task[None]]
+) -> None:
     before = dict(accepted)
-    while sum(time > before.get(name, 0) for name, time in accepted.items()) < count:  # noqa: ASYNC110 (they are processes)
-        await asyncio.sleep(0.01)
+
+    def went_on() -> bool:
+        later = sum(time > before.get(name, 0) for name, time in accepted.items())
+        return later == len(writers)
+
+    await until(lambda: went_on() or any(one.done() for one in writers))
+    for one in writers:
+        if one.done():
+            one.result()
 
 
 def _state(api: Api) -> dict[str, Any]:

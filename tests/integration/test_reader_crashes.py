@@ -62,8 +62,12 @@ def test_the_segments_of_a_killed_reader_go_to_others_and_nothing_is_lost(
     confirmed = sum(group.position(stream).values())
     with Reader(shared_server.url, stream, "heir") as heir:
         found: list[int] = []
-        while group.position(stream) != _tail(shared_server, stream):
-            found += [int(event.value) for event in heir.read_next(wait_ms=0)]
+
+        def is_read() -> bool:
+            found.extend(int(event.value) for event in heir.read_next(wait_ms=0))
+            return group.position(stream) == _tail(shared_server, stream)
+
+        wait_until(is_read)
     assert printed | set(found) == set(range(_EVENTS))
     assert len(found) == len(set(found)) == _EVENTS - confirmed
 
@@ -76,9 +80,13 @@ def test_a_reader_without_segments_idles_and_takes_over_what_becomes_free(
             Reader(shared_server.url, stream, "one") as one,
             Reader(shared_server.url, stream, "two") as two,
         ):
-            while sorted(map(len, _owned(group, stream).values())) != [0, 1, 1]:
+
+            def is_shared() -> bool:
                 for reader in (one, two, idle):
                     reader.read_next(wait_ms=0, limit=1)
+                return sorted(map(len, _owned(group, stream).values())) == [0, 1, 1]
+
+            wait_until(is_shared)
             (free,) = [name for name, owned in _owned(group, stream).items() if not owned]
             spare = {"idle": idle, "one": one, "two": two}[free]
             assert spare.read_next(wait_ms=0) == []

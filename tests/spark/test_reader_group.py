@@ -5,6 +5,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from reader_client import Reader, ReaderFencedError, ReaderGroup, TimeWindow
+from tests.patience import wait_until
 from tests.spark.feed import DAY, Feed, Followed
 
 
@@ -61,8 +62,12 @@ def test_the_checkpoint_wins_over_the_group_back_too(
     feed.write(4_000, 5_000)
     with Reader(feed.url, group, "stranger") as stranger, ReaderGroup(feed.url, group) as seen:
         seen.reader_offline("spark")
-        while seen.position(feed.stream) != {0: 4}:
+
+        def is_read() -> bool:
             stranger.read_next(wait_ms=0)
+            return seen.position(feed.stream) == {0: 4}
+
+        wait_until(is_read)
         with Followed(_offsets(feed, spark, group), checkpoint) as followed:
             _read_to(followed, 2)
             with pytest.raises(ReaderFencedError):
