@@ -27,7 +27,7 @@ from controller.sequencer import Batch
 from controller.stream_changes import StreamChanges
 
 _ENOUGH = 128
-"""So many rows of one stream are worth to be moved."""
+"""So many rows of one stream are always worth to be moved; of some, half of them."""
 _MOST = 1_000_000
 """Beyond so many rows the oldest are moved; a start reads them back in some seconds."""
 _TIMES_AS_MUCH = 2
@@ -68,7 +68,7 @@ class Journal(Keeping):
     database
         Where it is; no other process writes there.
     enough
-        So many short rows of one stream are worth to be moved.
+        So many short rows of one stream are always worth to be moved; of some, half of them.
     most
         Beyond so many the oldest are moved, as fast as others come.
     """
