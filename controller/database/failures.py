@@ -25,6 +25,7 @@ _POSTGRESQL = {
     "53300": "the database takes no more connections",
     "TG001": "the controller has lost its lease",
 }
+_CODES = ("sqlstate", "sqlite_errorcode")
 _LAST_WORDS = {"FATAL", "PANIC"}
 _log = logging.getLogger(__name__)
 
@@ -43,11 +44,14 @@ class Failures:
     def told(self, *, writes: bool = True) -> Iterator[None]:
         """Tell callers of the service that the database refuses or is away.
 
-        A full disk can be read: only what ``writes`` shows that all is well again.
+        What no database was asked is a defect, and raised as it is. A full disk can be read: only
+        what ``writes`` shows that all is well again.
         """
         try:
             yield
         except DBAPIError as error:
+            if _is_defect(error):
+                raise
             self._log(error.orig)
             raise UnavailableError(reason_of(error.orig)) from error
         except (OutcomeUnknownError, UnavailableError) as error:
@@ -69,6 +73,16 @@ def reason_of(error: BaseException | None) -> str:
     if not isinstance(error, psycopg.Error):
         return _OTHER
     return _POSTGRESQL.get(error.sqlstate or "", _AWAY if is_lost(error) else _OTHER)
+
+
+def _is_defect(error: DBAPIError) -> bool:
+    """Whether the driver cannot send a statement: its values are wrong, or too many.
+
+    The database said nothing then, though the connection is in order; what cannot connect has
+    no statement.
+    """
+    said = any(getattr(error.orig, name, None) for name in _CODES)
+    return not (said or error.connection_invalidated or error.statement is None)
 
 
 def is_lost(error: BaseException | None) -> bool:

@@ -1,13 +1,18 @@
 """Who calls while the database fails is told why, and nothing about where it is."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError, ProgrammingError
 
+from controller.database import open_database
 from tests.conftest import NewServer
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess
@@ -86,6 +91,41 @@ def test_postgresql_is_away(tmp_path: Path, own_cluster: Cluster) -> None:
         assert (
             f'connection to server on socket "{own_cluster.directory}' in server.log.read_text()
         )
+
+
+def _send_a_wrong_value(connection: Connection) -> None:
+    place = "?" if connection.dialect.name == "sqlite" else "%s"
+    connection.exec_driver_sql(f"SELECT {place}", (object(),))
+
+
+def _send_too_many_values(connection: Connection) -> None:
+    values = tuple(range(70_000))
+    connection.exec_driver_sql(f"SELECT {', '.join(['%s'] * len(values))}", values)
+
+
+def test_a_value_that_cannot_be_sent_is_a_defect_and_no_outage(database_url: str) -> None:
+    _fails_in_all_ways(database_url, _send_a_wrong_value, ProgrammingError)
+
+
+@pytest.mark.only_on("postgresql", "SQLite itself says so")
+def test_a_statement_that_is_too_large_to_be_sent_is_a_defect(database_url: str) -> None:
+    _fails_in_all_ways(database_url, _send_too_many_values, DBAPIError)
+
+
+def _fails_in_all_ways(
+    database_url: str, work: Callable[[Connection], None], error: type[DBAPIError]
+) -> None:
+    async def run() -> None:
+        database = open_database(database_url)
+        try:
+            for way in (partial(database.write, rows=1), database.change, database.read):
+                with pytest.raises(error):
+                    await way(work)
+                await database.read(database.check)
+        finally:
+            database.close()
+
+    asyncio.run(run())
 
 
 def _connect(cluster: Cluster, url: str) -> psycopg.Connection[Any]:
