@@ -24,6 +24,7 @@ from tidegauge.errors import (
 )
 from tidegauge.sync import ClientClosedError
 from tidegauge.tokens import check_token
+from tidegauge.trust import trust_for
 
 _A = TypeVar("_A", bound=BaseModel)
 _JSON = "application/json"
@@ -219,6 +220,7 @@ class Transport:
                 headers=self._headers,
                 timeout=httpx.Timeout(_LONGEST_POLL_S + 10, connect=5),
                 limits=httpx.Limits(max_connections=None),
+                verify=trust_for(self.url),
             )
         return self._client
 

@@ -108,6 +108,21 @@ def test_who_does_not_trust_the_authority_or_speaks_no_tls_gets_no_answer(
         careless.tail()
 
 
+def test_clients_trust_whom_the_environment_names_when_they_connect(
+    secure: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = timedelta(milliseconds=1)
+    httpx.put(f"{secure.url}/v1/streams/a/t", json={"segments": 1}).raise_for_status()
+    with StreamClient(secure.url, "a/t") as one, StreamClient(secure.url, "a/t") as two:
+        assert one.tail().tail == two.tail().tail == {0: 0}
+    monkeypatch.setenv("SSL_CERT_FILE", str(Files(tmp_path).authority))
+    with (
+        StreamClient(secure.url, "a/t", retry_for=soon) as stranger,
+        pytest.raises(ServiceUnreachableError, match="CERTIFICATE_VERIFY_FAILED"),
+    ):
+        stranger.tail()
+
+
 def test_an_old_version_of_tls_is_refused(secure: ServerProcess, files: Files) -> None:
     context = ssl.create_default_context(cafile=files.authority)
     context.set_ciphers("DEFAULT:@SECLEVEL=0")
