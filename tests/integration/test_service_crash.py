@@ -27,6 +27,8 @@ class Acknowledged:
     """What the server said it had stored."""
 
     incarnations: dict[str, int] = field(default_factory=dict)
+    told: dict[str, int] = field(default_factory=dict)
+    """The watermark at the registration of that incarnation; 0 if there was none."""
     times: dict[tuple[str, int], int] = field(default_factory=dict)
     """By writer and incarnation."""
     tried: int = 0
@@ -36,13 +38,17 @@ class Acknowledged:
 
 
 async def _write(client: httpx.AsyncClient, name: str, known: Acknowledged) -> None:
-    """Append and report for ever, each time a little later; now and then register first."""
+    """Append and report for ever, each time a little later; now and then register first.
+
+    What is reported is above the watermark that the registration told, so each writer holds the
+    watermark, from then on, below all that it reports.
+    """
     answer = (await client.get(STREAM)).raise_for_status()
     noted = max(answer.json()["watermark"] or 0, known.tried)
     if name not in known.incarnations or random.random() < 0.2:
         await _register(client, name, known)
     while True:
-        noted += random.randrange(1, 50)
+        noted = max(noted, known.told[name]) + random.randrange(1, 50)
         event = {"key": name, "event_time": noted, "value": f"{name}@{noted}"}
         appended = await client.post(
             f"{STREAM}/events", json=event, headers={"content-type": "application/x-ndjson"}
@@ -54,7 +60,9 @@ async def _write(client: httpx.AsyncClient, name: str, known: Acknowledged) -> N
 
 async def _register(client: httpx.AsyncClient, name: str, known: Acknowledged) -> None:
     answer = await client.post(f"{STREAM}/writers/{name}/register")
-    known.incarnations[name] = answer.raise_for_status().json()["incarnation"]
+    registered = answer.raise_for_status().json()
+    known.incarnations[name] = registered["incarnation"]
+    known.told[name] = registered["watermark"] or 0
 
 
 async def _note(
@@ -120,19 +128,38 @@ async def _check(client: httpx.AsyncClient, known: Acknowledged) -> None:
     tail = (await client.get(f"{STREAM}/tail")).json()["tail"]["0"]
     assert tail > max(known.events, default=-1)
     await _check_marks(client, known)
-    times = [one["time"] for one in writers]
-    if times and None not in times:
-        await _wait_for_watermark(client, min(times))
+    await _check_watermark(client, known, stored)
+
+
+async def _check_watermark(
+    client: httpx.AsyncClient, known: Acknowledged, stored: dict[str, Any]
+) -> None:
+    """Every stored report counts again, without anybody repeating it, and holds again.
+
+    Who has reported nothing in its incarnation holds the watermark where it registered.
+    """
+    joining = {name for name, one in stored.items() if one["time"] is None}
+    expected = {
+        known.told[name]
+        for name in joining
+        if known.incarnations.get(name) == stored[name]["incarnation"]
+    }
+    if stored and not joining:
+        expected = {min(one["time"] for one in stored.values())}
+        await _wait_for_watermark(client, *expected)
+    watermark = await _watermark(client)
+    assert expected <= {watermark}
+    assert all(watermark <= stored[name]["time"] for name in stored.keys() - joining)
 
 
 async def _wait_for_watermark(client: httpx.AsyncClient, least: int) -> None:
-    """Every stored report counts again, without anybody repeating it.
-
-    A writer that came after the others raised the watermark may be below it.
-    """
     async with asyncio.timeout(PATIENCE_S):
-        while ((await client.get(STREAM)).json()["watermark"] or 0) < least:  # noqa: ASYNC110 (a process knows it)
+        while await _watermark(client) < least:  # noqa: ASYNC110 (a process knows it)
             await asyncio.sleep(0.01)
+
+
+async def _watermark(client: httpx.AsyncClient) -> int:
+    return (await client.get(STREAM)).json()["watermark"] or 0
 
 
 async def _check_marks(client: httpx.AsyncClient, known: Acknowledged) -> None:
