@@ -1,9 +1,21 @@
 """Rows of chunks and append sequences. Every function runs in its caller's transaction."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from functools import cache
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, delete, func, select
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Connection,
+    Integer,
+    ScalarSelect,
+    Select,
+    bindparam,
+    delete,
+    func,
+    select,
+)
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows
 from controller.log.codec import first_reaching
@@ -13,6 +25,7 @@ from controller.positions import dump_position, load_position
 from tidegauge.topology import Topology
 
 CHUNKS_LISTED = 1_000
+_KEY = bindparam("key", type_=Integer)
 
 
 class ChunkRow(NamedTuple):
@@ -43,26 +56,42 @@ def read_ends(connection: Connection, stream_key: int, topology: Topology) -> Se
 
 def read_tails(connection: Connection, stream_key: int, topology: Topology) -> SegmentEnds:
     """Read the ends of a stream's segments."""
-    newest = (
-        select(chunks.c.segment, func.max(chunks.c.first_offset).label("first_offset"))
-        .where(chunks.c.stream_key == stream_key)
-        .group_by(chunks.c.segment)
-        .subquery()
-    )
-    rows = connection.execute(
-        select(chunks.c.segment, chunks.c.first_offset, chunks.c.events, chunks.c.running_time)
-        .join(
-            newest,
-            (chunks.c.segment == newest.c.segment)
-            & (chunks.c.first_offset == newest.c.first_offset),
-        )
-        .where(chunks.c.stream_key == stream_key)
-    ).all()
+    rows = connection.execute(_ends(), {"key": stream_key}).all()
     return SegmentEnds(
         tails=dict.fromkeys(sorted(topology.segments), 0)
-        | {row.segment: row.first_offset + row.events for row in rows},
+        | {row.segment: row.tail for row in rows},
         running_times={row.segment: row.running_time for row in rows},
     )
+
+
+@cache
+def _ends() -> Select[Any]:
+    """Read the last chunk of each segment of the stream ``key``, and no other.
+
+    By two looks at an index each: a database might rather read a whole table to join it.
+    """
+    used = _used_segments()
+    in_segment = (chunks.c.stream_key == _KEY) & (chunks.c.segment == used.c.segment)
+    backwards = chunks.c.first_offset.desc()
+
+    def of_last(value: ColumnElement[int | None]) -> ScalarSelect[int | None]:
+        return select(value).where(in_segment).order_by(backwards).limit(1).scalar_subquery()
+
+    return select(
+        used.c.segment,
+        of_last(chunks.c.first_offset + chunks.c.events).label("tail"),
+        of_last(chunks.c.running_time).label("running_time"),
+    ).where(used.c.segment.is_not(None))
+
+
+def _used_segments() -> CTE:
+    """Find the segments that have chunks, each by looking for the next; NULL ends them."""
+    first = select(func.min(chunks.c.segment).label("segment")).where(
+        chunks.c.stream_key == _KEY
+    )
+    used = first.cte(recursive=True)
+    following = first.where(chunks.c.segment > used.c.segment).scalar_subquery()
+    return used.union_all(select(following).where(used.c.segment.is_not(None)))
 
 
 def write_appends(

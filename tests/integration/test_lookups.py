@@ -1,32 +1,44 @@
-"""However many marks there are, a lookup reads a few rows: PostgreSQL tells what it read."""
+"""However much there is, a lookup reads a few rows: PostgreSQL tells what it read."""
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, create_engine, event, text
 
+from controller.log.storage import read_tails
 from controller.mark_storage import StoredMarks
 from tests.postgres import Cluster
+from tidegauge.topology import Topology
 
 MARKS = 20_000
+CHUNKS = 4_000
+"""In each of two segments, of two events each."""
 FEW = 40
-_FILL = text(
+_FILL_MARKS = text(
     "INSERT INTO marks (stream_key, revision, lower, upper, cut, created_ms) "
     "SELECT 1, n, n, CASE WHEN n < 100 THEN n ELSE 1000000 END, '{}', 0 "
     f"FROM generate_series(1, {MARKS}) AS n"
 )
 """One writer once noted a time far ahead: from then on all marks have the same upper bound."""
 
+_FILL_CHUNKS = text(
+    "INSERT INTO chunks (stream_key, segment, first_offset, events, running_time, size, data) "
+    "SELECT 1, 2 * (n % 2), n - n % 2, 2, n, 0, '' "
+    f"FROM generate_series(0, {2 * CHUNKS - 1}) AS n"
+)
+
 
 @pytest.fixture(scope="module")
-def marks(cluster: Cluster) -> Iterator[Connection]:
-    """Connect to a database with many marks."""
+def stored(cluster: Cluster) -> Iterator[Connection]:
+    """Connect to a database with many marks and chunks of one stream."""
     engine = create_engine(cluster.database().replace("postgresql:", "postgresql+psycopg:"))
     with engine.connect() as connection:
-        connection.execute(_FILL)
-        connection.execute(text("ANALYZE marks"))
+        connection.execute(_FILL_MARKS)
+        connection.execute(_FILL_CHUNKS)
+        connection.execute(text("ANALYZE marks, chunks"))
         yield connection
     engine.dispose()
 
@@ -50,20 +62,33 @@ def _most_rows(plan: dict[str, object]) -> int:
     ],
 )
 def test_a_lookup_reads_few_rows(
-    marks: Connection, look: Callable[[StoredMarks], object]
+    stored: Connection, look: Callable[[StoredMarks], object]
 ) -> None:
+    with _few_rows_read(stored):
+        assert look(StoredMarks(stored, 1))
+
+
+def test_the_ends_of_segments_are_found_by_reading_few_rows(stored: Connection) -> None:
+    with _few_rows_read(stored):
+        ends = read_tails(stored, 1, Topology.of_equal_ranges(3))
+    assert ends.tails == {0: 2 * CHUNKS, 1: 0, 2: 2 * CHUNKS}
+    assert ends.running_times == {0: 2 * CHUNKS - 2, 2: 2 * CHUNKS - 1}
+
+
+@contextmanager
+def _few_rows_read(connection: Connection) -> Iterator[None]:
+    """Look, after the queries of this block, how many rows they have to read."""
     asked: list[tuple[str, Any]] = []
 
-    @event.listens_for(marks, "before_cursor_execute")
-    def remember(
-        _connection: object, _cursor: object, query: str, values: Any, *_: object
-    ) -> None:
+    @event.listens_for(connection, "before_cursor_execute")
+    def remember(_one: object, _cursor: object, query: str, values: Any, *_: object) -> None:
         asked.append((query, values))
 
-    assert look(StoredMarks(marks, 1))
-    event.remove(marks, "before_cursor_execute", remember)
+    yield
+    event.remove(connection, "before_cursor_execute", remember)
+    assert asked
     for query, values in asked:
         explain = f"EXPLAIN (ANALYZE, FORMAT JSON) {query}"
-        found = marks.exec_driver_sql(explain, values).scalar_one()
+        found = connection.exec_driver_sql(explain, values).scalar_one()
         (explained,) = found if isinstance(found, list) else json.loads(found)
         assert _most_rows(explained["Plan"]) <= FEW, explained
