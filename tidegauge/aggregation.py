@@ -355,9 +355,10 @@ class Aggregator:
 
     def states(self, writers: Iterable[str]) -> list[WriterState]:
         """Name the states of some writers."""
-        waits = bool(self._progress.ahead)
         return [
-            "expired" if record is None else record.state(somebody_waits=waits)
+            "active"  # nearly always, and said without a call
+            if record is not None and record.ahead and record.standing == "live"
+            else self._progress.state(record)
             for record in map(self._roster.find, writers)
         ]
 
@@ -413,7 +414,9 @@ class Aggregator:
             self._ledger.change(record)
         if not record.reported:
             self._roster.count_reporter(record)
-        (report,) = self._ledger.enter([(record, time, gained)])
+        serial, page = self._ledger.next_entry
+        report = KeptReport(serial, time, gained, record, page)
+        self._ledger.enter([report])
         self._keep(report)
         self._classify(record)
         self.pass_due = True

@@ -9,17 +9,18 @@ report.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from operator import itemgetter
+from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 from tidegauge.capping import Capping
-from tidegauge.lattice import DownSet
 from tidegauge.ledger import Ledger
 from tidegauge.progress import Progress
 from tidegauge.roster import Roster
 from tidegauge.running_cut import RunningCut
 from tidegauge.topology import Position
-from tidegauge.writers import Writer
+from tidegauge.writers import KeptReport
+
+_time = attrgetter("time")
 
 
 class TimeReport(Protocol):
@@ -91,10 +92,20 @@ class Intake:
         int
             The place of each that is not usual, for the caller to deal with before it goes on.
         """
+        places = enumerate(reports)
+        while (unusual := self._take_usual(places, bounds, wall_ms)) is not None:
+            yield unusual
+
+    def _take_usual(
+        self, reports: Iterator[tuple[int, SignedReport]], bounds: Bounds, wall_ms: int
+    ) -> int | None:
+        """Take in reports up to one that is not usual; tell its place, None if all are."""
         find = self._roster.find
         greatest, latest, watermark = bounds
-        noted: list[tuple[Writer, int, DownSet]] = []
-        for place, report in enumerate(reports):
+        serial, page = self._ledger.next_entry
+        taken: list[KeptReport] = []
+        unusual = None
+        for place, report in reports:
             record, time, position = find(report.writer), report.time, report.position
             if (
                 record is None
@@ -106,40 +117,39 @@ class Intake:
                 or not record.time <= time <= latest
                 or (watermark is not None and time <= watermark)
             ):
-                self._enter(noted)
-                yield place
-                continue
+                unusual = place
+                break
             known = record.position
             gained = {}
             for number, offset in position.items():
                 before = known.get(number, 0)
                 if offset < before or offset > greatest.get(number, -1):
-                    self._enter(noted)
-                    yield place
+                    unusual = place
                     break
                 if offset > before:
                     gained[number] = offset
-            else:
-                known.update(gained)
-                record.time = time
-                record.heard_ms = wall_ms
-                noted.append((record, time, gained))
-                if not record.ahead:
-                    self._progress.classify(record, watermark)
-        self._enter(noted)
+            if unusual is not None:
+                break
+            known.update(gained)
+            record.time = time
+            record.heard_ms = wall_ms
+            taken.append(KeptReport(serial, time, gained, record, page))
+            serial += 1
+            if not record.ahead:
+                self._progress.classify(record, watermark)
+        if taken:
+            self._enter(taken)
+        return unusual
 
-    def _enter(self, noted: list[tuple[Writer, int, DownSet]]) -> None:
-        """Keep what was noted so far."""
-        if not noted:
-            return
-        reports = self._ledger.enter(noted)
-        self._cut.keep(reports)
-        leader, time, _ = max(noted, key=itemgetter(1))
-        self._progress.follow(leader, time)
+    def _enter(self, taken: list[KeptReport]) -> None:
+        """Keep what was taken in so far."""
+        self._ledger.enter(taken)
+        self._cut.keep(taken)
+        furthest = max(taken, key=_time)
+        self._progress.follow(furthest.writer, furthest.time)
         most = self._capping.most_of(len(self._roster))
-        for record, _, _ in noted:
-            if len(record.kept) > most:
-                self._capping.thin_out(record)
+        for report in taken:
+            if len(report.writer.kept) > most:
+                self._capping.thin_out(report.writer)
         self._capping.look_at_all(self._roster.writers)
-        self._roster.last_heard = noted[-1][0]
-        noted.clear()
+        self._roster.last_heard = taken[-1].writer

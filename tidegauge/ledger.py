@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from tidegauge.changes import Changes, StoredPage, StoredReport, StoredWriter
-from tidegauge.lattice import DownSet, raise_to
+from tidegauge.lattice import raise_to
 from tidegauge.marks import Mark
 from tidegauge.writers import KeptReport, Writer
 
@@ -56,16 +56,15 @@ class Ledger:
         self.stored_reports = 0
         """How many reports are on stored pages, needless or not."""
 
-    def enter(self, noted: Sequence[tuple[Writer, int, DownSet]]) -> list[KeptReport]:
-        """Give reports their serials in order, and write them."""
-        page, first = self._open, self._serial + 1
-        reports = [
-            KeptReport(serial, time, gained, writer, page.number)
-            for serial, (writer, time, gained) in enumerate(noted, first)
-        ]
-        page.reports.extend(reports)
+    @property
+    def next_entry(self) -> tuple[int, int]:
+        """The serial of the next report, and the page that it goes onto."""
+        return self._serial + 1, self._open.number
+
+    def enter(self, reports: Sequence[KeptReport]) -> None:
+        """Write reports, which have the next serials in order."""
+        self._open.reports.extend(reports)
         self._serial += len(reports)
-        return reports
 
     def restore_pages(self, pages: Iterable[StoredPage], restore: RestoreReport) -> None:
         """Take in what is stored, in order of acceptance; a report's last copy counts."""

@@ -2,7 +2,7 @@
 
 from tidegauge.event_time import FIRST_TIME
 from tidegauge.holds import HoldClocks
-from tidegauge.writers import Writer
+from tidegauge.writers import Writer, WriterState
 
 
 class Progress:
@@ -53,6 +53,10 @@ class Progress:
         """Note the time of a writer that is ahead, as it was before."""
         if time > self._leader_time:
             self._leader, self._leader_time = writer, time
+
+    def state(self, writer: Writer | None) -> WriterState:
+        """Name a writer's state; one that is forgotten stays expired."""
+        return "expired" if writer is None else writer.state(somebody_waits=bool(self.ahead))
 
     @property
     def leader(self) -> Writer | None:

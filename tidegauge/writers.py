@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+import msgspec
+
 from tidegauge.changes import Standing, StoredWriter
 from tidegauge.lattice import DownSet
 
@@ -18,9 +20,11 @@ class Now(NamedTuple):
     """Listening time, for everything that may expire a writer."""
 
 
-@dataclass(slots=True, eq=False)
-class KeptReport:
-    """A report that may still shape a mark: above the watermark when last looked at."""
+class KeptReport(msgspec.Struct, eq=False):
+    """A report that may still shape a mark: above the watermark when last looked at.
+
+    There is one for every report of every writer: a struct is made in half the time of a dataclass.
+    """
 
     serial: int
     time: int

@@ -26,7 +26,7 @@ from tidegauge.writers import WriterState
 documentation = APIRouter(tags=["writers"])
 PATH = "/v1/note-times"
 _OK = 200
-_writer = attrgetter("writer")
+_time, _writer = attrgetter("time"), attrgetter("writer")
 
 
 @documentation.post(PATH)
@@ -56,12 +56,17 @@ class _OfOneStream:
     def answer(self, results: list[bytes]) -> None:
         """Say what is durable now, as if none were refused."""
         states = self.state.clock.states(map(_writer, self.reports))
-        plain = {state: self._noted(state, None) for state in set(states)}
+        noted = {state: self._noted(state, None) for state in set(states)}
+        for place, state in zip(self.places, states, strict=True):
+            results[place] = noted[state]
+        if min(map(_time, self.reports)) < BEYOND_SECONDS:
+            self._add_hints(results, states)
+
+    def _add_hints(self, results: list[bytes], states: list[WriterState]) -> None:
         for place, report, state in zip(self.places, self.reports, states, strict=True):
-            hint = None
-            if report.time < BEYOND_SECONDS:
-                hint = reports.seconds_hint(self.state, report.time)
-            results[place] = plain[state] if hint is None else self._noted(state, hint)
+            hint = reports.seconds_hint(self.state, report.time)
+            if hint is not None:
+                results[place] = self._noted(state, hint)
 
     def _noted(self, state: WriterState, hint: str | None) -> bytes:
         return b'{"status":200,' + write_noted(self.state, state, hint)[1:]
