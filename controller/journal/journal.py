@@ -97,7 +97,7 @@ class Journal(Keeping):
             recent = self._contents.recent.get(key)
             if recorded.rows + (0 if recent is None else recent.rows) < enough:
                 draft.recorded.append(recorded)
-                batch.rows += 1
+                batch.rows += recorded.length
                 return
         draft.direct.append(changes)
         batch.rows += changes.count
@@ -142,11 +142,19 @@ class Journal(Keeping):
         half = self._enough // 2
         return self._enough - stream_key % (half + 1)
 
+    @property
+    def _limit(self) -> int:
+        """Beyond so many rows the oldest are moved."""
+        return min(self._enough * len(self._contents.recent), self._most)
+
     def _draft_for(self, batch: Batch) -> _Draft:
         if self._draft is None:
             self._draft = _Draft()
             batch.write_together(self._write, self._draft)
             batch.touch(self)
+            if self._contents.rows > self._limit:
+                # It makes room, and the last stream that is moved for it may be a full one.
+                batch.rows += 2 * self._enough
         return self._draft
 
     def _write(self, connection: Connection, drafts: list[_Draft]) -> None:
@@ -164,8 +172,7 @@ class Journal(Keeping):
         """Have the streams moved that keep the oldest entries, while there are too many."""
         draft.freed = 0
         arrived = sum(one.rows for one in draft.recorded)
-        limit = min(self._enough * len(self._contents.recent), self._most)
-        excess = self._contents.rows + arrived - limit
+        excess = self._contents.rows + arrived - self._limit
         room = _TIMES_AS_MUCH * arrived + self._enough
         settled = draft.moved.keys() | draft.dropped.keys()
         for key, recent in self._contents.recent.items():

@@ -41,6 +41,11 @@ class Recorded(msgspec.Struct, array_like=True):
         rows = max(changes.count, len(text) // _ROW_BYTES)
         return cls(changes.stream_key, rows, msgspec.Raw(text))
 
+    @property
+    def length(self) -> int:
+        """How many short rows are as long as the text."""
+        return 1 + len(bytes(self.text)) // _ROW_BYTES
+
 
 class Entry(msgspec.Struct, array_like=True):
     """What one transaction did to the journal.

@@ -43,31 +43,37 @@ def _moved(connection: Connection) -> list[int]:
     return [len(entry.settled) for _, entry in read_entries(connection)]
 
 
-def _mark(journal: Journal, keys: range, revision: int, batch: Batch) -> None:
+def _mark(journal: Journal, keys: range, revision: int, batch: Batch) -> Batch:
     for key in keys:
         made = [Mark(revision, revision, revision, {0: revision})]
         journal.add(batch, StreamChanges.of(key, Changes(marks=made), 0))
+    return batch
 
 
-async def _mark_all(database: Database) -> list[int]:
-    """Mark the quiet and then the busy; tell how many streams were moved each time."""
+async def _mark_all(database: Database) -> tuple[list[int], list[int]]:
+    """Mark the quiet and then the busy.
+
+    Tell how many streams were moved each time, and how many rows that was said to write.
+    """
     await database.change(_add_streams)
     journal = Journal(database, enough=ENOUGH)
     await journal.read_back()
     sequencer = Sequencer(database)
     sequencer.start()
-    moved = []
+    moved, rows = [], []
     quiet = [(range(key, key + 1), 1) for key in range(1, QUIET + 1)]
     busy = [(range(QUIET + 1, QUIET + BUSY + 1), at) for at in range(1, OFTEN + 1)]
     for keys, revision in quiet + busy:
-        await sequencer.submit(partial(_mark, journal, keys, revision))
+        batch = await sequencer.submit(partial(_mark, journal, keys, revision))
         moved.append((await database.read(_moved))[-1])
+        rows.append(batch.rows)
     await sequencer.close()
-    return moved
+    return moved, rows
 
 
 def test_streams_that_keep_old_entries_are_moved_a_few_at_a_time(tmp_path: Path) -> None:
     with closing(open_database(f"sqlite:///{tmp_path}/one.db")) as database:
-        moved = asyncio.run(_mark_all(database))
+        moved, rows = asyncio.run(_mark_all(database))
     assert sum(moved) > QUIET + OFTEN * BUSY // ENOUGH
     assert max(moved) <= ENOUGH + 3 * BUSY
+    assert all(counted >= count for counted, count in zip(rows, moved, strict=True))
