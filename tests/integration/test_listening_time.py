@@ -39,11 +39,19 @@ class Machine:
     async def listen(self, app: ControllerApp, milliseconds: int) -> None:
         """Let time pass on a machine that runs: stamps are made as ever."""
         for _ in range(0, milliseconds, 250):
-            self.now_ms += 250
-            app.service.clocks.listening.stamp()
+            self.step(app, 250)
         stored = partial(_stored, app)
         while await stored() < app.service.clocks.listening.now_ms():  # noqa: ASYNC110 (a row)
             await asyncio.sleep(0.01)
+
+    def step(self, app: ControllerApp, milliseconds: int) -> None:
+        """Let time pass from one stamp to the next.
+
+        The first makes the clock go: on a busy machine the lease may have run out meanwhile.
+        """
+        app.service.clocks.listening.stamp()
+        self.now_ms += milliseconds
+        app.service.clocks.listening.stamp()
 
     @staticmethod
     async def die(app: ControllerApp) -> None:
@@ -105,8 +113,7 @@ def test_ten_minutes_without_a_controller_are_charged_to_nobody_and_restart_no_c
         machine.now_ms += MINUTES_MS
         second = await machine.start("http://127.0.0.1:2")
         assert await _holding_ms(second) == 30_000
-        machine.now_ms += MINUTES_MS
-        second.service.clocks.listening.stamp()
+        machine.step(second, MINUTES_MS)
         assert await _holding_ms(second) == 31_000
         await machine.listen(second, 20_000)
         assert await _holding_ms(second) == 51_000
@@ -186,7 +193,7 @@ def test_time_in_which_the_database_stores_leases_but_no_reports_is_charged_to_n
                 before = listening.now_ms()
                 for _ in range(5):
                     await _let_pass(machine, listening, 900)
-                assert app.service.holding.is_certain
+                await until(lambda: app.service.holding.is_certain)
                 assert listening.now_ms() == before
                 connection.execute("DROP TRIGGER no_room ON report_pages")
             while listening.now_ms() < before + 500:
@@ -257,7 +264,7 @@ def test_a_controller_that_was_suspended_trusts_no_lease_of_before_and_charges_n
         app = await machine.start("http://127.0.0.1:1")
         holding, listening = app.service.holding, app.service.clocks.listening
         await machine.listen(app, 500)
-        assert holding.is_certain
+        await until(lambda: holding.is_certain)
         before = listening.now_ms()
         slept_s += 3_600
         assert not holding.is_certain
