@@ -26,6 +26,7 @@ def _refuses_a_touched_load(spark: SparkSession, url: str, stream: str) -> bool:
 def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> None:
     """Count events in windows until the stream is sealed, and print what came out."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["SPARK_TESTING"] = "yes"  # Spark Connect then listens on a free port.
     spark = (
         SparkSession.builder.remote("local[2]")
         .config("spark.sql.shuffle.partitions", "1")
