@@ -79,22 +79,3 @@ def test_every_error_code_has_one_status_and_one_class() -> None:
     assert len({cls.__name__ for cls in PROBLEMS.values()}) == len(PROBLEMS)
     assert all(400 <= cls.status < 600 for cls in PROBLEMS.values())
     assert all(cls.__name__.endswith("Error") for cls in PROBLEMS.values())
-
-
-def test_an_old_or_missing_java_is_explained(tmp_path: Path) -> None:
-    old = tmp_path / "bin" / "java"
-    old.parent.mkdir()
-    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\" 2019-01-15' >&2\n")
-    old.chmod(0o755)
-    environment = {"PATH": "/usr/bin:/bin", "PYTHON": sys.executable}
-    for java_home, said in ((tmp_path, "not 11"), (tmp_path / "none", "there is no")):
-        checked = subprocess.run(
-            ["sh", str(ROOT / "scripts" / "check_machine.sh")],
-            env=environment | {"JAVA_HOME": str(java_home)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert checked.returncode == 1
-        assert said in checked.stderr
-        assert "apt-get install openjdk-17" in checked.stderr
