@@ -17,6 +17,8 @@ from sqlalchemy.dialects import postgresql
 
 _R = TypeVar("_R")
 _ROWS_A_STATEMENT = 64
+_ROWS_A_PARAMETER = 10_000
+"""More would take long to write down, while PostgreSQL waits inside the transaction."""
 _SQLITE = "sqlite"
 _POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 
@@ -43,7 +45,7 @@ def update_rows(
         values = [(row[-1], *row[:-1]) for row in rows]
         connection.exec_driver_sql(_update_of_one(table, names), values)
     else:
-        connection.exec_driver_sql(_update_of_many(table, names), (_json(names, rows),))
+        _execute_with_many(connection, _update_of_many(table, names), names, rows)
 
 
 def delete_rows(connection: Connection, table: Table, keys: Rows) -> None:
@@ -52,27 +54,33 @@ def delete_rows(connection: Connection, table: Table, keys: Rows) -> None:
         return
     names = _key_names(table)[: len(keys[0])]
     if connection.dialect.name == _SQLITE:
-        for some in _parts(keys):
+        for some in _parts(keys, _ROWS_A_STATEMENT):
             text = _delete_of_some(table, names, len(some))
             connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
     else:
-        connection.exec_driver_sql(_delete_of_many(table, names), (_json(names, keys),))
+        _execute_with_many(connection, _delete_of_many(table, names), names, keys)
 
 
 def _insert(connection: Connection, table: Table, rows: Rows, conflict: str = "") -> None:
     is_sqlite = connection.dialect.name == _SQLITE
     if is_sqlite or len(rows) == 1 or _has_bytes(table):
-        for some in _parts(rows):
+        for some in _parts(rows, _ROWS_A_STATEMENT):
             text = _insert_of_some(table, "?" if is_sqlite else "%s", len(some)) + conflict
             connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
     elif rows:
-        text = _insert_of_many(table) + conflict
-        connection.exec_driver_sql(text, (_json(_names(table), rows),))
+        _execute_with_many(connection, _insert_of_many(table) + conflict, _names(table), rows)
 
 
-def _parts(rows: Sequence[_R]) -> Iterator[Sequence[_R]]:
-    for start in range(0, len(rows), _ROWS_A_STATEMENT):
-        yield rows[start : start + _ROWS_A_STATEMENT]
+def _execute_with_many(
+    connection: Connection, text: str, names: tuple[str, ...], rows: Rows
+) -> None:
+    for some in _parts(rows, _ROWS_A_PARAMETER):
+        connection.exec_driver_sql(text, (_json(names, some),))
+
+
+def _parts(rows: Sequence[_R], size: int) -> Iterator[Sequence[_R]]:
+    for start in range(0, len(rows), size):
+        yield rows[start : start + size]
 
 
 def _places(place: str, count: int) -> str:
