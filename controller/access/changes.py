@@ -1,24 +1,87 @@
 """Files that are read again when they change."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
+
+from tidegauge.errors import TidegaugeError
 
 _LOOK_S = 1.0
+_log = logging.getLogger(__name__)
+_Content = TypeVar("_Content")
 
 
 class Version(NamedTuple):
-    """What differs when a file is another one."""
+    """What differs when a file is another one, or another may read it."""
 
     modified_ns: int
+    changed_ns: int
     size: int
     inode: int
 
 
-def versions_of(*paths: Path) -> tuple[Version | None, ...]:
-    """Tell which files these are; None for one that is not there."""
-    return tuple(_version(path) for path in paths)
+class Rereading(Generic[_Content]):
+    """Reads files again after they changed, and takes what they say.
+
+    The race: they are read while somebody writes them. One that is empty for a moment, or ends
+    between two entries, may make sense and yet say what nobody meant. So a change counts when
+    two looks in a row saw it, and reading left it as it was. What could not be read is tried
+    again at every look, since not every cure shows in the file.
+
+    Parameters
+    ----------
+    paths
+        Of the files. They are to be read for the first time after this was made.
+    read
+        Reads them; raises `TidegaugeError` if they cannot be used.
+    take
+        Puts what was read in force.
+    kept
+        Says in the log that what was read before stays in force.
+    """
+
+    def __init__(
+        self,
+        *paths: Path,
+        read: Callable[[], _Content],
+        take: Callable[[_Content], None],
+        kept: str,
+    ) -> None:
+        self._paths = paths
+        self._read = read
+        self._take = take
+        self._kept = kept
+        self._taken = self._seen = _versions_of(paths)
+        self._told: object = None
+        """The problem that was logged last, and of which files."""
+
+    def look(self) -> None:
+        """Read the files again if they changed and stand still."""
+        before, self._seen = self._seen, _versions_of(self._paths)
+        if self._seen == self._taken:
+            self._told = None
+        elif self._seen == before:
+            self._read_again()
+
+    def _read_again(self) -> None:
+        try:
+            content = self._read()
+        except TidegaugeError as error:
+            self._tell(error)
+            return
+        if _versions_of(self._paths) != self._seen:
+            return
+        self._take(content)
+        self._taken = self._seen
+        self._told = None
+
+    def _tell(self, error: TidegaugeError) -> None:
+        problem = (self._seen, str(error))
+        if problem != self._told:
+            self._told = problem
+            _log.error("%s; %s", error, self._kept)
 
 
 async def watch(*looks: Callable[[], None]) -> None:
@@ -29,9 +92,13 @@ async def watch(*looks: Callable[[], None]) -> None:
             await asyncio.to_thread(look)
 
 
+def _versions_of(paths: tuple[Path, ...]) -> list[Version | None]:
+    return [_version(path) for path in paths]
+
+
 def _version(path: Path) -> Version | None:
     try:
         found = path.stat()
     except OSError:
         return None
-    return Version(found.st_mtime_ns, found.st_size, found.st_ino)
+    return Version(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)

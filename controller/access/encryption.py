@@ -5,7 +5,7 @@ import ssl
 from pathlib import Path
 from typing import Any
 
-from controller.access.changes import versions_of
+from controller.access.changes import Rereading
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,13 @@ class Certificate:
     def __init__(self, certificate: Path, key: Path | None) -> None:
         self._certificate = certificate
         self._key = key
-        self._versions = self._look()
+        self._rereading = Rereading(
+            certificate,
+            key or certificate,
+            read=self._load,
+            take=self._take,
+            kept="the certificate read before stays in force",
+        )
         self._newest = self.context = self._load()
         self.context.sni_callback = self._show_newest
 
@@ -62,18 +68,11 @@ class Certificate:
         The race: a renewal replaces one file after the other. Until they fit, the former
         certificate is shown.
         """
-        if (versions := self._look()) == self._versions:
-            return
-        self._versions = versions
-        try:
-            self._newest = self._load()
-        except CertificateError as error:
-            _log.error("%s; the certificate read before stays in force", error)
-        else:
-            _log.info("certificate read again from %s", self._certificate)
+        self._rereading.look()
 
-    def _look(self) -> object:
-        return versions_of(self._certificate, self._key or self._certificate)
+    def _take(self, newest: ssl.SSLContext) -> None:
+        self._newest = newest
+        _log.info("certificate read again from %s", self._certificate)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -110,21 +109,22 @@ class Authorities:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._versions = versions_of(path)
+        self._rereading = Rereading(
+            path,
+            read=self._load,
+            take=self._take,
+            kept="the authorities read before stay in force",
+        )
         self.context = _RenewedContext(ssl.PROTOCOL_TLS_CLIENT)
         self.context.newest = self._load()
 
     def look(self) -> None:
         """Trust those in the file, if it changed, from the next connection on."""
-        if (versions := versions_of(self._path)) == self._versions:
-            return
-        self._versions = versions
-        try:
-            self.context.newest = self._load()
-        except CertificateError as error:
-            _log.error("%s; the authorities read before stay in force", error)
-        else:
-            _log.info("authorities read again from %s", self._path)
+        self._rereading.look()
+
+    def _take(self, newest: ssl.SSLContext) -> None:
+        self.context.newest = newest
+        _log.info("authorities read again from %s", self._path)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -2,13 +2,14 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from time import time
 
 from controller.access.callers import ANYBODY, NOBODY, Caller
-from controller.access.changes import versions_of
+from controller.access.changes import Rereading
 from controller.access.needs import OPEN_PATHS
-from controller.access.tokens import Digest, TokenFileError, digest_of, read_tokens
+from controller.access.tokens import Digest, digest_of, read_tokens
 from tidegauge.errors import UnauthenticatedError
 
 _log = logging.getLogger(__name__)
@@ -76,8 +77,14 @@ class Guard:
     def __init__(self, path: Path | None, *, clock: Callable[[], float] = time) -> None:
         self._path = path
         self._clock = clock
-        self._versions = () if path is None else versions_of(path)
-        self._tokens = _Tokens({} if path is None else read_tokens(path))
+        self._tokens = _Tokens({})
+        self._rereading: Rereading[_Tokens] | None = None
+        if path is not None:
+            read = partial(_read, path)
+            self._rereading = Rereading(
+                path, read=read, take=self._take, kept="the tokens read before stay in force"
+            )
+            self._tokens = read()
 
     def identify(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
         """Tell who sends a request.
@@ -105,15 +112,17 @@ class Guard:
 
     def look(self) -> None:
         """Read the file again if it changed; while it cannot be read, the former tokens stay."""
-        if self._path is None or (versions := versions_of(self._path)) == self._versions:
-            return
-        self._versions = versions
-        try:
-            self._tokens = _Tokens(read_tokens(self._path))
-        except TokenFileError as error:
-            _log.error("%s; the tokens read before stay in force", error)
-        else:
-            _log.info("%d tokens read from %s", len(self._tokens), self._path)
+        if self._rereading is not None:
+            self._rereading.look()
+
+    def _take(self, tokens: _Tokens) -> None:
+        level = logging.INFO if len(tokens) or not len(self._tokens) else logging.WARNING
+        self._tokens = tokens
+        _log.log(level, "%d tokens read from %s", len(tokens), self._path)
 
     def _is_expired(self, caller: Caller) -> bool:
         return caller.expires_s is not None and caller.expires_s <= self._clock()
+
+
+def _read(path: Path) -> _Tokens:
+    return _Tokens(read_tokens(path))

@@ -1,7 +1,11 @@
 """Who calls, by the token that is shown, while the file of tokens changes."""
 
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,6 +17,7 @@ from controller.access import (
     append_token,
     new_token,
     parse_grants,
+    read_tokens,
 )
 from controller.access.callers import ANYBODY
 from tidegauge.errors import ForbiddenError, UnauthenticatedError
@@ -45,6 +50,12 @@ def _refusal(guard: Guard, token: str, scheme: str = "Bearer") -> str:
     with pytest.raises(UnauthenticatedError) as refused:
         _identify(guard, token, scheme)
     return refused.value.reason
+
+
+def _look_twice(guard: Guard) -> None:
+    """Let a change be seen, and found to stand still."""
+    guard.look()
+    guard.look()
 
 
 @pytest.fixture
@@ -108,11 +119,11 @@ def test_a_token_is_in_force_as_long_as_the_file_has_it(file: Path) -> None:
     guard = Guard(file)
     second = _add(file, "second", "flights:read")
     assert _refusal(guard, second) == "unknown"
-    guard.look()
+    _look_twice(guard)
     assert _identify(guard, second).name == "second"
     assert _identify(guard, first).name == "first"
     file.write_text("")
-    guard.look()
+    _look_twice(guard)
     assert _refusal(guard, first) == "unknown"
     assert _refusal(guard, second) == "unknown"
 
@@ -129,7 +140,7 @@ def test_a_header_seen_while_the_file_is_read_again_is_not_remembered(
         return {}
 
     monkeypatch.setattr("controller.access.guard.read_tokens", read_while_it_is_shown)
-    guard.look()
+    _look_twice(guard)
     assert _refusal(guard, token) == "unknown"
 
 
@@ -140,14 +151,94 @@ def test_a_file_that_cannot_be_read_leaves_the_former_tokens_in_force(
     token = _add(file, "gateway", "flights:read")
     guard = Guard(file)
     file.write_bytes(broken.encode("latin-1"))
-    guard.look()
-    guard.look()
+    _look_twice(guard)
+    _look_twice(guard)
     assert _identify(guard, token).name == "gateway"
     assert [one.levelname for one in caplog.records] == ["ERROR"]
     assert f"tokens in {file}" in caplog.text
     file.unlink()
-    guard.look()
+    _look_twice(guard)
     assert _identify(guard, token).name == "gateway"
+
+
+@contextmanager
+def _as_nobody() -> Iterator[Path]:
+    """Go on without the rights of root, which reads everything; yields a folder of one's own."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(65534)
+    try:
+        with TemporaryDirectory() as folder:
+            yield Path(folder)
+    finally:
+        os.seteuid(before)
+
+
+def test_tokens_are_read_again_as_soon_as_that_is_permitted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with _as_nobody() as folder:
+        file = folder / "tokens.toml"
+        token = _add(file, "withdrawn", "flights:read")
+        guard = Guard(file)
+        fresh = folder / "fresh.toml"
+        fresh.write_text("# nobody\n")
+        fresh.chmod(0o000)
+        fresh.rename(file)
+        for _ in range(3):
+            _look_twice(guard)
+        assert _identify(guard, token).name == "withdrawn"
+        assert [one.levelname for one in caplog.records] == ["ERROR"]
+        assert "Permission denied; the tokens read before stay in force" in caplog.text
+        file.chmod(0o644)
+        _look_twice(guard)
+        assert _refusal(guard, token) == "unknown"
+
+
+def test_a_file_that_is_written_anew_withdraws_nothing_meanwhile(file: Path) -> None:
+    tokens = [_add(file, name, "flights:read") for name in ("first", "second")]
+    whole = file.read_text()
+    guard = Guard(file)
+    for part in ("", whole[: whole.rindex("[[token]]")], whole):
+        file.write_text(part)
+        guard.look()
+        for token in tokens:
+            assert _identify(guard, token).name in {"first", "second"}
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_taken(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = _add(file, "gateway", "flights:read")
+    whole = file.read_text()
+    guard = Guard(file)
+    file.write_text("")
+    guard.look()
+
+    def read_before_it_is_whole(path: Path) -> dict[bytes, Caller]:
+        found = read_tokens(path)
+        path.write_text(whole)
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr("controller.access.guard.read_tokens", read_before_it_is_whole)
+        guard.look()
+    assert _identify(guard, token).name == "gateway"
+    _look_twice(guard)
+    assert _identify(guard, token).name == "gateway"
+
+
+def test_a_file_without_any_token_withdraws_them_with_a_warning(
+    file: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = _add(file, "gateway", "flights:read")
+    guard = Guard(file)
+    file.write_text("")
+    _look_twice(guard)
+    assert _refusal(guard, token) == "unknown"
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("WARNING", f"0 tokens read from {file}")
+    ]
 
 
 def test_a_service_does_not_start_with_a_file_that_cannot_be_read(file: Path) -> None:
