@@ -6,6 +6,7 @@ would be, and a lookup costs a microsecond.
 
 import hashlib
 import os
+import re
 import secrets
 import tomllib
 from collections.abc import Iterable
@@ -31,6 +32,8 @@ from tidegauge.wire.values import Name
 _PREFIX = "tg_"
 """Lets scanners for secrets know one."""
 
+_SECRET = re.compile(rf"{_PREFIX}[\w-]+", re.ASCII)
+_REDACTED = f"{_PREFIX}…"
 _RANDOM_BYTES = 32
 _OWNER_ONLY = 0o600
 
@@ -47,13 +50,14 @@ class TokenFileError(TidegaugeError):
     path
         Of the file.
     reason
-        What is wrong; it holds nothing of what should be secret.
+        What is wrong. A token in it is replaced: one that was pasted as a key or a scope would
+        come to light otherwise.
     """
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
-        self.reason = reason
-        super().__init__(f"tokens in {path}: {reason}")
+        self.reason = _SECRET.sub(_REDACTED, reason)
+        super().__init__(f"tokens in {path}: {self.reason}")
 
 
 class _Strict(BaseModel):

@@ -100,6 +100,31 @@ def test_a_file_that_says_what_cannot_be_is_refused_without_showing_it(
     assert "secret" not in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("[{}]\n[{}]", "Cannot declare ('tg_…',) twice"),
+        ("[token.{}]\n[token.{}]", "Cannot declare ('token', 'tg_…') twice"),
+        ("a = {{ {} = 1, {} = 2 }}", "Duplicate inline table key 'tg_…'"),
+        ("[{}]", "tg_…: Extra inputs are not permitted"),
+        (
+            f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{{{'{{}} '=['read']}}}}",
+            "token.0.grants.tg_… ",
+        ),
+        (f"[[token]]\nname='{{}}'\nsha256='{HASH}'\ngrants={{{{a=['read']}}}}\n" * 2, "'tg_…'"),
+    ],
+)
+def test_a_token_that_was_pasted_into_the_wrong_place_does_not_come_to_light(
+    file: Path, text: str, problem: str
+) -> None:
+    token = new_token("pasted", {"a": {Role.READ}}, lasts=None).text
+    file.write_text(text.replace("{}", token).format())
+    with pytest.raises(TokenFileError) as refused:
+        read_tokens(file)
+    assert problem in refused.value.reason
+    assert token[3:] not in f"{refused.value} {refused.value.reason} {refused.value!r}"
+
+
 def test_a_name_or_a_hash_that_is_there_twice_is_refused(file: Path) -> None:
     one = f"[[token]]\nname='a'\nsha256='{HASH}'\ngrants={{a=['read']}}\n"
     for other in (one.replace("'a'", "'b'"), one.replace(HASH, HASH[::-1])):
