@@ -13,6 +13,7 @@ with needs_extra("cli"):
     from tidegauge.names import StreamName, check_name, parse_group
     from tidegauge.wire.groups import GroupList, TimeWindowInfo
     from tidegauge.wire.streams import (
+        MarkInfo,
         MarkList,
         SealedStream,
         SealStream,
@@ -28,6 +29,7 @@ with needs_extra("cli"):
         WriterList,
         WriterState,
     )
+    from tidegauge_cli.newest import PAGE, newest_marks
     from tidegauge_cli.output import Output, print_pages, show, show_json
     from tidegauge_cli.service import Service, ask
     from tidegauge_cli.tables import (
@@ -130,15 +132,19 @@ def marks(  # noqa: PLR0913 (options, each with a default)
     as_json: Json = False,
 ) -> None:
     """List the marks of a stream, oldest first."""
+    path = _path(stream)
 
-    async def read(service: Service) -> MarkList:
-        first = after
-        if first is None:
-            newest = await service.get(_path(stream), StreamInfo)
-            first = max(0, newest.revision - limit)
-        return await service.get(f"{_path(stream)}/marks", MarkList, after=first, limit=limit)
+    async def read(service: Service) -> list[MarkInfo]:
+        async def page(first: int, most: int = PAGE) -> list[MarkInfo]:
+            found = await service.get(f"{path}/marks", MarkList, after=first, limit=most)
+            return found.marks
 
-    show(ask(url, token, read).marks, table_of_marks, as_json=as_json)
+        if after is not None:
+            return await page(after, limit)
+        newest = await service.get(path, StreamInfo)
+        return await newest_marks(page, revision=newest.revision, limit=limit)
+
+    show(ask(url, token, read), table_of_marks, as_json=as_json)
 
 
 @operators.command()

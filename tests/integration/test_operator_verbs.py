@@ -3,13 +3,16 @@
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine, insert
 from typer.testing import CliRunner, Result
 
+from controller.schema import marks
 from tests.conftest import NewServer
 from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import running_cluster
@@ -43,6 +46,9 @@ class Operator:
 
     def lines(self, *words: str) -> list[list[str]]:
         return [line.split() for line in self.says(*words).splitlines()]
+
+    def revisions(self, *words: str) -> list[int]:
+        return [int(line[0]) for line in self.lines(*words)[1:]]
 
 
 @pytest.fixture(scope="module")
@@ -193,10 +199,30 @@ def test_an_outage_is_told_as_one() -> None:
 def test_marks_are_the_newest_unless_told_otherwise(operator: Operator) -> None:
     for step in range(5):
         operator.says("note-time", STREAM, "a", str(NOON + step * 60_000))
-    newest = operator.lines("marks", STREAM, "--limit", "2")[1:]
-    assert [line[0] for line in newest] == ["4", "5"]
-    oldest = operator.lines("marks", STREAM, "--limit", "2", "--after", "0")[1:]
-    assert [line[0] for line in oldest] == ["1", "2"]
+    assert operator.revisions("marks", STREAM, "--limit", "2") == [4, 5]
+    assert operator.revisions("marks", STREAM, "--limit", "2", "--after", "0") == [1, 2]
+
+
+def test_marks_of_a_thinned_stream_are_the_newest_that_are_left(server: ServerProcess) -> None:
+    with Api(server.url) as api:
+        api.create()
+    server.kill()
+    revisions = [1, 236, 476, 716, 800]
+    _store_marks(server.database_url, revisions)
+    server.start()
+    operator = Operator(server.url)
+    assert operator.revisions("marks", "tests/one") == revisions
+    assert operator.revisions("marks", "tests/one", "--limit", "2") == [716, 800]
+    assert operator.revisions("marks", "tests/one", "--after", "1") == revisions[1:]
+
+
+def _store_marks(url: str, revisions: list[int]) -> None:
+    row = {"stream_key": 1, "cut": "{}", "created_ms": time.time_ns() // 1_000_000}
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        rows = [row | {"revision": one, "lower": one, "upper": one} for one in revisions]
+        connection.execute(insert(marks), rows)
+    engine.dispose()
 
 
 def test_a_reader_that_has_seen_enough_of_a_list_ends_it(operator: Operator, api: Api) -> None:

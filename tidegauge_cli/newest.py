@@ -1,0 +1,37 @@
+"""The newest marks of a stream, of whose old ones many were removed."""
+
+from collections.abc import Awaitable, Callable
+
+from tidegauge.wire.streams import MarkInfo
+
+PAGE = 1_000
+"""How many marks are read at once, at most."""
+
+
+async def newest_marks(
+    read: Callable[[int], Awaitable[list[MarkInfo]]], *, revision: int, limit: int
+) -> list[MarkInfo]:
+    """Find the newest marks that are still there, oldest first.
+
+    It looks back twice as far each time, and half as far where more marks lie than a page holds.
+
+    Parameters
+    ----------
+    read
+        Reads a page of marks after a revision, oldest first.
+    revision
+        Of the newest mark.
+    limit
+        How many are wanted; at most a page.
+    """
+    found: list[MarkInfo] = []
+    seen_down_to, step = revision, limit
+    while seen_down_to > 0 and len(found) < limit:
+        after = max(0, seen_down_to - step)
+        page = await read(after)
+        if len(page) == PAGE and page[-1].revision < seen_down_to:
+            step //= 2
+            continue
+        found = [one for one in page if one.revision <= seen_down_to] + found
+        seen_down_to, step = after, step * 2
+    return found[-limit:]
