@@ -2,10 +2,14 @@
 
 import logging
 import ssl
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
+from time import time
 from typing import Any
 
 from controller.access.changes import Rereading
+from controller.access.expiry import end_of
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
@@ -37,6 +41,8 @@ class Certificate:
     ----------
     certificate, key
         PEM files; None if the key is in the file of the certificate.
+    clock
+        Wall clock, seconds since 1970.
 
     Raises
     ------
@@ -49,8 +55,11 @@ class Certificate:
         For a server; it stays the same.
     """
 
-    def __init__(self, certificate: Path, key: Path | None) -> None:
+    def __init__(
+        self, certificate: Path, key: Path | None, *, clock: Callable[[], float] = time
+    ) -> None:
         self._certificate = certificate
+        self._clock = clock
         self._key = key
         self._rereading = Rereading(
             certificate,
@@ -60,6 +69,7 @@ class Certificate:
             kept="the certificate read before stays in force",
         )
         self._newest = self.context = self._load()
+        self._doubt()
         self.context.sni_callback = self._show_newest
 
     def look(self) -> None:
@@ -73,6 +83,18 @@ class Certificate:
     def _take(self, newest: ssl.SSLContext) -> None:
         self._newest = newest
         _log.info("certificate read again from %s", self._certificate)
+        self._doubt()
+
+    def _doubt(self) -> None:
+        """Warn of what clients will refuse."""
+        try:
+            end_s = end_of(self._certificate, shown_by=self._newest)
+        except OSError as error:
+            _log.warning("certificate %s: a client may refuse it: %s", self._certificate, error)
+        else:
+            if end_s <= self._clock():
+                end = datetime.fromtimestamp(end_s, UTC)
+                _log.warning("certificate %s: expired at %s", self._certificate, end)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

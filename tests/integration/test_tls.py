@@ -3,19 +3,24 @@
 import asyncio
 import ssl
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
+    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
@@ -33,6 +38,7 @@ from writer_client import TimeReporter, Writer
 pytestmark = pytest.mark.only_on("sqlite", "connections come before any database")
 
 NOW = 1_700_000_000_000
+END = datetime(2101, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +169,59 @@ def test_a_renewed_certificate_is_shown_from_the_next_connection_on(
             client.get("/healthz").raise_for_status()
         trusting = ssl.create_default_context(cafile=fresh.authority)
         assert httpx.get(f"{server.url}/healthz", verify=trusting).is_success
+
+
+@pytest.mark.parametrize("is_in_one_file", [True, False])
+def test_a_certificate_is_warned_of_at_its_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, is_in_one_file: bool
+) -> None:
+    ending = Files(tmp_path, end=END)
+    shown = (ending.both, None) if is_in_one_file else (ending.certificate, ending.key)
+    Certificate(*shown, clock=lambda: END.timestamp() - 1)
+    assert caplog.records == []
+    Certificate(*shown, clock=END.timestamp)
+    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
+        ("WARNING", f"certificate {shown[0]}: expired at 2101-01-01 00:00:00+00:00")
+    ]
+
+
+def test_a_renewed_certificate_that_expired_is_warned_of(
+    tmp_path: Path, files: Files, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "shown.pem"
+    file.write_bytes(files.both.read_bytes())
+    certificate = Certificate(file, None)
+    yesterday = datetime.now(UTC) - timedelta(days=1)
+    file.write_bytes(Files(tmp_path, end=yesterday).both.read_bytes())
+    certificate.look()
+    assert caplog.records == []
+    certificate.look()
+    assert "expired at" in caplog.text
+
+
+def test_a_certificate_that_is_none_of_a_server_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "client.pem"
+    file.write_bytes(_of_client())
+    Certificate(file, None)
+    assert "a client may refuse it" in caplog.text
+    assert "unsuitable certificate purpose" in caplog.text
+
+
+def _of_client() -> bytes:
+    """Make a key and a certificate that only clients may show."""
+    key, now = generate_private_key(SECP256R1()), datetime.now(UTC)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "client")])
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now)
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=True)
+        .sign(key, SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return private + certificate.public_bytes(Encoding.PEM)
 
 
 def _shown_by(server: ServerProcess) -> str:
