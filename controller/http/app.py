@@ -97,6 +97,7 @@ def create_app(
     )
     app.state.service = service
     routers = [one.router for one in (streams, writers, marks, events, groups, operations)]
+    routers += [one.reporting for one in (writers, events)]
     for router in routers:
         app.include_router(router)
     problems.install(app, [route for router in routers for route in router.routes])

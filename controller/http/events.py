@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from controller.http.media import check_media_type
+from controller.http.reporting import ReportingRoute
 from controller.http.routing import (
     HungUp,
     SegmentNumber,
@@ -40,6 +41,7 @@ from tidegauge.wire.events import (
 from tidegauge.wire.values import Between, Incarnation, Integer, Name
 
 router = APIRouter(route_class=StrictRoute, tags=["events"])
+reporting = APIRouter(route_class=ReportingRoute, tags=["events"])
 ONE = "/v1/streams/{scope}/{stream}"
 SEGMENT_EVENTS = ONE + "/segments/{segment}/events"
 
@@ -112,7 +114,7 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
     )
 
 
-@router.post(ONE + "/events", openapi_extra=_NDJSON_BODY)
+@reporting.post(ONE + "/events", openapi_extra=_NDJSON_BODY)
 async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     service: ServiceOf,
     state: StreamOf,

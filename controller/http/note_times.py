@@ -151,10 +151,13 @@ class NoteTimesApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Take in many reports, and return the status of the answer."""
+        count = 1  # if it cannot be read, nobody knows how many there are
         try:
             call = await self._read(scope, receive)
+            count = len(call)
             answer = await self._service.sequencer.submit(call.decide, call.answer)
         except ProblemError as error:
+            self._service.metrics.report_tally[error.code] += count
             await send_problem(send, error)
             return error.status
         except Exception:

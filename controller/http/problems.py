@@ -108,27 +108,28 @@ def _field_error(one: Any) -> dict[str, str]:  # noqa: ANN401 (pydantic's error 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     """Answer every error of an application that serves these routes with its document."""
 
-    @app.exception_handler(ProblemError)
-    async def known(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, ProblemError)  # noqa: S101 (narrows the registered type)
-        return problem_response(error)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)  # noqa: S101
-        return problem_response(invalid_request(error))
-
-    @app.exception_handler(HTTPException)
-    async def framework(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)  # noqa: S101
-        response = problem_response(_of_framework(request, error))
-        if response.status_code == MethodNotAllowedError.status:
+    async def answer(request: Request, error: Exception) -> Response:
+        response = problem_response(problem_of(request, error))
+        if (
+            isinstance(error, HTTPException)
+            and response.status_code == MethodNotAllowedError.status
+        ):
             response.headers["allow"] = _allowed(routes, request)
         return response
 
-    @app.exception_handler(Exception)
-    async def defect(request: Request, _error: Exception) -> Response:
-        return problem_response(InternalError(f"{request.method} {request.url.path}"))
+    for kind in (ProblemError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, answer)
+
+
+def problem_of(request: Request, error: Exception) -> ProblemError:
+    """Tell which problem answers what a route raises; what nobody expects is a defect."""
+    if isinstance(error, ProblemError):
+        return error
+    if isinstance(error, RequestValidationError):
+        return invalid_request(error)
+    if isinstance(error, HTTPException):
+        return _of_framework(request, error)
+    return InternalError(f"{request.method} {request.url.path}")
 
 
 def _allowed(routes: Sequence[BaseRoute], request: Request) -> str:

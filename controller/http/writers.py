@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query
 
 from controller import reports
 from controller.http.cursors import read_cursor, write_cursor
+from controller.http.reporting import ReportingRoute
 from controller.http.routing import (
     Cursor,
     Limit,
@@ -31,10 +32,11 @@ from tidegauge.wire.writers import (
 )
 
 router = APIRouter(route_class=StrictRoute, tags=["writers"])
+reporting = APIRouter(route_class=ReportingRoute, tags=["writers"])
 WRITERS = "/v1/streams/{scope}/{stream}/writers"
 
 
-@router.post(WRITERS + "/{writer}/register")
+@reporting.post(WRITERS + "/{writer}/register")
 async def register(
     service: ServiceOf,
     state: StreamOf,
@@ -57,7 +59,7 @@ async def register(
     )
 
 
-@router.post(WRITERS + "/{writer}/leave")
+@reporting.post(WRITERS + "/{writer}/leave")
 async def leave(
     service: ServiceOf,
     state: StreamOf,

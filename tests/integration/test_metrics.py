@@ -15,7 +15,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from controller.configuration import ServeSettings
 from controller.http.app import create_app
+from tests.conftest import NewServer
 from tests.server import Api, ServerProcess
+from tidegauge.wire.events import NDJSON
 
 NOW = 1_700_000_000_000
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
@@ -67,6 +69,11 @@ async def _scrape(client: httpx.AsyncClient) -> Samples:
     return _samples(await _families(client))
 
 
+async def _outcomes(client: httpx.AsyncClient) -> dict[str, float]:
+    counted = (await _scrape(client))["tidegauge_reports_total"]
+    return {outcome: count for (((_, outcome),), count) in counted.items()}
+
+
 def _of(stream: str, **labels: str) -> tuple[tuple[str, str], ...]:
     return tuple(sorted({"stream": f"tests/{stream}", **labels}.items()))
 
@@ -86,6 +93,87 @@ def test_reports_are_counted_by_outcome(play: Callable[..., None]) -> None:
         }
 
     play(scene)
+
+
+ONE = "/v1/streams/tests/one"
+NONE = "/v1/streams/tests/none"
+REPORT = {"time": NOW, "position": {}}
+LINE = {"content": '{"key": "k", "value": "v"}\n', "headers": {"content-type": NDJSON}}
+
+
+@pytest.mark.parametrize(
+    ("path", "call", "status", "counted"),
+    [
+        ("writers/w/note-time", {"json": REPORT}, 200, {"accepted": 1}),
+        ("writers/w/note-time", {"json": REPORT | {"time": NOW - 9}}, 409, {"invalid_time": 1}),
+        ("writers/w/note-time", {"json": REPORT | {"time": 1.5}}, 422, {"invalid_request": 1}),
+        ("writers/w/register", {"json": {"time": NOW}}, 200, {"accepted": 1}),
+        ("writers/w/register", {"json": {"time": 2**53}}, 409, {"time_in_future": 1}),
+        ("writers/w/register", {"json": {"time": 1.5}}, 422, {"invalid_request": 1}),
+        ("writers/w/register?a=1", {"json": {"time": NOW}}, 422, {"invalid_request": 1}),
+        ("writers/w/leave", {"json": REPORT}, 200, {"accepted": 1}),
+        ("writers/w/leave", {"json": {"time": NOW - 9}}, 409, {"invalid_time": 1}),
+        ("writers/w/leave", {"json": {"time": 1.5}}, 422, {"invalid_request": 1}),
+        (f"events?writer=w&note_time={NOW}", LINE, 200, {"accepted": 1}),
+        (f"events?writer=w&note_time={NOW - 9}", LINE, 409, {"invalid_time": 1}),
+        ("events?writer=w&note_time=soon", LINE, 422, {"invalid_request": 1}),
+        (f"events?note_time={NOW}", LINE, 422, {"invalid_request": 1}),
+        (f"events?writer=w&note_time={NOW}", {}, 415, {"unsupported_media_type": 1}),
+        ("writers/w/register", {}, 200, {}),
+        ("writers/w/register", {"json": {"time": None}}, 200, {}),
+        ("writers/w/leave", {}, 200, {}),
+        ("writers/none/leave", {}, 404, {}),
+        ("events?writer=w", LINE, 200, {}),
+        ("events", LINE | {"content": '{"time": 5}'}, 422, {}),
+        ("writers/w/expire", {}, 200, {}),
+    ],
+)
+def test_every_way_to_report_moves_one_counter_and_nothing_else_does(
+    play: Callable[..., None], path: str, call: Any, status: int, counted: dict[str, int]
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, log="embedded")
+        await _note(client, "one", "w", NOW)
+        assert (await client.post(f"{ONE}/{path}", **call)).status_code == status
+        expected = {"accepted": 1.0}
+        for outcome, count in counted.items():
+            expected[outcome] = expected.get(outcome, 0) + count
+        assert await _outcomes(client) == expected
+
+    play(scene)
+
+
+@pytest.mark.parametrize(
+    ("path", "call"),
+    [
+        ("writers/w/note-time", {"json": REPORT}),
+        ("writers/w/register", {"json": {"time": NOW}}),
+        ("writers/w/leave", {"json": {"time": NOW}}),
+        (f"events?writer=w&note_time={NOW}", LINE),
+    ],
+)
+def test_reports_about_a_stream_that_is_not_there_count_by_its_code(
+    play: Callable[..., None], path: str, call: Any
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        assert (await client.post(f"{NONE}/{path}", **call)).status_code == 404
+        assert await _outcomes(client) == {"accepted": 0, "unknown_stream": 1}
+
+    play(scene)
+
+
+@pytest.mark.only_on("sqlite", "only a file's size is bounded by the service")
+def test_reports_that_cannot_be_stored_count_as_unavailable_each(
+    new_server: NewServer,
+) -> None:
+    full = new_server(max_database_bytes=300_000)
+    with full as server, Api(server.url) as api:
+        api.create()
+        names = [f"{number}-{'x' * 200}" for number in range(2_000)]
+        reports = [{"stream": "tests/one", "writer": name, **REPORT} for name in names]
+        answer = api.client.post("/v1/note-times", json={"reports": reports})
+        assert answer.status_code == 503
+        assert 'reports_total{outcome="unavailable"} 2000.0\n' in server.metrics()
 
 
 def test_writers_are_counted_by_state_of_each_stream_and_of_all(
