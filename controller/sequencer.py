@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar, overload
 
 from sqlalchemy import Connection
 
-from controller.database import Database
+from controller.database import Database, LeaseLostError
 from tidegauge.errors import UnavailableError
 
 _T = TypeVar("_T")
@@ -308,7 +308,7 @@ class Sequencer:
     async def _roll_back(
         self, batch: Batch, decided: list[Submission], error: Exception
     ) -> None:
-        _log.error("a transaction failed", exc_info=error, extra={"changes": len(decided)})
+        _tell(error, changes=len(decided))
         self.on_failure()
         self._stale |= batch.touched
         await self._reload()
@@ -341,6 +341,13 @@ def _decide(submission: Submission, batch: Batch) -> bool:
 def _fail(submissions: list[Submission], error: Exception) -> None:
     for one in submissions:
         one.fail(error)
+
+
+def _tell(error: Exception, *, changes: int) -> None:
+    if isinstance(error, LeaseLostError):
+        _log.info("a transaction came too late: %s", error.reason, extra={"changes": changes})
+    else:
+        _log.error("a transaction failed", exc_info=error, extra={"changes": changes})
 
 
 def _write(batch: Batch, connection: Connection) -> None:

@@ -30,7 +30,12 @@ from controller.streams import (
     visit_stream,
 )
 from controller.waiting import WaitingRoom
-from tidegauge.errors import TidegaugeError, UnknownStreamError
+from tidegauge.errors import (
+    OutcomeUnknownError,
+    TidegaugeError,
+    UnavailableError,
+    UnknownStreamError,
+)
 from tidegauge.names import StreamName
 from tidegauge.outcomes import PassOutcome
 
@@ -182,8 +187,11 @@ class Service:
         self.submit_quietly(decide)
 
     def submit_quietly(self, decide: Callable[[Batch], Any]) -> None:
-        """Submit a change that nobody waits for; a failure is logged."""
-        self.sequencer.submit(decide).add_done_callback(_log_failure)
+        """Submit a change that nobody waits for; a defect is logged.
+
+        A transaction that failed is logged by the sequencer, once for all that it was made of.
+        """
+        self.sequencer.submit(decide).add_done_callback(_log_defect)
 
     async def _reload(self, state: StreamState) -> None:
         def read(connection: Connection) -> StreamState | None:
@@ -223,6 +231,12 @@ async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _log_defect(future: "asyncio.Future[Any]") -> None:
+    refusals = OutcomeUnknownError | UnavailableError
+    if not future.cancelled() and not isinstance(future.exception(), refusals):
+        _log_failure(future)
 
 
 def _log_failure(future: "asyncio.Future[Any]") -> None:

@@ -1,6 +1,7 @@
 """The database: one interface, SQLite and PostgreSQL behind it."""
 
 from controller.database.address import DatabaseAddress
+from controller.database.failures import LeaseLostError
 from controller.database.interface import (
     Database,
     DatabaseInUseError,
@@ -14,6 +15,7 @@ __all__ = [
     "DatabaseAddress",
     "DatabaseInUseError",
     "DatabaseUnusableError",
+    "LeaseLostError",
     "PostgresDatabase",
     "open_database",
     "upgrade_database",

@@ -18,16 +18,21 @@ _SQLITE = {
     sqlite3.SQLITE_BUSY: "another process has locked the database",
     sqlite3.SQLITE_READONLY: "the database cannot be written to",
 }
+_LEASE_LOST = "TG001"
 _POSTGRESQL = {
     "25006": "the database cannot be written to",
     "53100": "the database has no room: its disk is full",
     "53200": "the database is out of memory",
     "53300": "the database takes no more connections",
-    "TG001": "the controller has lost its lease",
+    _LEASE_LOST: "the controller has lost its lease",
 }
 _CODES = ("sqlstate", "sqlite_errorcode")
 _LAST_WORDS = {"FATAL", "PANIC"}
 _log = logging.getLogger(__name__)
+
+
+class LeaseLostError(UnavailableError):
+    """The controller has lost its lease; whoever renews it says so, once for all, and joins again."""
 
 
 class Failures:
@@ -53,7 +58,7 @@ class Failures:
             if _is_defect(error):
                 raise
             self._log(error.orig)
-            raise UnavailableError(reason_of(error.orig)) from error
+            raise refusal_of(error.orig) from error
         except (OutcomeUnknownError, UnavailableError) as error:
             self._log(error.__cause__)
             raise
@@ -61,9 +66,17 @@ class Failures:
             self._said = None
 
     def _log(self, error: BaseException | None) -> None:
+        if _is_lease_lost(error):
+            return
         if self._said != (said := str(error).strip()):
             self._said = said
             _log.error("the database says: %s", said)
+
+
+def refusal_of(error: BaseException | None) -> UnavailableError:
+    """Make what callers are told when nothing was stored."""
+    refusal = LeaseLostError if _is_lease_lost(error) else UnavailableError
+    return refusal(reason_of(error))
 
 
 def reason_of(error: BaseException | None) -> str:
@@ -73,6 +86,10 @@ def reason_of(error: BaseException | None) -> str:
     if not isinstance(error, psycopg.Error):
         return _OTHER
     return _POSTGRESQL.get(error.sqlstate or "", _AWAY if is_lost(error) else _OTHER)
+
+
+def _is_lease_lost(error: BaseException | None) -> bool:
+    return isinstance(error, psycopg.Error) and error.sqlstate == _LEASE_LOST
 
 
 def _is_defect(error: DBAPIError) -> bool:

@@ -11,14 +11,14 @@ from sqlalchemy.exc import DBAPIError
 
 from controller.database import migration
 from controller.database.address import DatabaseAddress
-from controller.database.failures import is_lost, reason_of
+from controller.database.failures import is_lost, reason_of, refusal_of
 from controller.database.interface import (
     READERS,
     Database,
     DatabaseUnusableError,
 )
 from controller.turnstile import Turnstile
-from tidegauge.errors import OutcomeUnknownError, UnavailableError
+from tidegauge.errors import OutcomeUnknownError
 
 _T = TypeVar("_T")
 _Check = Callable[[Connection], None]
@@ -266,8 +266,9 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        told = OutcomeUnknownError if is_lost(error) else UnavailableError
-        raise told(reason_of(error)) from error
+        if is_lost(error):
+            raise OutcomeUnknownError(reason_of(error)) from error
+        raise refusal_of(error) from error
 
 
 def _drop(connection: Connection | None) -> None:
