@@ -1,5 +1,6 @@
 """Who may do what: bearer tokens with roles in scopes, kept as hashes in a file."""
 
+from controller.access.audit import log_done, log_refused
 from controller.access.callers import ANYBODY, EVERYWHERE, Caller, Role
 from controller.access.changes import watch
 from controller.access.encryption import Authorities, Certificate, CertificateError
@@ -36,6 +37,8 @@ __all__ = [
     "TokenFileError",
     "append_token",
     "check_exposure",
+    "log_done",
+    "log_refused",
     "new_token",
     "parse_grants",
     "read_tokens",

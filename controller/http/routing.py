@@ -4,7 +4,6 @@ What a caller needs is looked up once, when a route is declared, so that one tha
 in `controller.access.NEEDS` keeps the service from starting.
 """
 
-import logging
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any
@@ -12,23 +11,21 @@ from typing import Annotated, Any
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.routing import APIRoute
 
-from controller.access import NEEDS, Caller, Need
+from controller.access import NEEDS, Caller, Need, log_done, log_refused
 from controller.giving_up import Reason, until_hung_up
 from controller.http.media import check_json
 from controller.http.request_fields import request_fields
 from controller.service import Service
 from controller.streams import StreamState
-from tidegauge.errors import InvalidRequestError
+from tidegauge.errors import ForbiddenError, InvalidRequestError
 from tidegauge.names import StreamName
 from tidegauge.wire.values import Between, Integer, Name
-
-_log = logging.getLogger(__name__)
 
 
 class StrictRoute(APIRoute):
     """A route that refuses who may not ask, unknown parameters, and bodies of other types.
 
-    What operators did is logged with their name.
+    What operators did is logged with their name, and what was refused since somebody is none.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -40,7 +37,12 @@ class StrictRoute(APIRoute):
 
         async def strict(request: Request) -> Response:
             caller = get_caller(request)
-            need.check(caller, request.path_params.get("scope", ""))
+            try:
+                need.check(caller, request.path_params.get("scope", ""))
+            except ForbiddenError:
+                if need is Need.OPERATE:
+                    log_refused(caller, request_fields(request.scope))
+                raise
             unknown = sorted(set(request.query_params) - known)
             if unknown:
                 message = f"this call has no such parameter; it has {sorted(known)}"
@@ -49,8 +51,7 @@ class StrictRoute(APIRoute):
                 check_json(request.scope["headers"])
             response = await handle(request)
             if need is Need.OPERATE:
-                done = {"caller": caller.name, "status": response.status_code}
-                _log.info("operator call", extra=done | request_fields(request.scope))
+                log_done(caller, response.status_code, request_fields(request.scope))
             return response
 
         return strict

@@ -254,25 +254,53 @@ def test_tokens_come_and_go_while_the_service_runs(
         wait_until(lambda: client.get("/v1/streams", headers=token).status_code == 401)
 
 
-def test_what_operators_do_is_logged_with_their_name(
-    guarded: ServerProcess, tokens: Tokens
+@pytest.fixture
+def taciturn(new_server: NewServer, tokens: Tokens) -> ServerProcess:
+    """One that logs errors alone."""
+    return new_server(tokens=tokens.file, log_level="error")
+
+
+def test_what_operators_do_is_logged_with_their_name_at_any_level(
+    taciturn: ServerProcess, tokens: Tokens
 ) -> None:
     both = tokens.header("alice", SCOPE, "operate", "write")
     path = f"/v1/streams/{SCOPE}/departures"
-    with guarded, httpx.Client(base_url=guarded.url, headers=both) as client:
+    with taciturn, httpx.Client(base_url=taciturn.url, headers=both) as client:
         client.put(path, json={"segments": 1}).raise_for_status()
         client.post(f"{path}/writers/w/register").raise_for_status()
         client.post(f"{path}/writers/w/expire").raise_for_status()
         client.post(f"{path}/seal").raise_for_status()
         client.delete(path).raise_for_status()
-        guarded.stop()
-    log = guarded.log.read_text()
+        taciturn.stop()
+    log = taciturn.log.read_text()
+    assert "stream created" not in log
     assert re.findall(r"operator call \S+ caller=alice (method=.* status=\d+)", log) == [
         f"method=PUT path={path} status=201",
         f"method=POST path={path}/writers/w/expire status=200",
         f"method=POST path={path}/seal status=200",
         f"method=DELETE path={path} status=204",
     ]
+
+
+def test_what_others_wanted_to_do_in_place_of_operators_is_logged(
+    taciturn: ServerProcess, tokens: Tokens
+) -> None:
+    reader = tokens.header("bob", SCOPE, "read", "write")
+    path = f"/v1/streams/{SCOPE}/departures"
+    with taciturn, httpx.Client(base_url=taciturn.url, headers=reader) as client:
+        assert client.delete(path).status_code == 403
+        assert client.post(f"{path}/writers/w/expire").status_code == 403
+        assert client.get("/metrics").status_code == 403
+        taciturn.stop()
+    log = taciturn.log.read_text()
+    assert re.findall(
+        r"operator call refused \S+ caller=bob (method=.* status=\d+.*)", log
+    ) == [
+        f"method=DELETE path={path} status=403 stream={SCOPE}/departures",
+        f"method=POST path={path}/writers/w/expire status=403 stream={SCOPE}/departures writer=w",
+    ]
+    assert log.count("caller=") == 2
+    assert reader["authorization"].removeprefix("Bearer ") not in log
 
 
 def test_without_tokens_what_operators_do_is_logged_too(shared_server: ServerProcess) -> None:
