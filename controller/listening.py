@@ -17,7 +17,8 @@ def _monotonic_ms() -> int:
 class ListeningClock:
     """Sums the steps of a monotonic clock between stamps, each counted as 1 s at most.
 
-    It stands until the first stamp.
+    It stands until the first stamp, and while the clock underneath is behind its last stamp, as
+    on a faulty hypervisor: nobody is given time that way.
 
     Parameters
     ----------
@@ -38,7 +39,7 @@ class ListeningClock:
         if self._halted:
             return self._stamp_ms
         step = self._monotonic_ms() - self._stamped_at
-        return self._stamp_ms + min(step, _LONGEST_STEP_MS)
+        return self._stamp_ms + min(max(step, 0), _LONGEST_STEP_MS)
 
     @property
     def stamp_age_ms(self) -> int:
