@@ -4,14 +4,17 @@ Every stream's marks are swept in order of revision, once for each tier of age: 
 where it stopped, and so looks at each mark once a tier. Marks never change and only sweeps
 remove them, so that what a sweep has read stays true. Where it left off is not stored: after a
 restart all marks are looked at again, at leisure.
+
+How old a mark is goes by the wall clock, when to look again by the monotonic one: a wall clock
+that was ahead for a moment stops no sweep.
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
@@ -31,7 +34,7 @@ _PERIOD_S = 1.0
 _FEWEST_ROWS = 16
 _TRANSACTION_S = 0.005
 """Aimed at: so much longer does a report wait that shares a transaction with a sweep."""
-_SOONEST_MS, _LATEST_MS = 1_000, 3_600_000
+_SOONEST_S, _LATEST_S = 1.0, 3_600.0
 _FIRST_REVISION = 1
 
 
@@ -45,13 +48,13 @@ class Place:
         Of the last mark that was looked at.
     lower
         Its lower bound; None before the first.
-    due_ms
-        Wall clock at which to go on.
+    due_s
+        Monotonic clock at which to go on.
     """
 
     revision: int = 0
     lower: int | None = None
-    due_ms: int = 0
+    due_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -62,25 +65,25 @@ class Sweep:
     ----------
     places
         By tier.
-    due_ms
-        Wall clock at which to go on with one of them.
+    due_s
+        Monotonic clock at which to go on with one of them.
     """
 
     places: dict[Tier, Place] = field(default_factory=dict)
-    due_ms: int = 0
+    due_s: float = 0.0
 
-    def next(self, wanted: list[Tier], wall_ms: int) -> tuple[Tier, Place] | None:
+    def next(self, wanted: list[Tier], now_s: float) -> tuple[Tier, Place] | None:
         """Choose the oldest tier that is due; it begins where older ones have been at least."""
         furthest = Place()
         for tier in wanted:
             place = self.places.setdefault(tier, Place())
             if place.revision < furthest.revision:
                 place.revision, place.lower = furthest.revision, furthest.lower
-            if place.due_ms <= wall_ms:
+            if place.due_s <= now_s:
                 return tier, place
             furthest = place
-        self.due_ms = min((self.places[tier].due_ms for tier in wanted), default=wall_ms)
-        self.due_ms = max(self.due_ms, wall_ms + _SOONEST_MS)
+        self.due_s = min((self.places[tier].due_s for tier in wanted), default=now_s)
+        self.due_s = max(self.due_s, now_s + _SOONEST_S)
         return None
 
 
@@ -95,11 +98,21 @@ class Sweeper:
         To look at, and to remove, in one step; fewer where the disk is slow.
     rest
         After each step, in times of what it took.
+    monotonic_s
+        The clock that says when to look again.
     """
 
-    def __init__(self, service: "Service", *, most_rows: int = 500, rest: float = 9.0) -> None:
+    def __init__(
+        self,
+        service: "Service",
+        *,
+        most_rows: int = 500,
+        rest: float = 9.0,
+        monotonic_s: Callable[[], float] = monotonic,
+    ) -> None:
         self._service = service
         self._most_rows, self._rest = most_rows, rest
+        self._monotonic_s = monotonic_s
         self._thinning = parse_thinning(service.settings.mark_thinning)
         self._sweeps: dict[int, Sweep] = {}
         self._rows = most_rows
@@ -121,7 +134,7 @@ class Sweeper:
 
     def _due(self) -> list[StreamState]:
         """List the streams to sweep, and forget those that are deleted."""
-        registry, wall_ms = self._service.registry, self._wall_ms()
+        registry, now_s = self._service.registry, self._monotonic_s()
         if len(self._sweeps) > len(registry):
             known = {state.identity.key for state in registry}
             self._sweeps = {key: one for key, one in self._sweeps.items() if key in known}
@@ -129,15 +142,14 @@ class Sweeper:
         return [
             state
             for state in registry
-            if state.revision > 1
-            and self._sweeps.get(state.identity.key, idle).due_ms <= wall_ms
+            if state.revision > 1 and self._sweeps.get(state.identity.key, idle).due_s <= now_s
         ]
 
     async def sweep(self, state: StreamState) -> bool:
         """Make one step; tells whether there was one to make."""
         sweep = self._sweeps.setdefault(state.identity.key, Sweep())
         wanted = tiers(self._thinning, state.config.mark_retention_ms)
-        found = sweep.next(wanted, self._wall_ms())
+        found = sweep.next(wanted, self._monotonic_s())
         if found is None:
             return False
         begun = perf_counter()
@@ -159,7 +171,7 @@ class Sweeper:
         # The last of them may be the newest; and it tells what is the newest before a position.
         old = rows[: count_old(rows[:-1], self._wall_ms() - tier.age_ms)]
         if not old:
-            place.due_ms = _due_ms(tier, rows, self._wall_ms())
+            place.due_s = self._monotonic_s() + _pause_s(tier, rows, self._wall_ms())
             if tier.step_ms is None:  # the few that were spared
                 place.revision, place.lower = 0, None
             return
@@ -226,8 +238,11 @@ def _needed(
     return needed
 
 
-def _due_ms(tier: Tier, rows: Sequence[MarkRow], wall_ms: int) -> int:
-    """Choose when to look again: once some marks have grown old."""
-    first_old_ms = rows[0].created_ms + tier.age_ms if rows else wall_ms
-    some_ms = max(_SOONEST_MS, min(_LATEST_MS, tier.age_ms // 4))
-    return max(wall_ms, first_old_ms) + some_ms
+def _pause_s(tier: Tier, rows: Sequence[MarkRow], wall_ms: int) -> float:
+    """Choose how long not to look: until some marks have grown old, if no clock is set.
+
+    Never longer than an hour: a wall clock that is behind makes marks look made in the future.
+    """
+    young_ms = rows[0].created_ms + tier.age_ms - wall_ms if rows else 0
+    some_s = max(_SOONEST_S, tier.age_ms / 4_000)
+    return min(_LATEST_S, max(0.0, young_ms / 1_000) + some_s)

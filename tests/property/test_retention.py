@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, delete
 
+from controller import retention
 from controller.database.statements import insert_rows
 from controller.mark_storage import StoredMarks
 from controller.positions import dump_position
@@ -17,6 +18,7 @@ from controller.retention import Sweeper
 from controller.schema import marks as marks_table
 from controller.schema import metadata
 from controller.sequencer import Batch
+from tests.patience import until
 from tests.property.events import Shape
 from tests.property.topologies import core_topology, positions, shapes
 from tidegauge.lattice import covers, cut_of, join
@@ -27,6 +29,7 @@ from tidegauge.windows import TimeWindow, time_window
 
 KEY = 1
 NOW = 1_000
+TEN_DAYS_MS = 864_000_000
 Ages = list[tuple[Mark, int]]
 
 
@@ -54,7 +57,8 @@ def histories(draw: st.DrawFn) -> tuple[Shape, Ages]:
 class Stage:
     """One stream in a database, its groups, and a sweeper that reads and writes there.
 
-    ``before_write`` happens between what a sweep has read and what it decides.
+    ``before_write`` happens between what a sweep has read and what it decides. Its clocks stand
+    unless they are moved.
     """
 
     def __init__(
@@ -68,14 +72,12 @@ class Stage:
         embedded: bool = False,
     ) -> None:
         self.connection, self.topology = connection, topology
+        self.wall_ms, self.monotonic_s = NOW, 0.0
+        self.reads = 0
         self.groups: list[Position] = []
         self.before_write: Callable[[], None] = lambda: None
         connection.execute(delete(marks_table))
-        rows = [
-            (KEY, one.revision, one.lower, one.upper, dump_position(one.cut), made)
-            for one, made in history
-        ]
-        insert_rows(connection, marks_table, rows)
+        self.add(history)
         self.state: Any = SimpleNamespace(
             identity=SimpleNamespace(key=KEY, name="s/one", stream_id="one"),
             clock=SimpleNamespace(topology=topology),
@@ -93,10 +95,22 @@ class Stage:
             groups=SimpleNamespace(
                 positions=lambda _identity: self.groups, positions_elsewhere=_nowhere
             ),
-            clocks=SimpleNamespace(now=lambda: SimpleNamespace(wall_ms=NOW)),
+            clocks=SimpleNamespace(now=lambda: SimpleNamespace(wall_ms=self.wall_ms)),
         )
 
+    def add(self, history: Ages) -> None:
+        rows = [
+            (KEY, one.revision, one.lower, one.upper, dump_position(one.cut), made)
+            for one, made in history
+        ]
+        insert_rows(self.connection, marks_table, rows)
+
+    def pass_time(self, milliseconds: int) -> None:
+        self.wall_ms += milliseconds
+        self.monotonic_s += milliseconds / 1_000
+
     async def read(self, work: Callable[[Connection], Any]) -> Any:
+        self.reads += 1
         return work(self.connection)
 
     async def submit(self, decide: Callable[[Batch], Any]) -> None:
@@ -108,11 +122,18 @@ class Stage:
 
     def sweep(self, rows: int) -> None:
         async def run() -> None:
-            sweeper = Sweeper(self.service, most_rows=rows, rest=0)
+            sweeper = self.sweeper(rows)
             while await sweeper.sweep(self.state):
                 pass
 
         asyncio.run(run())
+
+    def sweeper(self, rows: int = 500) -> Sweeper:
+        clock = self._monotonic_s
+        return Sweeper(self.service, most_rows=rows, rest=0, monotonic_s=clock)
+
+    def _monotonic_s(self) -> float:
+        return self.monotonic_s
 
     def left(self) -> list[Mark]:
         return StoredMarks(self.connection, KEY).after(0, limit=1_000)
@@ -242,6 +263,33 @@ def test_whatever_the_size_of_its_steps_a_sweep_leaves_the_first_mark_of_each_st
             expected.append(mark.revision)
         seen |= {(one, mark.lower // one) for one in (1, 4, 12)}
     assert [one.revision for one in stage.left()] == expected
+
+
+def _marks_made(revisions: range, made_ms: int) -> Ages:
+    return [(Mark(n, 100 * n, 100 * n, {0: n}), made_ms) for n in revisions]
+
+
+@pytest.mark.parametrize(("step_ms", "looks"), [(TEN_DAYS_MS, 2), (-TEN_DAYS_MS, 1)])
+def test_a_wall_clock_that_was_wrong_for_a_moment_stops_no_thinning(
+    database: Connection, monkeypatch: pytest.MonkeyPatch, step_ms: int, looks: int
+) -> None:
+    monkeypatch.setattr(retention, "_PERIOD_S", 0.001)
+    made = _marks_made(range(1, 31), NOW)
+    stage = Stage(database, core_topology(Shape.of(1)), made, thinning="2000:1000")
+
+    async def scene() -> None:
+        stage.wall_ms += step_ms
+        sweeping = asyncio.create_task(stage.sweeper().run())
+        await until(lambda: stage.reads == looks)
+        stage.wall_ms -= step_ms
+        stage.add(_marks_made(range(31, 51), NOW))
+        stage.pass_time(3_600_000)
+        expected = [1, 10, 20, 30, 40, 50]
+        await until(lambda: [one.revision for one in stage.left()] == expected)
+        sweeping.cancel()
+        await asyncio.gather(sweeping, return_exceptions=True)
+
+    asyncio.run(scene())
 
 
 def test_old_marks_are_thinned_to_one_a_second_and_later_to_one_a_minute() -> None:
