@@ -1,39 +1,67 @@
 """Many reports in one request: each part goes to who holds its streams, results in order."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.http.decoding import split_note_times
 from controller.http.forwarding import NOBODY, Forwarding, refuse
-from controller.http.note_times import PATH
+from controller.http.note_times import PATH, check_call
 from controller.http.peers import PassedOn, Peer, Peers, is_passed_on
 from controller.http.plain import read_body, send_json
-from controller.http.problems import send_problem
+from controller.http.problems import dump_problem, send_problem
 from controller.schema import streams
 from controller.service import Service
 from tidegauge.errors import ProblemError, UnavailableError
 from tidegauge.names import StreamName
 
 _OK = 200
-_Place = Peer | ProblemError | None
-_Results = list[Any]
+_Place: TypeAlias = Peer | ProblemError | None
+_Raw: TypeAlias = msgspec.Raw | bytes
+_Results: TypeAlias = Sequence[_Raw]
 
 
-class _Report(msgspec.Struct):
+class _Report(NamedTuple):
+    """One report, as it came.
+
+    Attributes
+    ----------
+    stream
+        What it is about; None if it does not say so, and is to be refused here.
+    body
+        All of it.
+    """
+
+    stream: str | None
+    body: bytes
+
+
+class _Plain(msgspec.Struct):
     stream: str
 
 
-class _Reports(msgspec.Struct):
-    reports: list[_Report]
+class _PlainReports(msgspec.Struct):
+    reports: list[_Plain]
 
 
-_decode = msgspec.json.Decoder(_Reports).decode
+class _Named(msgspec.Struct):
+    stream: Any = None
+
+
+class _RawResults(msgspec.Struct):
+    results: list[msgspec.Raw]
+
+
+_decode_plain = msgspec.json.Decoder(_PlainReports).decode
+_decode_named = msgspec.json.Decoder(_Named).decode
+_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
+_decode_results = msgspec.json.Decoder(_RawResults).decode
+_NOT_PLAIN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class BulkForwarding:
@@ -66,25 +94,42 @@ class BulkForwarding:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, in parts if need be."""
         try:
+            check_call(scope)
             request = PassedOn(scope, await read_body(receive, self._limit), receive)
-            named = _streams(request.body)
-            if all(self._is_here(one) for one in set(named)):
+            if self._holds_all_plainly(request.body):
                 await self._app(scope, request.replay(), send)
-            elif is_passed_on(scope):
-                await self._answer_all(request, named, send)
             else:
-                results = await self._in_parts(request, named)
-                await send_json(send, orjson.dumps({"results": results}))
+                await self._answer(request, _split(request.body), send)
         except UnavailableError as error:
             await refuse(error, send)
         except ProblemError as error:
             await send_problem(send, error)
 
-    def _is_here(self, stream: str) -> bool:
+    def _holds_all_plainly(self, body: bytes) -> bool:
+        """Whether all is about what is held, at a glance: if so, the application reads it."""
+        try:
+            named = {report.stream for report in _decode_plain(body).reports}
+        except _NOT_PLAIN:
+            return False
+        return all(self._is_here(one) for one in named)
+
+    def _is_here(self, stream: str | None) -> bool:
         name = _name(stream)
         return name is None or self._forwarding.holds(streams, name)
 
-    async def _answer_all(self, request: PassedOn, named: list[str], send: Send) -> None:
+    async def _answer(self, request: PassedOn, reports: list[_Report], send: Send) -> None:
+        named = {report.stream for report in reports}
+        if all(self._is_here(one) for one in named):
+            await self._app(request.scope, request.replay(), send)
+        elif is_passed_on(request.scope):
+            await self._answer_all(request, named, send)
+        else:
+            results = await self._in_parts(request, reports)
+            await send_json(send, _write_list(b"results", results))
+
+    async def _answer_all(
+        self, request: PassedOn, named: Iterable[str | None], send: Send
+    ) -> None:
         """Answer what was passed on, once all of it is here; else nothing of it is done."""
         for place in (await self._places(named, anew=True)).values():
             if isinstance(place, ProblemError):
@@ -93,16 +138,16 @@ class BulkForwarding:
                 raise UnavailableError(NOBODY)
         await self._app(request.scope, request.replay(), send)
 
-    async def _in_parts(self, request: PassedOn, named: list[str]) -> _Results:
+    async def _in_parts(self, request: PassedOn, reports: list[_Report]) -> _Results:
         """Ask the holders for their parts, again where one had moved and nothing was done."""
-        reports = orjson.loads(request.body)["reports"]
-        results: _Results = [None] * len(reports)
+        results: list[_Raw] = [b""] * len(reports)
         pending, anew = list(range(len(reports))), False
         ask = partial(self._ask, request, deadline=self._forwarding.deadline())
         while pending:
-            parts = await self._parts(named, pending, anew=anew)
+            parts = await self._parts(reports, pending, anew=anew)
             asked = [
-                ask(place, [reports[at] for at in numbers]) for place, numbers in parts.items()
+                ask(place, [reports[at].body for at in numbers])
+                for place, numbers in parts.items()
             ]
             pending, anew = [], True
             for numbers, answers in zip(
@@ -117,21 +162,23 @@ class BulkForwarding:
         return results
 
     async def _parts(
-        self, named: list[str], pending: list[int], *, anew: bool
+        self, reports: list[_Report], pending: list[int], *, anew: bool
     ) -> dict[_Place, list[int]]:
         """Divide what is pending among those who answer for it."""
-        places = await self._places([named[at] for at in pending], anew=anew)
+        places = await self._places({reports[at].stream for at in pending}, anew=anew)
         parts: dict[_Place, list[int]] = {}
         for at in pending:
-            parts.setdefault(places[named[at]], []).append(at)
+            parts.setdefault(places[reports[at].stream], []).append(at)
         return parts
 
-    async def _places(self, named: Iterable[str], *, anew: bool) -> dict[str, _Place]:
-        distinct = list(dict.fromkeys(named))
+    async def _places(
+        self, named: Iterable[str | None], *, anew: bool
+    ) -> dict[str | None, _Place]:
+        distinct = list(named)
         found = await asyncio.gather(*(self._find(one, anew=anew) for one in distinct))
         return dict(zip(distinct, found, strict=True))
 
-    async def _find(self, stream: str, *, anew: bool) -> _Place:
+    async def _find(self, stream: str | None, *, anew: bool) -> _Place:
         name = _name(stream)
         try:
             if name is not None:
@@ -141,13 +188,13 @@ class BulkForwarding:
         return None
 
     async def _ask(
-        self, whole: PassedOn, place: _Place, reports: list[Any], *, deadline: float
+        self, whole: PassedOn, place: _Place, reports: list[bytes], *, deadline: float
     ) -> _Results | None:
         """Ask for some of the results; a refusal of all of them is one for each.
 
         Returns None, after a moment, if nothing was done: somebody else is to be asked.
         """
-        part = replace(whole, body=orjson.dumps({"reports": reports}))
+        part = replace(whole, body=_write_list(b"reports", reports))
         answer = _Answer()
         try:
             if isinstance(place, ProblemError):
@@ -158,12 +205,10 @@ class BulkForwarding:
                 await self._forwarding.await_news(place, deadline=deadline)
                 return None
         except ProblemError as error:
-            return [error.document()] * len(reports)
-        document = orjson.loads(answer.body)
+            return [dump_problem(error)] * len(reports)
         if answer.status == _OK:
-            results: _Results = document["results"]
-            return results
-        return [document] * len(reports)
+            return _decode_results(answer.body).results
+        return [_decode_raw(answer.body)] * len(reports)
 
 
 class _Answer:
@@ -178,16 +223,25 @@ class _Answer:
         self.body += message.get("body", b"")
 
 
-def _streams(body: bytes) -> list[str]:
-    """Read which streams a body is about; nothing of one that the application will refuse."""
-    try:
-        return [report.stream for report in _decode(body).reports]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return []
+def _split(body: bytes) -> list[_Report]:
+    return [_Report(_stream(one), one) for one in split_note_times(body)]
 
 
-def _name(stream: str) -> StreamName | None:
+def _stream(report: bytes) -> str | None:
     try:
-        return StreamName.parse(stream)
+        stream = _decode_named(report).stream
+    except _NOT_PLAIN:
+        return None
+    return stream if isinstance(stream, str) else None
+
+
+def _write_list(field: bytes, parts: _Results) -> bytes:
+    """Write a list as it came: numbers beyond 64 bits, say, are not for us to change."""
+    return b'{"%s":[%s]}' % (field, b",".join(parts))
+
+
+def _name(stream: str | None) -> StreamName | None:
+    try:
+        return None if stream is None else StreamName.parse(stream)
     except ValueError:
         return None

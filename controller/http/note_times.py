@@ -34,6 +34,13 @@ async def note_times(many: NoteTimes) -> TimesNoted:  # type: ignore[empty-body]
     """Note many times in one request, each on its own, in order."""
 
 
+def check_call(scope: Scope) -> None:
+    """Refuse what cannot be this call, whatever its body."""
+    check_post(scope)
+    if scope["query_string"]:
+        read_query(scope["query_string"], set())
+
+
 class _OfOneStream:
     """What a request says about one stream.
 
@@ -168,11 +175,10 @@ class NoteTimesApp:
         return _OK
 
     async def _read(self, scope: Scope, receive: Receive) -> _Call:
-        check_post(scope)
-        read_query(scope["query_string"], set())
-        body = await read_body(receive, self._limit)
+        check_call(scope)
+        many = await read_note_times(await read_body(receive, self._limit))
         service = self._service
-        return _Call(service.registry, service.clocks, scope["user"], read_note_times(body))
+        return _Call(service.registry, service.clocks, scope["user"], many)
 
     def _count(self, call: _Call) -> None:
         tally = self._service.metrics.report_tally

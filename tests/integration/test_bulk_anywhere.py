@@ -1,0 +1,206 @@
+"""Many reports are answered the same at any controller, whoever holds their streams."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+
+from tests.integration.controllers import NOW, Controllers, controllers, create
+from tests.patience import wait_until
+from tests.postgres import Cluster
+
+JSON = "application/json"
+LIMIT = 400_000
+HERE, THERE = "bulk/a", "bulk/b"
+"""One of each controller."""
+MOST = 10_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A request, and what it is answered at any controller.
+
+    Attributes
+    ----------
+    body
+        What is sent.
+    answer
+        The status; a list: 200 with these in their places.
+    method, query, headers
+        How it is sent.
+    chunked
+        Whether its length is left out of its head.
+    """
+
+    body: bytes
+    answer: int | list[int]
+    method: str = "POST"
+    query: str = ""
+    headers: dict[str, str] = field(default_factory=lambda: {"content-type": JSON})
+    chunked: bool = False
+
+
+def _report(stream: object = HERE, **changes: object) -> dict[str, object]:
+    return {"stream": stream, "writer": "w", "time": NOW, "position": {"0": 1}} | changes
+
+
+def _text(*reports: object, **more: object) -> bytes:
+    return json.dumps({"reports": reports} | more).encode()
+
+
+def _raw(report: str) -> bytes:
+    """Write one report that Python would write otherwise, after a good one."""
+    good = json.dumps(_report())
+    return f'{{"reports": [{good}, {report}]}}'.encode("utf-8", "surrogateescape")
+
+
+def _of_here(fields: str) -> bytes:
+    return _raw(f'{{"stream": "{HERE}", "writer": "w", {fields}}}')
+
+
+GOOD = _report()
+CASES = {
+    # malformed, in its place
+    "null": Case(_text(GOOD, None), [200, 422]),
+    "empty object": Case(_text({}, GOOD), [422, 200]),
+    "a number for a stream": Case(_text(GOOD, _report(stream=1)), [200, 422]),
+    "a list for a stream": Case(_text(GOOD, _report(stream=["x"])), [200, 422]),
+    "scalars and lists": Case(
+        _text(1, "x", [], GOOD, True, 1.5), [422] * 3 + [200] + [422] * 2
+    ),
+    "nothing readable": Case(_text(None, {}), [422, 422]),
+    "a bad name": Case(_text(_report("none"), GOOD, _report("-/x")), [422, 200, 422]),
+    "no such stream": Case(_text(_report("bulk/none"), GOOD, None), [404, 200, 422]),
+    "no writer": Case(_text({"stream": HERE, "time": NOW}, GOOD), [422, 200]),
+    "a bad writer": Case(_text(_report(writer="-"), GOOD), [422, 200]),
+    "an unknown field": Case(_text(_report(x=1), GOOD), [422, 200]),
+    "another stream of the name": Case(_text(_report(stream_id="x"), GOOD), [409, 200]),
+    "a bad time": Case(_text(_report(time="soon"), GOOD), [422, 200]),
+    "an older time": Case(_text(_report(time=NOW - 1), GOOD), [409, 200]),
+    "a time as text": Case(_text(_report(time=str(NOW)), GOOD), [200, 200]),
+    "RFC 3339": Case(_text(_report(time="2023-11-14T22:13:20Z"), GOOD), [200, 200]),
+    "a bad position": Case(_text(_report(position={"0": 1.5}), GOOD), [422, 200]),
+    "a number beyond 64 bits": Case(_of_here('"time": 99999999999999999999'), [200, 422]),
+    "a number without end": Case(_of_here(f'"time": 1{"0" * 5_000}'), [200, 422]),
+    "a stream named twice": Case(
+        _raw(
+            f'{{"stream": 1, "stream": "{HERE}", "writer": "w", "time": {NOW}, "position": {{}}}}'
+        ),
+        [200, 200],
+    ),
+    "a report nested deeply": Case(_of_here(f'"time": {"[" * 500}{"]" * 500}'), [200, 422]),
+    "no UTF-8": Case(_raw('"\udcff"'), [200, 422]),
+    # streams of both, and malformed ones between them
+    "both": Case(_text(GOOD, _report(THERE), GOOD), [200, 200, 200]),
+    "both and malformed": Case(
+        _text(
+            None, GOOD, {}, _report(THERE), _report("bulk/none"), _report(THERE, time="x"), 7
+        ),
+        [422, 200, 422, 200, 404, 422, 422],
+    ),
+    # the list
+    "an empty list": Case(_text(), []),
+    "as many as may be": Case(_text(GOOD, *[None] * (MOST - 1)), [200] + [422] * (MOST - 1)),
+    "one too many": Case(_text(GOOD, *[None] * MOST), 422),
+    "one too many that name a stream": Case(_text(*[{"stream": HERE}] * (MOST + 1)), 422),
+    "an unknown field above": Case(_text(GOOD, x=1), 422),
+    "an unknown field above, and malformed": Case(_text(GOOD, None, x=1), 422),
+    "no reports": Case(b"{}", 422),
+    "null for reports": Case(b'{"reports": null}', 422),
+    "an object for reports": Case(b'{"reports": {}}', 422),
+    "reports twice": Case(b'{"reports": [null], "reports": []}', []),
+    "reports twice, the first a number": Case(b'{"reports": 1, "reports": []}', 422),
+    "a list": Case(b"[]", 422),
+    # no JSON
+    "nothing": Case(b"", 422),
+    "cut off": Case(_text(GOOD)[:-1], 422),
+    "more behind it": Case(_text(GOOD) + b"x", 422),
+    "NaN": Case(_of_here('"time": NaN'), 422),
+    "NaN, and then a number": Case(
+        _of_here(f'"time": NaN, "time": {NOW}, "position": {{}}'), 422
+    ),
+    "half a character": Case(_of_here(r'"stream_id": "\ud800", "time": 1'), 422),
+    "nested without end": Case(b'{"reports": [' + b"[" * 50_000, 422),
+    # the call
+    "another method": Case(_text(GOOD), 405, method="PUT"),
+    "an unknown parameter": Case(_text(GOOD), 422, query="?x=1"),
+    "another content type": Case(_text(GOOD), 415, headers={"content-type": "text/plain"}),
+    "no content type": Case(_text(GOOD), 415, headers={}),
+    "another content type, and malformed": Case(
+        _text(GOOD, None), 415, headers={"content-type": "text/plain"}
+    ),
+    "parameters of the content type": Case(
+        _text(GOOD), [200], headers={"content-type": f"{JSON}; charset=utf-8"}
+    ),
+    "compressed": Case(
+        gzip.compress(_text(GOOD), mtime=0),
+        422,
+        headers={"content-type": JSON, "content-encoding": "gzip"},
+    ),
+    "called compressed": Case(
+        _text(GOOD), [200], headers={"content-type": JSON, "content-encoding": "gzip"}
+    ),
+    "without a length": Case(_text(GOOD, None), [200, 422], chunked=True),
+    "too large": Case(b" " * (LIMIT + 1), 413),
+    "too large, without a length": Case(b" " * (LIMIT + 1), 413, chunked=True),
+    "too large, by another method": Case(b" " * (LIMIT + 1), 405, method="PUT", chunked=True),
+}
+
+
+@pytest.fixture(scope="module")
+def two(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
+    """Two controllers, each with one stream; what the cases report is known already."""
+    directory = tmp_path_factory.mktemp("bulk")
+    with controllers(cluster, directory, 2, max_body_bytes=LIMIT) as running:
+        create(running.servers[0].url, HERE, THERE)
+        wait_until(lambda: running.held() == [1, 1, 0])
+        _ask(running.servers[0].url, Case(_text(GOOD, _report(THERE)), [200, 200]))
+        yield running
+
+
+def _ask(url: str, case: Case) -> httpx.Response:
+    return httpx.request(
+        case.method,
+        f"{url}/v1/note-times{case.query}",
+        content=iter([case.body[:50], case.body[50:]]) if case.chunked else case.body,
+        headers=case.headers,
+        timeout=20,
+    )
+
+
+def _statuses(answer: httpx.Response) -> int | list[int]:
+    if answer.status_code != httpx.codes.OK:
+        return answer.status_code
+    return [one["status"] for one in answer.json()["results"]]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_answered_the_same_by_who_holds_the_streams_and_who_does_not(
+    two: Controllers, name: str
+) -> None:
+    case = CASES[name]
+    holder = two.holder_of(HERE)
+    (other,) = (one for one in two.servers if one is not holder)
+    answers = [_ask(one.url, case) for one in (holder, other)]
+    assert [_statuses(one) for one in answers] == [case.answer] * 2
+    held, passed_on = answers
+    assert passed_on.content == held.content
+    assert _headers(passed_on) == _headers(held)
+
+
+def _headers(answer: httpx.Response) -> dict[str, str]:
+    return {name: value for name, value in answer.headers.items() if name != "date"}
+
+
+def test_who_sends_too_many_is_told_how_many_may_be_sent(two: Controllers) -> None:
+    for server in two.servers:
+        answer = _ask(server.url, CASES["one too many"])
+        assert answer.json()["errors"] == [
+            {
+                "field": "reports",
+                "message": "10001 are too many; send them in parts of at most 10000",
+            }
+        ]
