@@ -426,7 +426,7 @@ class Aggregator:
             self._capping.look_at(report.writer, len(self._roster))
             self._capping.look_at_all(self._roster.writers)
         else:
-            self._ledger.settle([report])
+            self._ledger.settle(report)
 
     def _start_afresh(self, record: Writer, incarnation: int) -> None:
         """Keep nothing of the former incarnation but its position and its greatest time."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from tidegauge.changes import Changes, StoredPage, StoredReport, StoredWriter
-from tidegauge.lattice import raise_to
+from tidegauge.lattice import DownSet, raise_to
 from tidegauge.marks import Mark
 from tidegauge.writers import KeptReport, Writer
 
@@ -25,6 +25,7 @@ _FEW_REPORTS, _MANY_REPORTS = 64, 250_000
 _REPORTS_A_ROW = 8
 """So many reports of each writer, unless that is very many, before its row takes over."""
 _LOOKS_A_REPORT = 4
+_NOTHING: DownSet = {}
 
 
 class _Page(NamedTuple):
@@ -105,10 +106,27 @@ class Ledger:
         """Let a report say what the one before it said too, which is dropped."""
         into.is_amended = into.page != self._open.number
 
-    def settle(self, reports: Iterable[KeptReport]) -> None:
-        """Note that reports, in order, are at or below the watermark."""
+    def settle(self, report: KeptReport) -> None:
+        """Note that a report came that is at or below the watermark."""
+        report.writer.last_settled = report
+
+    def settle_all(self, reports: Iterable[KeptReport], lower: int) -> None:
+        """Note that the newest mark took in reports, in order.
+
+        What the one before each gained is in that cut and on the disk: here it was the most of it.
+        """
+        page = self._open.number
         for report in reports:
-            report.writer.last_settled = report
+            writer = report.writer
+            former = writer.last_settled
+            writer.last_settled = report
+            if (
+                former is not None
+                and former.time < lower
+                and former.page != page
+                and not former.is_amended
+            ):
+                former.gained = _NOTHING
 
     def forget(self, writer: Writer) -> None:
         """Delete a writer; its reports count no longer."""

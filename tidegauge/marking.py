@@ -75,7 +75,7 @@ class Marking:
         for lower in self._cut.advance(passed, lowers):
             marks.append(self._mark(lower, topology))
             self._publish(marks[-1], now)
-        self._ledger.settle(passed)
+        self._ledger.settle_all(passed, target)
         for report in passed:
             if report.following is None:
                 self._progress.classify(report.writer, self.watermark)

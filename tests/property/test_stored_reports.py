@@ -1,0 +1,85 @@
+"""What is stored of reports says all that memory knows, however many come in a transaction."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.property.memory import Memory
+from tidegauge.aggregation import Aggregator
+from tidegauge.settings import StreamSettings
+from tidegauge.topology import Position, Topology
+from tidegauge.writers import Now
+
+SEGMENTS, WRITERS = 3, ("a", "b", "c")
+NOW = Now(0, 0)
+LATE = 1_000
+SETTINGS = StreamSettings(max_future_skew_ms=None, mark_resolution_ms=0)
+
+
+class Said(NamedTuple):
+    """A report: by how much its time rises, and how many events more there are in which segments."""
+
+    writer: str
+    later_ms: int
+    events: dict[int, int]
+
+
+class Transaction(NamedTuple):
+    """What is stored together."""
+
+    said: list[Said]
+    passes: bool
+    looks: int
+    """At so many stored reports it is looked whether they are needless."""
+
+
+_events = st.dictionaries(st.integers(0, SEGMENTS - 1), st.integers(1, 3), max_size=2)
+_said = st.builds(Said, st.sampled_from(WRITERS), st.integers(0, 2), _events)
+_transactions = st.builds(
+    Transaction, st.lists(_said, max_size=6), st.booleans(), st.integers(0, 8)
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_are_kept() -> Iterator[None]:
+    """Let reports be dropped that a writer has too many of."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tidegauge.capping.KEPT_PER_WRITER", 3)
+        patch.setattr("tidegauge.capping._KEPT_AT_LEAST", 3)
+        yield
+
+
+def _live_through(transactions: list[Transaction]) -> tuple[Aggregator, Memory]:
+    core = Aggregator("scope/stream", SETTINGS, Topology.of_partitions(SEGMENTS))
+    memory, times = Memory(), dict.fromkeys(WRITERS, 10)
+    ends: dict[str, dict[int, int]] = {name: {} for name in WRITERS}
+    for said, passes, looks in transactions:
+        for writer, later_ms, events in said:
+            times[writer] += later_ms
+            position = {n: ends[writer].get(n, 0) + more for n, more in events.items()}
+            ends[writer] |= position
+            core.note_time(writer, times[writer], position, now=NOW)
+        if passes:
+            core.run_pass(NOW)
+        core.fold(looks)
+        memory.apply(core.take_changes())
+    return core, memory
+
+
+def _cut_when_all_go_on(core: Aggregator) -> Position:
+    for writer in WRITERS:
+        core.note_time(writer, LATE, {}, now=NOW)
+    return core.run_pass(NOW).marks[-1].cut
+
+
+@given(st.lists(_transactions, max_size=8))
+def test_an_aggregation_that_is_read_back_is_the_one_that_was_stored(
+    transactions: list[Transaction],
+) -> None:
+    core, memory = _live_through(transactions)
+    stored = Aggregator.restore("scope/stream", SETTINGS, core.topology, memory.stored())
+    assert [*stored.inspect(NOW).statuses()] == [*core.inspect(NOW).statuses()]
+    assert _cut_when_all_go_on(stored) == _cut_when_all_go_on(core)
