@@ -87,7 +87,8 @@ def serve(settings: ServeSettings) -> None:
         address = settings.advertise_url or f"{scheme}://{here}"
         app = create_app(settings, address=address, certificate=certificate)
         print(f"database {app.service.database.name}", flush=True)  # noqa: T201
-        print(f"serving  {scheme}://{show_address(host, port)}  (docs: /docs)", flush=True)  # noqa: T201
+        serving = f"serving  {scheme}://{show_address(host, port)}  (docs: /docs)"
+        app.service.on_start = partial(print, serving, flush=True)
         config = uvicorn.Config(
             app,
             loop="uvloop",

@@ -72,6 +72,8 @@ class Service:
         self.health = Health(self)
         self.started = False
         """Whether all streams are read back."""
+        self.on_start: Callable[[], None] = lambda: None
+        """Called then."""
         self.tasks: list[asyncio.Task[None]] = []
         """What has to go on as long as the service is open."""
         self._starting: asyncio.Task[None] | None = None
@@ -119,6 +121,7 @@ class Service:
         for state in self.registry:
             self.touch(state)
         self.started = True
+        self.on_start()
 
     async def close(self) -> None:
         """Answer who waits, finish what was submitted, give the database back."""

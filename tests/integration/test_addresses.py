@@ -38,3 +38,4 @@ def _check_refused(second: ServerProcess) -> None:
     said = second.refusal()
     assert f"is reached at {ADDRESS}, and lives" in said
     assert "--advertise-url of its own" in said
+    assert "serving" not in said
