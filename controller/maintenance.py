@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
 from controller.sequencer import Batch
-from tidegauge.errors import TidegaugeError
+from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
 
 if TYPE_CHECKING:
     from controller.service import Service
@@ -38,6 +38,8 @@ async def _compact(service: "Service", compactor: Compactor) -> None:
         if state.published_tails:
             try:
                 await compactor.compact(state.identity.key, state.published_tails)
+            except (OutcomeUnknownError, UnavailableError) as error:
+                _log.debug("nothing is compacted yet: %s", error)  # the database told all of it
             except TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
 

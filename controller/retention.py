@@ -22,7 +22,7 @@ from sqlalchemy import Connection
 from controller.mark_storage import MarkRow, delete_marks, mark_rows
 from controller.sequencer import Batch
 from controller.streams import StreamState
-from tidegauge.errors import TidegaugeError
+from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
 from tidegauge.retention import Tier, count_old, newest_at, parse_thinning, surplus, tiers
 from tidegauge.topology import Position
 
@@ -124,6 +124,11 @@ class Sweeper:
             for state in self._due():
                 try:
                     busy |= await self.sweep(state)
+                except (OutcomeUnknownError, UnavailableError) as error:
+                    _log.debug(
+                        "no marks are swept yet: %s", error
+                    )  # the database told all of it
+                    busy = False
                 except TidegaugeError:
                     _log.exception(
                         "marks were not swept", extra={"stream": str(state.identity.name)}

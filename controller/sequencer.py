@@ -12,18 +12,17 @@ before the next batch; its callers are told that nothing was stored.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, overload
 
 from sqlalchemy import Connection
 
-from controller.database import Database, LeaseLostError
+from controller.database import Database
+from controller.outage import Outage
 from tidegauge.errors import UnavailableError
 
 _T = TypeVar("_T")
-_log = logging.getLogger(__name__)
 _PATIENCE_S = 0.001
 _MANY_TOUCHED = 256
 """A batch takes no more changes then: what it touched would not stay in the processor's caches."""
@@ -135,6 +134,7 @@ class Sequencer:
         """Whether the last batch left submissions to the next."""
         self._patience: asyncio.TimerHandle | None = None
         self._stale: dict[Touched, None] = {}
+        self._outage = Outage()
         self._closing = False
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
@@ -283,6 +283,7 @@ class Sequencer:
                     lambda connection: _write(batch, connection), rows=batch.rows
                 )
                 seconds = self._loop.time() - began
+                self._outage.end()
         except Exception as error:  # noqa: BLE001 (every caller gets it)
             await self._roll_back(batch, decided, error)
             return
@@ -308,7 +309,7 @@ class Sequencer:
     async def _roll_back(
         self, batch: Batch, decided: list[Submission], error: Exception
     ) -> None:
-        _tell(error, changes=len(decided))
+        self._outage.tell(error, changes=len(decided))
         self.on_failure()
         self._stale |= batch.touched
         await self._reload()
@@ -319,7 +320,7 @@ class Sequencer:
             try:
                 await one.reload()
             except UnavailableError as error:
-                _log.error("cannot read back after a failed transaction: %s", error)
+                self._outage.tell_stale(error)
                 return False
             del self._stale[one]
         return True
@@ -341,13 +342,6 @@ def _decide(submission: Submission, batch: Batch) -> bool:
 def _fail(submissions: list[Submission], error: Exception) -> None:
     for one in submissions:
         one.fail(error)
-
-
-def _tell(error: Exception, *, changes: int) -> None:
-    if isinstance(error, LeaseLostError):
-        _log.info("a transaction came too late: %s", error.reason, extra={"changes": changes})
-    else:
-        _log.error("a transaction failed", exc_info=error, extra={"changes": changes})
 
 
 def _write(batch: Batch, connection: Connection) -> None:

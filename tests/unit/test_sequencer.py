@@ -1,12 +1,17 @@
 """How many changes share a transaction."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import pytest
+from sqlalchemy import Connection
+
 from controller.database import open_database
 from controller.sequencer import Batch, Sequencer
+from tidegauge.errors import UnavailableError
 
 
 class _Thing:
@@ -45,3 +50,48 @@ def test_who_comes_after_much_was_touched_shares_the_next_transaction(tmp_path: 
     with closing(open_database(f"sqlite:///{tmp_path}/one.db")) as database:
         sizes = asyncio.run(_batches(Sequencer(database), [200, 50, 10, 1, 300, 2, 2]))
     assert sizes == [3, 2, 2]
+
+
+async def _write_in_turn(sequencer: Sequencer, errors: Sequence[Exception | None]) -> None:
+    """Submit changes whose transactions fail so, or do not."""
+    sequencer.start()
+    for error in errors:
+        written = sequencer.submit(partial(_write, error))
+        await asyncio.wait({written})
+        assert written.exception() is error
+    await sequencer.close()
+
+
+def _write(error: Exception | None, batch: Batch) -> None:
+    def work(_connection: Connection) -> None:
+        if error is not None:
+            raise error
+
+    batch.write(work)
+
+
+def test_an_outage_is_a_line_for_each_reason_until_it_is_over_and_a_defect_a_traceback_each(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    full, away = UnavailableError("full"), UnavailableError("away")
+    errors = [
+        full,
+        away,
+        full,
+        full,
+        None,
+        full,
+        ZeroDivisionError(),
+        ZeroDivisionError(),
+        full,
+    ]
+    with closing(open_database(f"sqlite:///{tmp_path}/one.db")) as database:
+        asyncio.run(_write_in_turn(Sequencer(database), errors))
+    said = [one for one in caplog.records if one.name == "controller.outage"]
+    assert [(one.getMessage(), one.exc_info is not None) for one in said] == [
+        ("transactions fail: full", False),
+        ("transactions fail: away", False),
+        ("transactions fail: full", False),
+        ("a transaction failed", True),
+        ("a transaction failed", True),
+    ]
