@@ -8,11 +8,14 @@ from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 from controller.database.interface import DatabaseUnusableError
+from controller.log.schema import chunks
 
 _FIRST = "0001"
+_GONE = {"reports"}
+"""Tables that some revision makes and a later one drops."""
 logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every look it takes
 _SCRIPTS = Path(__file__).parents[1] / "migrations"
 
@@ -34,12 +37,12 @@ def upgrade(connection: Connection, name: str) -> None:
     Raises
     ------
     DatabaseUnusableError
-        If a newer version made it.
+        If a newer version made it, or something else than Tidegauge.
     """
     revision = revision_of(connection)
     if revision == newest_revision():
         return
-    _check_known(name, revision)
+    _check_ours(connection, name, revision)
     command.upgrade(_config(connection), "head")
 
 
@@ -55,12 +58,12 @@ def check_newest(connection: Connection, name: str) -> None:
     Raises
     ------
     DatabaseUnusableError
-        With the command to run.
+        With the command to run, or what else to do.
     """
     revision = revision_of(connection)
     if revision == newest_revision():
         return
-    _check_known(name, revision)
+    _check_ours(connection, name, revision)
     msg = (
         f"{name} has {'no schema' if revision is None else f'schema {revision}'}, this is for "
         f"{newest_revision()}; run: tidegauge db upgrade --database-url '{name}'"
@@ -76,10 +79,23 @@ def unknown_schema(name: str, version: object) -> DatabaseUnusableError:
     )
 
 
-def _check_known(name: str, revision: str | None) -> None:
-    known = {script.revision for script in _scripts().walk_revisions()}
-    if revision is not None and revision not in known:
+def _check_ours(connection: Connection, name: str, revision: str | None) -> None:
+    if revision is None:
+        _check_room(connection, name)
+    elif revision not in {script.revision for script in _scripts().walk_revisions()}:
         raise unknown_schema(name, revision)
+
+
+def _check_room(connection: Connection, name: str) -> None:
+    """Refuse a database without a revision in which the names of our tables are taken."""
+    ours = chunks.metadata.tables.keys() | _GONE
+    taken = sorted(ours & set(inspect(connection).get_table_names()))
+    if taken:
+        msg = (
+            f"{name} holds tables that are not Tidegauge's ({', '.join(taken)}); "
+            "use a database of its own"
+        )
+        raise DatabaseUnusableError(msg)
 
 
 def _config(connection: Connection | None = None) -> Config:
