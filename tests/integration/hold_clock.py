@@ -1,0 +1,68 @@
+"""For how long a silent writer has held the watermark, as it is told and as it is stored."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tests.integration.controllers import Controllers
+from tests.integration.lease_load import HELD, SILENT, Load
+from tests.patience import PATIENCE_S
+
+TIMEOUT_MS = 300_000
+_STORED = f"""
+SELECT hold_since_ms, streams.listening_ms + coalesce(controllers.listening_ms, 0) - hold_since_ms
+FROM writers JOIN streams ON key = stream_key LEFT JOIN controllers ON controllers.id = holder
+WHERE writer = '{SILENT}'
+"""
+
+
+class Reading(NamedTuple):
+    """The clock at a moment between two others."""
+
+    since_ms: int | None
+    stored_ms: int
+    asked_s: float
+    told_ms: int
+    answered_s: float
+
+
+@dataclass
+class HoldClock:
+    """The hold clock of the silent writer, whoever holds its stream."""
+
+    load: Load
+    controllers: Controllers
+
+    async def read(self) -> Reading:
+        """Read what is stored, and then what is told."""
+        ((since_ms, stored_ms),) = await asyncio.to_thread(self.controllers.query, _STORED)
+        asked_s = time.monotonic()
+        answer = await self.load.ask(f"/v1/streams/{HELD}/watermark")
+        (holder,) = answer["explanation"]["holders"]
+        assert (holder["writer"], holder["state"]) == (SILENT, "behind")
+        told_ms = holder["holding_ms"]
+        return Reading(since_ms, stored_ms, asked_s, told_ms, time.monotonic())
+
+    async def until_it_goes(self) -> None:
+        """Wait until it goes on from now."""
+        held_ms = (await self.read()).told_ms
+        async with asyncio.timeout(PATIENCE_S):
+            while (await self.read()).told_ms <= held_ms:  # noqa: ASYNC110 (an answer)
+                await asyncio.sleep(0.02)
+
+
+def check_not_restarted(before: Reading, after: Reading, *, back_ms: int) -> None:
+    """Check that a clock goes on from what was stored, or falls back by so much at the most."""
+    assert after.since_ms == before.since_ms is not None
+    assert after.stored_ms >= before.stored_ms - back_ms
+    assert after.told_ms >= before.stored_ms - back_ms
+
+
+def check_not_charged(
+    before: Reading, after: Reading, *, unheard_s: float, extra_ms: int
+) -> None:
+    """Check that a clock counts no more than the time in which somebody listened, and so much."""
+    heard_s = after.answered_s - before.asked_s - unheard_s
+    # Both readings are cut to full ms.
+    assert after.told_ms - before.told_ms <= heard_s * 1_000 + extra_ms + 1
