@@ -98,13 +98,16 @@ class Inspection:
         )
 
     def _first_holders(self) -> list[Writer]:
-        """Choose whom to show: those that are dropped first, who says nothing, then others."""
+        """Choose whom to show: who is dropped first, all that have said nothing, then others."""
         progress = self.progress
         running = (one for one in progress.clocks if one.holds)
-        some = (
-            islice(those, _SHOWN) for those in (running, progress.joining, progress.holders)
+        somebody_is_dropped = (
+            progress.ahead and self.settings.aggregation_timeout_ms is not None
         )
-        return list(islice(dict.fromkeys(chain.from_iterable(some)), _SHOWN))
+        next_dropped = islice(running, 1 if somebody_is_dropped else 0)
+        some = (next_dropped, progress.joining, running, progress.holders)
+        chosen = chain.from_iterable(islice(those, _SHOWN) for those in some)
+        return list(islice(dict.fromkeys(chosen), _SHOWN))
 
     def _is_unplaced(self) -> bool:
         external = all(one.key_range is None for one in self.topology.segments.values())

@@ -34,13 +34,15 @@ with needs_extra("cli"):
     from tidegauge_cli.service import Service, ask
     from tidegauge_cli.tables import (
         describe_position,
+        describe_rest,
         describe_time,
+        holders_of,
         table_of_groups,
         table_of_marks,
         table_of_streams,
         table_of_writers,
     )
-    from tidegauge_cli.watching import WITH_HOLDERS, watch_stream
+    from tidegauge_cli.watching import watch_stream
 
 operators = typer.Typer()
 
@@ -198,11 +200,14 @@ def why(
     if as_json:
         show_json(found)
         return
-    print(found.explanation.sentence)
-    if found.explanation.hint is not None:
-        print(found.explanation.hint)
-    if found.explanation.reason in WITH_HOLDERS:
-        show(found.explanation.holders, table_of_writers, as_json=False)
+    explanation = found.explanation
+    print(explanation.sentence)
+    if explanation.hint is not None:
+        print(explanation.hint)
+    if holders := holders_of(explanation):
+        show(holders, table_of_writers, as_json=False)
+    if rest := describe_rest(explanation):
+        print(rest)
 
 
 @operators.command()

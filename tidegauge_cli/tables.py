@@ -8,10 +8,12 @@ from rich.text import Text
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
 from tidegauge.wire.groups import GroupInfo
 from tidegauge.wire.streams import MarkInfo, StreamInfo
-from tidegauge.wire.writers import WriterInfo
+from tidegauge.wire.writers import ExplanationInfo, WriterInfo
 from tidegauge_cli.listing import Column, Listing
 
 _STATE_STYLE = {"behind": "yellow", "joining": "yellow", "expired": "red", "left": "dim"}
+
+_ABOUT_WRITERS = {"joining", "holding", "min_writers"}
 
 
 def table_of_streams(streams: Iterable[StreamInfo]) -> Listing:
@@ -89,6 +91,18 @@ def table_of_groups(groups: Iterable[GroupInfo]) -> Listing:
         for name, reader in one.state.readers.items():
             listing.add(one.group, streams, name, str(_count(reader.owned)), unassigned)
     return listing
+
+
+def holders_of(explanation: ExplanationInfo) -> list[WriterInfo]:
+    """Choose the writers to be looked at; none where they are not the reason."""
+    return explanation.holders if explanation.reason in _ABOUT_WRITERS else []
+
+
+def describe_rest(explanation: ExplanationInfo) -> str:
+    """Say how many more there are to be looked at than the answer lists; nothing if none."""
+    listed = holders_of(explanation)
+    more = explanation.holder_count - len(listed)
+    return f"and {more} more" if listed and more else ""
 
 
 def describe_time(time_ms: int | None) -> str:

@@ -14,13 +14,17 @@ from tidegauge.transport import ServiceUnreachableError
 from tidegauge.wire.streams import MarkList, StreamInfo
 from tidegauge.wire.writers import Watermark
 from tidegauge_cli.service import Service
-from tidegauge_cli.tables import describe_lag, describe_time, table_of_writers
+from tidegauge_cli.tables import (
+    describe_lag,
+    describe_rest,
+    describe_time,
+    holders_of,
+    table_of_writers,
+)
 
 _REDRAW_S = 1.0
 _WAIT_MS = 2_000
 _OUTAGES = (ServiceUnreachableError, UnavailableError)
-WITH_HOLDERS = {"joining", "holding", "min_writers"}
-"""Reasons that are about writers to be looked at."""
 
 
 class Look(NamedTuple):
@@ -113,8 +117,10 @@ def _picture(last: Look, now: Look) -> Group:
     parts: list[RenderableType] = [heading, Text(explanation.sentence)]
     if explanation.hint is not None:
         parts.append(Text(explanation.hint, style="yellow"))
-    if explanation.reason in WITH_HOLDERS:
-        parts.append(table_of_writers(explanation.holders))
+    if holders := holders_of(explanation):
+        parts.append(table_of_writers(holders))
+    if rest := describe_rest(explanation):
+        parts.append(Text(rest))
     return Group(*parts)
 
 

@@ -154,6 +154,35 @@ def test_why_tells_who_holds_the_watermark_and_expire_drops_it(operator: Operato
     assert json.loads(operator.says("why", STREAM, "--json"))["watermark"] == NOON + 3_600_000
 
 
+def test_why_lists_who_has_said_nothing_and_counts_the_rest(
+    operator: Operator, api: Api
+) -> None:
+    api.client.patch(
+        api.path, json={"aggregation_timeout_ms": None}, headers={"if-match": "*"}
+    ).raise_for_status()
+    late = [{"stream": STREAM, "writer": f"w{n:02}", "time": NOON} for n in range(31)]
+    ahead = {"stream": STREAM, "writer": "fast", "time": NOON + 60_000}
+    api.client.post("/v1/note-times", json={"reports": [*late, ahead]})
+    api.post("writers/new/register")
+    sentence, header, first, *rest = operator.says("why", STREAM).splitlines()
+    assert "writers 'new' (no time noted yet), " in sentence
+    assert header.startswith("writer  state")
+    assert first.split()[:2] == ["new", "joining"]
+    assert len(rest) == 10
+    assert rest[-1] == "and 22 more"
+
+
+def test_why_shows_no_empty_table(operator: Operator, api: Api) -> None:
+    api.client.patch(
+        api.path, json={"min_writers": 2}, headers={"if-match": "*"}
+    ).raise_for_status()
+    operator.says("note-time", STREAM, "a", str(NOON))
+    assert operator.says("why", STREAM) == (
+        "There is no mark yet: 1 of min_writers=2 writers have reported; start the others, or "
+        "lower min_writers.\n"
+    )
+
+
 def test_a_stream_is_sealed_only_after_a_yes(operator: Operator) -> None:
     refused = operator.type("seal", STREAM, "--json", answer="n\n")
     assert refused.exit_code == 1

@@ -112,6 +112,36 @@ def test_many_writers_hold_and_the_one_that_is_dropped_first_is_named_first() ->
     assert (explanation.holder_count, len(explanation.holders)) == (21, 10)
 
 
+def test_who_has_said_nothing_is_named_first_where_nobody_is_ever_dropped() -> None:
+    night = Night(aggregation_timeout_ms=None)
+    night.note("first", NOON - HOUR)
+    night.note("fast", NOON)
+    for number in range(30):
+        night.note(f"w{number:02}", NOON - HOUR, 0)
+    night.register("new")
+    assert (
+        "writers 'new' (no time noted yet), 'first', 'w00' and 29 more hold it" in night.says()
+    )
+    assert night.says().endswith(
+        "let it note a time or leave, or drop it (what it writes below "
+        "is late then): tidegauge expire shop/orders new."
+    )
+
+
+def test_who_has_said_nothing_is_named_after_who_is_dropped_first() -> None:
+    night = Night()
+    night.note("first", NOON - HOUR)
+    night.note("fast", NOON)
+    for number in range(30):
+        night.note(f"w{number:02}", NOON - HOUR, 0)
+    night.later(5_000)
+    night.register("new")
+    assert (
+        "'first' (1h of event time behind, silent for 5s), 'new', 'w00' and 29" in night.says()
+    )
+    assert night.explain().next_expiry_ms == 55_000
+
+
 def test_somebody_joins_before_the_first_mark() -> None:
     night = Night()
     night.register("new")
