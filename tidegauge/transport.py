@@ -60,16 +60,23 @@ class UnexpectedAnswerError(TidegaugeError):
 
     Attributes
     ----------
+    url
+        Where the service should be.
     status
         HTTP status.
     body
         The beginning of what it said.
     """
 
-    def __init__(self, status: int, body: str) -> None:
+    def __init__(self, url: str, status: int, body: str) -> None:
+        self.url = url
         self.status = status
         self.body = body
-        super().__init__(f"not an answer of Tidegauge (status {status}): {body}")
+        said = f", {body!r}" if body else ""
+        super().__init__(
+            f"{url} does not answer as Tidegauge does (status {status}{said}): is it the address "
+            "of a service of this version?"
+        )
 
 
 class Transport:
@@ -154,7 +161,7 @@ class Transport:
         if response is None:
             msg = "there is always a first attempt"
             raise AssertionError(msg)
-        return _read(response, answer)
+        return self._read(response, answer)
 
     @asynccontextmanager
     async def stream(
@@ -206,10 +213,22 @@ class Transport:
         except ValueError:
             if status in _OF_A_PROXY:
                 raise ServiceUnreachableError(self.url, f"a proxy says {status}") from None
-            raise _unexpected(status, content) from None
+            raise self._unexpected(status, content) from None
         if document.code not in PROBLEMS:
-            raise UnexpectedAnswerError(status, document.detail)
+            raise UnexpectedAnswerError(self.url, status, document.detail)
         raise _problem(content)
+
+    def _read(self, response: httpx.Response, answer: type[_A]) -> _A:
+        unexpected = self._unexpected(response.status_code, response.content)
+        if not response.is_success:
+            raise unexpected
+        try:
+            return answer.model_validate_json(response.content or b"{}")
+        except ValueError as error:
+            raise unexpected from error
+
+    def _unexpected(self, status: int, content: bytes) -> UnexpectedAnswerError:
+        return UnexpectedAnswerError(self.url, status, content[:200].decode(errors="replace"))
 
     def _http(self) -> httpx.AsyncClient:
         if self._closed:
@@ -235,20 +254,6 @@ def is_certainly_not_done(error: Exception) -> bool:
     """Whether the service did nothing: it was not reached, or says so."""
     refusals = UnavailableError | TooManyWaitingError
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | refusals)
-
-
-def _read(response: httpx.Response, answer: type[_A]) -> _A:
-    unexpected = _unexpected(response.status_code, response.content)
-    if not response.is_success:
-        raise unexpected
-    try:
-        return answer.model_validate_json(response.content or b"{}")
-    except ValueError as error:
-        raise unexpected from error
-
-
-def _unexpected(status: int, content: bytes) -> UnexpectedAnswerError:
-    return UnexpectedAnswerError(status, content[:200].decode(errors="replace"))
 
 
 def _content(

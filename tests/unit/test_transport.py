@@ -61,8 +61,19 @@ def _refused(stranger: str, path: str, *, retry: bool) -> TidegaugeError:
 def test_an_answer_of_somebody_else_is_named(stranger: str, status: int) -> None:
     error = _refused(stranger, f"/{status}", retry=True)
     assert isinstance(error, UnexpectedAnswerError)
-    assert (error.status, error.body) == (status, "<p>Hello.</p>")
+    assert (error.url, error.status, error.body) == (stranger, status, "<p>Hello.</p>")
+    assert str(error) == (
+        f"{stranger} does not answer as Tidegauge does (status {status}, '<p>Hello.</p>'): is it "
+        "the address of a service of this version?"
+    )
     assert _Stranger.asked.total() == 1
+
+
+def test_who_says_nothing_is_not_quoted() -> None:
+    assert str(UnexpectedAnswerError("http://one:80", 404, "")) == (
+        "http://one:80 does not answer as Tidegauge does (status 404): is it the address of a "
+        "service of this version?"
+    )
 
 
 @pytest.mark.parametrize("status", [502, 503, 504])
