@@ -1,5 +1,6 @@
-"""``python -m bench [core] [service] [latency] [log] [crowd] [history] [takeover] [scrape] [memory] [spark]``: all of them by default."""
+"""``python -m bench [PART ...]``: all parts by default; ``--help`` tells what each measures."""
 
+import argparse
 import sys
 import traceback
 
@@ -20,17 +21,17 @@ from bench import (
 )
 
 PARTS = {
-    "core": core.measure,
-    "service": service.measure,
-    "formats": formats.measure,
-    "latency": latency.measure,
-    "log": log.measure,
-    "crowd": crowd.measure,
-    "history": history.measure,
-    "takeover": takeover.measure,
-    "scrape": scrape.measure,
-    "memory": memory.measure,
-    "spark": spark_source.measure,
+    "core": core,
+    "service": service,
+    "formats": formats,
+    "latency": latency,
+    "log": log,
+    "crowd": crowd,
+    "history": history,
+    "takeover": takeover,
+    "scrape": scrape,
+    "memory": memory,
+    "spark": spark_source,
 }
 
 
@@ -39,10 +40,7 @@ _HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
 
 def main() -> None:
     """Measure the parts that are named, and print each row of a table once it is there."""
-    named = sys.argv[1:] or list(PARTS)
-    unknown = sorted(set(named) - set(PARTS))
-    if unknown:
-        sys.exit(f"no such part: {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    named = _read_arguments().parts or list(PARTS)
     console = Console()
     for row in _HEAD:
         _print(console, row)
@@ -51,11 +49,36 @@ def main() -> None:
         sys.exit(f"failed: {', '.join(failed)}")
 
 
+def _read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        "python -m bench",
+        description="Measures parts of Tidegauge, all by default, and prints rows of a table.",
+        epilog="parts:\n" + "\n".join(f"  {part:<10}{_subject(part)}" for part in PARTS),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "parts", nargs="*", type=_part, metavar="PART", help="one of those below"
+    )
+    return parser.parse_args()
+
+
+def _part(name: str) -> str:
+    if name not in PARTS:
+        msg = f"no such part: {name}; there are {', '.join(PARTS)}"
+        raise argparse.ArgumentTypeError(msg)
+    return name
+
+
+def _subject(part: str) -> str:
+    """Say what a part measures: the first line of its module."""
+    return (PARTS[part].__doc__ or "").partition("\n")[0]
+
+
 def _measure(console: Console, part: str) -> bool:
     """Measure a part, and say whether it went well; the others go on if it did not."""
     try:
         with console.status(f"measuring {part}"):
-            for row in PARTS[part]():
+            for row in PARTS[part].measure():
                 _print(console, (part, *row))
     except (Exception, SystemExit):  # noqa: BLE001 (it is shown)
         traceback.print_exc()
