@@ -119,7 +119,11 @@ def test_the_segments_that_one_position_names(
     answer = client.request(method, path, json=body)
     document = _problem(answer, 422, "too_many_segments")
     assert (document["segments"], document["limit"]) == (3, 2)
-    assert "max_position_segments" in document["detail"]
+    assert document["detail"] == (
+        "the position names 3 segments; this service takes 2 at once: raise "
+        "--max-position-segments, or, where a writer or a reader reports, name only those that "
+        "changed"
+    )
 
 
 def test_a_report_that_names_only_what_changed_is_taken(client: httpx.Client) -> None:
@@ -152,7 +156,9 @@ def test_the_streams_of_the_service(client: httpx.Client) -> None:
     four = client.put("/v1/streams/tests/four", json={"segments": 1})
     document = _problem(four, 409, "too_many_streams")
     assert document["limit"] == 3
-    assert "max_streams" in document["detail"]
+    assert document["detail"] == (
+        "there are 3 streams, as many as there may be; delete some, or raise --max-streams"
+    )
     assert client.put("/v1/streams/tests/three", json={"segments": 1}).status_code == 200
 
 
@@ -161,7 +167,9 @@ def test_the_reader_groups_of_the_service(client: httpx.Client) -> None:
     two = client.put("/v1/reader-groups/tests/h", json=group)
     document = _problem(two, 409, "too_many_groups")
     assert document["limit"] == 1
-    assert "max_groups" in document["detail"]
+    assert document["detail"] == (
+        "there are 1 reader groups, as many as there may be; delete some, or raise --max-groups"
+    )
     assert client.put(GROUP, json=group).status_code == 200
 
 

@@ -30,7 +30,8 @@ class TooManySegmentsError(ReportRefusedError):
     def detail(self) -> str:
         return (
             f"the position names {self.segments} segments; this service takes {self.limit} at "
-            "once (max_position_segments); name only those that changed"
+            "once: raise --max-position-segments, or, where a writer or a reader reports, name "
+            "only those that changed"
         )
 
 
@@ -58,7 +59,10 @@ class TooManyStreamsError(ProblemError):
 
     @property
     def detail(self) -> str:
-        return f"there are {self.limit} streams, as many as there may be (max_streams)"
+        return (
+            f"there are {self.limit} streams, as many as there may be; delete some, or raise "
+            "--max-streams"
+        )
 
 
 @problem("too_many_groups", 409)
@@ -69,7 +73,10 @@ class TooManyGroupsError(ProblemError):
 
     @property
     def detail(self) -> str:
-        return f"there are {self.limit} reader groups, as many as there may be (max_groups)"
+        return (
+            f"there are {self.limit} reader groups, as many as there may be; delete some, or raise "
+            "--max-groups"
+        )
 
 
 @problem("too_many_waiting", 429)
