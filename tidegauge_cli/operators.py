@@ -1,8 +1,7 @@
 """The operator's verbs: look at streams, writers, marks and groups, ask why, and step in."""
 
-from collections.abc import Callable
 from operator import attrgetter
-from typing import Annotated, TypeVar
+from typing import Annotated, get_args
 
 import typer
 
@@ -31,6 +30,7 @@ with needs_extra("cli"):
     )
     from tidegauge_cli.newest import PAGE, newest_marks
     from tidegauge_cli.output import Output, print_pages, show, show_json
+    from tidegauge_cli.parsing import in_range, one_of, reading
     from tidegauge_cli.service import Service, ask
     from tidegauge_cli.tables import (
         describe_position,
@@ -45,21 +45,6 @@ with needs_extra("cli"):
     from tidegauge_cli.watching import watch_stream
 
 operators = typer.Typer()
-
-
-_T = TypeVar("_T")
-
-
-def reading(parse: Callable[[str], _T]) -> Callable[[str], _T]:
-    """Turn what a parser refuses into a usage error."""
-
-    def read(text: str) -> _T:
-        try:
-            return parse(text)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
-
-    return read
 
 
 Stream = Annotated[
@@ -103,7 +88,14 @@ def streams(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> 
 def writers(
     stream: Stream,
     *,
-    state: Annotated[WriterState | None, typer.Option(help="Only those in this state.")] = None,
+    state: Annotated[
+        WriterState | None,
+        typer.Option(
+            parser=one_of(get_args(WriterState)),
+            metavar="|".join(get_args(WriterState)),
+            help="Only those in this state.",
+        ),
+    ] = None,
     url: Url = LOCAL,
     token: Token = None,
     as_json: Json = False,
@@ -126,9 +118,19 @@ def marks(  # noqa: PLR0913 (options, each with a default)
     *,
     after: Annotated[
         int | None,
-        typer.Option(min=0, help="The first after this revision.", show_default="the newest"),
+        typer.Option(
+            parser=in_range(int, 0),
+            metavar="REVISION",
+            help="The first after this revision.",
+            show_default="the newest",
+        ),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most so many.")] = 20,
+    limit: Annotated[
+        int,
+        typer.Option(
+            parser=in_range(int, 1, PAGE), metavar=f"1..{PAGE}", help="At most so many."
+        ),
+    ] = 20,
     url: Url = LOCAL,
     token: Token = None,
     as_json: Json = False,
@@ -236,7 +238,12 @@ def note_time(  # noqa: PLR0913 (one report has as many parts)
     *,
     position: Position = None,
     incarnation: Annotated[
-        int | None, typer.Option(min=1, help="From a registration, if there was one.")
+        int | None,
+        typer.Option(
+            parser=in_range(int, 1),
+            metavar="NUMBER",
+            help="From a registration, if there was one.",
+        ),
     ] = None,
     url: Url = LOCAL,
     token: Token = None,

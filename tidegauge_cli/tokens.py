@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tidegauge_cli.extras import needs_extra
+from tidegauge_cli.parsing import in_range
 
 tokens = typer.Typer(help="Who is let in by a service.", no_args_is_help=True)
 
@@ -32,7 +33,11 @@ def new(
     ] = Path("tokens.toml"),
     days: Annotated[
         int | None,
-        typer.Option(min=1, max=36_500, help="Expire after so many days; default: never."),
+        typer.Option(
+            parser=in_range(int, 1, 36_500),
+            metavar="1..36500",
+            help="Expire after so many days; default: never.",
+        ),
     ] = None,
 ) -> None:
     """Make a token, print it, once, and add its hash to a file.

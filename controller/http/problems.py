@@ -28,6 +28,12 @@ from tidegauge.names import INVALID_NAME, NAME_PATTERN
 
 PROBLEM_JSON = "application/problem+json"
 _RETRY_AFTER_S = "1"
+_OUT_OF_BOUNDS = {"greater_than_equal", "less_than_equal"}
+_CURES = {
+    "aggregation_timeout_ms": "null waits for ever",
+    "mark_retention_ms": "null keeps marks as long as the events",
+}
+"""What else can be sent where a number is out of bounds."""
 
 
 def problem_headers(error: ProblemError) -> dict[str, str]:
@@ -97,12 +103,19 @@ def _field_error(one: Any) -> dict[str, str]:  # noqa: ANN401 (pydantic's error 
     place: Sequence[Any] = one["loc"]
     if place and place[0] in {"body", "query", "path", "header"}:
         place = place[1:] or place
+    field = ".".join(map(str, place)) or "body"
     message = one["msg"].removeprefix("Value error, ")
     if one["type"] == "extra_forbidden":
         message = "this call has no such field"
+    if one["type"] in _OUT_OF_BOUNDS:
+        message = f"{message}, not {one['input']}{_cure(field)}"
     if one.get("ctx", {}).get("pattern") == NAME_PATTERN:
         message = f"{one['input']!r} {INVALID_NAME}"
-    return {"field": ".".join(map(str, place)) or "body", "message": message}
+    return {"field": field, "message": message}
+
+
+def _cure(field: str) -> str:
+    return f"; {_CURES[field]}" if field in _CURES else ""
 
 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:

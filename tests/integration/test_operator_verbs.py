@@ -103,12 +103,24 @@ def test_a_refused_report_ends_with_the_reason_and_status_1(operator: Operator) 
             ("note-time", STREAM, "cron", "1", "--position", "7:1,7:2"),
             "segment 7 is named twice",
         ),
-        (("writers", STREAM, "--state", "gone"), "'gone' is not one of"),
+        (("writers", STREAM, "--state", "gone"), "'--state': 'gone' is not one of joining,"),
         (("window", "billing", STREAM), "'billing' names no reader group; write scope/group"),
         (("window", "a/b/c", STREAM), "'a/b/c' names no reader group; write scope/group"),
         (("window", "shop/b", "orders"), "'orders' names no stream; write scope/stream"),
         (("demo", "producer", "--stream", "flights"), "'flights' names no stream"),
-        (("token", "new", "x", "--grant", "a:read", "--days", "9999999"), "equal to 36500"),
+        (
+            ("token", "new", "x", "--grant", "a:read", "--days", "9999999"),
+            "'9999999' is no whole number from 1",
+        ),
+        (("marks", STREAM, "--limit", "0"), "'0' is no whole number from 1 to 1000"),
+        (("marks", STREAM, "--limit", "few"), "'few' is no whole number from 1 to 1000"),
+        (("marks", STREAM, "--after", "-1"), "'-1' is no whole number of 0 or more"),
+        (
+            ("note-time", STREAM, "cron", "1", "--incarnation", "0"),
+            "'0' is no whole number of 1 or more",
+        ),
+        (("demo", "pipeline", "--days", "366"), "'366' is no whole number from 1 to 365"),
+        (("demo", "producer", "--speed", "nan"), "'nan' is no number of 1 or more"),
     ],
 )
 def test_a_wrong_argument_is_named_with_the_cure(

@@ -126,6 +126,19 @@ def test_what_cannot_be_asked(
 
 
 @pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        ("after=-1", "after: Input should be greater than or equal to 0, not -1"),
+        ("limit=1001", "limit: Input should be less than or equal to 1000, not 1001"),
+        ("wait_ms=30001", "wait_ms: Input should be less than or equal to 30000, not 30001"),
+    ],
+)
+def test_what_is_out_of_bounds_is_named(client: httpx.Client, query: str, problem: str) -> None:
+    answer = client.get(f"{ONE}/marks?{query}")
+    assert answer.json()["detail"] == problem
+
+
+@pytest.mark.parametrize(
     "time",
     [
         "1.5",

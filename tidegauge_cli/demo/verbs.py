@@ -8,15 +8,16 @@ import typer
 
 from tidegauge.names import StreamName
 from tidegauge_cli.extras import needs_extra
-from tidegauge_cli.operators import LOCAL, Token, Url, reading
+from tidegauge_cli.operators import LOCAL, Token, Url
+from tidegauge_cli.parsing import in_range, reading
 
 demo = typer.Typer()
 
 Days = Annotated[
     int,
     typer.Option(
-        min=1,
-        max=365,
+        parser=in_range(int, 1, 365),
+        metavar="1..365",
         envvar="TIDEGAUGE_DEMO_DAYS",
         help="How many days of January 2013 and on.",
     ),
@@ -24,7 +25,8 @@ Days = Annotated[
 Speed = Annotated[
     float,
     typer.Option(
-        min=1,
+        parser=in_range(float, 1),
+        metavar="NUMBER",
         envvar="TIDEGAUGE_DEMO_SPEED",
         help="How many seconds of flights pass in one second.",
     ),
