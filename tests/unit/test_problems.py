@@ -12,13 +12,17 @@ from tidegauge.wire.streams import CreateStream
     [
         (
             {"aggregation_timeout_ms": 0},
-            "aggregation_timeout_ms: Input should be greater than or equal to 1, not 0; null "
-            "waits for ever",
+            (
+                "aggregation_timeout_ms: Input should be greater than or equal to 1, not 0; null "
+                "waits for ever"
+            ),
         ),
         (
             {"mark_retention_ms": "-7"},
-            "mark_retention_ms: Input should be greater than or equal to 1, not -7; null keeps "
-            "marks as long as the events",
+            (
+                "mark_retention_ms: Input should be greater than or equal to 1, not -7; null keeps "
+                "marks as long as the events"
+            ),
         ),
         (
             {"segments": 10_001},
