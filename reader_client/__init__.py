@@ -15,6 +15,7 @@ from tidegauge.errors import (
     UnknownGroupError,
     UnknownReaderError,
     UnknownStreamError,
+    UnknownWriterError,
 )
 from tidegauge.sync import ClientClosedError, ForkedClientError
 from tidegauge.tokens import InvalidTokenError
@@ -48,4 +49,5 @@ __all__ = [
     "UnknownGroupError",
     "UnknownReaderError",
     "UnknownStreamError",
+    "UnknownWriterError",
 ]

@@ -1,4 +1,4 @@
-"""Reading one stream: its topology, tail, marks and events."""
+"""Reading one stream: its topology, tail, marks, events and writers."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
@@ -10,7 +10,7 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from tidegauge.marks import Mark
-from tidegauge.names import StreamName
+from tidegauge.names import StreamName, check_name
 from tidegauge.sync import LoopThread
 from tidegauge.topology import Position, Topology
 from tidegauge.transport import RETRY_FOR, ServiceUnreachableError, Transport
@@ -23,11 +23,18 @@ from tidegauge.wire.streams import (
     Tail,
 )
 from tidegauge.wire.values import format_position
-from tidegauge.wire.writers import Watermark
+from tidegauge.wire.writers import (
+    Watermark,
+    WriterAnswer,
+    WriterInfo,
+    WriterList,
+    WriterState,
+)
 
 _A = TypeVar("_A", bound=BaseModel)
 _T = TypeVar("_T")
 _PAGE_EVENTS = 131_072
+_PAGE_WRITERS = 1_000
 
 
 class Events(NamedTuple):
@@ -123,6 +130,32 @@ class AsyncStreamClient:
         """Ask where the watermark stands, and why."""
         return await self._get("/watermark", Watermark)
 
+    async def writers(self, *, state: WriterState | None = None) -> list[WriterInfo]:
+        """List all writers, or those in one state, in order of name."""
+        found: list[WriterInfo] = []
+        cursor: str | None = None
+        while True:
+            page = await self._get(
+                "/writers", WriterList, state=state, limit=_PAGE_WRITERS, cursor=cursor
+            )
+            found += page.writers
+            cursor = page.cursor
+            if cursor is None:
+                return found
+
+    async def expire(self, writer: str) -> WriterAnswer:
+        """Drop a writer that holds the others up; it returns with a time at or above the mark.
+
+        Raises
+        ------
+        UnknownWriterError
+            If the stream has no such writer.
+        ForbiddenError
+            If the token may not operate.
+        """
+        path = f"/writers/{check_name(writer)}/expire"
+        return await self._ask("POST", path, WriterAnswer, retry=False)
+
     async def read(self, segment: int, start: int, end: int) -> AsyncIterator[Events]:
         """Read the events of a segment in order; the next page is fetched meanwhile.
 
@@ -165,12 +198,23 @@ class AsyncStreamClient:
         await self._transport.aclose()
 
     async def _get(self, path: str, answer: type[_A], **params: Any) -> _A:  # noqa: ANN401 (query values)
+        return await self._ask("GET", path, answer, retry=True, **params)
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        answer: type[_A],
+        *,
+        retry: bool,
+        **params: Any,  # noqa: ANN401 (query values)
+    ) -> _A:
         found = await self._transport.request(
-            "GET",
+            method,
             f"/v1/streams/{self.stream}{path}",
             answer=answer,
             params=params | {"stream_id": self.stream_id},
-            retry=True,
+            retry=retry,
         )
         if self.stream_id is None:
             self.stream_id = getattr(found, "stream_id", None)
@@ -218,6 +262,14 @@ class StreamClient:
     def explain(self) -> Watermark:
         """Ask where the watermark stands, and why."""
         return self._run(self._core.explain())
+
+    def writers(self, *, state: WriterState | None = None) -> list[WriterInfo]:
+        """List all writers, or those in one state, in order of name."""
+        return self._run(self._core.writers(state=state))
+
+    def expire(self, writer: str) -> WriterAnswer:
+        """Drop a writer that holds the others up; see `AsyncStreamClient.expire`."""
+        return self._run(self._core.expire(writer))
 
     def read(self, segment: int, start: int, end: int) -> Iterator[Events]:
         """Read the events of a segment; see `AsyncStreamClient.read`."""
