@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from controller.groups import keep_groups_still, read_positions
 from controller.mark_storage import MarkRow, delete_marks, mark_rows
-from controller.sequencer import Batch
 from controller.streams import StreamState
 from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
 from tidegauge.retention import Tier, count_old, newest_at, parse_thinning, surplus, tiers
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 _PERIOD_S = 1.0
 _FEWEST_ROWS = 16
 _TRANSACTION_S = 0.005
-"""Aimed at: so much longer does a report wait that shares a transaction with a sweep."""
+"""Aimed at: so much longer does a report wait that comes during a sweep's transaction."""
 _SOONEST_S, _LATEST_S = 1.0, 3_600.0
 _FIRST_REVISION = 1
 
@@ -181,11 +181,10 @@ class Sweeper:
                 place.revision, place.lower = 0, None
             return
         gone = surplus(old, tier.step_ms, place.lower)
-        if gone:
-            elsewhere = await self._service.groups.positions_elsewhere(state.identity)
-            await self._service.sequencer.submit(
-                partial(self._remove, state, rows, gone, elsewhere)
-            )
+        if gone and not await self._service.database.change(
+            partial(self._remove, state, rows, gone)
+        ):
+            return
         place.revision, place.lower = old[-1].revision, old[-1].lower
 
     async def _move_old(self, state: StreamState, made_by_ms: int) -> None:
@@ -200,23 +199,22 @@ class Sweeper:
         state: StreamState,
         rows: Sequence[MarkRow],
         gone: list[int],
-        elsewhere: list[Position],
-        batch: Batch,
-    ) -> None:
-        """Remove marks but those that are needed.
+        connection: Connection,
+    ) -> bool:
+        """Remove marks but those that are needed; False if that has to wait.
 
-        The race: a group may move, or be created, after the rows were read. So who needs which
-        of them is decided here, where groups change too. Of groups that other controllers hold
-        it is known where they stood a moment ago; a mark that one of them comes to need in that
-        moment may be lost to it, and its window knows less until it moves on.
+        The race: a group may move, or be created, here or by another controller, after the rows
+        were read. So who needs which of them is read in the transaction that removes them, while
+        no group of the stream can be stored.
         """
-        if state.deleted:
-            return
-        positions = self._service.groups.positions(state.identity)
-        needed = _needed(state, rows, positions + elsewhere)
+        identity = state.identity
+        if not keep_groups_still(connection, identity.key):
+            return False
+        positions = read_positions(connection, str(identity.name), identity.stream_id)
+        needed = _needed(state, rows, positions)
         wanted = [revision for revision in gone if revision not in needed]
-        if wanted:
-            batch.write(partial(self._delete, state.identity.key, wanted), rows=len(wanted))
+        self._delete(identity.key, wanted, connection)
+        return True
 
     def _delete(self, key: int, revisions: list[int], connection: Connection) -> None:
         begun = perf_counter()

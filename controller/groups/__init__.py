@@ -2,6 +2,18 @@
 
 from controller.groups.group import Group
 from controller.groups.registry import Groups
-from controller.groups.storage import StoredGroup, read_groups
+from controller.groups.storage import (
+    StoredGroup,
+    keep_groups_still,
+    read_groups,
+    read_positions,
+)
 
-__all__ = ["Group", "Groups", "StoredGroup", "read_groups"]
+__all__ = [
+    "Group",
+    "Groups",
+    "StoredGroup",
+    "keep_groups_still",
+    "read_groups",
+    "read_positions",
+]

@@ -1,7 +1,7 @@
 """The reader groups in memory: made, changed by the laws of groups, deleted."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,7 +12,7 @@ from controller.groups.starting import check_same, check_start, settings_of, sta
 from controller.groups.storage import GroupSettings, StoredGroup
 from controller.moving import Moving
 from controller.sequencer import Batch
-from controller.streams import Identity, StreamState
+from controller.streams import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
     LogIsExternalError,
@@ -252,17 +252,6 @@ class Groups:
             found.tails[stream] = state.published_tails or {}
         return found
 
-    def positions(self, stream: Identity) -> list[Position]:
-        """List where the groups held here that read a stream stand, and may go back to."""
-        return _positions((group.newest for group in self), stream)
-
-    async def positions_elsewhere(self, stream: Identity) -> list[Position]:
-        """List the same of groups that other controllers hold, as they stand by now."""
-        if self.holder is None:
-            return []
-        read = partial(storage.read_groups, not_of=self.holder)
-        return _positions(await self._service.database.read(read), stream)
-
     def _decided(self, name: StreamName) -> Group:
         """Look a group up as the changes before in the same batch have left it."""
         group = self._by_name.get(name)
@@ -283,8 +272,3 @@ class Groups:
 
     def _now_ms(self) -> int:
         return self._service.clocks.now().listening_ms
-
-
-def _positions(groups: Iterable[StoredGroup], stream: Identity) -> list[Position]:
-    name = str(stream.name)
-    return [one for group in groups for one in group.resumable(name, stream.stream_id)]

@@ -8,33 +8,41 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, create_engine, delete
+from sqlalchemy import Connection, create_engine, delete, insert
 
 from controller import retention
 from controller.database.statements import insert_rows
+from controller.groups.storage import GroupSettings, StoredGroup, insert_group
 from controller.mark_storage import StoredMarks
 from controller.positions import dump_position
 from controller.retention import Sweeper
 from controller.schema import marks as marks_table
-from controller.schema import metadata
-from controller.sequencer import Batch
+from controller.schema import metadata, reader_groups, streams
 from tests.patience import until
 from tests.property.events import Shape
 from tests.property.topologies import core_topology, positions, shapes
+from tidegauge.groups import start
 from tidegauge.lattice import covers, cut_of, join
 from tidegauge.marks import Mark
+from tidegauge.names import StreamName
 from tidegauge.retention import parse_thinning
 from tidegauge.topology import Position, Topology
 from tidegauge.windows import TimeWindow, time_window
 
 KEY = 1
+NAME = "s/one"
+STREAM: dict[str, Any] = {
+    "key": KEY,
+    "scope": "s",
+    "stream": "one",
+    "stream_id": "id-of-one",
+    "created_ms": 0,
+    "config": "{}",
+    "topology": "{}",
+}
 NOW = 1_000
 TEN_DAYS_MS = 864_000_000
 Ages = list[tuple[Mark, int]]
-
-
-async def _nowhere(_identity: Any) -> list[Position]:
-    return []
 
 
 @st.composite
@@ -76,10 +84,12 @@ class Stage:
         self.reads = 0
         self.groups: list[Position] = []
         self.before_write: Callable[[], None] = lambda: None
-        connection.execute(delete(marks_table))
+        for table in (marks_table, reader_groups, streams):
+            connection.execute(delete(table))
+        connection.execute(insert(streams).values(STREAM))
         self.add(history)
         self.state: Any = SimpleNamespace(
-            identity=SimpleNamespace(key=KEY, name="s/one", stream_id="one"),
+            identity=SimpleNamespace(key=KEY, name=NAME, stream_id=STREAM["stream_id"]),
             clock=SimpleNamespace(topology=topology),
             config=SimpleNamespace(mark_retention_ms=retention_ms),
             ends={} if embedded else None,
@@ -91,10 +101,6 @@ class Stage:
             settings=SimpleNamespace(mark_thinning=thinning),
             registry=[self.state],
             database=self,
-            sequencer=self,
-            groups=SimpleNamespace(
-                positions=lambda _identity: self.groups, positions_elsewhere=_nowhere
-            ),
             clocks=SimpleNamespace(now=lambda: SimpleNamespace(wall_ms=self.wall_ms)),
         )
 
@@ -113,12 +119,23 @@ class Stage:
         self.reads += 1
         return work(self.connection)
 
-    async def submit(self, decide: Callable[[Batch], Any]) -> None:
+    async def change(self, work: Callable[[Connection], Any]) -> Any:
         self.before_write()
-        batch = Batch()
-        decide(batch)
-        for write in batch.writes:
-            write(self.connection)
+        self._store_groups()
+        return work(self.connection)
+
+    def _store_groups(self) -> None:
+        self.connection.execute(delete(reader_groups))
+        wanted = GroupSettings(
+            streams=[NAME],
+            stream_ids={NAME: STREAM["stream_id"]},
+            heartbeat_ms=1,
+            dead_after_ms=1,
+        )
+        for number, position in enumerate(self.groups):
+            state = start({NAME: self.topology}, {NAME: position})
+            group = StoredGroup(StreamName("s", f"g{number}"), wanted, state)
+            insert_group(self.connection, group, None)
 
     def sweep(self, rows: int) -> None:
         async def run() -> None:
