@@ -1,4 +1,4 @@
-"""Memory of the service: what each writer, stream and mark adds, and how it grows."""
+"""Memory of the service at work: what each writer, stream and mark adds, and how it grows."""
 
 import tempfile
 import time
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import matplotlib as mpl
+import psutil
 import uvloop
 
 from bench import filling, servers
@@ -17,7 +18,8 @@ from matplotlib import pyplot as plt
 
 _MARKED = "bench/marked"
 _PICTURE = Path(__file__).parents[1] / "docs" / "memory.svg"
-_COLORS = ("#0b6e99", "#c0602f", "#5b8c3e", "#7a5ba6")
+_COLORS = ("#0b6e99", "#c0602f", "#5b8c3e", "#b8a02c", "#7a5ba6")
+_ROUNDS = 10
 
 
 class Kind(NamedTuple):
@@ -29,13 +31,13 @@ class Kind(NamedTuple):
         One of it.
     least
         How many there are at first; then ten and a hundred times as many.
-    fill
-        Lets a service store so many, in a folder.
+    hold
+        Lets a service hold so many, in a folder, and tells the memory that is its own, bytes.
     """
 
     name: str
     least: int
-    fill: Callable[[Path, int], None]
+    hold: Callable[[Path, int], int]
 
 
 class Size(NamedTuple):
@@ -47,11 +49,12 @@ class Size(NamedTuple):
 
 
 def measure() -> Iterator[tuple[str, str, str]]:
-    """Serve databases of rising size, and draw the curves."""
+    """Let services hold more and more, and draw the curves."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         empty = filling.create_streams(folder, {}).stat().st_size
-        base = _serve(folder)
+        with servers.process(folder) as (_, process):
+            base = _memory(process)
         curves = {kind: list(_grow(kind, Size(0, base, empty))) for kind in _KINDS}
     for kind, sizes in curves.items():
         yield _row(kind, sizes)
@@ -79,16 +82,14 @@ def _grow(kind: Kind, empty: Size) -> Iterator[Size]:
     for factor in (1, 10, 100):
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
-            kind.fill(folder, kind.least * factor)
+            memory = kind.hold(folder, kind.least * factor) - empty.memory
             disk = (folder / "bench.db").stat().st_size - empty.disk
-            yield Size(kind.least * factor, _serve(folder) - empty.memory, disk)
+            yield Size(kind.least * factor, memory, disk)
 
 
-def _serve(folder: Path) -> int:
-    """Start and stop the service, and tell the memory that is its own, in bytes."""
-    with servers.process(folder) as (_, process):
-        uss: int = process.memory_full_info().uss
-        return uss
+def _memory(process: psutil.Process) -> int:
+    uss: int = process.memory_full_info().uss
+    return uss
 
 
 def _draw(curves: dict[Kind, list[Size]]) -> None:
@@ -110,36 +111,35 @@ def _draw(curves: dict[Kind, list[Size]]) -> None:
         plt.close(figure)
 
 
-def _writers(segments: int) -> Callable[[Path, int], None]:
-    def fill(folder: Path, count: int) -> None:
-        _report_once(folder, _crowd(1, count, segments))
-
-    return fill
+def _writers(segments: int) -> Callable[[Path, int], int]:
+    return lambda folder, count: _reported(folder, 1, count, segments)
 
 
-def _streams(folder: Path, count: int) -> None:
-    _report_once(folder, _crowd(count, 0, 4))
+def _streams(writers: int) -> Callable[[Path, int], int]:
+    return lambda folder, count: _reported(folder, count, writers, 4)
 
 
-def _marks(folder: Path, count: int) -> None:
+def _reported(folder: Path, streams: int, writers: int, segments: int) -> int:
+    """Let a crowd report in all segments until what is kept of it grows no more."""
+    now = time.time_ns() // 1_000_000
+    crowd = Crowd(streams, writers, segments=segments, named=segments, first_ms=now)
+    with servers.process(folder) as (url, process):
+        uvloop.run(filling.create_crowd(url, crowd))
+        uvloop.run(filling.let_report(url, crowd, _ROUNDS))
+        return _memory(process)
+
+
+def _marks(folder: Path, count: int) -> int:
     database = filling.create_streams(folder, {_MARKED: 1})
     filling.fill_marks(database, _MARKED, count, segments=1)
-
-
-def _crowd(streams: int, writers: int, segments: int) -> Crowd:
-    now = time.time_ns() // 1_000_000
-    return Crowd(streams, writers, segments=segments, named=segments, first_ms=now)
-
-
-def _report_once(folder: Path, crowd: Crowd) -> None:
-    with servers.service(folder) as url:
-        uvloop.run(filling.create_crowd(url, crowd))
-        uvloop.run(filling.let_report(url, crowd, 1))
+    with servers.process(folder) as (_, process):
+        return _memory(process)
 
 
 _KINDS = (
     Kind("writer in 1 segment", 1_000, _writers(1)),
     Kind("writer in 64 segments", 1_000, _writers(64)),
-    Kind("stream of 4 segments", 100, _streams),
+    Kind("stream of 4 segments", 100, _streams(0)),
+    Kind("stream of 10 writers", 100, _streams(10)),
     Kind("mark", 10_000, _marks),
 )
