@@ -38,10 +38,11 @@ _UNHOLD_STREAMS = text(
     "WHERE holder = :id"
 )
 _UNHOLD_GROUPS = text("UPDATE reader_groups SET holder = NULL WHERE holder = :id")
+# "NO KEY", so as not to pass over a stream while a group that reads it is stored.
 _TAKE_STREAMS = text(
     "UPDATE streams SET holder = :id, listening_ms = listening_ms - :listening_ms "
     "WHERE key IN (SELECT key FROM streams WHERE holder IS NULL "
-    "ORDER BY key LIMIT :count FOR UPDATE SKIP LOCKED) RETURNING key"
+    "ORDER BY key LIMIT :count FOR NO KEY UPDATE SKIP LOCKED) RETURNING key"
 )
 _TAKE_GROUPS = text(
     "UPDATE reader_groups SET holder = :id WHERE (scope, reader_group) IN ("

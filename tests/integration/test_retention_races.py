@@ -19,6 +19,7 @@ from controller.groups.storage import (
     keep_groups_still,
     update_group,
 )
+from controller.leases import storage as leases
 from controller.retention import Sweeper
 from controller.schema import marks, streams
 from tests.integration.sessions import connected
@@ -176,3 +177,11 @@ def test_a_group_is_stored_once_the_marks_are_gone_that_it_would_have_needed(
 def _waits(cluster: Cluster, url: str) -> bool:
     with cluster.connect() as connection:
         return connection.execute(WAITING, (cluster.name_of(url),)).fetchone() is not None
+
+
+def test_a_stream_is_taken_over_although_a_group_of_it_is_just_stored(url: str) -> None:
+    with connected(url) as storing, connected(url) as taking:
+        update_group(storing, _group("slow", 33))
+        me = leases.join(taking, "", 60_000)
+        taken = leases.take(taking, me, streams=1, groups=0, listening_ms=0)
+        assert taken == [KEY]
