@@ -8,12 +8,15 @@ these steps, and nobody can look in between.
 
 Races settled here: a registration and a pass are serialised, because both run in this loop. A
 transaction that fails leaves memory ahead of the disk, so all that it touched is read back
-before the next batch; its callers are told that nothing was stored.
+before the next batch; its callers are told that nothing was stored. A transaction that does not
+come to an end is given up by the database, and nobody's outcome is known; those who wait behind
+it are refused before, and what they asked for is not done later.
 """
 
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, Protocol, TypeVar, overload
 
 from sqlalchemy import Connection
@@ -26,6 +29,9 @@ _T = TypeVar("_T")
 _PATIENCE_S = 0.001
 _MANY_TOUCHED = 256
 """A batch takes no more changes then: what it touched would not stay in the processor's caches."""
+_READ_BACK_S = 1.0
+_REFUSE_EVERY_S = 0.25
+_STUCK = "the database does not come to an end with what was asked before"
 _AWAY = "what a failed transaction touched cannot be read back"
 
 Write = Callable[[Connection], None]
@@ -141,6 +147,9 @@ class Sequencer:
         self._looks: list[Submission] = []
         self._busy = False
         self._busy_since = 0.0
+        self._behind_since: float | None = None
+        """Since when no batch has left memory equal to the disk."""
+        self._refusing: asyncio.TimerHandle | None = None
         self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
         """Told of every batch: how many changes, and the seconds its transaction took."""
         self.on_failure: Callable[[], None] = lambda: None
@@ -233,13 +242,37 @@ class Sequencer:
     async def _run(self) -> None:
         while self._queue or not self._closing:
             await self._arrived.wait()
-            submissions, self._queue = self._queue, []
-            if submissions:
+            count = len(self._queue)
+            if count:
                 self._busy, self._busy_since = True, self._loop.time()
-                await self._take(submissions)
+                self._expect_an_end()
+                await self._take()
+                self._note_end()
                 self._busy = False
             self._look()
-            self._expect(1 if self._left else max(1, len(submissions) + len(self._queue)))
+            self._expect(1 if self._left else max(1, count + len(self._queue)))
+
+    def _expect_an_end(self) -> None:
+        """Refuse who waits once it takes too long until memory equals the disk again."""
+        if self._behind_since is None:
+            self._behind_since = self._busy_since
+        if self._database.patience_s < inf:
+            waited_s = self._busy_since - self._behind_since
+            delay_s = max(_REFUSE_EVERY_S, self._database.patience_s - waited_s)
+            self._refusing = self._loop.call_later(delay_s, self._refuse_who_wait)
+
+    def _note_end(self) -> None:
+        if not self._stale:
+            self._behind_since = None
+        if self._refusing is not None:
+            self._refusing.cancel()
+            self._refusing = None
+
+    def _refuse_who_wait(self) -> None:
+        waiting = [*self._queue, *self._looks]
+        self._queue, self._looks = [], []
+        self._refusing = self._loop.call_later(_REFUSE_EVERY_S, self._refuse_who_wait)
+        _fail(waiting, UnavailableError(_STUCK))
 
     def _look(self) -> None:
         looks, self._looks = self._looks, []
@@ -268,9 +301,13 @@ class Sequencer:
         elif self._queue and self._patience is None:
             self._patience = self._loop.call_later(_PATIENCE_S, self._arrived.set)
 
-    async def _take(self, submissions: list[Submission]) -> None:
-        if self._stale and not await self._reload():
+    async def _take(self) -> None:
+        readable = not self._stale or await self._reload()
+        submissions, self._queue = self._queue, []
+        if not readable:
             _fail(submissions, UnavailableError(_AWAY))
+            return
+        if not submissions:
             return
         batch, seconds = Batch(), 0.0
         decided = self._decide(submissions, batch)
@@ -312,8 +349,10 @@ class Sequencer:
         self._outage.tell(error, changes=len(decided))
         self.on_failure()
         self._stale |= batch.touched
-        await self._reload()
+        reading_back = self._loop.create_task(self._reload())
+        await asyncio.wait({reading_back}, timeout=_READ_BACK_S)
         _fail(decided, error)
+        await reading_back
 
     async def _reload(self) -> bool:
         for one in reversed(list(self._stale)):  # what they were stored through comes last

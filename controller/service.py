@@ -181,13 +181,24 @@ class Service:
         return found
 
     def touch(self, state: StreamState) -> None:
-        """Let a stream run its due pass and store what changed."""
+        """Let a stream run its due pass and store what changed.
+
+        The race: it is refused, since the database is away. Nothing else may wake the stream, so
+        it is tried again.
+        """
 
         def decide(batch: Batch) -> None:
             if not state.deleted:
                 batch.touch(state)
 
-        self.submit_quietly(decide)
+        def check(touched: "asyncio.Future[Any]") -> None:
+            refused = not touched.cancelled() and touched.exception()
+            if isinstance(refused, UnavailableError):
+                state.wake_later()
+            else:
+                _log_defect(touched)
+
+        self.sequencer.submit(decide).add_done_callback(check)
 
     def submit_quietly(self, decide: Callable[[Batch], Any]) -> None:
         """Submit a change that nobody waits for; a defect is logged.
@@ -201,7 +212,7 @@ class Service:
             rows = storage.read_streams(connection, state.identity.key)
             return restore_stream(connection, rows[0], self.context) if rows else None
 
-        restored = await self.database.read(read)
+        restored = await self.database.read(read, patient=True)
         if restored is not None:
             self.registry.add(state)
             state.become(restored)

@@ -37,6 +37,7 @@ from tidegauge.wire.streams import StreamConfig, TopologyInfo
 from tidegauge.writers import Now
 
 _ROW_BYTES = 256
+_AGAIN_S = 1.0
 
 
 class Identity(NamedTuple):
@@ -186,6 +187,13 @@ class StreamState:
         self.clock.shift_clocks(by_ms)
         self.listening_offset_ms -= by_ms
 
+    def wake_later(self) -> None:
+        """Wake up in a while, unless it will anyway: what it woke up for was refused."""
+        if self._timer is None and not self.deleted:
+            loop = asyncio.get_running_loop()
+            self._wake_at = loop.time() + _AGAIN_S
+            self._timer = loop.call_at(self._wake_at, self._wake)
+
     def _run_due_pass(self, now: Now) -> None:
         began = monotonic()
         if began < self._earliest_pass or not self._is_due(now):
@@ -264,7 +272,7 @@ class StreamState:
             self._timer = loop.call_at(wake_at, self._wake)
 
     def _wake(self) -> None:
-        self._timer, self._wake_at = None, inf
+        self._timer, self._wake_at, self._planned_ms = None, inf, inf
         if not self.deleted:
             self._context.touch(self)
 

@@ -30,7 +30,9 @@ _A = TypeVar("_A", bound=BaseModel)
 _JSON = "application/json"
 _WAIT_INITIAL_S = 0.05
 _WAIT_MAX_S = 2.0
-_LONGEST_POLL_S = 30.0
+_CONNECT_S = 5.0
+_SILENCE_S = 20.0
+"""How long the service may say nothing, beyond what it was asked to wait for news."""
 _OF_A_PROXY = {502, 503, 504}
 """What a proxy answers by itself while it does not reach the service, or has just lost it."""
 
@@ -153,7 +155,12 @@ class Transport:
             async for attempt in self._attempts(repeatable=retry):
                 with attempt:
                     response = await self._http().request(
-                        method, path, params=_given(params), content=content, headers=sent
+                        method,
+                        path,
+                        params=_given(params),
+                        content=content,
+                        headers=sent,
+                        timeout=_patience(params),
                     )
                     self._raise_for(response.status_code, response.content)
         except httpx.TransportError as error:
@@ -237,7 +244,7 @@ class Transport:
             self._client = httpx.AsyncClient(
                 base_url=self.url,
                 headers=self._headers,
-                timeout=httpx.Timeout(_LONGEST_POLL_S + 10, connect=5),
+                timeout=_patience(None),
                 limits=httpx.Limits(max_connections=None),
                 verify=trust_for(self.url),
             )
@@ -274,6 +281,11 @@ def _given(params: Mapping[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (params or {}).items() if value is not None}
 
 
+def _patience(params: Mapping[str, Any] | None) -> httpx.Timeout:
+    wait_ms = (params or {}).get("wait_ms") or 0
+    return httpx.Timeout(_SILENCE_S + wait_ms / 1_000, connect=_CONNECT_S)
+
+
 def _problem(content: bytes) -> ProblemError:
     return problem_of(_Document.model_validate_json(content).model_dump())
 
@@ -284,4 +296,6 @@ class _Document(BaseModel, extra="allow"):
 
 
 def _reason(error: httpx.TransportError) -> str:
+    if isinstance(error, httpx.ReadTimeout):
+        return "the request was sent, but nothing came back in time"
     return str(error) or type(error).__name__

@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from math import inf
 from typing import TypeVar
 
 from sqlalchemy import Connection, Engine
@@ -49,10 +50,13 @@ class Database(ABC):
     ----------
     name
         How it is called in messages.
+    patience_s
+        How long a caller waits for an answer before it is told that the database is away.
     """
 
     def __init__(self, name: str, readers: Engine) -> None:
         self.name = name
+        self.patience_s = inf
         self._engine = readers
         self._failures = Failures()
         self._writer = Turnstile("database-writer")
@@ -91,8 +95,12 @@ class Database(ABC):
             If it is another one, or of another schema.
         """
 
-    async def read(self, work: Callable[[Connection], _T]) -> _T:
-        """Read what is committed, as of one moment, in a reader thread; errors as in `write`."""
+    async def read(self, work: Callable[[Connection], _T], *, patient: bool = False) -> _T:  # noqa: ARG002 (for those that may be stuck)
+        """Read what is committed, as of one moment, in a reader thread; errors as in `write`.
+
+        Nobody waits longer than `patience_s`, except who is ``patient``, since there is much to
+        be read and no caller to be answered.
+        """
         loop = asyncio.get_running_loop()
         with self._failures.told(writes=False):
             return await loop.run_in_executor(self._readers, partial(self._reading, work))

@@ -1,5 +1,6 @@
 """PostgreSQL: one writer, whose transactions are one round trip each, and a few readers."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
@@ -12,13 +13,20 @@ from sqlalchemy.exc import DBAPIError
 from controller.database import migration
 from controller.database.address import DatabaseAddress
 from controller.database.failures import is_lost, reason_of, refusal_of
+from controller.database.impatience import (
+    SILENT,
+    Backend,
+    ImpatientConnection,
+    backend_of,
+    end,
+)
 from controller.database.interface import (
     READERS,
     Database,
     DatabaseUnusableError,
 )
 from controller.turnstile import Turnstile
-from tidegauge.errors import OutcomeUnknownError
+from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _T = TypeVar("_T")
 _Check = Callable[[Connection], None]
@@ -34,6 +42,8 @@ _CONNECTED = {
     "keepalives_count": _SILENCE_S // 2,
 }
 """A server that is lost without a word is noticed after this silence, asked or listened to."""
+_PATIENCE_S = 5.0
+"""Until it is known how long a lease lasts."""
 _PREPARE_AFTER = 2
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
@@ -68,12 +78,15 @@ class PostgresDatabase(Database):
         isolation = {"isolation_level": "REPEATABLE READ", "pool_size": READERS}
         super().__init__(str(address), _make_engine(address, isolation))
         self.address = address
+        self.patience_s = _PATIENCE_S
         self._single = _make_engine(
             address, {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}
         )
         self._begin: _Check = _nothing
         self._settle: _Check = _nothing
         self._connection: Connection | None = None
+        self._backend: Backend | None = None
+        """What worked for the newest of the writer's connections."""
         self._aside = Turnstile("database-lease")
         self._aside_connection: Connection | None = None
         try:
@@ -125,17 +138,24 @@ class PostgresDatabase(Database):
             **_CONNECTED,  # type: ignore[arg-type]
         )
 
-    async def read(self, work: Callable[[Connection], _T]) -> _T:
+    async def read(self, work: Callable[[Connection], _T], *, patient: bool = False) -> _T:
         """Read what is committed; see `Database.read`.
+
+        A server that is stuck keeps a thread waiting, but not who asks.
 
         The race: a connection broke while its last transaction was being committed. What it
         came to must be settled before anything is read back, and it is once the writer has its
         next connection.
         """
-        if self._connection is None:
-            with self._failures.told():
-                await self._writer.pass_through(self._connect)
-        return await super().read(work)
+        with self._failures.told(writes=False):
+            try:
+                async with asyncio.timeout(None if patient else self.patience_s):
+                    if self._connection is None:
+                        await self._writer.pass_through(self._connect)
+                    return await super().read(work)
+            except TimeoutError:
+                error = TimeoutError(f"nothing for {self.patience_s:g} s")
+                raise UnavailableError(SILENT) from error
 
     def close(self) -> None:
         """Finish what runs, and give the database back."""
@@ -188,8 +208,13 @@ class PostgresDatabase(Database):
     def _connect(self) -> Connection:
         if self._connection is None:
             connection = self._single.connect()
+            raw: Any = connection.connection.driver_connection
+            raw.find_patience_s = lambda: self.patience_s
             try:
+                if self._backend is not None:
+                    end(connection, self._backend, patience_s=self.patience_s)
                 self._settle(connection)
+                self._backend = backend_of(connection)
             except BaseException:
                 _drop(connection)
                 raise
@@ -287,6 +312,12 @@ def _make_engine(address: DatabaseAddress, options: dict[str, Any]) -> Engine:
         connect_args={**_CONNECTED, "prepare_threshold": _PREPARE_AFTER},
         **options,
     )
+
+    @event.listens_for(engine, "do_connect")
+    def connect(
+        _dialect: object, _record: object, _args: object, named: dict[str, Any]
+    ) -> ImpatientConnection:
+        return ImpatientConnection.connect(**named)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: psycopg.Connection[Any], _record: object) -> None:

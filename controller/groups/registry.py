@@ -99,7 +99,7 @@ class Groups:
     async def reload(self, group: Group) -> None:
         """Make a group what the disk says, where it may be gone."""
         read = partial(storage.read_groups, named=[group.name])
-        found = await self._service.database.read(read)
+        found = await self._service.database.read(read, patient=True)
         if found:
             group.become(found[0], self._now_ms())
             self._by_name[group.name] = group

@@ -68,6 +68,7 @@ class HoldsShare(Holding):
             lease_ms=service.settings.lease_ms,
             forget=self._forget_all,
         )
+        database.patience_s = self.membership.patience_ms / 1_000
         self._looks = 0
         self._taken: dict[int, int] = {}
         """Keys of streams that are not held yet, and listening time when they were taken."""
@@ -161,7 +162,7 @@ class HoldsShare(Holding):
     async def _look(self) -> None:
         """End what is dead, give up what is too much, take what is missing, read it back."""
         await self._database.change_aside(storage.bury_the_dead)
-        found = await self._database.read(storage.read_shares)
+        found = await self._database.read(storage.read_shares, patient=True)
         self._looks += 1
         self.addresses = found.addresses
         me = self.membership.controller
@@ -240,13 +241,16 @@ class HoldsShare(Holding):
         await self._service.sequencer.read(registry.removed.clear)
         await self._service.sequencer.read(groups.removed.clear)
         known = {state.identity.key for state in registry}
-        held = await self._database.read(partial(storage.held_streams, controller=me))
+        list_held = partial(storage.held_streams, controller=me)
+        held = await self._database.read(list_held, patient=True)
         missing = [key for key in held if key not in known]
         for start in range(0, len(missing), _AT_ONCE):
             some = missing[start : start + _AT_ONCE]
-            states = await self._database.read(partial(self._restore, keys=some))
+            restore = partial(self._restore, keys=some)
+            states = await self._database.read(restore, patient=True)
             self._hold(states, me)
-        for group in await self._database.read(partial(read_groups, holder=me)):
+        list_groups = partial(read_groups, holder=me)
+        for group in await self._database.read(list_groups, patient=True):
             known_by_now = group.name in groups or group.name in groups.removed
             if me == self.membership.controller and not known_by_now:
                 groups.add(group)

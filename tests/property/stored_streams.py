@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import Any, Literal, Protocol, TypeAlias
 
 from sqlalchemy import Connection, delete, insert, select
@@ -120,6 +121,7 @@ class Failing:
 
     database: Database
     fate: Fate = "stored"
+    patience_s: float = inf
 
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:
         def lose(connection: Connection) -> None:

@@ -1,6 +1,7 @@
 """What the clients make of addresses and answers that are not those of the service."""
 
 import asyncio
+import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -95,3 +96,16 @@ def test_a_proxy_that_lost_the_service_is_asked_again_where_that_does_no_harm(
 def test_an_address_that_cannot_be_is_refused_at_once(url: str) -> None:
     with pytest.raises(ValueError, match="write http://HOST:PORT"):
         Transport(url)
+
+
+def test_a_service_that_says_nothing_is_not_waited_for_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidegauge.transport._SILENCE_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        refused = _refused(url, "/v1/streams", retry=False)
+    assert str(refused) == (
+        f"no answer from {url}: the request was sent, but nothing came back in time; "
+        "is the service running there?"
+    )
