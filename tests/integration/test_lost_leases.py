@@ -46,4 +46,4 @@ def test_a_lost_lease_is_one_warning_whatever_was_under_way(
         assert log.count("the lease is lost") == 1
         assert "work in the background failed" not in log
         assert "Traceback" not in log
-        assert "error" not in log
+        assert "[error" not in log
