@@ -66,7 +66,7 @@ class _OfOneStream:
         noted = {state: self._noted(state, None) for state in set(states)}
         for place, state in zip(self.places, states, strict=True):
             results[place] = noted[state]
-        if min(map(_time, self.reports)) < BEYOND_SECONDS:
+        if min(map(_time, self.reports), default=BEYOND_SECONDS) < BEYOND_SECONDS:
             self._add_hints(results, states)
 
     def _add_hints(self, results: list[bytes], states: list[WriterState]) -> None:

@@ -78,6 +78,7 @@ CASES = {
     "a bad writer": Case(_text(_report(writer="-"), GOOD), [422, 200]),
     "an unknown field": Case(_text(_report(x=1), GOOD), [422, 200]),
     "another stream of the name": Case(_text(_report(stream_id="x"), GOOD), [409, 200]),
+    "only another stream of the name": Case(_text(_report(stream_id="x")), [409]),
     "a bad time": Case(_text(_report(time="soon"), GOOD), [422, 200]),
     "an older time": Case(_text(_report(time=NOW - 1), GOOD), [409, 200]),
     "a time as text": Case(_text(_report(time=str(NOW)), GOOD), [200, 200]),
