@@ -69,7 +69,7 @@ class Marking:
         if not passed:
             return []
         target = passed[-1].time
-        times = dict.fromkeys([report.time for report in passed if report.time < target])
+        times = [report.time for report in passed]
         lowers = thinned(times, target, self.watermark, settings.mark_resolution_ms)
         marks = []
         for lower in self._cut.advance(passed, lowers):

@@ -1,19 +1,20 @@
 """Which times of kept reports become marks: fine enough to replay, few enough to store."""
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Sequence
 
 MARKS_PER_PASS = 1_000
 
 
 def thinned(
-    times: Iterable[int], target: int, watermark: int | None, resolution_ms: int
+    times: Sequence[int], target: int, watermark: int | None, resolution_ms: int
 ) -> list[int]:
     """Choose the lower bounds of one pass's marks (section 3 of the rules).
 
     Parameters
     ----------
     times
-        Distinct times between the watermark and the target, both excluded, rising.
+        Above the watermark and up to the target, not falling.
     target
         The time that the pass reaches; always the last of the result.
     watermark
@@ -27,13 +28,11 @@ def thinned(
     [10, 15, 20]
     """
     chosen: list[int] = []
-    before = watermark
-    for time in times:
-        if target - time < resolution_ms:
-            break
-        if before is None or time - before >= resolution_ms:
-            chosen.append(time)
-            before = time
+    step = max(1, resolution_ms)
+    at = 0 if watermark is None else bisect_left(times, watermark + step)
+    while at < len(times) and times[at] <= target - step:
+        chosen.append(times[at])
+        at = bisect_left(times, times[at] + step, at + 1)
     below = MARKS_PER_PASS - 1
     if len(chosen) > below:
         count = len(chosen)
