@@ -3,12 +3,16 @@
 A writer's contribution to a time x is its position at its first report with time ≥ x. So what a
 report gained beyond the writer's report before it belongs to the cut of every x above the time
 of *that* report, and to none below. Walking the kept reports in order of time, each one passed
-*releases* what the writer's next one gained. Every report is pushed, passed and released once,
-whatever the number of writers and segments.
+*releases* what the writer's next one gained. Every report is put in order, passed and released
+once, whatever the number of writers and segments.
+
+What waits for other writers is a heap. What came since the last walk joins it there if it is
+little; if it is more than what waits, all is sorted together, which is cheaper: nearly all came in
+order, and most of it is passed at once.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from operator import attrgetter
 from typing import TypeAlias
@@ -40,10 +44,12 @@ class RunningCut:
         self.reach: DownSet = {}
         self.upper: int | None = None
         self._heap: list[_Entry] = []
+        self._recent: list[KeptReport] = []
+        """What came since reports were last taken out, in order, and is not on the heap."""
         self._dropped = 0
 
     def __len__(self) -> int:
-        return len(self._heap) - self._dropped
+        return len(self._heap) + len(self._recent) - self._dropped
 
     def release(self, counts: Position, time: int | None) -> None:
         """Add to the cut of every mark from now on."""
@@ -78,9 +84,9 @@ class RunningCut:
             self.release(report.gained, report.time)
         return False
 
-    def keep(self, reports: Iterable[KeptReport]) -> None:
+    def keep(self, reports: Sequence[KeptReport]) -> None:
         """Take in reports above the watermark, in order."""
-        heap = self._heap
+        self._recent += reports
         for report in reports:
             kept = report.writer.kept
             if kept:
@@ -88,7 +94,6 @@ class RunningCut:
             else:
                 self.release(report.gained, report.time)
             kept.append(report)
-            heappush(heap, (report.time, report.serial, report))
 
     def drop_all(self, writer: Writer) -> None:
         """Drop a writer's kept reports: it restarted, or is forgotten."""
@@ -129,23 +134,34 @@ class RunningCut:
         there is none before.
         """
         taken: list[KeptReport] = []
-        target, heap = latest, self._heap
-        for _ in range(max(_FEW, len(heap) // 32)):
-            if not heap or heap[0][0] > target:
-                return taken
-            target = self._take(heappop(heap)[2], taken, target)
+        target = latest
+        if len(self._recent) < len(self._heap):
+            self._push_recent()
+            for _ in range(max(_FEW, len(self._heap) // 32)):
+                if not self._heap or self._heap[0][0] > target:
+                    return taken
+                target = self._take(heappop(self._heap)[2], taken, target)
         return self._take_by_sorting(taken, target)
 
+    def _push_recent(self) -> None:
+        for report in self._recent:
+            heappush(self._heap, (report.time, report.serial, report))
+        self._recent = []
+
     def _take_by_sorting(self, taken: list[KeptReport], target: int) -> list[KeptReport]:
-        """Take out many, which is cheaper so: what is sorted still is a heap."""
-        heap, count = self._heap, 0
-        heap.sort()
-        for time, _, report in heap:
-            if time > target:
+        """Take out many, which is cheaper so; what is left is sorted, and so it is a heap."""
+        self._heap.sort()
+        reports = [report for _, _, report in self._heap]
+        reports += self._recent
+        reports.sort(key=_time)
+        count = 0
+        for report in reports:
+            if report.time > target:
                 break
             count += 1
             target = self._take(report, taken, target)
-        del heap[:count]
+        self._heap = [(one.time, one.serial, one) for one in reports[count:]]
+        self._recent = []
         return taken
 
     def _take(self, report: KeptReport, taken: list[KeptReport], target: int) -> int:
@@ -186,7 +202,8 @@ class RunningCut:
         self.upper = upper
 
     def _compact(self) -> None:
-        if self._dropped > 64 and self._dropped * 2 > len(self._heap):
+        if self._dropped > 64 and self._dropped > len(self):
+            self._recent = [report for report in self._recent if not report.dropped]
             self._heap = [entry for entry in self._heap if not entry[2].dropped]
             heapify(self._heap)
             self._dropped = 0
