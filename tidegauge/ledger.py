@@ -1,7 +1,8 @@
 """What one stream's aggregation has to store: pages of reports, and rows of writers.
 
-The reports of one transaction are one *page*, written once and never changed. A page is given
-up when most of its reports are needless: the newest mark has taken them in, and their writers'
+The reports of one transaction are one *page*, written once and never changed. Of those that a
+mark of the same transaction takes in, the last of each writer stands for all. A page is given up
+when most of its reports are needless: the newest mark has taken them in, and their writers'
 rows say all that they said. Those that are not go onto the page of the transaction that gives
 theirs up, as the garbage collection of a log-structured file does it. So a report costs a part
 of one insertion and a part of one deletion, however many come together.
@@ -113,19 +114,20 @@ class Ledger:
     def settle_all(self, reports: Iterable[KeptReport], lower: int) -> None:
         """Note that the newest mark took in reports, in order.
 
-        What the one before each gained is in that cut and on the disk: here it was the most of it.
+        Of each writer the last of this transaction is stored for all of them. What one that was
+        stored before gained is in that cut and on the disk: here it was the most of it.
         """
         page = self._open.number
         for report in reports:
             writer = report.writer
             former = writer.last_settled
             writer.last_settled = report
-            if (
-                former is not None
-                and former.time < lower
-                and former.page != page
-                and not former.is_amended
-            ):
+            if former is None:
+                continue
+            if former.page == page == report.page:
+                report.gained = former.gained | report.gained
+                former.dropped, former.following = True, report
+            elif former.time < lower and former.page != page and not former.is_amended:
                 former.gained = _NOTHING
 
     def forget(self, writer: Writer) -> None:
@@ -196,14 +198,14 @@ class Ledger:
         changes.holds = holds
         changes.writers = [self._row(writer) for writer in self._dirty.values()]
         self._dirty = {}
-        page = self._open
+        page = _Page(self._open.number, [one for one in self._open.reports if not one.dropped])
         if page.reports:
             entries = [
                 (one.serial, one.writer.name, one.time, one.gained) for one in page.reports
             ]
             changes.page = StoredPage(page.number, entries)
             self._add(page)
-            self._open = _Page(page.number + 1, [])
+        self._open = _Page(page.number + 1, [])
         return changes
 
     def _add(self, page: _Page) -> None:
@@ -234,12 +236,15 @@ class Ledger:
         last = report.writer.last_settled
         if last is None or last.serial <= report.serial:
             return False
-        gained = dict(last.gained)
-        raise_to(gained, report.gained)
-        last.gained = gained
-        report.dropped, report.following = True, last
-        self.merge(last)
+        self._join(report, last)
         return True
+
+    def _join(self, report: KeptReport, later: KeptReport) -> None:
+        gained = dict(later.gained)
+        raise_to(gained, report.gained)
+        later.gained = gained
+        report.dropped, report.following = True, later
+        self.merge(later)
 
     def _give_up(self, page: _Page, needed: list[KeptReport]) -> None:
         self._changes.pages_given_up.append(page.number)

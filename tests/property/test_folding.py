@@ -32,3 +32,20 @@ def test_few_reports_are_stored_however_many_come(step_ms: int, most: int) -> No
         one.note_time("a", 10_000, {}, now=now)
         one.note_time("b", 10_000, {}, now=now)
         assert [mark.cut for mark in one.run_pass(now).marks][-1] == {0: 1_999}
+
+
+def test_what_a_mark_of_the_same_transaction_took_in_is_stored_once_for_each_writer() -> None:
+    settings = StreamSettings(max_future_skew_ms=None)
+    core, memory = Aggregator("scope/stream", settings, Topology.of_partitions(2)), Memory()
+    now = Now(0, 0)
+    for number in range(100):
+        core.note_time("a", number, {number % 2: number}, now=now)
+        core.note_time("b", number, {}, now=now)
+    core.note_time("a", 200, {0: 200}, now=now)
+    core.run_pass(now)
+    memory.apply(core.take_changes())
+    assert memory.reports == [
+        (199, "a", 99, {0: 98, 1: 99}),
+        (200, "b", 99, {}),
+        (201, "a", 200, {0: 200}),
+    ]
