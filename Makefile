@@ -3,6 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+VERSION_OF = $(shell $(1) -c 'import sys; print(sys.version)' 2>/dev/null)
+# A Python that somebody asks for, and that did not make the environment, makes it anew.
+ifneq ($(origin PYTHON),file)
+ifneq ($(call VERSION_OF,$(PYTHON)),$(call VERSION_OF,$(BIN)/python))
+.PHONY: $(READY)
+ANEW := --clear
+endif
+endif
 # Set, it would make each of the many processes compile all modules anew.
 export PYTHONDONTWRITEBYTECODE :=
 
@@ -12,7 +20,7 @@ setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt scripts/check_machine.sh
 	@PYTHON="$(PYTHON)" sh scripts/check_machine.sh
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(ANEW) $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip --constraint constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,bench,test]'
 	@touch $@

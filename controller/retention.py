@@ -125,9 +125,8 @@ class Sweeper:
                 try:
                     busy |= await self.sweep(state)
                 except (OutcomeUnknownError, UnavailableError) as error:
-                    _log.debug(
-                        "no marks are swept yet: %s", error
-                    )  # the database told all of it
+                    # The database has told all of it already.
+                    _log.debug("no marks are swept yet: %s", error)
                     busy = False
                 except TidegaugeError:
                     _log.exception(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "check_machine.sh"
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "scripts" / "check_machine.sh"
 
 
 def _missing(**environment: str) -> tuple[str, str]:
@@ -68,3 +69,27 @@ def test_missing_virtual_environments_are_explained(tmp_path: Path) -> None:
         f"Tidegauge needs the modules venv and ensurepip of '{sys.executable}'.",
         f"Get it with: apt-get install python{version}-venv",
     )
+
+
+def _steps(venv: Path, *variables: str) -> str:
+    """Tell what `make setup` would do about an environment that is there."""
+    return subprocess.run(
+        ["make", "--dry-run", "--silent", "setup", f"VENV={venv}", *variables],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_another_python_makes_the_environment_anew(tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    _program(venv / "bin" / "python", "echo 3.11.2")
+    (venv / ".ready").touch()
+    same = _program(tmp_path / "same", "echo 3.11.2")
+    other = _program(tmp_path / "other", "echo 3.13.5")
+    assert _steps(venv) == ""
+    assert _steps(venv, f"PYTHON={same}") == ""
+    assert f"{other} -m venv --clear {venv}\n" in _steps(venv, f"PYTHON={other}")
+    assert 'PYTHON="python0" sh scripts/check_machine.sh\n' in _steps(venv, "PYTHON=python0")
