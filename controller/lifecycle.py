@@ -6,8 +6,8 @@ from functools import partial
 from uuid import uuid4
 
 from controller import storage
+from controller.batch import Batch
 from controller.log.state import SegmentEnds
-from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import Identity, StreamState, settings_of, write_topology
 from tidegauge.aggregation import Aggregator

@@ -5,9 +5,9 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
+from controller.batch import Batch
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
-from controller.sequencer import Batch
 from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
 
 if TYPE_CHECKING:

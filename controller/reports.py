@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 
 from controller import storage
+from controller.batch import Batch
 from controller.clocks import Clock
-from controller.sequencer import Batch
 from controller.streams import StreamState, write_topology
 from tidegauge.errors import InvalidPositionError, InvalidRequestError, ProblemError
 from tidegauge.event_time import looks_like_seconds

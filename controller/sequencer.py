@@ -15,111 +15,23 @@ it are refused before, and what they asked for is not done later.
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from math import inf
-from typing import Any, Protocol, TypeVar, overload
+from typing import Any, TypeVar, overload
 
-from sqlalchemy import Connection
-
+from controller.batch import Awaited, Batch, Submission, Touched
 from controller.database import Database
 from controller.outage import Outage
+from controller.patience import Patience
 from tidegauge.errors import UnavailableError
 
+__all__ = ["Batch", "Sequencer"]
+
 _T = TypeVar("_T")
-_PATIENCE_S = 0.001
+_GATHER_S = 0.001
 _MANY_TOUCHED = 256
 """A batch takes no more changes then: what it touched would not stay in the processor's caches."""
 _READ_BACK_S = 1.0
-_REFUSE_EVERY_S = 0.25
 _STUCK = "the database does not come to an end with what was asked before"
 _AWAY = "what a failed transaction touched cannot be read back"
-
-Write = Callable[[Connection], None]
-WriteAll = Callable[[Connection, list[Any]], None]
-
-
-class Touched(Protocol):
-    """Something in memory that mirrors rows, and takes part in batches."""
-
-    def before_commit(self, batch: "Batch") -> None:
-        """Add what has to be written, after all changes of the batch are decided."""
-
-    def after_commit(self) -> None:
-        """Publish what is durable now, and wake those who wait."""
-
-    async def reload(self) -> None:
-        """Become what the disk says, after a failed commit."""
-
-
-@dataclass(slots=True)
-class Batch:
-    """What one transaction will write."""
-
-    writes: list[Write] = field(default_factory=list)
-    together: dict[WriteAll, list[Any]] = field(default_factory=dict)
-    touched: dict[Touched, None] = field(default_factory=dict)
-    rows: int = 0
-
-    def write(self, work: Write, *, rows: int = 1) -> None:
-        """Write something, in order, of roughly so many short rows."""
-        self.writes.append(work)
-        self.rows += rows
-
-    def write_together(self, work: WriteAll, item: object, *, rows: int = 1) -> None:
-        """Write something along with all else that is given to the same work, at the end."""
-        self.together.setdefault(work, []).append(item)
-        self.rows += rows
-
-    def touch(self, one: Touched) -> None:
-        """Let a thing take part: it adds its changes, and publishes or reloads afterwards."""
-        self.touched[one] = None
-
-
-class Submission(Protocol):
-    """A change on its way through a batch; `finish` or `fail` is called once."""
-
-    def decide(self, batch: Batch) -> None:
-        """Change memory and add writes to the batch; what raises must have changed nothing."""
-
-    def finish(self) -> None:
-        """Answer with what is durable, before anything else changes."""
-
-    def fail(self, error: Exception) -> None:
-        """Answer that nothing was stored."""
-
-
-class _Awaited:
-    """A submission that somebody awaits."""
-
-    __slots__ = ("_answer", "_decide", "_result", "future")
-
-    def __init__(
-        self,
-        decide: Callable[[Batch], Any],
-        answer: Callable[[], Any] | None,
-        future: asyncio.Future[Any],
-    ) -> None:
-        self._decide = decide
-        self._answer = answer
-        self._result: Any = None
-        self.future = future
-
-    def decide(self, batch: Batch) -> None:
-        self._result = self._decide(batch)
-
-    def finish(self) -> None:
-        if self.future.done():
-            return
-        try:
-            result = self._result if self._answer is None else self._answer()
-        except Exception as error:  # noqa: BLE001 (its caller gets it)
-            self.fail(error)
-        else:
-            self.future.set_result(result)
-
-    def fail(self, error: Exception) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
 
 
 class Sequencer:
@@ -138,7 +50,7 @@ class Sequencer:
         self._expected = 1
         self._left = False
         """Whether the last batch left submissions to the next."""
-        self._patience: asyncio.TimerHandle | None = None
+        self._gathering: asyncio.TimerHandle | None = None
         self._stale: dict[Touched, None] = {}
         self._outage = Outage()
         self._closing = False
@@ -147,9 +59,7 @@ class Sequencer:
         self._looks: list[Submission] = []
         self._busy = False
         self._busy_since = 0.0
-        self._behind_since: float | None = None
-        """Since when no batch has left memory equal to the disk."""
-        self._refusing: asyncio.TimerHandle | None = None
+        self._patience = Patience(database, self._refuse_who_wait)
         self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
         """Told of every batch: how many changes, and the seconds its transaction took."""
         self.on_failure: Callable[[], None] = lambda: None
@@ -212,7 +122,7 @@ class Sequencer:
             failed; nothing is stored then, and memory equals the disk again.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
-        self.enter(_Awaited(decide, answer, future))
+        self.enter(Awaited(decide, answer, future))
         return future
 
     def enter(self, submission: Submission) -> None:
@@ -234,7 +144,7 @@ class Sequencer:
         if not self._busy and not self._stale:
             return look()
         future: asyncio.Future[_T] = self._loop.create_future()
-        self._looks.append(_Awaited(_nothing, look, future))
+        self._looks.append(Awaited(_nothing, look, future))
         if not self._busy:
             self.submit(_nothing).add_done_callback(asyncio.Future.exception)
         return await future
@@ -245,33 +155,16 @@ class Sequencer:
             count = len(self._queue)
             if count:
                 self._busy, self._busy_since = True, self._loop.time()
-                self._expect_an_end()
+                self._patience.begin(self._loop, self._busy_since)
                 await self._take()
-                self._note_end()
+                self._patience.end(level=not self._stale)
                 self._busy = False
             self._look()
             self._expect(1 if self._left else max(1, count + len(self._queue)))
 
-    def _expect_an_end(self) -> None:
-        """Refuse who waits once it takes too long until memory equals the disk again."""
-        if self._behind_since is None:
-            self._behind_since = self._busy_since
-        if self._database.patience_s < inf:
-            waited_s = self._busy_since - self._behind_since
-            delay_s = max(_REFUSE_EVERY_S, self._database.patience_s - waited_s)
-            self._refusing = self._loop.call_later(delay_s, self._refuse_who_wait)
-
-    def _note_end(self) -> None:
-        if not self._stale:
-            self._behind_since = None
-        if self._refusing is not None:
-            self._refusing.cancel()
-            self._refusing = None
-
     def _refuse_who_wait(self) -> None:
         waiting = [*self._queue, *self._looks]
         self._queue, self._looks = [], []
-        self._refusing = self._loop.call_later(_REFUSE_EVERY_S, self._refuse_who_wait)
         _fail(waiting, UnavailableError(_STUCK))
 
     def _look(self) -> None:
@@ -285,9 +178,9 @@ class Sequencer:
     def _expect(self, count: int) -> None:
         self._expected = count
         self._arrived.clear()
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
         self._begin_when_gathered()
 
     def _begin_when_gathered(self) -> None:
@@ -298,8 +191,8 @@ class Sequencer:
         """
         if len(self._queue) >= self._expected or self._closing:
             self._arrived.set()
-        elif self._queue and self._patience is None:
-            self._patience = self._loop.call_later(_PATIENCE_S, self._arrived.set)
+        elif self._queue and self._gathering is None:
+            self._gathering = self._loop.call_later(_GATHER_S, self._arrived.set)
 
     async def _take(self) -> None:
         readable = not self._stale or await self._reload()
@@ -316,9 +209,7 @@ class Sequencer:
                 one.before_commit(batch)
             if batch.writes or batch.together:
                 began = self._loop.time()
-                await self._database.write(
-                    lambda connection: _write(batch, connection), rows=batch.rows
-                )
+                await self._database.write(batch.carry_out, rows=batch.rows)
                 seconds = self._loop.time() - began
                 self._outage.end()
         except Exception as error:  # noqa: BLE001 (every caller gets it)
@@ -381,10 +272,3 @@ def _decide(submission: Submission, batch: Batch) -> bool:
 def _fail(submissions: list[Submission], error: Exception) -> None:
     for one in submissions:
         one.fail(error)
-
-
-def _write(batch: Batch, connection: Connection) -> None:
-    for work in batch.writes:
-        work(connection)
-    for work_on_all, items in batch.together.items():
-        work_on_all(connection, items)

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from controller import storage
+from controller.batch import Batch
 from controller.clocks import Clocks
 from controller.configuration import ServeSettings
 from controller.database import PostgresDatabase, open_database
@@ -20,7 +21,7 @@ from controller.maintenance import maintain_streams
 from controller.metrics import Metrics
 from controller.purging import Purger
 from controller.retention import Sweeper
-from controller.sequencer import Batch, Sequencer
+from controller.sequencer import Sequencer
 from controller.stamping import Stamping
 from controller.streams import (
     Registry,

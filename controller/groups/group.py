@@ -3,9 +3,9 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+from controller.batch import Batch
 from controller.groups import storage
 from controller.groups.storage import GroupSettings, StoredGroup
-from controller.sequencer import Batch
 from tidegauge.groups import GroupState
 from tidegauge.names import StreamName
 

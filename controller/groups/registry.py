@@ -6,12 +6,12 @@ from functools import partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
 
+from controller.batch import Batch
 from controller.groups import storage
 from controller.groups.group import Group
 from controller.groups.starting import check_same, check_start, settings_of, start_in
 from controller.groups.storage import GroupSettings, StoredGroup
 from controller.moving import Moving
-from controller.sequencer import Batch
 from controller.streams import StreamState
 from tidegauge.errors import (
     InvalidRequestError,

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
 from controller import history, listing
 from controller.access import Caller, Role
+from controller.batch import Batch
 from controller.groups import StoredGroup
 from controller.http.cursors import read_cursor, write_cursor
 from controller.http.routing import (
@@ -18,7 +19,6 @@ from controller.http.routing import (
     StrictRoute,
     stream_facts,
 )
-from controller.sequencer import Batch
 from controller.service import Service
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.groups import GroupState, advance, go_offline, join_group

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from controller import storage
+from controller.batch import Batch
 from controller.groups import read_groups
 from controller.journal import Journal
 from controller.leases.holding import Holding
-from controller.sequencer import Batch
 from controller.streams import restore_all
 
 if TYPE_CHECKING:

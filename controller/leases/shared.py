@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection, Table
 
 from controller import storage as stored
+from controller.batch import Batch
 from controller.database.postgresql import PostgresDatabase
 from controller.groups import Group, read_groups
 from controller.journal import Direct
@@ -22,7 +23,6 @@ from controller.leases.balance import shares
 from controller.leases.holding import Holding
 from controller.leases.membership import Membership
 from controller.leases.storage import Found, Shares
-from controller.sequencer import Batch
 from controller.streams import StreamState, restore_stream
 from tidegauge.errors import TidegaugeError
 from tidegauge.names import StreamName

@@ -5,11 +5,11 @@ from functools import partial
 from hashlib import blake2b
 
 from controller import reports
+from controller.batch import Batch
 from controller.log import storage as log_storage
 from controller.log.codec import EncodedEvents
 from controller.log.routing import RoutedEvents, route
 from controller.log.state import AppendOutcome, KeyedAnswer, SegmentEnds
-from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import StreamState
 from tidegauge.acceptance import check_incarnation

@@ -11,11 +11,11 @@ import pytest
 from sqlalchemy import Connection
 
 from controller import lifecycle, reports
+from controller.batch import Batch
 from controller.configuration import ServeSettings
 from controller.database import open_database
 from controller.database.postgresql import PostgresDatabase
 from controller.groups import read_groups
-from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import StreamState
 from tests.patience import until

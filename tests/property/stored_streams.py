@@ -10,13 +10,14 @@ from typing import Any, Literal, Protocol, TypeAlias
 from sqlalchemy import Connection, delete, insert, select
 
 from controller import storage
+from controller.batch import Batch
 from controller.clock_storage import read_clock, write_changes
 from controller.database import Database
 from controller.journal import Journal
 from controller.journal.storage import read_entries
 from controller.mark_storage import StoredMarks, delete_marks
 from controller.schema import marks, metadata, report_pages, streams
-from controller.sequencer import Batch, Sequencer
+from controller.sequencer import Sequencer
 from controller.stream_changes import StreamChanges
 from tidegauge.aggregation import Aggregator
 from tidegauge.changes import StoredClock

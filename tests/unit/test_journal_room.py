@@ -7,11 +7,12 @@ from pathlib import Path
 
 from sqlalchemy import Connection, insert
 
+from controller.batch import Batch
 from controller.database import Database, open_database
 from controller.journal import Journal
 from controller.journal.storage import read_entries
 from controller.schema import streams
-from controller.sequencer import Batch, Sequencer
+from controller.sequencer import Sequencer
 from controller.stream_changes import StreamChanges
 from tidegauge.changes import Changes
 from tidegauge.marks import Mark

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
+from controller.batch import Batch
 from controller.database import open_database
-from controller.sequencer import Batch, Sequencer
+from controller.sequencer import Sequencer
 from tidegauge.errors import UnavailableError
 
 

@@ -1,0 +1,115 @@
+"""What one transaction will write, and the changes it is made of."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sqlalchemy import Connection
+
+Write = Callable[[Connection], None]
+WriteAll = Callable[[Connection, list[Any]], None]
+
+
+class Touched(Protocol):
+    """Something in memory that mirrors rows, and takes part in batches."""
+
+    def before_commit(self, batch: "Batch") -> None:
+        """Add what has to be written, after all changes of the batch are decided."""
+
+    def after_commit(self) -> None:
+        """Publish what is durable now, and wake those who wait."""
+
+    async def reload(self) -> None:
+        """Become what the disk says, after a failed commit."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction will write."""
+
+    writes: list[Write] = field(default_factory=list)
+    together: dict[WriteAll, list[Any]] = field(default_factory=dict)
+    touched: dict[Touched, None] = field(default_factory=dict)
+    rows: int = 0
+
+    def write(self, work: Write, *, rows: int = 1) -> None:
+        """Write something, in order, of roughly so many short rows."""
+        self.writes.append(work)
+        self.rows += rows
+
+    def write_together(self, work: WriteAll, item: object, *, rows: int = 1) -> None:
+        """Write something along with all else that is given to the same work, at the end."""
+        self.together.setdefault(work, []).append(item)
+        self.rows += rows
+
+    def touch(self, one: Touched) -> None:
+        """Let a thing take part: it adds its changes, and publishes or reloads afterwards."""
+        self.touched[one] = None
+
+    def carry_out(self, connection: Connection) -> None:
+        """Write everything, in a transaction."""
+        for work in self.writes:
+            work(connection)
+        for work_on_all, items in self.together.items():
+            work_on_all(connection, items)
+
+
+class Submission(Protocol):
+    """A change on its way through a batch; `finish` or `fail` is called once."""
+
+    def decide(self, batch: Batch) -> None:
+        """Change memory and add writes to the batch; what raises must have changed nothing."""
+
+    def finish(self) -> None:
+        """Answer with what is durable, before anything else changes."""
+
+    def fail(self, error: Exception) -> None:
+        """Answer that nothing was stored."""
+
+
+class Awaited:
+    """A submission that somebody awaits.
+
+    Parameters
+    ----------
+    decide
+        Changes memory and adds writes to the batch.
+    answer
+        Makes the result from what is durable; None: it is what ``decide`` returned.
+    future
+        Gets the result.
+    """
+
+    __slots__ = ("_answer", "_decide", "_result", "future")
+
+    def __init__(
+        self,
+        decide: Callable[[Batch], Any],
+        answer: Callable[[], Any] | None,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self._decide = decide
+        self._answer = answer
+        self._result: Any = None
+        self.future = future
+
+    def decide(self, batch: Batch) -> None:
+        """Decide, and keep the result until it is durable."""
+        self._result = self._decide(batch)
+
+    def finish(self) -> None:
+        """Hand the result over."""
+        if self.future.done():
+            return
+        try:
+            result = self._result if self._answer is None else self._answer()
+        except Exception as error:  # noqa: BLE001 (its caller gets it)
+            self.fail(error)
+        else:
+            self.future.set_result(result)
+
+    def fail(self, error: Exception) -> None:
+        """Hand the error over."""
+        if not self.future.done():
+            self.future.set_exception(error)
