@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Self
 
@@ -139,6 +140,7 @@ class Api:
 
     def __init__(self, url: str, stream: str = "tests/one") -> None:
         self.client = httpx.Client(base_url=url, timeout=40)
+        self.name = stream
         self.path = f"/v1/streams/{stream}"
 
     def __enter__(self) -> Self:
@@ -165,6 +167,17 @@ class Api:
         """Note a time, at an offset of segment 0."""
         position = {} if offset is None else {"0": offset}
         return self.post(f"writers/{writer}/note-time", time=time, position=position, **more)
+
+    def many(self, reports: Iterable[dict[str, object]]) -> None:
+        """Note many times at once."""
+        body = {"reports": [{"stream": self.name, **one} for one in reports]}
+        answer = self._json(self.client.post("/v1/note-times", json=body))
+        assert {one["status"] for one in answer["results"]} == {200}
+
+    def change(self, **settings: object) -> Any:
+        """Change settings, whatever they are."""
+        anyhow = {"if-match": "*"}
+        return self._json(self.client.patch(self.path, json=settings, headers=anyhow))
 
     @staticmethod
     def _json(response: httpx.Response) -> Any:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.certificates import Files
 from tests.integration.shop import Open, Shop
+from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
 
 
@@ -17,6 +18,13 @@ def _one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         authority = Files(tmp_path_factory.mktemp("authority")).authority
         patched.setenv("SSL_CERT_FILE", str(authority))
         yield
+
+
+@pytest.fixture(scope="module")
+def own_cluster() -> Iterator[Cluster]:
+    """A PostgreSQL server that only the tests of one module use, to stop it for instance."""
+    with running_cluster() as running:
+        yield running
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A stream of orders as its writers and operators see it, with answers short enough to quote."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
@@ -20,8 +20,7 @@ class Shop(Api):
     """
 
     def __init__(self, url: str, **settings: object) -> None:
-        self.name = f"shop/orders-{next(_NUMBERS)}"
-        super().__init__(url, self.name)
+        super().__init__(url, f"shop/orders-{next(_NUMBERS)}")
         self.create(**settings)
 
     def says(self, writer: str, call: str, **body: object) -> dict[str, Any]:
@@ -38,12 +37,6 @@ class Shop(Api):
     def notes(self, writer: str, time: int, offset: int, **more: object) -> dict[str, Any]:
         """Let a writer note a time at an offset of partition 0."""
         return self.says(writer, "note-time", time=time, position={"0": offset}, **more)
-
-    def many(self, reports: Iterable[dict[str, object]]) -> None:
-        """Note many times at once."""
-        body = {"reports": [{"stream": self.name, **one} for one in reports]}
-        answer = self._json(self.client.post("/v1/note-times", json=body))
-        assert {one["status"] for one in answer["results"]} == {200}
 
     @property
     def watermark(self) -> int | None:

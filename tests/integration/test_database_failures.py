@@ -1,7 +1,7 @@
 """Who calls while the database fails is told why, and nothing about where it is."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from sqlalchemy.exc import DBAPIError, ProgrammingError
 
 from controller.database import open_database
 from tests.conftest import NewServer
-from tests.postgres import Cluster, running_cluster
+from tests.postgres import Cluster
 from tests.server import Api, ServerProcess
 
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -25,12 +25,6 @@ BEGIN
     USING ERRCODE = TG_ARGV[1];
 END $$
 """
-
-
-@pytest.fixture
-def own_cluster() -> Iterator[Cluster]:
-    with running_cluster() as running:
-        yield running
 
 
 def _detail(answer: httpx.Response) -> str:

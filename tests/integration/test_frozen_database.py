@@ -16,7 +16,7 @@ from sqlalchemy import Connection, text
 from controller.database import open_database
 from tests.integration.controllers import NOW, Controllers, controllers, create, note
 from tests.patience import PATIENCE_S, wait_until
-from tests.postgres import Cluster, running_cluster
+from tests.postgres import Cluster
 from tests.server import ServerProcess
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
@@ -38,12 +38,6 @@ WAITING = (
     "SELECT count(*) FROM pg_stat_activity "
     "WHERE datname = current_database() AND wait_event_type = 'Lock'"
 )
-
-
-@pytest.fixture(scope="module")
-def own_cluster() -> Iterator[Cluster]:
-    with running_cluster() as cluster:
-        yield cluster
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from controller.configuration import ServeSettings
 from reader_client import StreamClient
 from tests.conftest import NewServer
+from tests.integration.problems import check_problem
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import Api, ServerProcess
 from tidegauge.errors import TooManyWaitingError
@@ -58,13 +59,6 @@ def client(limited: ServerProcess) -> Iterator[httpx.Client]:
         yield api.client
 
 
-def _problem(answer: httpx.Response, status: int, code: str) -> Any:
-    assert answer.headers["content-type"] == "application/problem+json"
-    document = answer.json()
-    assert (answer.status_code, document["code"]) == (status, code), document
-    return document
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
@@ -80,7 +74,7 @@ def _problem(answer: httpx.Response, status: int, code: str) -> Any:
 def test_the_name_of_anything_new(
     client: httpx.Client, method: str, path: str, body: dict[str, Any]
 ) -> None:
-    document = _problem(client.request(method, path, json=body), 422, "name_too_long")
+    document = check_problem(client.request(method, path, json=body), 422, "name_too_long")
     assert (document["name"], document["limit"]) == (LONG, 12)
     assert "max_name_length" in document["detail"]
 
@@ -92,7 +86,7 @@ def test_an_event_with_a_time_of_a_new_writer_counts_as_its_report(
     query: dict[str, str | int] = {"writer": LONG, "note_time": NOW}
     line = '{"key": "k", "value": "v"}\n'
     answer = client.post(f"{EMBEDDED}/events", params=query, content=line, headers=headers)
-    _problem(answer, 422, "name_too_long")
+    check_problem(answer, 422, "name_too_long")
     assert client.get(EMBEDDED).json()["tail"] == {"0": 0, "1": 0, "2": 0}
     query["writer"] = FITS
     answer = client.post(f"{EMBEDDED}/events", params=query, content=line, headers=headers)
@@ -117,7 +111,7 @@ def test_the_segments_that_one_position_names(
     client: httpx.Client, method: str, path: str, body: Any
 ) -> None:
     answer = client.request(method, path, json=body)
-    document = _problem(answer, 422, "too_many_segments")
+    document = check_problem(answer, 422, "too_many_segments")
     assert (document["segments"], document["limit"]) == (3, 2)
     assert document["detail"] == (
         "the position names 3 segments; this service takes 2 at once: raise "
@@ -137,11 +131,11 @@ def test_a_report_that_names_only_what_changed_is_taken(client: httpx.Client) ->
 def test_the_writers_of_one_stream(client: httpx.Client) -> None:
     report = {"time": NOW, "position": {}}
     noted = client.post(f"{ONE}/writers/d/note-time", json=report)
-    document = _problem(noted, 409, "too_many_writers")
+    document = check_problem(noted, 409, "too_many_writers")
     assert (document["stream"], document["limit"]) == ("tests/one", 3)
     assert "max_writers_per_stream" in document["detail"]
     registered = client.post(f"{ONE}/writers/d/register")
-    assert _problem(registered, 409, "too_many_writers") == document
+    assert check_problem(registered, 409, "too_many_writers") == document
     known = client.post(f"{ONE}/writers/c/register")
     assert known.status_code == 200
     many = {"reports": [{"stream": "tests/one", "writer": name, **report} for name in "da"]}
@@ -154,7 +148,7 @@ def test_the_writers_of_one_stream(client: httpx.Client) -> None:
 
 def test_the_streams_of_the_service(client: httpx.Client) -> None:
     four = client.put("/v1/streams/tests/four", json={"segments": 1})
-    document = _problem(four, 409, "too_many_streams")
+    document = check_problem(four, 409, "too_many_streams")
     assert document["limit"] == 3
     assert document["detail"] == (
         "there are 3 streams, as many as there may be; delete some, or raise --max-streams"
@@ -165,7 +159,7 @@ def test_the_streams_of_the_service(client: httpx.Client) -> None:
 def test_the_reader_groups_of_the_service(client: httpx.Client) -> None:
     group = {"streams": ["tests/embedded"]}
     two = client.put("/v1/reader-groups/tests/h", json=group)
-    document = _problem(two, 409, "too_many_groups")
+    document = check_problem(two, 409, "too_many_groups")
     assert document["limit"] == 1
     assert document["detail"] == (
         "there are 1 reader groups, as many as there may be; delete some, or raise --max-groups"
@@ -183,7 +177,7 @@ def test_the_calls_that_wait_for_news(
     call = f"/v1/streams/tests/three/{path}"
     with _somebody_waits(limited):
         answer = client.get(f"{call}&wait_ms=1")
-        document = _problem(answer, 429, "too_many_waiting")
+        document = check_problem(answer, 429, "too_many_waiting")
         assert document["limit"] == 1
         assert "max_long_polls" in document["detail"]
         assert answer.headers["retry-after"] == "1"

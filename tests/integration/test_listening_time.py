@@ -14,7 +14,7 @@ from controller.http.app import ControllerApp, create_app
 from controller.leases import membership
 from controller.listening import ListeningClock
 from tests.patience import PATIENCE_S, until
-from tests.postgres import Cluster, running_cluster
+from tests.postgres import Cluster
 
 NOW = 1_700_000_000_000
 STREAM = "/v1/streams/tests/one"
@@ -54,6 +54,12 @@ class Machine:
         app.service.clocks.listening.stamp()
 
     @staticmethod
+    async def stop(app: ControllerApp) -> None:
+        """End, and give everything back."""
+        await app.service.close()
+        await app.aclose()
+
+    @staticmethod
     async def die(app: ControllerApp) -> None:
         """End without giving anything back."""
         for task in app.service.tasks:
@@ -81,6 +87,17 @@ async def _post(app: ControllerApp, writer: str, time: int) -> None:
         answer.raise_for_status()
 
 
+async def _let_slow_hold(machine: Machine, app: ControllerApp) -> None:
+    """Let a writer hold another one up for 30 s."""
+    async with _client(app) as client:
+        wanted = {"log": "external", "segments": 1, "mark_interval_ms": 0}
+        settings = wanted | {"aggregation_timeout_ms": TIMEOUT_MS}
+        (await client.put(STREAM, json=settings)).raise_for_status()
+    await _post(app, "slow", 10)
+    await _post(app, "quick", 50_000)
+    await machine.listen(app, 30_000)
+
+
 async def _holding_ms(app: ControllerApp) -> int:
     async with _client(app) as client:
         answer = await client.get(f"{STREAM}/watermark")
@@ -102,12 +119,7 @@ def test_ten_minutes_without_a_controller_are_charged_to_nobody_and_restart_no_c
 
     async def scene() -> None:
         first = await machine.start("http://127.0.0.1:1")
-        async with _client(first) as client:
-            wanted = {"log": "external", "segments": 1, "aggregation_timeout_ms": TIMEOUT_MS}
-            (await client.put(STREAM, json=wanted | {"mark_interval_ms": 0})).raise_for_status()
-        await _post(first, "slow", 10)
-        await _post(first, "quick", 50_000)
-        await machine.listen(first, 30_000)
+        await _let_slow_hold(machine, first)
         assert await _holding_ms(first) == 30_000
         await machine.die(first)
         machine.now_ms += MINUTES_MS
@@ -117,15 +129,13 @@ def test_ten_minutes_without_a_controller_are_charged_to_nobody_and_restart_no_c
         assert await _holding_ms(second) == 31_000
         await machine.listen(second, 20_000)
         assert await _holding_ms(second) == 51_000
-        await second.service.close()
-        await second.aclose()
+        await machine.stop(second)
         machine.now_ms -= MINUTES_MS
         third = await machine.start("http://127.0.0.1:3")
         assert await _holding_ms(third) == 51_000
         await machine.listen(third, 9_000)
         await _until_expired(third)
-        await third.service.close()
-        await third.aclose()
+        await machine.stop(third)
 
     asyncio.run(scene())
 
@@ -140,30 +150,29 @@ async def _until_expired(app: ControllerApp) -> None:
 
 
 def test_time_in_which_the_database_is_away_is_charged_to_nobody(
-    monkeypatch: pytest.MonkeyPatch,
+    own_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run(cluster: Cluster) -> None:
-        machine = Machine(cluster.database(), monkeypatch)
+    machine = Machine(own_cluster.database(), monkeypatch)
+
+    async def scene() -> None:
         app = await machine.start("http://a")
         try:
-            await asyncio.to_thread(cluster.stop)
+            await asyncio.to_thread(own_cluster.stop)
             holding, listening = app.service.holding, app.service.clocks.listening
             await until(lambda: not holding.is_certain)
             before = listening.now_ms()
             for _ in range(5):
                 await _let_pass(machine, listening, 900)
             assert listening.now_ms() <= before + 900
-            await asyncio.to_thread(cluster.start)
+            await asyncio.to_thread(own_cluster.start)
             await until(lambda: holding.is_certain)
             stood = listening.now_ms()
             await machine.listen(app, 500)
             assert listening.now_ms() >= stood + 250
         finally:
-            await app.service.close()
-            await app.aclose()
+            await machine.stop(app)
 
-    with running_cluster() as cluster:
-        asyncio.run(run(cluster))
+    asyncio.run(scene())
 
 
 NO_ROOM = """
@@ -199,8 +208,7 @@ def test_time_in_which_the_database_stores_leases_but_no_reports_is_charged_to_n
             while listening.now_ms() < before + 500:
                 await _let_pass(machine, listening, 250)
             await _post(app, "w", 0)
-        await app.service.close()
-        await app.aclose()
+        await machine.stop(app)
 
     asyncio.run(scene())
 
@@ -218,23 +226,16 @@ def test_what_taking_a_stream_over_takes_is_charged_to_nobody(
 
     async def scene() -> None:
         first = await machine.start("http://127.0.0.1:1")
-        async with _client(first) as client:
-            wanted = {"log": "external", "segments": 1, "aggregation_timeout_ms": TIMEOUT_MS}
-            (await client.put(STREAM, json=wanted | {"mark_interval_ms": 0})).raise_for_status()
-        await _post(first, "slow", 10)
-        await _post(first, "quick", 50_000)
-        await machine.listen(first, 30_000)
+        await _let_slow_hold(machine, first)
         second = await machine.start("http://127.0.0.1:2")
         _read_back_slowly(second, machine)
         await machine.die(first)
         assert await _holding_ms(second) == 30_000
         await machine.listen(second, 5_000)
-        await second.service.close()
-        await second.aclose()
+        await machine.stop(second)
         third = await machine.start("http://127.0.0.1:3")
         assert await _holding_ms(third) == 35_000
-        await third.service.close()
-        await third.aclose()
+        await machine.stop(third)
 
     asyncio.run(scene())
 
@@ -270,7 +271,6 @@ def test_a_controller_that_was_suspended_trusts_no_lease_of_before_and_charges_n
         assert not holding.is_certain
         await until(lambda: holding.is_certain)
         assert listening.now_ms() == before
-        await app.service.close()
-        await app.aclose()
+        await machine.stop(app)
 
     asyncio.run(scene())

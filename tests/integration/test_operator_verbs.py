@@ -5,8 +5,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import IO
 
 import pytest
 from sqlalchemy import create_engine, insert
@@ -15,7 +16,7 @@ from typer.testing import CliRunner, Result
 from controller.schema import marks
 from tests.conftest import NewServer
 from tests.patience import PATIENCE_S, wait_until
-from tests.postgres import running_cluster
+from tests.postgres import Cluster
 from tests.programs import python
 from tests.server import Api, ServerProcess, free_port
 from tidegauge_cli.verbs import app
@@ -149,8 +150,7 @@ def test_streams_writers_and_marks_are_listed(operator: Operator) -> None:
 
 
 def test_a_long_list_is_shown_to_its_end(operator: Operator, api: Api) -> None:
-    reports = [{"stream": STREAM, "writer": f"w{n}", "time": NOON} for n in range(1_500)]
-    api.client.post("/v1/note-times", json={"reports": reports})
+    api.many({"writer": f"w{n}", "time": NOON} for n in range(1_500))
     assert len(json.loads(operator.says("writers", STREAM, "--json"))) == 1_500
 
 
@@ -169,12 +169,9 @@ def test_why_tells_who_holds_the_watermark_and_expire_drops_it(operator: Operato
 def test_why_lists_who_has_said_nothing_and_counts_the_rest(
     operator: Operator, api: Api
 ) -> None:
-    api.client.patch(
-        api.path, json={"aggregation_timeout_ms": None}, headers={"if-match": "*"}
-    ).raise_for_status()
-    late = [{"stream": STREAM, "writer": f"w{n:02}", "time": NOON} for n in range(31)]
-    ahead = {"stream": STREAM, "writer": "fast", "time": NOON + 60_000}
-    api.client.post("/v1/note-times", json={"reports": [*late, ahead]})
+    api.change(aggregation_timeout_ms=None)
+    api.many({"writer": f"w{n:02}", "time": NOON} for n in range(31))
+    api.note("fast", NOON + 60_000)
     api.post("writers/new/register")
     sentence, header, first, *rest = operator.says("why", STREAM).splitlines()
     assert "writers 'new' (no time noted yet), " in sentence
@@ -185,9 +182,7 @@ def test_why_lists_who_has_said_nothing_and_counts_the_rest(
 
 
 def test_why_shows_no_empty_table(operator: Operator, api: Api) -> None:
-    api.client.patch(
-        api.path, json={"min_writers": 2}, headers={"if-match": "*"}
-    ).raise_for_status()
+    api.change(min_writers=2)
     operator.says("note-time", STREAM, "a", str(NOON))
     assert operator.says("why", STREAM) == (
         "There is no mark yet: 1 of min_writers=2 writers have reported; start the others, or "
@@ -267,8 +262,7 @@ def _store_marks(url: str, revisions: list[int]) -> None:
 
 
 def test_a_reader_that_has_seen_enough_of_a_list_ends_it(operator: Operator, api: Api) -> None:
-    reports = [{"stream": STREAM, "writer": f"w{n}", "time": NOON} for n in range(5_000)]
-    api.client.post("/v1/note-times", json={"reports": reports})
+    api.many({"writer": f"w{n}", "time": NOON} for n in range(5_000))
     with operator.start("writers", STREAM) as listing:
         assert listing.stdout is not None
         assert listing.stderr is not None
@@ -291,42 +285,42 @@ def test_watch_tells_every_change_until_it_is_interrupted(operator: Operator) ->
         assert watching.wait(timeout=PATIENCE_S) == 130
 
 
+@contextmanager
+def _watching(api: Api) -> Iterator[tuple["subprocess.Popen[str]", IO[str], IO[str]]]:
+    """Watch a new stream; yields the program, what it tells and what it warns of."""
+    api.create()
+    with Operator(str(api.client.base_url)).start("watch", api.name) as watching:
+        assert watching.stdout is not None
+        assert watching.stderr is not None
+        assert watching.stdout.readline().startswith("There is no mark yet: nobody writes")
+        yield watching, watching.stdout, watching.stderr
+
+
 def test_watch_follows_an_external_log_through_an_outage_to_its_seal(
     server: ServerProcess,
 ) -> None:
-    with ExitStack() as open_things:
-        api = open_things.enter_context(Api(server.url))
-        api.create()
-        watching = open_things.enter_context(Operator(server.url).start("watch", "tests/one"))
-        assert watching.stdout is not None
-        assert watching.stderr is not None
-        assert watching.stdout.readline().startswith("There is no mark yet: nobody writes")
+    with Api(server.url) as api, _watching(api) as (watching, told, warned):
         server.kill()
-        assert "is the service running there?" in watching.stderr.readline()
+        assert "is the service running there?" in warned.readline()
         server.start()
         api.note("a", NOON, 4)
-        assert "2024-01-01T12:00:00.000Z" in watching.stdout.readline()
+        assert "2024-01-01T12:00:00.000Z" in told.readline()
         api.post("seal", position={"0": 4})
-        assert watching.stdout.readline().startswith("The stream is sealed")
+        assert told.readline().startswith("The stream is sealed")
         assert watching.wait(timeout=PATIENCE_S) == 0
 
 
-def test_watch_waits_for_a_database_that_is_away(tmp_path: Path) -> None:
-    with ExitStack() as open_things:
-        cluster = open_things.enter_context(running_cluster())
-        url = cluster.database()
-        server = open_things.enter_context(ServerProcess(tmp_path, database_url=url))
-        api = open_things.enter_context(Api(server.url))
-        api.create()
-        watching = open_things.enter_context(Operator(server.url).start("watch", "tests/one"))
-        assert watching.stdout is not None
-        assert watching.stderr is not None
-        assert watching.stdout.readline().startswith("There is no mark yet: nobody writes")
-        cluster.stop()
-        assert "unavailable: nothing was stored" in watching.stderr.readline()
-        cluster.start()
+def test_watch_waits_for_a_database_that_is_away(tmp_path: Path, own_cluster: Cluster) -> None:
+    with (
+        ServerProcess(tmp_path, database_url=own_cluster.database()) as server,
+        Api(server.url) as api,
+        _watching(api) as (watching, told, warned),
+    ):
+        own_cluster.stop()
+        assert "unavailable: nothing was stored" in warned.readline()
+        own_cluster.start()
         wait_until(lambda: api.client.get("/readyz").is_success)
         api.note("a", NOON, 4)
-        assert "2024-01-01T12:00:00.000Z" in watching.stdout.readline()
+        assert "2024-01-01T12:00:00.000Z" in told.readline()
         watching.send_signal(signal.SIGINT)
         assert watching.wait(timeout=PATIENCE_S) == 130

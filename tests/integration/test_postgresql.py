@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +26,6 @@ RESTARTS = 3
 @pytest.fixture
 def database_url(cluster: Cluster) -> str:
     return cluster.database()
-
-
-@pytest.fixture
-def own_cluster() -> Iterator[Cluster]:
-    with running_cluster() as running:
-        yield running
 
 
 def _with_password(url: str) -> str:

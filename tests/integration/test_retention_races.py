@@ -113,10 +113,16 @@ def _insert(connection: Connection, group: StoredGroup) -> None:
     insert_group(connection, group, None)
 
 
+WRITES = {
+    "moves": (update_group, _group("slow", 33)),
+    "is created": (_insert, _group("new", 33)),
+}
+
+
 @pytest.mark.parametrize(
     ("write", "group", "kept"),
-    [(update_group, _group("slow", 33), [33, 50]), (_insert, _group("new", 33), [10, 33, 50])],
-    ids=["moves", "is created"],
+    [(*WRITES["moves"], [33, 50]), (*WRITES["is created"], [10, 33, 50])],
+    ids=WRITES,
 )
 def test_what_a_group_elsewhere_needs_since_the_sweep_has_read_stays(
     url: str,
@@ -141,11 +147,7 @@ def test_a_sweep_does_not_wait_for_a_group_that_is_just_stored_but_tries_again(
     assert _left(url) == [33, 50]
 
 
-@pytest.mark.parametrize(
-    ("write", "group"),
-    [(update_group, _group("slow", 33)), (_insert, _group("new", 33))],
-    ids=["moves", "is created"],
-)
+@pytest.mark.parametrize(("write", "group"), WRITES.values(), ids=WRITES)
 def test_a_group_is_stored_once_the_marks_are_gone_that_it_would_have_needed(
     cluster: Cluster,
     url: str,

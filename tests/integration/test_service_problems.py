@@ -11,6 +11,7 @@ import pytest
 from controller.http.examples import EXAMPLES
 from controller.http.problems import dump_problem
 from tests.conftest import NewServer
+from tests.integration.problems import check_problem
 from tests.server import Api
 from tidegauge.errors import PROBLEMS, InvalidPositionError, problem_of
 
@@ -32,17 +33,6 @@ def client(new_server: NewServer) -> Iterator[httpx.Client]:
         api.note("w", 1_700_000_000_000, 40)
         api.client.put(EMBEDDED, json={"segments": 1}).raise_for_status()
         yield api.client
-
-
-def _problem(answer: httpx.Response, status: int, code: str) -> Any:
-    assert answer.headers["content-type"] == "application/problem+json"
-    document = answer.json()
-    assert (answer.status_code, document["code"]) == (status, code), document
-    assert document["status"] == status
-    assert document["type"] == f"urn:tidegauge:{code}"
-    assert document["title"]
-    assert document["detail"]
-    return document
 
 
 @pytest.mark.parametrize(
@@ -122,7 +112,7 @@ def test_what_cannot_be_asked(
     client: httpx.Client, method: str, path: str, status: int, code: str
 ) -> None:
     body = {"json": {"time": 1, "position": {}}} if method == "POST" else {}
-    _problem(client.request(method, path, **body), status, code)  # type: ignore[arg-type]
+    check_problem(client.request(method, path, **body), status, code)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -163,16 +153,18 @@ def test_a_time_that_is_no_64_bit_integer(client: httpx.Client, time: str) -> No
     many = f'{{"reports": [{{"stream": "tests/one", "writer": "w", {body[1:]}]}}'
     answer = client.post("/v1/note-times", content=many, headers=JSON)
     if time in {"NaN", "Infinity"}:
-        _problem(answer, 422, "invalid_request")
+        check_problem(answer, 422, "invalid_request")
     else:
         (refused,) = answer.raise_for_status().json()["results"]
         assert refused["status"] == 422
         assert refused["errors"][0]["field"] in {"time", "body"}
-    document = _problem(client.post(NOTE, content=body, headers=JSON), 422, "invalid_request")
+    document = check_problem(
+        client.post(NOTE, content=body, headers=JSON), 422, "invalid_request"
+    )
     assert document["errors"][0]["field"] in {"time", "body"}
     if time != "null":
         leave = client.post(f"{ONE}/writers/w/leave", content=body, headers=JSON)
-        _problem(leave, 422, "invalid_request")
+        check_problem(leave, 422, "invalid_request")
 
 
 @pytest.mark.parametrize(
@@ -196,7 +188,7 @@ def test_a_time_that_is_no_64_bit_integer(client: httpx.Client, time: str) -> No
 def test_a_query_that_takes_a_64_bit_integer(
     client: httpx.Client, path: str, number: str
 ) -> None:
-    _problem(client.get(path + number), 422, "invalid_request")
+    check_problem(client.get(path + number), 422, "invalid_request")
 
 
 @pytest.mark.parametrize("number", ["1.0", "1e2", "1_0", "+1", "-1", "9223372036854775808"])
@@ -206,7 +198,7 @@ def test_a_header_that_takes_a_64_bit_integer(
 ) -> None:
     headers = {"content-type": ARROW, "tidegauge-writer": "w", "tidegauge-sequence": "1"}
     answer = client.post(EVENTS, content=b"", headers=headers | {header: number})
-    document = _problem(answer, 422, "invalid_request")
+    document = check_problem(answer, 422, "invalid_request")
     assert [one["field"] for one in document["errors"]] == [header]
 
 
@@ -214,7 +206,7 @@ def test_a_header_that_takes_a_64_bit_integer(
 def test_an_incarnation_that_cannot_be(client: httpx.Client, incarnation: str) -> None:
     body = f'{{"time": 1700000000000, "position": {{}}, "incarnation": {incarnation}}}'
     for call in (NOTE, f"{ONE}/writers/w/leave"):
-        document = _problem(client.post(call, content=body, headers=JSON), 422, INVALID)
+        document = check_problem(client.post(call, content=body, headers=JSON), 422, INVALID)
         assert [one["field"] for one in document["errors"]] == ["incarnation"]
     many = f'{{"reports": [{{"stream": "tests/one", "writer": "w", {body[1:]}]}}'
     answer = client.post("/v1/note-times", content=many, headers=JSON)
@@ -223,7 +215,7 @@ def test_an_incarnation_that_cannot_be(client: httpx.Client, incarnation: str) -
     query = {"writer": "w", "note_time": "1700000000000", "incarnation": incarnation.strip('"')}
     content, headers = b'{"key": "k", "value": "v"}', {"content-type": NDJSON}
     lines = client.post(f"{EMBEDDED}/events", params=query, content=content, headers=headers)
-    _problem(lines, 422, INVALID)
+    check_problem(lines, 422, INVALID)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +237,7 @@ def test_an_incarnation_that_cannot_be(client: httpx.Client, incarnation: str) -
 )
 def test_a_position_that_cannot_be(client: httpx.Client, position: str) -> None:
     body = f'{{"time": 1700000000000, "position": {position}}}'
-    _problem(client.post(NOTE, content=body, headers=JSON), 422, "invalid_request")
+    check_problem(client.post(NOTE, content=body, headers=JSON), 422, "invalid_request")
 
 
 @pytest.mark.parametrize(
@@ -258,12 +250,12 @@ def test_a_body_that_is_no_object(
     client: httpx.Client, call: tuple[str, str], body: str
 ) -> None:
     content = body.encode("utf-8", "surrogateescape")
-    _problem(client.request(*call, content=content, headers=JSON), 422, "invalid_request")
+    check_problem(client.request(*call, content=content, headers=JSON), 422, "invalid_request")
 
 
 def test_many_reports_that_are_nested_too_deeply(client: httpx.Client) -> None:
     content = '{"reports": [' + "[" * 50_000
-    _problem(
+    check_problem(
         client.post("/v1/note-times", content=content, headers=JSON), 422, "invalid_request"
     )
 
@@ -283,7 +275,7 @@ def test_a_refusal_is_short_however_long_the_request(
     client: httpx.Client, body: dict[str, Any]
 ) -> None:
     answer = client.post(NOTE, json=body)
-    document = _problem(answer, 422, "invalid_request")
+    document = check_problem(answer, 422, "invalid_request")
     assert len(answer.content) < 20_000
     assert all(one["message"] for one in document["errors"])
 
@@ -303,7 +295,7 @@ def test_a_refusal_is_short_however_long_the_request(
 def test_an_unknown_field_is_refused_and_named(
     client: httpx.Client, call: tuple[str, str], body: dict[str, Any]
 ) -> None:
-    document = _problem(client.request(*call, json=body), 422, "invalid_request")
+    document = check_problem(client.request(*call, json=body), 422, "invalid_request")
     assert all(one["field"] and one["message"] for one in document["errors"])
 
 
@@ -329,7 +321,7 @@ def test_an_unknown_field_is_refused_and_named(
     ],
 )
 def test_a_setting_that_cannot_be(client: httpx.Client, settings: dict[str, Any]) -> None:
-    _problem(client.put("/v1/streams/tests/two", json=settings), 422, "invalid_request")
+    check_problem(client.put("/v1/streams/tests/two", json=settings), 422, "invalid_request")
 
 
 @pytest.mark.parametrize(
@@ -348,7 +340,7 @@ def test_another_method_is_refused_with_all_that_are_allowed(
     client: httpx.Client, path: str, methods: str
 ) -> None:
     answer = client.options(path)
-    _problem(answer, 405, "method_not_allowed")
+    check_problem(answer, 405, "method_not_allowed")
     assert answer.headers["allow"] == methods
 
 
@@ -382,7 +374,7 @@ def test_another_content_type_is_refused(
     client: httpx.Client, path: str, expected: str, given: str
 ) -> None:
     headers = {"content-type": given, "tidegauge-writer": "w", "tidegauge-sequence": "1"}
-    document = _problem(
+    document = check_problem(
         client.post(path, content=b"time=1", headers=headers), 415, "unsupported_media_type"
     )
     assert (document["content_type"], document["expected"]) == (given, expected)
@@ -405,7 +397,7 @@ def test_every_call_that_takes_json_wants_a_body_to_say_so(
     method, url = call.split()
     headers = {} if given is None else {"content-type": given}
     answer = client.request(method, url, content=b"{}", headers=headers)
-    document = _problem(answer, 415, "unsupported_media_type")
+    document = check_problem(answer, 415, "unsupported_media_type")
     assert (document["content_type"], document["expected"]) == (given or "", "application/json")
     assert "send the header `Content-Type: application/json`" in document["detail"]
 
@@ -441,7 +433,7 @@ def test_a_huge_body_is_refused(client: httpx.Client, path: str, *, chunked: boo
     content: Any = iter([body[:5_000], body[5_000:]]) if chunked else body
     content_type = {EVENTS: ARROW, f"{EMBEDDED}/events": NDJSON}.get(path, JSON["content-type"])
     headers = {"content-type": content_type, "tidegauge-writer": "w", "tidegauge-sequence": "1"}
-    document = _problem(
+    document = check_problem(
         client.post(path, content=content, headers=headers), 413, "body_too_large"
     )
     assert document["limit_bytes"] == LIMIT
@@ -449,16 +441,16 @@ def test_a_huge_body_is_refused(client: httpx.Client, path: str, *, chunked: boo
 
 def test_a_report_that_conflicts_tells_the_stored_values(client: httpx.Client) -> None:
     back = client.post(NOTE, json={"time": 1_699_999_999_999, "position": {}})
-    document = _problem(back, 409, "invalid_time")
+    document = check_problem(back, 409, "invalid_time")
     assert document["stored_time"] == 1_700_000_000_000
     less = client.post(NOTE, json={"time": 1_700_000_000_001, "position": {"0": 39}})
-    assert _problem(less, 409, "invalid_position")["stored_position"] == {"0": 40}
+    assert check_problem(less, 409, "invalid_position")["stored_position"] == {"0": 40}
     future = client.post(NOTE, json={"time": 1_700_000_000_000_000, "position": {}})
-    assert _problem(future, 409, "time_in_future")["max_future_skew_ms"] == 86_400_000
+    assert check_problem(future, 409, "time_in_future")["max_future_skew_ms"] == 86_400_000
 
 
 def test_an_external_stream_needs_a_position(client: httpx.Client) -> None:
-    document = _problem(client.post(NOTE, json={"time": 1}), 422, "invalid_request")
+    document = check_problem(client.post(NOTE, json={"time": 1}), 422, "invalid_request")
     assert document["errors"][0]["field"] == "position"
 
 

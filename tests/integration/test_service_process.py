@@ -144,8 +144,7 @@ def _held_ms(api: Api) -> int:
 
 def _expire(api: Api) -> None:
     """Let the time be over that a writer may hold."""
-    change = {"aggregation_timeout_ms": 1_000}
-    api.client.patch(api.path, json=change, headers={"if-match": "*"}).raise_for_status()
+    api.change(aggregation_timeout_ms=1_000)
     wait_until(lambda: _states(api) == {"quick": "active", "slow": "expired"})
 
 

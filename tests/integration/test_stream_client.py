@@ -24,11 +24,7 @@ def stream(shared_server: ServerProcess) -> str:
     name = f"operated/stream-{next(_NUMBERS)}"
     with Api(shared_server.url, name) as api:
         api.create()
-        reports = [
-            {"stream": name, "writer": f"w{n:04}", "time": NOW, "position": {}}
-            for n in range(MANY)
-        ]
-        api.client.post("/v1/note-times", json={"reports": reports}).raise_for_status()
+        api.many({"writer": f"w{n:04}", "time": NOW, "position": {}} for n in range(MANY))
         api.note("fast", NOW + 1)
     return name
 

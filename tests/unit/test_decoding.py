@@ -1,4 +1,4 @@
-"""Reading many reports."""
+"""Many reports are read without keeping others waiting."""
 
 import asyncio
 import json

@@ -40,6 +40,13 @@ class Night:
         self.core.expire(writer, now=self.now)
         self.core.run_pass(self.now)
 
+    def be_held_by_many(self) -> None:
+        """Let 'first' and 30 others hold 'fast' up by an hour of event time."""
+        self.note("first", NOON - HOUR)
+        self.note("fast", NOON)
+        for number in range(30):
+            self.note(f"w{number:02}", NOON - HOUR, 0)
+
     def later(self, passed_ms: int) -> None:
         self.passed_ms += passed_ms
         self.core.run_pass(self.now)
@@ -114,10 +121,7 @@ def test_many_writers_hold_and_the_one_that_is_dropped_first_is_named_first() ->
 
 def test_who_has_said_nothing_is_named_first_where_nobody_is_ever_dropped() -> None:
     night = Night(aggregation_timeout_ms=None)
-    night.note("first", NOON - HOUR)
-    night.note("fast", NOON)
-    for number in range(30):
-        night.note(f"w{number:02}", NOON - HOUR, 0)
+    night.be_held_by_many()
     night.register("new")
     assert (
         "writers 'new' (no time noted yet), 'first', 'w00' and 29 more hold it" in night.says()
@@ -130,10 +134,7 @@ def test_who_has_said_nothing_is_named_first_where_nobody_is_ever_dropped() -> N
 
 def test_who_has_said_nothing_is_named_after_who_is_dropped_first() -> None:
     night = Night()
-    night.note("first", NOON - HOUR)
-    night.note("fast", NOON)
-    for number in range(30):
-        night.note(f"w{number:02}", NOON - HOUR, 0)
+    night.be_held_by_many()
     night.later(5_000)
     night.register("new")
     assert (

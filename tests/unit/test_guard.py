@@ -196,14 +196,14 @@ def test_tokens_are_read_again_as_soon_as_that_is_permitted(
 
 
 def test_a_file_that_is_written_anew_withdraws_nothing_meanwhile(file: Path) -> None:
-    tokens = [_add(file, name, "flights:read") for name in ("first", "second")]
+    tokens = {name: _add(file, name, "flights:read") for name in ("first", "second")}
     whole = file.read_text()
     guard = Guard(file)
     for part in ("", whole[: whole.rindex("[[token]]")], whole):
         file.write_text(part)
         guard.look()
-        for token in tokens:
-            assert _identify(guard, token).name in {"first", "second"}
+        for name, token in tokens.items():
+            assert _identify(guard, token).name == name
 
 
 def test_a_file_that_changes_while_it_is_read_is_not_taken(
