@@ -33,8 +33,6 @@ PARTS = {
     "memory": memory,
     "spark": spark_source,
 }
-
-
 _HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
 
 

@@ -112,14 +112,14 @@ def _draw(curves: dict[Kind, list[Size]]) -> None:
 
 
 def _writers(segments: int) -> Callable[[Path, int], int]:
-    return lambda folder, count: _reported(folder, 1, count, segments)
+    return lambda folder, count: _reported(folder, streams=1, writers=count, segments=segments)
 
 
 def _streams(writers: int) -> Callable[[Path, int], int]:
-    return lambda folder, count: _reported(folder, count, writers, 4)
+    return lambda folder, count: _reported(folder, streams=count, writers=writers, segments=4)
 
 
-def _reported(folder: Path, streams: int, writers: int, segments: int) -> int:
+def _reported(folder: Path, *, streams: int, writers: int, segments: int) -> int:
     """Let a crowd report in all segments until what is kept of it grows no more."""
     now = time.time_ns() // 1_000_000
     crowd = Crowd(streams, writers, segments=segments, named=segments, first_ms=now)

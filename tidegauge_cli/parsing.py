@@ -1,8 +1,8 @@
 """Reading what is typed; what cannot be is a usage error that names the value and the cure."""
 
-from collections.abc import Callable
-from math import inf
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection
+from sys import float_info
+from typing import TypeVar
 
 import typer
 
@@ -10,6 +10,7 @@ _T = TypeVar("_T")
 _N = TypeVar("_N", int, float)
 _KINDS = {int: "whole number", float: "number"}
 _SHOWN = 40
+_FINITE = float_info.max
 
 
 def reading(parse: Callable[[str], _T]) -> Callable[[str], _T]:
@@ -24,9 +25,9 @@ def reading(parse: Callable[[str], _T]) -> Callable[[str], _T]:
     return read
 
 
-def in_range(kind: type[_N], least: int, most: float = inf) -> Callable[[str], _N]:
-    """Make a parser of numbers that refuses those out of bounds; both bounds are taken."""
-    bounds = f"of {least} or more" if most == inf else f"from {least} to {most}"
+def in_range(kind: type[_N], least: int, most: float = _FINITE) -> Callable[[str], _N]:
+    """Make a parser of finite numbers that refuses those out of bounds; both bounds are taken."""
+    bounds = f"of {least} or more" if most == _FINITE else f"from {least} to {most}"
 
     def parse(text: str) -> _N:
         try:
@@ -41,7 +42,7 @@ def in_range(kind: type[_N], least: int, most: float = inf) -> Callable[[str], _
     return reading(parse)
 
 
-def one_of(words: tuple[Any, ...]) -> Callable[[str], str]:
+def one_of(words: Collection[str]) -> Callable[[str], str]:
     """Make a parser that takes some words."""
 
     def parse(text: str) -> str:

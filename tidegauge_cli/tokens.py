@@ -36,7 +36,8 @@ def new(
         typer.Option(
             parser=in_range(int, 1, 36_500),
             metavar="1..36500",
-            help="Expire after so many days; default: never.",
+            help="Expire after so many days.",
+            show_default="never",
         ),
     ] = None,
 ) -> None:

@@ -122,6 +122,7 @@ def test_a_refused_report_ends_with_the_reason_and_status_1(operator: Operator) 
         ),
         (("demo", "pipeline", "--days", "366"), "'366' is no whole number from 1 to 365"),
         (("demo", "producer", "--speed", "nan"), "'nan' is no number of 1 or more"),
+        (("demo", "producer", "--speed", "inf"), "'inf' is no number of 1 or more"),
     ],
 )
 def test_a_wrong_argument_is_named_with_the_cure(
