@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from reader_client._group import AsyncReaderGroup
 from reader_client._heartbeat import Heartbeat
 from tidegauge import groups
+from tidegauge.blocks import Closing
 from tidegauge.names import check_name
 from tidegauge.sync import LoopThread
 from tidegauge.topology import Position
@@ -115,7 +115,7 @@ class AsyncExclusiveReader:
             self._heartbeat = None
 
 
-class ExclusiveReader:
+class ExclusiveReader(Closing):
     """The synchronous face of `AsyncExclusiveReader`."""
 
     def __init__(self, url: str, group: str, name: str, **options: Any) -> None:  # noqa: ANN401 (AsyncExclusiveReader's)
@@ -133,14 +133,3 @@ class ExclusiveReader:
     def close(self) -> None:
         """Go offline where the group stands."""
         self._thread.end(self._core.close)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

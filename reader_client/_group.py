@@ -3,13 +3,13 @@
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from functools import partial
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from reader_client._stream import AsyncStreamClient
 from tidegauge import groups
+from tidegauge.blocks import Closing
 from tidegauge.errors import PreconditionFailedError, UnknownReaderError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import parse_group
@@ -213,7 +213,7 @@ class AsyncReaderGroup:
         await self._transport.aclose()
 
 
-class ReaderGroup:
+class ReaderGroup(Closing):
     """The synchronous face of `AsyncReaderGroup`."""
 
     def __init__(self, url: str, name: str, **options: Any) -> None:  # noqa: ANN401 (AsyncReaderGroup's)
@@ -253,17 +253,6 @@ class ReaderGroup:
     def close(self) -> None:
         """Close the connections."""
         self._thread.end(self._core.aclose)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return self._thread.run(work)

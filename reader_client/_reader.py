@@ -6,12 +6,13 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from reader_client._group import AsyncReaderGroup
 from reader_client._heartbeat import Heartbeat
 from reader_client._stream import AsyncStreamClient, Events
 from tidegauge import groups
+from tidegauge.blocks import AsyncOpening, Opening
 from tidegauge.errors import ReaderFencedError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import check_name
@@ -41,7 +42,7 @@ class Event(NamedTuple):
     value: bytes
 
 
-class AsyncReader:
+class AsyncReader(AsyncOpening):
     """One reader of a group.
 
     Segments are shared out among the readers; one without segments is normal. What the latest
@@ -178,14 +179,6 @@ class AsyncReader:
             await client.aclose()
         await self.group.aclose()
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.open()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -280,7 +273,7 @@ def _rows(ref: SegmentRef, events: Events) -> Iterator[Event]:
         yield Event(ref.stream, ref.segment, events.first_offset + place, key, time, value)
 
 
-class Reader:
+class Reader(Opening):
     """The synchronous face of `AsyncReader`.
 
     Examples
@@ -327,14 +320,6 @@ class Reader:
     def close(self) -> None:
         """Go offline at the confirmed position."""
         self._thread.end(self._core.close)
-
-    def __enter__(self) -> Self:
-        try:
-            self.open()
-        except BaseException:
-            self.close()
-            raise
-        return self
 
     def __exit__(
         self,

@@ -2,13 +2,13 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import httpx
 import pyarrow as pa
 from pydantic import BaseModel
 
+from tidegauge.blocks import Closing
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName, check_name
 from tidegauge.sync import LoopThread
@@ -28,8 +28,8 @@ from tidegauge.wire.writers import (
     WriterAnswer,
     WriterInfo,
     WriterList,
-    WriterState,
 )
+from tidegauge.writers import WriterState
 
 _A = TypeVar("_A", bound=BaseModel)
 _T = TypeVar("_T")
@@ -221,7 +221,7 @@ class AsyncStreamClient:
         return found
 
 
-class StreamClient:
+class StreamClient(Closing):
     """The synchronous face of `AsyncStreamClient`, with a thread of its own."""
 
     def __init__(self, url: str, stream: str, **options: Any) -> None:  # noqa: ANN401 (AsyncStreamClient's)
@@ -283,17 +283,6 @@ class StreamClient:
     def close(self) -> None:
         """Close the connections."""
         self._thread.end(self._core.aclose)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _ahead(self, segment: int, start: int, end: int) -> Callable[[], list[Events]]:
         """Fetch a page in the background, and return how to wait for it."""

@@ -26,8 +26,8 @@ with needs_extra("cli"):
         Watermark,
         WriterAnswer,
         WriterList,
-        WriterState,
     )
+    from tidegauge.writers import WriterState
     from tidegauge_cli.newest import PAGE, newest_marks
     from tidegauge_cli.output import Output, print_pages, show, show_json
     from tidegauge_cli.parsing import in_range, one_of, reading

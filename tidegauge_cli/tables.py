@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
+from tidegauge.explain import Reason
 from tidegauge.wire.groups import GroupInfo
 from tidegauge.wire.streams import MarkInfo, StreamInfo
 from tidegauge.wire.writers import ExplanationInfo, WriterInfo
 from tidegauge_cli.listing import Column, Listing
 
 _STATE_STYLE = {"behind": "yellow", "joining": "yellow", "expired": "red", "left": "dim"}
-
-_ABOUT_WRITERS = {"joining", "holding", "min_writers"}
+_ABOUT_WRITERS: set[Reason] = {"joining", "holding", "min_writers"}
 
 
 def table_of_streams(streams: Iterable[StreamInfo]) -> Listing:

@@ -1,16 +1,17 @@
 """The asynchronous face of writers."""
 
 from datetime import datetime
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
+from tidegauge.blocks import AsyncOpening
 from tidegauge.event_time import to_event_time
 from writer_client._core import WriterCore
 from writer_client._events import new_event
+from writer_client._face import WriterFace
 from writer_client._options import WriterOptions
 
 
-class AsyncWriter:
+class AsyncWriter(WriterFace, AsyncOpening):
     """Writes events to a stream of the embedded log and notes time, from one event loop.
 
     Events are batched and sent in the background, each stored exactly once however often it
@@ -75,31 +76,6 @@ class AsyncWriter:
         self, url: str, stream: str, name: str, **options: Unpack[WriterOptions]
     ) -> None:
         self._core = WriterCore(url, stream, name, **options)
-
-    @property
-    def name(self) -> str:
-        """The writer's name."""
-        return self._core.calls.name
-
-    @property
-    def incarnation(self) -> int | None:
-        """From the registration; None before `open`."""
-        return self._core.calls.incarnation
-
-    @property
-    def watermark(self) -> int | None:
-        """The newest watermark that this writer was told, ms."""
-        return self._core.calls.watermark
-
-    @property
-    def position(self) -> dict[int, int]:
-        """How far the events of this writer are stored, former incarnations included."""
-        return self._core.position
-
-    @property
-    def unstored(self) -> int:
-        """How many events were written and are not acknowledged."""
-        return self._core.outbox.unstored
 
     async def open(self) -> None:
         """Register. Every other method that needs it does it too.
@@ -200,19 +176,3 @@ class AsyncWriter:
             If something is not stored; then the writer is closed, but has not left.
         """
         await self._core.leave()
-
-    async def __aenter__(self) -> Self:
-        try:
-            await self.open()
-        except BaseException:
-            await self.close()
-            raise
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
-from types import TracebackType
-from typing import Self, Unpack
+from typing import Unpack
 
+from tidegauge.blocks import AsyncOpening, Opening
 from tidegauge.event_time import to_event_time
 from tidegauge.sync import LoopThread
 from tidegauge.transport import RETRY_FOR, Transport
@@ -15,7 +15,7 @@ from writer_client._errors import WriterClosedError
 from writer_client._options import ReporterOptions
 
 
-class AsyncTimeReporter:
+class AsyncTimeReporter(AsyncOpening):
     """Notes time for events that its owner writes to another log, such as Kafka.
 
     Parameters
@@ -124,24 +124,8 @@ class AsyncTimeReporter:
             await self._calls.describe()
             await self._calls.register(self._first_time)
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self.open()
-        except BaseException:
-            await self.close()
-            raise
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        await self.close()
-
-
-class TimeReporter:
+class TimeReporter(Opening):
     """The synchronous face of `AsyncTimeReporter`, usable from several threads.
 
     Examples
@@ -185,19 +169,3 @@ class TimeReporter:
         """Leave the stream; see `AsyncTimeReporter.leave`."""
         self._thread.check_open()
         self._thread.end(self._core.leave)
-
-    def __enter__(self) -> Self:
-        try:
-            self.open()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()

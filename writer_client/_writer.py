@@ -5,19 +5,20 @@ import weakref
 from collections.abc import Callable, Coroutine
 from datetime import datetime
 from functools import partial
-from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Unpack
 
+from tidegauge.blocks import Opening
 from tidegauge.event_time import to_event_time
 from tidegauge.sync import LoopThread
 from writer_client._core import WriterCore
 from writer_client._errors import WriterClosedError
 from writer_client._events import new_event
+from writer_client._face import WriterFace
 from writer_client._options import WriterOptions
 from writer_client._outbox import Wake
 
 
-class Writer:
+class Writer(WriterFace, Opening):
     """Writes events to a stream of the embedded log and notes time, from any thread.
 
     The synchronous face of `AsyncWriter`, which describes the parameters, the errors and the
@@ -41,31 +42,6 @@ class Writer:
         closed = partial(WriterClosedError, name)
         self._thread = LoopThread(f"tidegauge-writer-{name}", closed=closed)
         self._forgotten = weakref.finalize(self, _warn_forgotten, self._core, self._thread)
-
-    @property
-    def name(self) -> str:
-        """The writer's name."""
-        return self._core.calls.name
-
-    @property
-    def incarnation(self) -> int | None:
-        """From the registration; None before `open`."""
-        return self._core.calls.incarnation
-
-    @property
-    def watermark(self) -> int | None:
-        """The newest watermark that this writer was told, ms."""
-        return self._core.calls.watermark
-
-    @property
-    def position(self) -> dict[int, int]:
-        """How far the events of this writer are stored, former incarnations included."""
-        return self._core.position
-
-    @property
-    def unstored(self) -> int:
-        """How many events were written and are not acknowledged."""
-        return self._core.outbox.unstored
 
     def open(self) -> None:
         """Register; see `AsyncWriter.open`."""
@@ -110,22 +86,6 @@ class Writer:
         """Flush, and leave the stream; see `AsyncWriter.leave`."""
         self._thread.check_open()
         self._end(self._core.leave)
-
-    def __enter__(self) -> Self:
-        try:
-            self.open()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def _wake(self, wakes: list[Wake]) -> None:
         self._thread.call_soon(lambda: self._core.sending.wake(wakes))

@@ -28,8 +28,8 @@ from tidegauge.wire.writers import (
     WriterInfo,
     WriterList,
     WriterRegistered,
-    WriterState,
 )
+from tidegauge.writers import WriterState
 
 router = APIRouter(route_class=StrictRoute, tags=["writers"])
 reporting = APIRouter(route_class=ReportingRoute, tags=["writers"])

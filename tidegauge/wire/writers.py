@@ -1,13 +1,11 @@
 """Messages of writers: registering, noting time, leaving, and why the watermark stands."""
 
-from typing import Literal
-
 from pydantic import Field
 
+from tidegauge.explain import Reason
 from tidegauge.wire.streams import MarkInfo
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
-
-WriterState = Literal["joining", "active", "behind", "expired", "left"]
+from tidegauge.writers import WriterState
 
 
 class RegisterWriter(Request):
@@ -131,16 +129,7 @@ class WriterList(Answer):
 class ExplanationInfo(Answer):
     """Why the watermark is where it is."""
 
-    reason: Literal[
-        "no_writers",
-        "min_writers",
-        "nobody_live",
-        "joining",
-        "holding",
-        "pass_due",
-        "caught_up",
-        "sealed",
-    ] = Field(description="One word for it.")
+    reason: Reason = Field(description="One word for it.")
     sentence: str = Field(
         description="For a person: who holds it, since when, who waits, until when, what to do."
     )
