@@ -1,10 +1,10 @@
 """A lease or connection that is lost while changes wait leaves no memory beside the disk."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 import pytest
@@ -29,6 +29,8 @@ from tidegauge.wire.writers import NoteTime
 
 NOW = 1_700_000_000_000
 Log = Literal["embedded", "external"]
+Scene: TypeAlias = Callable[[Service], Coroutine[Any, Any, None]]
+Play: TypeAlias = Callable[[Scene], None]
 LEASE_MS = 2_000
 
 
@@ -46,6 +48,17 @@ async def _controller(database_url: str) -> AsyncIterator[Service]:
         yield service
     finally:
         await service.close()
+
+
+@pytest.fixture
+def play(database_url: str) -> Play:
+    """Let a controller live through a scene."""
+
+    async def run(scene: Scene) -> None:
+        async with _controller(database_url) as service:
+            await scene(service)
+
+    return lambda scene: asyncio.run(run(scene))
 
 
 async def _create(service: Service, stream: str, log: Log = "external") -> StreamState:
@@ -177,49 +190,46 @@ def test_a_stream_whose_release_was_committed_unheard_has_one_holder(
 
 
 def test_a_stream_whose_deletion_was_committed_unheard_is_gone(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with _controller(database_url) as service:
-            state = await _create(service, "one")
-            _lose_next_answer(service, monkeypatch)
-            with pytest.raises(OutcomeUnknownError):
-                await service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
-            assert _names(service) == set()
+    async def scene(service: Service) -> None:
+        state = await _create(service, "one")
+        _lose_next_answer(service, monkeypatch)
+        with pytest.raises(OutcomeUnknownError):
+            await service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
+        assert _names(service) == set()
 
-    asyncio.run(run())
+    play(scene)
 
 
 def test_a_stream_whose_creation_was_committed_unheard_is_there(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with _controller(database_url) as service:
-            _lose_next_answer(service, monkeypatch)
-            with pytest.raises(OutcomeUnknownError):
-                await _create(service, "one")
-            state = service.stream(StreamName("tests", "one"))
-            await service.sequencer.submit(partial(_note, service, state))
+    async def scene(service: Service) -> None:
+        _lose_next_answer(service, monkeypatch)
+        with pytest.raises(OutcomeUnknownError):
+            await _create(service, "one")
+        state = service.stream(StreamName("tests", "one"))
+        await service.sequencer.submit(partial(_note, service, state))
 
-    asyncio.run(run())
+    play(scene)
 
 
 def test_a_stream_that_was_replaced_in_one_failed_transaction_is_the_former_one(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with _controller(database_url) as service:
-            state = await _create(service, "one")
-            key = await service.holding.new_stream_key()
-            _fail_next_transaction(service, monkeypatch)
-            deleting = service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
-            creating = service.sequencer.submit(_creation(service, "one", key))
-            outcomes = await asyncio.gather(deleting, creating, return_exceptions=True)
-            assert [type(one) for one in outcomes] == [UnavailableError, UnavailableError]
-            assert service.stream(StreamName("tests", "one")) is state
-            await service.sequencer.submit(partial(_note, service, state))
+    async def scene(service: Service) -> None:
+        state = await _create(service, "one")
+        key = await service.holding.new_stream_key()
+        _fail_next_transaction(service, monkeypatch)
+        deleting = service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
+        creating = service.sequencer.submit(_creation(service, "one", key))
+        outcomes = await asyncio.gather(deleting, creating, return_exceptions=True)
+        assert [type(one) for one in outcomes] == [UnavailableError, UnavailableError]
+        assert service.stream(StreamName("tests", "one")) is state
+        await service.sequencer.submit(partial(_note, service, state))
 
-    asyncio.run(run())
+    play(scene)
 
 
 GROUP = StreamName("tests", "group")
@@ -254,76 +264,71 @@ async def _on_disk(service: Service) -> tuple[int, set[str]]:
 
 
 def test_a_group_whose_change_was_committed_unheard_is_what_was_stored(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with _controller(database_url) as service:
-            await _create_group(service)
-            _lose_next_answer(service, monkeypatch)
-            with pytest.raises(OutcomeUnknownError):
-                await _join(service, "a")
-            assert await _in_memory(service) == await _on_disk(service) == (2, {"a"})
-            assert await _join(service, "b") == 3
+    async def scene(service: Service) -> None:
+        await _create_group(service)
+        _lose_next_answer(service, monkeypatch)
+        with pytest.raises(OutcomeUnknownError):
+            await _join(service, "a")
+        assert await _in_memory(service) == await _on_disk(service) == (2, {"a"})
+        assert await _join(service, "b") == 3
 
-    asyncio.run(run())
+    play(scene)
 
 
 def test_a_group_whose_change_failed_is_what_it_was(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with _controller(database_url) as service:
-            await _create_group(service)
-            _fail_next_transaction(service, monkeypatch)
-            with pytest.raises(UnavailableError):
-                await _join(service, "a")
-            assert await _in_memory(service) == await _on_disk(service) == (1, set())
+    async def scene(service: Service) -> None:
+        await _create_group(service)
+        _fail_next_transaction(service, monkeypatch)
+        with pytest.raises(UnavailableError):
+            await _join(service, "a")
+        assert await _in_memory(service) == await _on_disk(service) == (1, set())
 
-    asyncio.run(run())
+    play(scene)
 
 
 def test_a_group_whose_deletion_was_committed_unheard_is_gone(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with _controller(database_url) as service:
-            await _create_group(service)
-            _lose_next_answer(service, monkeypatch)
-            with pytest.raises(OutcomeUnknownError):
-                await service.sequencer.submit(partial(service.groups.delete, GROUP))
-            with pytest.raises(UnknownGroupError):
-                service.groups.get(GROUP)
-            _, is_new = await service.groups.create(
-                GROUP, CreateGroup(streams=["tests/log"], heartbeat_ms=1_000)
-            )
-            assert is_new
+    async def scene(service: Service) -> None:
+        await _create_group(service)
+        _lose_next_answer(service, monkeypatch)
+        with pytest.raises(OutcomeUnknownError):
+            await service.sequencer.submit(partial(service.groups.delete, GROUP))
+        with pytest.raises(UnknownGroupError):
+            service.groups.get(GROUP)
+        _, is_new = await service.groups.create(
+            GROUP, CreateGroup(streams=["tests/log"], heartbeat_ms=1_000)
+        )
+        assert is_new
 
-    asyncio.run(run())
+    play(scene)
 
 
 def test_a_group_whose_deletion_failed_is_there(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with _controller(database_url) as service:
-            await _create_group(service)
-            _fail_next_transaction(service, monkeypatch)
-            with pytest.raises(UnavailableError):
-                await service.sequencer.submit(partial(service.groups.delete, GROUP))
-            assert await _join(service, "a") == 2
+    async def scene(service: Service) -> None:
+        await _create_group(service)
+        _fail_next_transaction(service, monkeypatch)
+        with pytest.raises(UnavailableError):
+            await service.sequencer.submit(partial(service.groups.delete, GROUP))
+        assert await _join(service, "a") == 2
 
-    asyncio.run(run())
+    play(scene)
 
 
 def test_a_group_whose_creation_was_committed_unheard_is_there(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
+    play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def run() -> None:
-        async with _controller(database_url) as service:
-            await _create(service, "log", log="embedded")
-            _lose_next_answer(service, monkeypatch)
-            with pytest.raises(OutcomeUnknownError):
-                await service.groups.create(GROUP, CreateGroup(streams=["tests/log"]))
-            assert await _join(service, "a") == 2
+    async def scene(service: Service) -> None:
+        await _create(service, "log", log="embedded")
+        _lose_next_answer(service, monkeypatch)
+        with pytest.raises(OutcomeUnknownError):
+            await service.groups.create(GROUP, CreateGroup(streams=["tests/log"]))
+        assert await _join(service, "a") == 2
 
-    asyncio.run(run())
+    play(scene)
