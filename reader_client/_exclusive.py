@@ -1,18 +1,17 @@
 """The only reader of a group, told from outside how far it has read."""
 
 from collections.abc import Mapping
-from datetime import timedelta
 from functools import partial
-from typing import Any
+from typing import Unpack
 
 from reader_client._group import AsyncReaderGroup
 from reader_client._heartbeat import Heartbeat
+from reader_client._options import ReaderOptions
 from tidegauge import groups
 from tidegauge.blocks import Closing
 from tidegauge.names import check_name
 from tidegauge.sync import LoopThread
 from tidegauge.topology import Position
-from tidegauge.transport import RETRY_FOR
 
 
 class AsyncExclusiveReader:
@@ -29,22 +28,16 @@ class AsyncExclusiveReader:
         ``scope/group``, which exists.
     name
         Of this reader.
-    token
+    token : str, optional
         Bearer token, if the service wants one.
-    retry_for
+    retry_for : timedelta, default 60 s
         How long a request is repeated while the service is away.
     """
 
     def __init__(
-        self,
-        url: str,
-        group: str,
-        name: str,
-        *,
-        token: str | None = None,
-        retry_for: timedelta = RETRY_FOR,
+        self, url: str, group: str, name: str, **options: Unpack[ReaderOptions]
     ) -> None:
-        self.group = AsyncReaderGroup(url, group, token=token, retry_for=retry_for)
+        self.group = AsyncReaderGroup(url, group, **options)
         self.name = check_name(name)
         self._epoch = 0
         self._heartbeat: Heartbeat | None = None
@@ -118,7 +111,9 @@ class AsyncExclusiveReader:
 class ExclusiveReader(Closing):
     """The synchronous face of `AsyncExclusiveReader`."""
 
-    def __init__(self, url: str, group: str, name: str, **options: Any) -> None:  # noqa: ANN401 (AsyncExclusiveReader's)
+    def __init__(
+        self, url: str, group: str, name: str, **options: Unpack[ReaderOptions]
+    ) -> None:
         self._thread = LoopThread(f"tidegauge-reader-{name}")
         self._core = AsyncExclusiveReader(url, group, name, **options)
 

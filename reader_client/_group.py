@@ -3,10 +3,11 @@
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel
 
+from reader_client._options import ReaderOptions
 from reader_client._stream import AsyncStreamClient
 from tidegauge import groups
 from tidegauge.blocks import Closing
@@ -216,7 +217,7 @@ class AsyncReaderGroup:
 class ReaderGroup(Closing):
     """The synchronous face of `AsyncReaderGroup`."""
 
-    def __init__(self, url: str, name: str, **options: Any) -> None:  # noqa: ANN401 (AsyncReaderGroup's)
+    def __init__(self, url: str, name: str, **options: Unpack[ReaderOptions]) -> None:
         self._thread = LoopThread(f"tidegauge-group-{name}")
         self._core = AsyncReaderGroup(url, name, **options)
 

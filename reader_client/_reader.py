@@ -3,13 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple, Unpack
 
 from reader_client._group import AsyncReaderGroup
 from reader_client._heartbeat import Heartbeat
+from reader_client._options import ReaderOptions
 from reader_client._stream import AsyncStreamClient, Events
 from tidegauge import groups
 from tidegauge.blocks import AsyncOpening, Opening
@@ -18,7 +18,6 @@ from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import check_name
 from tidegauge.sync import LoopThread
 from tidegauge.topology import Position, Topology
-from tidegauge.transport import RETRY_FOR
 from tidegauge.windows import TimeWindow
 from tidegauge.wire.groups import ReaderJoined
 
@@ -57,22 +56,16 @@ class AsyncReader(AsyncOpening):
         ``scope/group``, which exists.
     name
         Of this reader: stable over restarts. Joining under a name that is there takes it over.
-    token
+    token : str, optional
         Bearer token, if the service wants one.
-    retry_for
+    retry_for : timedelta, default 60 s
         How long a request is repeated while the service is away.
     """
 
     def __init__(
-        self,
-        url: str,
-        group: str,
-        name: str,
-        *,
-        token: str | None = None,
-        retry_for: timedelta = RETRY_FOR,
+        self, url: str, group: str, name: str, **options: Unpack[ReaderOptions]
     ) -> None:
-        self.group = AsyncReaderGroup(url, group, token=token, retry_for=retry_for)
+        self.group = AsyncReaderGroup(url, group, **options)
         self.name = check_name(name)
         self._epoch: int | None = None
         self._clients: dict[str, AsyncStreamClient] = {}
@@ -283,7 +276,9 @@ class Reader(Opening):
     ...         print(event.key, event.event_time)  # doctest: +SKIP
     """
 
-    def __init__(self, url: str, group: str, name: str, **options: Any) -> None:  # noqa: ANN401 (AsyncReader's)
+    def __init__(
+        self, url: str, group: str, name: str, **options: Unpack[ReaderOptions]
+    ) -> None:
         self._thread = LoopThread(f"tidegauge-reader-{name}")
         self._core = AsyncReader(url, group, name, **options)
 

@@ -2,12 +2,13 @@
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, Unpack
 
 import httpx
 import pyarrow as pa
 from pydantic import BaseModel
 
+from reader_client._options import StreamOptions
 from tidegauge.blocks import Closing
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName, check_name
@@ -224,7 +225,7 @@ class AsyncStreamClient:
 class StreamClient(Closing):
     """The synchronous face of `AsyncStreamClient`, with a thread of its own."""
 
-    def __init__(self, url: str, stream: str, **options: Any) -> None:  # noqa: ANN401 (AsyncStreamClient's)
+    def __init__(self, url: str, stream: str, **options: Unpack[StreamOptions]) -> None:
         self._thread = LoopThread(f"tidegauge-stream-{stream}")
         self._core = AsyncStreamClient(url, stream, **options)
 
