@@ -60,6 +60,8 @@ class Sequencer:
         self._busy = False
         self._busy_since = 0.0
         self._patience = Patience(database, self._refuse_who_wait)
+        self.unstored = 0
+        """How many changes the database failed to store, or nobody knows whether it did."""
         self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
         """Told of every batch: how many changes, and the seconds its transaction took."""
         self.on_failure: Callable[[], None] = lambda: None
@@ -164,6 +166,7 @@ class Sequencer:
 
     def _refuse_who_wait(self) -> None:
         waiting = [*self._queue, *self._looks]
+        self.unstored += len(self._queue)
         self._queue, self._looks = [], []
         _fail(waiting, UnavailableError(_STUCK))
 
@@ -198,6 +201,7 @@ class Sequencer:
         readable = not self._stale or await self._reload()
         submissions, self._queue = self._queue, []
         if not readable:
+            self.unstored += len(submissions)
             _fail(submissions, UnavailableError(_AWAY))
             return
         if not submissions:
@@ -239,6 +243,7 @@ class Sequencer:
     ) -> None:
         self._outage.tell(error, changes=len(decided))
         self.on_failure()
+        self.unstored += len(decided)
         self._stale |= batch.touched
         reading_back = self._loop.create_task(self._reload())
         await asyncio.wait({reading_back}, timeout=_READ_BACK_S)

@@ -32,7 +32,14 @@ class _Server(uvicorn.Server):
         self._stop_at = inf
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Be ready no longer, and stop when those who probe have had time to notice."""
+        """Be ready no longer, and stop when those who probe have had time to notice.
+
+        A second signal ends the process as if nobody had handled it: what was answered is
+        durable, and nothing else has to be done.
+        """
+        if self.should_exit:
+            signal.signal(sig, signal.SIG_DFL)
+            signal.raise_signal(sig)
         self._service.health.stopping = True
         self._stop_at = min(self._stop_at, monotonic() + self._delay_s)
         super().handle_exit(sig, frame)
@@ -45,7 +52,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer who waits, then stop."""
-        self._service.release_waiters()
+        self._service.begin_to_end()
         await super().shutdown(sockets)
 
     @contextmanager

@@ -41,6 +41,9 @@ from tidegauge.names import StreamName
 from tidegauge.outcomes import PassOutcome
 
 _QUICK_START_S = 1.0
+_DATABASE_GRACE_S = 4.0
+"""How long a database that hangs is waited for in the end: callers are cut off after 10 s, and
+to connect in vain takes 5 s more."""
 _log = logging.getLogger(__name__)
 
 
@@ -78,6 +81,8 @@ class Service:
         self.tasks: list[asyncio.Task[None]] = []
         """What has to go on as long as the service is open."""
         self._starting: asyncio.Task[None] | None = None
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._unstored_before = 0
 
     async def begin(self) -> None:
         """Start, in the background if it takes long: probes are answered, others told to wait."""
@@ -126,18 +131,39 @@ class Service:
 
     async def close(self) -> None:
         """Answer who waits, finish what was submitted, give the database back."""
-        self.release_waiters()
+        self.begin_to_end()
         await _cancel([self._starting] if self._starting is not None else [])
         if self.started:
             _, *background = self.tasks
             await _cancel(background)
             await self.holding.stop()
             await self.sequencer.close()
-        await self.holding.leave()
+        await self._leave()
         self.database.close()
 
-    def release_waiters(self) -> None:
-        """Answer every long poll, now and from now on: the service shuts down."""
+    async def _leave(self) -> None:
+        """Give everything back, or say what is left undone."""
+        try:
+            await self.holding.leave()
+        except (OutcomeUnknownError, UnavailableError) as error:
+            _log.error(
+                "ended without the database: the lease was not given back, but runs out; of the "
+                "last changes, %d were not stored, or nobody knows whether they were: %s",
+                self.sequencer.unstored - self._unstored_before,
+                error.reason,
+            )
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+
+    def begin_to_end(self) -> None:
+        """Answer every long poll, now and from now on: the service shuts down.
+
+        A database that hangs is given up in a while, so that who waits for it is answered.
+        """
+        if self._giving_up is None:
+            loop = asyncio.get_running_loop()
+            self._giving_up = loop.call_later(_DATABASE_GRACE_S, self.database.give_up)
+            self._unstored_before = self.sequencer.unstored
         self.holding.closing.set()
         for state in self.registry:
             state.bell.close()

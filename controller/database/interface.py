@@ -105,6 +105,10 @@ class Database(ABC):
         with self._failures.told(writes=False):
             return await loop.run_in_executor(self._readers, partial(self._reading, work))
 
+    @abstractmethod
+    def give_up(self) -> None:
+        """Wait hardly any more for one that hangs, whatever it was asked: the service ends."""
+
     def close(self) -> None:
         """Finish what runs, and give the database back."""
         self._writer.close()

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from math import inf
 from typing import Any, TypeVar
 
 import psycopg
@@ -44,11 +45,14 @@ _CONNECTED = {
 """A server that is lost without a word is noticed after this silence, asked or listened to."""
 _PATIENCE_S = 5.0
 """Until it is known how long a lease lasts."""
+_LAST_PATIENCE_S = 1.0
+"""Once the service ends."""
 _PREPARE_AFTER = 2
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') = 'off'"
 )
+_ENDING = "nothing, since the service ends and connects no more"
 _LONGEST_PAUSE = "SET idle_in_transaction_session_timeout = '3s'"
 
 
@@ -76,11 +80,13 @@ class PostgresDatabase(Database):
 
     def __init__(self, address: DatabaseAddress) -> None:
         isolation = {"isolation_level": "REPEATABLE READ", "pool_size": READERS}
-        super().__init__(str(address), _make_engine(address, isolation))
+        super().__init__(str(address), _make_engine(address, isolation, self._dial))
         self.address = address
         self.patience_s = _PATIENCE_S
+        self._longest_silence_s = inf
+        """Of every connection but the writer's: much may have to be read, or a lease waited for."""
         self._single = _make_engine(
-            address, {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}
+            address, {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}, self._dial
         )
         self._begin: _Check = _nothing
         self._settle: _Check = _nothing
@@ -157,12 +163,26 @@ class PostgresDatabase(Database):
                 error = TimeoutError(f"nothing for {self.patience_s:g} s")
                 raise UnavailableError(SILENT) from error
 
+    def give_up(self) -> None:
+        """Let what hangs fail, and connect no more; see `Database.give_up`."""
+        self._longest_silence_s = _LAST_PATIENCE_S
+        self.patience_s = min(self.patience_s, _LAST_PATIENCE_S)
+
     def close(self) -> None:
-        """Finish what runs, and give the database back."""
+        """Finish what runs, unless it hangs, and give the database back."""
+        self.give_up()
         super().close()
         self._aside.close()
         for connection in (self._connection, self._aside_connection):
             _drop(connection)
+
+    def _dial(self, **named: Any) -> ImpatientConnection:  # noqa: ANN401 (psycopg's)
+        """Make a connection, unless the service ends: a server that hangs takes its time."""
+        if self._longest_silence_s < inf:
+            raise UnavailableError(SILENT) from ConnectionError(_ENDING)
+        connection = ImpatientConnection.connect(**named)
+        connection.find_patience_s = lambda: self._longest_silence_s
+        return connection
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
         """Read; connections that died while nobody used them are replaced first."""
@@ -243,6 +263,7 @@ def upgrade_schema(address: DatabaseAddress) -> None:
 
 
 _Bounds = Callable[[Connection], AbstractContextManager[None]]
+_Dial = Callable[..., ImpatientConnection]
 
 
 @contextmanager
@@ -306,7 +327,11 @@ def _nothing(_connection: Connection) -> None:
     pass
 
 
-def _make_engine(address: DatabaseAddress, options: dict[str, Any]) -> Engine:
+def _make_engine(
+    address: DatabaseAddress,
+    options: dict[str, Any],
+    dial: _Dial = ImpatientConnection.connect,
+) -> Engine:
     engine = create_engine(
         address.url,
         connect_args={**_CONNECTED, "prepare_threshold": _PREPARE_AFTER},
@@ -317,7 +342,7 @@ def _make_engine(address: DatabaseAddress, options: dict[str, Any]) -> Engine:
     def connect(
         _dialect: object, _record: object, _args: object, named: dict[str, Any]
     ) -> ImpatientConnection:
-        return ImpatientConnection.connect(**named)
+        return dial(**named)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: psycopg.Connection[Any], _record: object) -> None:

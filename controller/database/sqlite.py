@@ -91,6 +91,9 @@ class SqliteDatabase(Database):
             raise DatabaseUnusableError(msg)
         migration.check_newest(connection, self.name)
 
+    def give_up(self) -> None:
+        """Do nothing: what is stuck in a file system cannot be cut off."""
+
     def close(self) -> None:
         """Finish what runs, and give the file back."""
         self._connection.close()

@@ -57,7 +57,13 @@ class Holding(ABC):
 
     @abstractmethod
     async def leave(self) -> None:
-        """Give everything up, once the last change is durable."""
+        """Give everything up, once the last change is durable.
+
+        Raises
+        ------
+        UnavailableError, OutcomeUnknownError
+            If the database does not take it; then others wait for the lease to run out.
+        """
 
     @abstractmethod
     async def new_stream_key(self) -> int | None:

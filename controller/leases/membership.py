@@ -115,7 +115,13 @@ class Membership:
         ]
 
     async def leave(self) -> None:
-        """Give the lease back, and all that is held, with an exact stamp of listening time."""
+        """Give the lease back, and all that is held, with an exact stamp of listening time.
+
+        Raises
+        ------
+        UnavailableError, OutcomeUnknownError
+            If the database does not take it; then it runs out.
+        """
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -124,10 +130,7 @@ class Membership:
             return
         stamp = self._listening.stamp()
         leave = partial(storage.leave, controller=self.controller, listening_ms=stamp)
-        try:
-            await self._database.change_aside(leave)
-        except TidegaugeError as error:
-            _log.warning("the lease was not given back: %s", error)
+        await self._database.change_aside(leave)
 
     async def _join(self) -> None:
         await self._await_predecessor()

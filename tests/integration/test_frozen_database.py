@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
@@ -41,8 +42,10 @@ WAITING = (
 
 
 @pytest.fixture
-def two(own_cluster: Cluster, tmp_path: Path) -> Iterator[Controllers]:
-    with controllers(own_cluster, tmp_path, 2) as both:
+def two(
+    own_cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest
+) -> Iterator[Controllers]:
+    with controllers(own_cluster, tmp_path, 2, **getattr(request, "param", {})) as both:
         create(both.servers[0].url, *STREAMS)
         wait_until(lambda: both.held() == [1, 1, 0])
         yield both
@@ -116,6 +119,63 @@ def test_who_waits_behind_a_lock_is_refused_and_what_it_asked_for_is_not_done_la
     assert statuses == [502, 503, 503, 503, 503]
     wait_until(partial(_accepts, holder, "t/a"))
     assert _writers(holder, "t/a") == {"w"}
+
+
+def _hangs(server: ServerProcess, path: str) -> bool:
+    try:
+        httpx.get(server.url + path, timeout=0.2)
+    except httpx.ReadTimeout:
+        return True
+    return False
+
+
+def _queue(server: ServerProcess) -> int:
+    found = re.search(r'tidegauge_queue_length\{queue="changes"\} (\d+)', server.metrics())
+    assert found is not None
+    return int(found[1])
+
+
+def _listens(server: ServerProcess) -> bool:
+    try:
+        httpx.get(server.url + "/healthz", timeout=PATIENCE_S)
+    except httpx.TransportError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("two", [{"lease_ms": 3_000}], indirect=True)
+def test_a_signal_answers_who_waits_for_a_frozen_database_ends_and_says_what_is_undone(
+    own_cluster: Cluster, two: Controllers
+) -> None:
+    holder = two.holder_of("t/a")
+    (other,) = (one for one in two.servers if one is not holder)
+    assert note(holder.url, "t/a", 1).status_code == 200
+    with ThreadPoolExecutor(8) as threads, own_cluster.frozen():
+        first = threads.submit(_report, holder, "t/a", "first")
+        wait_until(partial(_hangs, holder, "/v1/streams/t/a/watermark"))
+        later = [threads.submit(_report, holder, "t/a", f"later-{at}") for at in range(3)]
+        wait_until(lambda: _queue(holder) >= len(later))
+        holder.process.send_signal(signal.SIGTERM)
+        assert holder.process.wait(timeout=PATIENCE_S) == 0
+        statuses = [one.result()[2].status_code for one in (first, *later)]
+    assert statuses == [502, 503, 503, 503]
+    log = holder.log.read_text()
+    assert re.findall("ended without the database.* last changes, [0-9]+ were not stored", log)
+    assert "Traceback" not in log
+    wait_until(partial(_accepts, other, "t/a"))
+    assert _writers(other, "t/a") == {"w"}
+
+
+def test_a_second_signal_ends_it_at_once_while_the_database_is_frozen(
+    own_cluster: Cluster, two: Controllers
+) -> None:
+    server = two.servers[0]
+    with own_cluster.frozen():
+        server.process.send_signal(signal.SIGINT)
+        wait_until(lambda: not _listens(server))
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(timeout=PATIENCE_S) == -signal.SIGTERM
+    assert "ended without the database" not in server.log.read_text()
 
 
 def test_what_a_server_was_sent_before_it_was_given_up_is_not_carried_out_behind_a_read(
