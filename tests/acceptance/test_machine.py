@@ -1,4 +1,4 @@
-"""What a machine lacks is told before anything is installed, and how to get it."""
+"""`make` tells what a machine lacks, and how to get it, and uses the Python that it is given."""
 
 import subprocess
 import sys

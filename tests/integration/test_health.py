@@ -17,7 +17,7 @@ from sqlalchemy import text
 from tests.conftest import NewServer
 from tests.integration.sessions import connected, write_lock
 from tests.patience import PATIENCE_S, wait_until
-from tests.postgres import running_cluster
+from tests.postgres import Cluster
 from tests.server import LAUNCHER, Api, ServerProcess
 from tests.tokens import Tokens
 
@@ -155,21 +155,22 @@ def test_a_lock_of_another_process_does_not_hold_up_the_event_loop(
         assert api.get("watermark")["watermark"] == NOW + 100
 
 
-def test_a_postgresql_that_is_away_makes_it_not_ready_until_it_is_back(tmp_path: Path) -> None:
+def test_a_postgresql_that_is_away_makes_it_not_ready_until_it_is_back(
+    tmp_path: Path, own_cluster: Cluster
+) -> None:
     with (
-        running_cluster() as cluster,
-        ServerProcess(tmp_path, database_url=cluster.database(), lease_ms=500) as server,
+        ServerProcess(tmp_path, database_url=own_cluster.database(), lease_ms=500) as server,
         Api(server.url) as api,
     ):
         api.create()
-        cluster.stop()
+        own_cluster.stop()
         gone = ["the database cannot be read; the log says why"]
         assert _probe(server, "/readyz") == gone
         assert _probe(server, "/healthz") is None
-        assert str(cluster.directory) in server.log.read_text()
+        assert str(own_cluster.directory) in server.log.read_text()
         held = 'tidegauge_stream_lease_held{stream="tests/one"}'
         wait_until(lambda: f"{held} 0.0\n" in api.client.get("/metrics").text)
-        cluster.start()
+        own_cluster.start()
         wait_until(lambda: f"{held} 1.0\n" in api.client.get("/metrics").text)
         wait_until(lambda: _probe(server, "/readyz") is None)
 

@@ -21,7 +21,7 @@ NOW = 1_700_000_000_000
 STREAMS = 30
 KILLS = 2
 MORE_THAN_A_STREAM_KEEPS = 80
-"""Reports; the journal keeps at most 128 rows of a stream, and each report brings a page and a mark."""
+"""Reports that bring a page and a mark each; the journal keeps at most 128 rows of a stream."""
 
 
 def _count(database_url: str, table: Table) -> int:

@@ -28,7 +28,7 @@ from tests.integration.hold_clock import (
 )
 from tests.integration.lease_load import HELD, SILENT, STREAMS, WRITERS, Load, Report
 from tests.patience import PATIENCE_S, wait_until
-from tests.postgres import Cluster, running_cluster
+from tests.postgres import Cluster
 from tests.server import ServerProcess
 from tests.stepping import launcher, step
 
@@ -270,21 +270,18 @@ async def _run_on(
 
 
 def test_whatever_is_lost_no_report_is_and_every_mark_is_what_it_should_be(
-    tmp_path: Path, pytestconfig: pytest.Config
+    own_cluster: Cluster, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     """A seed, which is printed, decides about the order of the faults and when each happens.
 
     It is always the same one, unless `--hypothesis-seed=…` gives another.
     """
     seed = pytestconfig.getoption("--hypothesis-seed") or SEED
-    with (
-        running_cluster() as cluster,
-        controllers(
-            cluster, tmp_path, 3, launcher=launcher(tmp_path), mark_thinning=""
-        ) as all_of_them,
-    ):
+    with controllers(
+        own_cluster, tmp_path, 3, launcher=launcher(tmp_path), mark_thinning=""
+    ) as all_of_them:
         url = all_of_them.servers[0].url
         create(url, *STREAMS, segments=2, aggregation_timeout_ms=None)
         create(url, HELD, segments=2, aggregation_timeout_ms=TIMEOUT_MS)
         create(url, "load/restarts", aggregation_timeout_ms=None)
-        asyncio.run(_run_on(all_of_them, cluster, tmp_path, seed))
+        asyncio.run(_run_on(all_of_them, own_cluster, tmp_path, seed))

@@ -69,6 +69,11 @@ class Machine:
         await app.aclose()
 
 
+@pytest.fixture
+def machine(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(cluster.database(), monkeypatch)
+
+
 async def _stored(app: ControllerApp) -> int:
     def read(connection: Any) -> int:
         query = "SELECT listening_ms FROM controllers WHERE id = %s"
@@ -113,10 +118,8 @@ def _client(app: ControllerApp) -> httpx.AsyncClient:
 
 
 def test_ten_minutes_without_a_controller_are_charged_to_nobody_and_restart_no_clock(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    machine: Machine,
 ) -> None:
-    machine = Machine(cluster.database(), monkeypatch)
-
     async def scene() -> None:
         first = await machine.start("http://127.0.0.1:1")
         await _let_slow_hold(machine, first)
@@ -220,10 +223,8 @@ async def _let_pass(machine: Machine, listening: ListeningClock, milliseconds: i
 
 
 def test_what_taking_a_stream_over_takes_is_charged_to_nobody(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    machine: Machine,
 ) -> None:
-    machine = Machine(cluster.database(), monkeypatch)
-
     async def scene() -> None:
         first = await machine.start("http://127.0.0.1:1")
         await _let_slow_hold(machine, first)
@@ -254,9 +255,8 @@ def _read_back_slowly(app: ControllerApp, machine: Machine) -> None:
 
 
 def test_a_controller_that_was_suspended_trusts_no_lease_of_before_and_charges_nobody(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machine = Machine(cluster.database(), monkeypatch)
     slept_s = 0.0
     monkeypatch.setattr(membership, "boot_s", lambda: boot_s() + slept_s)
 

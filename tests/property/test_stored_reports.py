@@ -20,7 +20,7 @@ SETTINGS = StreamSettings(max_future_skew_ms=None, mark_resolution_ms=0)
 
 
 class Said(NamedTuple):
-    """A report: by how much its time rises, and how many events more there are in which segments."""
+    """A report: by how much its time rises, and how many more events each segment has."""
 
     writer: str
     later_ms: int

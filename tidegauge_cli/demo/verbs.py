@@ -19,7 +19,7 @@ Days = Annotated[
         parser=in_range(int, 1, 365),
         metavar="1..365",
         envvar="TIDEGAUGE_DEMO_DAYS",
-        help="How many days of January 2013 and on.",
+        help="How many days, from 1 January 2013 on.",
     ),
 ]
 Speed = Annotated[
