@@ -30,6 +30,7 @@ _TABLES = {"streams": streams, "reader-groups": reader_groups}
 _Find = Callable[..., Awaitable[Peer | None]]
 _LOOK_MS = 100
 _CLOSING = "the service is shutting down"
+_CUT_OFF = "the holder does nothing, and this controller hears nothing from the database"
 NOBODY = "no controller holds it at the moment"
 
 
@@ -104,18 +105,23 @@ class Forwarding:
 
     def deadline(self) -> float:
         """Say until when to ask in vain: longer than a lease could hide who is lost."""
-        patience_ms = 2 * self._holding.membership.patience_ms
-        return asyncio.get_running_loop().time() + patience_ms / 1_000
+        return asyncio.get_running_loop().time() + 2 * self._patience_s
 
     async def await_news(self, asked: Peer, *, deadline: float) -> None:
         """Wait a moment, after who was asked had done nothing, until it makes sense to ask again.
+
+        The race: the database hangs, so that the holder, no longer sure of its lease, has waited
+        for it already. This controller would wait as long, if it is not sure of its own.
 
         Raises
         ------
         UnavailableError
             If it was asked for long enough, or the service is shutting down.
         """
-        if asyncio.get_running_loop().time() > deadline:
+        left_s = deadline - asyncio.get_running_loop().time()
+        if left_s < self._patience_s and not self._holding.is_certain:
+            raise UnavailableError(_CUT_OFF)
+        if left_s < 0:
             msg = f"the controller at {asked.address}, which holds it, is not reached"
             raise UnavailableError(msg)
         if self._holding.closing.is_set():
@@ -138,7 +144,7 @@ class Forwarding:
             If nobody holds it for too long.
         """
         membership, loop = self._holding.membership, asyncio.get_running_loop()
-        deadline = loop.time() + membership.patience_ms / 1_000
+        deadline = loop.time() + self._patience_s
         while not self.holds(table, name):
             known = None if anew else self._known.find(table, name)
             if known is not None:
@@ -155,8 +161,14 @@ class Forwarding:
             left_ms = int((deadline - loop.time()) * 1_000)
             if left_ms <= 0:
                 raise UnavailableError(NOBODY)
+            if self._holding.closing.is_set():
+                raise UnavailableError(_CLOSING)
             await membership.await_news(seen, wait_ms=min(left_ms, _LOOK_MS))
         return None
+
+    @property
+    def _patience_s(self) -> float:
+        return self._holding.membership.patience_ms / 1_000
 
     def _creator(self, name: StreamName) -> Peer | None:
         """Choose who creates what has this name; all controllers choose the same."""

@@ -121,6 +121,23 @@ def test_who_waits_behind_a_lock_is_refused_and_what_it_asked_for_is_not_done_la
     assert _writers(holder, "t/a") == {"w"}
 
 
+def test_a_call_that_is_passed_on_waits_for_a_frozen_database_only_once(
+    own_cluster: Cluster, two: Controllers
+) -> None:
+    holder = two.holder_of("t/a")
+    (other,) = (one for one in two.servers if one is not holder)
+    assert note(other.url, "t/a", 1).status_code == 200
+    with own_cluster.frozen():
+        wait_until(lambda: "\ntidegauge_leases_held 0.0\n" in holder.metrics())
+        _, _, answer = _report(other, "t/a", "late")
+    assert answer.status_code == 503
+    assert answer.json()["reason"] == (
+        "the holder does nothing, and this controller hears nothing from the database"
+    )
+    wait_until(partial(_accepts, other, "t/a"))
+    assert _writers(other, "t/a") == {"w"}
+
+
 def _hangs(server: ServerProcess, path: str) -> bool:
     try:
         httpx.get(server.url + path, timeout=0.2)
