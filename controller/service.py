@@ -107,6 +107,7 @@ class Service:
             self._on_pass,
             self.holding.write_stamps,
             self.holding.keeping,
+            self.registry.ticking,
         )
         self.sequencer.on_batch = self.metrics.count_batch
         self.sequencer.on_failure = self._note_failure

@@ -167,8 +167,12 @@ class StreamState:
             self.bell.ring()
         if self.deleted:
             self._context.remove(self)
+            return
+        if clock.holds_run:
+            self._context.ticking.add(self)
         else:
-            self._plan()
+            self._context.ticking.discard(self)
+        self._plan()
 
     async def reload(self) -> None:
         """Become what the disk says."""
@@ -292,6 +296,8 @@ class StreamContext(NamedTuple):
     on_pass: Callable[[StreamState, PassOutcome, float], None]
     write_stamps: Callable[[Connection, Sequence[int]], None]
     keeping: Keeping
+    ticking: set[StreamState]
+    """Those in which the clock of a writer runs, as far as is durable."""
 
 
 class Registry:
@@ -301,6 +307,8 @@ class Registry:
         self._by_name: dict[StreamName, StreamState] = {}
         self._last_key = 0
         self.moving = Moving()
+        self.ticking: set[StreamState] = set()
+        """Those in which the clock of a writer runs, as far as is durable."""
         self.removed: set[int] = set()
         """Keys of streams removed since whoever is interested in them last cleared it."""
 
@@ -345,6 +353,7 @@ class Registry:
         """Remove a stream, unless another has its name by now."""
         if self._by_name.get(state.identity.name) is state:
             del self._by_name[state.identity.name]
+        self.ticking.discard(state)
         self.removed.add(state.identity.key)
 
     def move_away(self, state: StreamState) -> None:

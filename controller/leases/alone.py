@@ -78,8 +78,7 @@ class HoldsAll(Holding):
     def keep_stamp(self, stamp_ms: int) -> None:
         """Store it while any clock runs, and now and then."""
         self._stamps += 1
-        runs = any(state.clock.holds_run for state in self._service.registry)
-        if runs or self._stamps % _STAMPS_BETWEEN_IDLE_WRITES == 0:
+        if self._service.registry.ticking or self._stamps % _STAMPS_BETWEEN_IDLE_WRITES == 0:
             self._store(stamp_ms)
 
     def write_stamps(self, connection: Connection, stamps: Sequence[int]) -> None:
