@@ -23,8 +23,6 @@ from controller.outage import Outage
 from controller.patience import Patience
 from tidegauge.errors import UnavailableError
 
-__all__ = ["Batch", "Sequencer"]
-
 _T = TypeVar("_T")
 _GATHER_S = 0.001
 _MANY_TOUCHED = 256

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, Row
 
 from controller import storage
+from controller.batch import Batch
 from controller.bell import Bell
 from controller.clock_storage import read_clock
 from controller.clocks import Clocks
@@ -23,7 +24,6 @@ from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
 from controller.mark_storage import RecentMark, StoredMarks
 from controller.moving import Moving
-from controller.sequencer import Batch
 from controller.stream_changes import StreamChanges
 from tidegauge.aggregation import Aggregator
 from tidegauge.changes import StoredClock

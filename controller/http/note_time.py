@@ -9,10 +9,12 @@ from time import perf_counter
 from typing import NamedTuple
 
 from fastapi import APIRouter
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from controller import reports
 from controller.access import Caller, Guard, Role
+from controller.batch import Batch
 from controller.http.decoding import read_note_time
 from controller.http.plain import check_post, read_body, read_query, send_json
 from controller.http.problems import send_problem, write_problem
@@ -20,7 +22,6 @@ from controller.http.routing import StreamOf, WriterName
 from controller.http.writers import WRITERS
 from controller.metrics import ACCEPTED
 from controller.protocol import RecalledCall, Reply
-from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import StreamState
 from tidegauge.errors import InternalError, InvalidRequestError, ProblemError
@@ -197,18 +198,23 @@ class NoteTimeApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Take in one report, and return the status of the answer."""
+        tally = self._service.metrics.report_tally
         try:
             place = self._place(scope, scope["user"])
             report = _Report(place, read_note_time(await read_body(receive, self._limit)))
             answer = await self._service.sequencer.submit(report.decide, report.answer)
+        except ClientDisconnect:
+            raise  # nobody is there to be answered
         except ProblemError as error:
-            self._service.metrics.report_tally[error.code] += 1
+            tally[error.code] += 1
             await send_problem(send, error)
             return error.status
         except Exception:
-            await send_problem(send, InternalError(f"POST {scope['path']}"))
+            defect = InternalError(f"POST {scope['path']}")
+            tally[defect.code] += 1
+            await send_problem(send, defect)
             raise
-        self._service.metrics.report_tally[ACCEPTED] += 1
+        tally[ACCEPTED] += 1
         await send_json(send, answer)
         return _OK
 

@@ -4,17 +4,18 @@ from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
 from fastapi import APIRouter
+from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from controller import reports
 from controller.access import Caller, Role
+from controller.batch import Batch
 from controller.clocks import Clocks, StillClock
 from controller.http.decoding import AnyReport, read_note_times
 from controller.http.note_time import write_noted
 from controller.http.plain import check_post, read_body, read_query, send_json
 from controller.http.problems import dump_problem, send_problem
 from controller.metrics import ACCEPTED
-from controller.sequencer import Batch
 from controller.service import Service
 from controller.streams import Registry, StreamState
 from tidegauge.errors import InternalError, InvalidRequestError, ProblemError
@@ -158,19 +159,25 @@ class NoteTimesApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
         """Take in many reports, and return the status of the answer."""
+        tally = self._service.metrics.report_tally
         count = 1  # if it cannot be read, nobody knows how many there are
         try:
             call = await self._read(scope, receive)
             count = len(call)
             answer = await self._service.sequencer.submit(call.decide, call.answer)
+        except ClientDisconnect:
+            raise  # nobody is there to be answered
         except ProblemError as error:
-            self._service.metrics.report_tally[error.code] += count
+            tally[error.code] += count
             await send_problem(send, error)
             return error.status
         except Exception:
-            await send_problem(send, InternalError(f"POST {PATH}"))
+            defect = InternalError(f"POST {PATH}")
+            tally[defect.code] += count
+            await send_problem(send, defect)
             raise
-        self._count(call)
+        tally.update(error.code for error in call.problems.values())
+        tally[ACCEPTED] += len(call) - len(call.problems)
         await send_json(send, answer)
         return _OK
 
@@ -179,8 +186,3 @@ class NoteTimesApp:
         many = await read_note_times(await read_body(receive, self._limit))
         service = self._service
         return _Call(service.registry, service.clocks, scope["user"], many)
-
-    def _count(self, call: _Call) -> None:
-        tally = self._service.metrics.report_tally
-        tally.update(error.code for error in call.problems.values())
-        tally[ACCEPTED] += len(call) - len(call.problems)

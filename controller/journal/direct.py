@@ -1,8 +1,8 @@
 """Without a journal: for databases that several controllers share."""
 
+from controller.batch import Batch
 from controller.clock_storage import write_changes
 from controller.journal.keeping import Keeping
-from controller.sequencer import Batch
 from controller.stream_changes import StreamChanges
 
 

@@ -17,13 +17,13 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
+from controller.batch import Batch
 from controller.clock_storage import write_changes
 from controller.database import Database
 from controller.journal import storage
 from controller.journal.contents import Contents
 from controller.journal.keeping import Keeping
 from controller.journal.storage import Entry, Recorded, merged
-from controller.sequencer import Batch
 from controller.stream_changes import StreamChanges
 
 _ENOUGH = 128

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 
-from controller.sequencer import Batch
+from controller.batch import Batch
 from controller.stream_changes import StreamChanges
 
 

@@ -122,7 +122,9 @@ def test_a_defect_is_logged_once_with_its_traceback_and_without_local_variables(
             "reports": [{"stream": "tests/one", "writer": "w", "time": NOW, "position": {}}]
         }
         assert client.post("/v1/note-times", json=many).status_code == 500
-        assert "tidegauge_defects_total 5.0\n" in client.get("/metrics").text
+        metrics = client.get("/metrics").text
+        assert "tidegauge_defects_total 5.0\n" in metrics
+        assert 'tidegauge_reports_total{outcome="internal_error"} 4.0\n' in metrics
         server.stop()
         log = server.log.read_text()
         assert log.count("RuntimeError: seeded") == 5
