@@ -101,6 +101,7 @@ class Ledger:
     def begin(self, writer: Writer) -> None:
         """Write a writer's row; its reports so far count no longer."""
         writer.since_serial = self._serial + 1
+        writer.last_settled = None
         self.change(writer)
 
     def merge(self, into: KeptReport) -> None:

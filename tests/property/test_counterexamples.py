@@ -141,3 +141,14 @@ def test_a_report_below_the_watermark_is_folded_only_when_a_mark_took_it_in() ->
     _pass(pair)
     assert pair.core.newest is not None
     assert pair.core.newest.cut == {0: 2}
+
+
+def test_a_restarted_writer_may_report_less_than_before_whatever_was_stored_together() -> None:
+    pair = Pair(Shape.of(2), Rules())
+    _note(pair, "a", 5, {0: 4})
+    _pass(pair)
+    pair.register("a")
+    assert pair.note("a", 6, {1: 1}, incarnation=1) == "accepted"
+    _pass(pair)
+    pair.restart()
+    assert pair.note("a", 7, {0: 2}, incarnation=1) == "accepted"
