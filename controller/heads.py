@@ -33,7 +33,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._refusal: ProblemError = MalformedRequestError()
         """What is wrong, if the parser stops."""
         self._ended = False
-        """Whether a refusal said that nothing more will be read."""
+        """Whether nothing more will be read."""
+        self._due: ProblemError | None = None
+        """What is to be refused once the requests before it are answered."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Put the gathering between the protocol and its connection."""
@@ -42,14 +44,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, unless a head grows too long, or nothing more is to be read."""
-        if self.transport.is_closing():
+        if self._ended or self.transport.is_closing():
             return
         self._come_bytes = (self._head_bytes or 0) + len(data)
         super().data_received(data)
         if self._head_bytes is not None:
             self._head_bytes = self._come_bytes
             if self._head_bytes > self._max_head_bytes:
-                self._end_with(HeadTooLargeError(self._max_head_bytes))
+                self._end_in_turn(HeadTooLargeError(self._max_head_bytes))
 
     def on_message_begin(self) -> None:
         """Begin a head."""
@@ -73,22 +75,46 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn says the same always)
         """Refuse what is no HTTP, or was too long."""
-        self._end_with(self._refusal)
+        self._end_in_turn(self._refusal)
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or refuse what came after the last."""
+        is_last = not self.pipeline
+        super().on_response_complete()
+        if is_last and self._due is not None and not self.transport.is_closing():
+            self._end_with(self._due)
 
     def _measure_head(self) -> int:
         """Measure a head as it is written without needless spaces."""
         line = len(b"%s %s HTTP/1.1\r\n\r\n" % (self.parser.get_method(), self.url))
         return line + sum(len(b"%s: %s\r\n" % one) for one in self.headers)
 
-    def _end_with(self, error: ProblemError) -> None:
-        """Answer, and close: where the next request begins cannot be known."""
+    def _end_in_turn(self, error: ProblemError) -> None:
+        """Read nothing more: where the next request begins cannot be known.
+
+        The race: whole requests came before, and are not answered yet. They are served, and
+        who sent them would take this for the answer.
+        """
         self._head_bytes = None
         self._ended = True
+        is_begun = self.cycle is not None and self.cycle.more_body
+        if self._is_idle() or (is_begun and not self.pipeline):
+            self._end_with(error)
+            return
+        if is_begun:  # it is malformed itself, and will not be served
+            self.pipeline.popleft()
+        self._due = error
+
+    def _end_with(self, error: ProblemError) -> None:
+        """Answer, and close."""
         status, headers, body = write_problem(error)
         lines = [*self.server_state.default_headers, *headers, (b"connection", b"close")]
         head = b"".join(b"%s: %s\r\n" % line for line in lines)
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
         self.transport.close()
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
 
     def _is_unread(self) -> bool:
         cycle = self.cycle

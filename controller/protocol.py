@@ -177,9 +177,6 @@ class RecallingProtocol(BoundedProtocol):
         else:
             super().timeout_keep_alive_handler()
 
-    def _is_idle(self) -> bool:
-        return self.cycle is None or self.cycle.response_complete
-
     def _learn(self, head: bytes, body: bytes) -> None:
         cycle = self.cycle
         if (
