@@ -17,7 +17,7 @@ from controller.http.media import check_json
 from controller.http.request_fields import request_fields
 from controller.service import Service
 from controller.streams import StreamState
-from tidegauge.errors import ForbiddenError, InvalidRequestError
+from tidegauge.errors import ForbiddenError, InvalidRequestError, OutcomeUnknownError
 from tidegauge.names import StreamName
 from tidegauge.wire.values import Between, Integer, Name
 
@@ -49,7 +49,12 @@ class StrictRoute(APIRoute):
                 raise InvalidRequestError.of(unknown[0], message)
             if self.body_field is not None:
                 check_json(request.scope["headers"])
-            response = await handle(request)
+            try:
+                response = await handle(request)
+            except OutcomeUnknownError as error:
+                if need is Need.OPERATE:  # it may have been done
+                    log_done(caller, error.status, request_fields(request.scope))
+                raise
             if need is Need.OPERATE:
                 log_done(caller, response.status_code, request_fields(request.scope))
             return response
