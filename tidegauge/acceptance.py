@@ -14,7 +14,7 @@ from tidegauge.errors import (
 )
 from tidegauge.event_time import END_OF_TIME, FIRST_TIME
 from tidegauge.intake import Bounds
-from tidegauge.lattice import DownSet, down_set
+from tidegauge.lattice import down_set
 from tidegauge.topology import Position, Topology
 from tidegauge.writers import Writer
 
@@ -53,7 +53,7 @@ class Acceptance:
         incarnation: int | None,
         wall_ms: int,
         tails: Position | None,
-    ) -> DownSet:
+    ) -> Position:
         """Return the down-set of an acceptable report's position, or raise its refusal.
 
         Appended lengths, ``tails``, bound the position where they are known.
@@ -76,8 +76,7 @@ class Acceptance:
         latest = END_OF_TIME - 1
         if self.max_future_skew_ms is not None:
             latest = min(latest, wall_ms + self.max_future_skew_ms)
-        offsets = self.topology.endless if tails is None else tails
-        return Bounds(offsets, latest, watermark)
+        return Bounds(self._greatest(tails), latest, watermark)
 
     def refuse_if_sealed(self) -> None:
         """Raise `StreamSealedError` if nothing is taken any more."""
@@ -99,10 +98,24 @@ class Acceptance:
         if skew is not None and time > wall_ms + skew:
             raise TimeInFutureError(time, wall_ms, skew)
 
+    def _greatest(self, tails: Position | None) -> Position:
+        """Tell the greatest offsets that may be named, while no segment was ever sealed."""
+        return self.topology.endless if tails is None else tails
+
     def _counts(
         self, record: Writer | None, position: Position, tails: Position | None
-    ) -> DownSet:
+    ) -> Position:
         stored: Position = {} if record is None else record.position
+        greatest = {} if self.topology.has_history else self._greatest(tails)
+        for number, offset in position.items():
+            if not stored.get(number, 0) <= offset <= greatest.get(number, -1):
+                return self._checked_counts(position, stored, tails)
+        return position
+
+    def _checked_counts(
+        self, position: Position, stored: Position, tails: Position | None
+    ) -> Position:
+        """Find out what is wrong with a position, or what it stands for."""
         for number, offset in position.items():
             reason = self._flaw(number, offset, tails)
             if reason is not None:

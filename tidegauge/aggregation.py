@@ -16,7 +16,7 @@ from tidegauge.changes import Changes, Standing, StoredClock, StoredReport
 from tidegauge.departures import Departures
 from tidegauge.inspection import Inspection
 from tidegauge.intake import Intake, SignedReport
-from tidegauge.lattice import DownSet, cut_of, down_set, raise_to
+from tidegauge.lattice import cut_of, down_set, raise_to
 from tidegauge.ledger import Ledger
 from tidegauge.marking import Marking
 from tidegauge.marks import Mark
@@ -400,7 +400,7 @@ class Aggregator:
             self.stream, self.final, self.topology, self.settings.max_future_skew_ms
         )
 
-    def _take_in(self, record: Writer, time: int, counts: DownSet, now: Now) -> None:
+    def _take_in(self, record: Writer, time: int, counts: Position, now: Now) -> None:
         position = record.position
         gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
         position.update(gained)
