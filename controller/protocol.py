@@ -1,10 +1,12 @@
 """HTTP/1.1 as uvicorn speaks it, with a short cut for heads that came before.
 
-A producer sends the same head over and over: path, host, type and length of a report hardly
-ever change. What such a head means is remembered by its bytes, so that the next request with it
-is neither parsed nor given a task of its own. Everything else goes through uvicorn.
+A producer sends the same head over and over: of path, host, type and length of a report only
+the length changes. What such a head means is remembered by its other bytes, so that the next
+request with it is neither parsed nor given a task of its own. Everything else goes through
+uvicorn.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any, Protocol, cast
 
@@ -13,8 +15,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from controller.heads import BoundedProtocol
 
-_A_GENERATION = 65_536
+_A_GENERATION = 131_072
 _LONGEST_HEAD = 2_048
+_LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ?(\d{1,9})(?=\r\n|\Z)")
 _END = b"\r\n\r\n"
 _POST = b"POST "
 _Headers = Iterable[tuple[bytes, bytes]]
@@ -55,19 +58,25 @@ class KnownHeads:
     ----------
     app
         Knows what they mean.
+    longest_body
+        In bytes; a head that announces a longer one is not known.
     """
 
-    def __init__(self, app: RecallingApp) -> None:
+    def __init__(self, app: RecallingApp, *, longest_body: int) -> None:
         self._app = app
-        self._calls: dict[tuple[bytes, int], RecalledCall] = {}
-        self._former: dict[tuple[bytes, int], RecalledCall] = {}
+        self._longest_body = longest_body
+        self._calls: dict[bytes, RecalledCall] = {}
+        """By their bytes without the length."""
+        self._former: dict[bytes, RecalledCall] = {}
         """The generation before, which is forgotten as a whole, but for who comes again."""
         self._common: _Headers = ()
         self._ok = b""
 
     def find(self, head: bytes, length: int) -> RecalledCall | None:
-        """Look up what a head means that announces a body of this length."""
-        key = head, length
+        """Look up what a head means, if it announces a body of this length."""
+        key = _without_length(head, length)
+        if key is None or length > self._longest_body:
+            return None
         call = self._calls.get(key)
         if call is None:
             call = self._former.pop(key, None)
@@ -81,10 +90,10 @@ class KnownHeads:
 
     def learn(self, head: bytes, length: int, scope: Scope) -> None:
         """Remember what a head means that was just parsed, if that is worth it."""
-        call = self._app.recall(scope)
-        if call is None or len(head) > _LONGEST_HEAD:
-            return
-        self._remember((head, length), call)
+        key = _without_length(head, length)
+        call = None if key is None else self._app.recall(scope)
+        if key is not None and call is not None and len(head) <= _LONGEST_HEAD:
+            self._remember(key, call)
 
     def ok(self, common: _Headers) -> bytes:
         """Write the head of a success up to its length; ``common`` headers go into all."""
@@ -94,10 +103,18 @@ class KnownHeads:
             self._ok = STATUS_LINE[200] + _lines(headers) + b"content-length: "
         return self._ok
 
-    def _remember(self, key: tuple[bytes, int], call: RecalledCall) -> None:
+    def _remember(self, key: bytes, call: RecalledCall) -> None:
         if len(self._calls) >= _A_GENERATION:
             self._former, self._calls = self._calls, {}
         self._calls[key] = call
+
+
+def _without_length(head: bytes, length: int) -> bytes | None:
+    """Cut the length out of a head that announces it; None if it announces none, or another."""
+    announced = _LENGTH.search(head)
+    if announced is None or int(announced[1]) != length:
+        return None
+    return head[: announced.start(1)] + head[announced.end(1) :]
 
 
 class RecallingProtocol(BoundedProtocol):

@@ -100,7 +100,9 @@ def serve(settings: ServeSettings) -> None:
             app,
             loop="uvloop",
             http=partial(  # type: ignore[arg-type]
-                RecallingProtocol, KnownHeads(app), max_head_bytes=settings.max_head_bytes
+                RecallingProtocol,
+                KnownHeads(app, longest_body=settings.max_body_bytes),
+                max_head_bytes=settings.max_head_bytes,
             ),
             ws="none",
             proxy_headers=False,

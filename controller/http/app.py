@@ -166,10 +166,8 @@ class ControllerApp:
             await self._peers.aclose()
 
     def recall(self, scope: Scope) -> RecalledCall | None:
-        """Say what requests like this one ask for, if it is a report of a size that is taken."""
-        if not self.service.started:
-            return None
-        if not self._note_time.serves(scope["path"]) or _announced_length(scope) > self._limit:
+        """Say what requests like this one ask for, if it is a report."""
+        if not self.service.started or not self._note_time.serves(scope["path"]):
             return None
         return self._note_time.recall(scope)
 

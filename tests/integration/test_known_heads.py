@@ -87,12 +87,14 @@ def report(at: int, *, path: str = PATH, headers: str = "") -> bytes:
     return f"{head}content-length: {len(body)}\r\n\r\n{body}".encode()
 
 
-def test_the_same_head_is_answered_the_same_again(api: Api, connection: Connection) -> None:
-    for at in (1, 2, 3):
+def test_the_same_head_is_answered_the_same_again_whatever_its_length(
+    api: Api, connection: Connection
+) -> None:
+    for at in (1, 2, 30, 4_000):
         connection.send(report(at))
         status, answer = connection.answer()
         assert (status, answer["state"]) == (200, "active")
-    assert api.get("watermark")["watermark"] == TIME + 3
+        assert api.get("watermark")["watermark"] == TIME + at
 
 
 def test_a_refused_report_is_told_so_and_the_connection_goes_on(
