@@ -17,7 +17,6 @@ from bench.load import Bulks, Crowd, Generator, Singles
 
 _RATE = 10_000
 _SECONDS, _MOST_S = 20, 120
-_CONNECTIONS = {Singles: 64, Bulks: 4}
 _WATCHED = 20
 
 
@@ -52,7 +51,7 @@ def measure() -> Iterator[tuple[str, str, str]]:
     """Load the service with each crowd, with one report a request and with many.
 
     Before that everybody reports so often that reports of before are given up as fast as others
-    come, as they are for ever after.
+    come, and once alone, so that the service knows everybody's requests, as for ever after.
     """
     first_ms = time.time_ns() // 1_000_000
     for crowd, rounds in (
@@ -74,7 +73,8 @@ def measure() -> Iterator[tuple[str, str, str]]:
 
 async def _warm_up(url: str, crowd: Crowd, rounds: int) -> int:
     await filling.create_crowd(url, crowd)
-    return await filling.let_report(url, crowd, rounds)
+    reports = await filling.let_report(url, crowd, rounds)
+    return await filling.let_report(url, crowd, 1, requests=Singles, begin_at=reports)
 
 
 def _row(crowd: Crowd, per_request: int, outcome: Outcome) -> tuple[str, str, str]:
@@ -96,22 +96,22 @@ def _row(crowd: Crowd, per_request: int, outcome: Outcome) -> tuple[str, str, st
 async def _load(
     url: str, process: psutil.Process, crowd: Crowd, requests: Singles | Bulks, reports: int
 ) -> Outcome:
-    connections = _CONNECTIONS[type(requests)]
-    generator = Generator(url, requests, connections=connections, begin_at=reports)
+    generator = Generator(url, requests, begin_at=reports)
     await generator.connect()
     seen: list[tuple[float, int, int]] = []
-    watchers = [
-        asyncio.create_task(_watch(url, crowd, at, seen))
-        for at in range(0, crowd.streams, max(1, crowd.streams // _WATCHED))
-    ]
-    before, sent, begun = process.cpu_times(), len(generator.sent), time.perf_counter()
-    await generator.run(_RATE * _SECONDS, rate=_RATE, most_s=_MOST_S)
-    seconds, after = time.perf_counter() - begun, process.cpu_times()
-    await generator.settle()
-    megabytes = process.memory_info().rss / 1e6
-    for watcher in watchers:
-        watcher.cancel()
-    await asyncio.gather(*watchers, return_exceptions=True)
+    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+        watchers = [
+            asyncio.create_task(_watch(client, crowd, at, seen))
+            for at in range(0, crowd.streams, max(1, crowd.streams // _WATCHED))
+        ]
+        before, sent, begun = process.cpu_times(), len(generator.sent), time.perf_counter()
+        await generator.run(_RATE * _SECONDS, rate=_RATE, most_s=_MOST_S)
+        seconds, after = time.perf_counter() - begun, process.cpu_times()
+        await generator.settle()
+        megabytes = process.memory_info().rss / 1e6
+        for watcher in watchers:
+            watcher.cancel()
+        await asyncio.gather(*watchers, return_exceptions=True)
     generator.close()
     return Outcome(
         cores=(after.user + after.system - before.user - before.system) / seconds,
@@ -123,18 +123,19 @@ async def _load(
     )
 
 
-async def _watch(url: str, crowd: Crowd, at: int, seen: list[tuple[float, int, int]]) -> None:
+async def _watch(
+    client: httpx.AsyncClient, crowd: Crowd, at: int, seen: list[tuple[float, int, int]]
+) -> None:
     """Read the marks of a stream as they come: when, the stream, and their lower bounds."""
     path = f"/v1/streams/{crowd.stream(at)}"
-    async with httpx.AsyncClient(base_url=url, timeout=60) as client:
-        revision = (await client.get(path)).raise_for_status().json()["revision"]
-        while True:
-            query = {"after": revision, "wait_ms": 30_000}
-            answer = await client.get(f"{path}/marks", params=query)
-            now = time.perf_counter()
-            for mark in answer.raise_for_status().json()["marks"]:
-                seen.append((now, at, mark["lower"]))
-                revision = mark["revision"]
+    revision = (await client.get(path)).raise_for_status().json()["revision"]
+    while True:
+        query = {"after": revision, "wait_ms": 30_000}
+        answer = await client.get(f"{path}/marks", params=query)
+        now = time.perf_counter()
+        for mark in answer.raise_for_status().json()["marks"]:
+            seen.append((now, at, mark["lower"]))
+            revision = mark["revision"]
 
 
 def _delays_ms(

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from bench import servers
-from bench.load import Bulks, Crowd, Generator
+from bench.load import Bulks, Crowd, Generator, Singles
 
 FIRST_TIME = 1_600_000_000_000
 STEP_MS = 1_000
@@ -46,15 +46,22 @@ async def create_crowd(url: str, crowd: Crowd) -> None:
         await asyncio.gather(*(create(at) for at in range(crowd.streams)))
 
 
-async def let_report(url: str, crowd: Crowd, rounds: int) -> int:
-    """Let everybody report so many times; tell how many reports that were."""
-    generator = Generator(url, Bulks(crowd), connections=4)
+async def let_report(
+    url: str,
+    crowd: Crowd,
+    rounds: int,
+    *,
+    requests: type[Singles | Bulks] = Bulks,
+    begin_at: int = 0,
+) -> int:
+    """Let everybody report so many times; tell the number of the next report."""
+    generator = Generator(url, requests(crowd), begin_at=begin_at)
     await generator.connect()
     reports = rounds * crowd.streams * crowd.writers
     await generator.run(reports, rate=_FULL_SPEED, most_s=_MOST_S)
     await generator.settle()
     generator.close()
-    return reports
+    return begin_at + reports
 
 
 def fill_marks(database: Path, stream: str, count: int, *, segments: int) -> None:

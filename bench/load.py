@@ -76,7 +76,7 @@ class Crowd(NamedTuple):
 class Singles:
     """Requests of one report each."""
 
-    per_request = 1
+    per_request, connections = 1, 64
 
     def __init__(self, crowd: Crowd) -> None:
         self._crowd = crowd
@@ -92,7 +92,7 @@ class Singles:
 class Bulks:
     """Requests of many reports each."""
 
-    per_request = 500
+    per_request, connections = 500, 4
 
     def __init__(self, crowd: Crowd) -> None:
         self._crowd = crowd
@@ -119,27 +119,23 @@ def _post(path: str, body: str) -> bytes:
 
 
 class Generator:
-    """Sends reports in order over some connections.
+    """Sends reports in order over as many connections as such requests have.
 
     Parameters
     ----------
     url
         Of the service.
     requests
-        Writes them.
-    connections
-        How many are used; each waits for its answer.
+        Writes them; each connection waits for its answer.
     begin_at
         The number of the first report.
     """
 
-    def __init__(
-        self, url: str, requests: Singles | Bulks, *, connections: int, begin_at: int = 0
-    ) -> None:
+    def __init__(self, url: str, requests: Singles | Bulks, *, begin_at: int = 0) -> None:
         self._host, _, port = urlsplit(url).netloc.rpartition(":")
         self._port = int(port)
         self._requests = requests
-        self._count = connections
+        self._count = requests.connections
         self._idle: deque[_Connection] = deque()
         self._refused: list[bytes] = []
         self.sent: list[float] = [0.0] * begin_at

@@ -9,8 +9,8 @@ import httpx
 import psutil
 import uvloop
 
-from bench import servers
-from bench.load import Bulks, Crowd, Generator
+from bench import filling, servers
+from bench.load import Crowd
 from tests.postgres import Cluster, running_cluster
 
 _MARKS = 10_000_000
@@ -36,7 +36,7 @@ def measure() -> Iterator[tuple[str, str, str]]:
             httpx.put(f"{url}/v1/streams/{_STREAM}", json=settings).raise_for_status()
         _fill(cluster, database)
         with servers.process(folder, database_url=database) as (url, _):
-            uvloop.run(_report(url))
+            uvloop.run(filling.let_report(url, _CROWD, 2))
         for how, end in (
             ("killed", psutil.Process.kill),
             ("stopped", psutil.Process.terminate),
@@ -47,15 +47,6 @@ def measure() -> Iterator[tuple[str, str, str]]:
 def _fill(cluster: Cluster, database: str) -> None:
     with cluster.connect(cluster.name_of(database)) as connection:
         connection.execute(_FILL.format(first=_FIRST_MS, count=_MARKS).encode())
-
-
-async def _report(url: str) -> None:
-    """Let everybody report twice, each time in all segments."""
-    generator = Generator(url, Bulks(_CROWD), connections=2)
-    await generator.connect()
-    await generator.run(2 * _CROWD.writers, rate=100_000, most_s=120)
-    await generator.settle()
-    generator.close()
 
 
 def _take_over(
