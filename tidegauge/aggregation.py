@@ -80,6 +80,7 @@ class Aggregator:
             self._roster.restore(writer)
             self._cut.release(writer.former_position, writer.former_time)
         self._ledger.restore_pages(stored.pages, self._restore_report)
+        self._roster.find_last_heard()
         for writer in self._roster:
             self._classify(writer)
         self._progress.clocks.restore(self._roster)
@@ -488,12 +489,10 @@ class Aggregator:
         return sorted(writer.name for writer in forgotten)
 
     def _restore_report(self, page: int, row: StoredReport) -> KeptReport | None:
-        _, name, time, _ = row
-        record = self._roster.find(name)
+        record = self._roster.find(row[1])
         report = self._ledger.restore(page, row, record)
         if report is None or record is None:
             return None
-        raise_to(record.position, report.gained)
-        record.time = time if record.time is None else max(record.time, time)
+        record.know(report)
         self._keep(report)
         return report

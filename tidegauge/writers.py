@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple, TypeAlias
 import msgspec
 
 from tidegauge.changes import Standing, StoredWriter
-from tidegauge.lattice import DownSet
+from tidegauge.lattice import DownSet, raise_to
 
 WriterState: TypeAlias = Literal["joining", "active", "behind", "expired", "left"]
 
@@ -84,6 +84,12 @@ class Writer:
             heard_ms=stored.heard_ms,
             since_serial=stored.since_serial,
         )
+
+    def know(self, report: KeptReport) -> None:
+        """Take in what a stored report says; it does not say when the writer spoke."""
+        raise_to(self.position, report.gained)
+        if self.time is None or report.time > self.time:
+            self.time, self.heard_ms = report.time, None
 
     def stored(self) -> StoredWriter:
         """Make the row of this writer."""

@@ -18,6 +18,7 @@ class Night:
     def __init__(self, topology: Topology | None = None, **settings: int | None) -> None:
         wanted = StreamSettings(**settings)  # type: ignore[arg-type]
         self.core = Aggregator("shop/orders", wanted, topology or Topology.of_partitions(2))
+        self.memory = Memory()
         self.passed_ms = 0
 
     @property
@@ -50,6 +51,16 @@ class Night:
     def later(self, passed_ms: int) -> None:
         self.passed_ms += passed_ms
         self.core.run_pass(self.now)
+
+    def store(self) -> None:
+        self.memory.apply(self.core.take_changes())
+
+    def restart(self) -> None:
+        """Go on with what is stored, of which the mark is of noon."""
+        stored = replace(self.memory.stored(), marked_ms=NOON)
+        self.core = Aggregator.restore(
+            "shop/orders", StreamSettings(), self.core.topology, stored
+        )
 
     def explain(self) -> Explanation:
         return self.core.inspect(self.now).explain()
@@ -302,11 +313,32 @@ def test_who_is_forgotten_leads_nobody() -> None:
 def test_after_a_restart_the_watermark_has_stood_as_long() -> None:
     night = Night()
     night.note("a", NOON)
-    memory = Memory()
-    memory.apply(night.core.take_changes())
-    stored = replace(memory.stored(), marked_ms=NOON)
-    night.core = Aggregator.restore(
-        "shop/orders", StreamSettings(), night.core.topology, stored
-    )
+    night.store()
+    night.restart()
     night.later(HOUR)
     assert "has stood at 2024-01-01T12:00:00.000Z for 1h" in night.says()
+
+
+def test_after_a_restart_nobody_is_said_to_be_silent_for_longer_than_is_true() -> None:
+    night = Night()
+    for name, passed_ms in (("early", 0), ("late", MINUTE), ("late", HOUR)):
+        night.later(passed_ms)
+        night.note(name, NOON + passed_ms)
+        night.store()
+    night.restart()
+    silent = {one.writer: one.silent_ms for one in night.core.inspect(night.now).statuses()}
+    assert silent == {"early": HOUR + MINUTE, "late": None}
+
+
+def test_after_a_restart_nobody_is_said_to_have_spoken_last_unless_that_is_known() -> None:
+    night = Night()
+    for hour in range(2):
+        for name in ("a", "b"):
+            night.note(name, NOON + hour * HOUR)
+        night.store()
+        night.later(HOUR)
+    night.restart()
+    assert "spoke last" not in night.says()
+    night.note("b", NOON + HOUR)
+    night.later(MINUTE)
+    assert "'b' spoke last, 1m ago" in night.says()

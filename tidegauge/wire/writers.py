@@ -101,7 +101,7 @@ class WriterInfo(Answer):
         description="Event time to the writer furthest ahead, or to the watermark, ms."
     )
     silent_ms: int | None = Field(
-        description="Since it last spoke, wall clock, ms; at most so long after a restart."
+        description="Since it last spoke, wall clock, ms; null: not known since a restart."
     )
     holding_ms: int | None = Field(description="Since its clock runs: it holds, others wait.")
     expires_in_ms: int | None = Field(description="When its clock runs out, ms.")
