@@ -1,6 +1,7 @@
 """How long answers take, and which end in a defect: told to metrics and log."""
 
 import logging
+from asyncio import CancelledError
 from time import perf_counter
 from typing import Protocol
 
@@ -10,7 +11,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controller.http.problems import send_problem
 from controller.http.request_fields import request_fields
 from controller.metrics import Metrics
-from tidegauge.errors import InternalError
+from tidegauge.errors import InternalError, OutcomeUnknownError, UnavailableError
 
 OTHER = "other"
 """The route of requests that no route serves, and of the documentation."""
@@ -20,6 +21,7 @@ _COUNTED = "tidegauge.counted"
 _FAILED = 500
 _HUNG_UP = 499
 """Counted for who is gone before all of the request came: an error of the client's."""
+_ENDED = "the service ended before the answer"
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +38,8 @@ class HotApp(Protocol):
 class Timing:
     """Calls applications, counts how long they take, and logs their defects.
 
-    A defect ends here, answered with 500 by the application: uvicorn would log it once more.
+    A defect ends here, answered with 500 by the application: uvicorn would log it once more. So
+    does what is cut off when the service ends and has waited long enough: that is no defect.
 
     Parameters
     ----------
@@ -56,6 +59,8 @@ class Timing:
             status = await app(scope, receive, send)
         except ClientDisconnect:
             status = _HUNG_UP
+        except CancelledError:
+            status = await _cut_off(scope, send)
         except Exception:  # noqa: BLE001 (it is logged)
             self._metrics.count_defect()
             _log.exception("request failed", extra=request_fields(scope))
@@ -91,6 +96,8 @@ class Timing:
             await app(scope, receive, noting)
         except ClientDisconnect:
             return _HUNG_UP
+        except CancelledError:
+            return status or await _cut_off(scope, send)
         except Exception:  # noqa: BLE001 (it is logged)
             self._metrics.count_defect()
             _log.exception("request failed", extra=request_fields(scope))
@@ -103,3 +110,11 @@ class Timing:
         waits = b"wait_ms=" in scope["query_string"]
         times = self._metrics.long_poll_times if waits else self._metrics.request_times
         times.observe(route, status, perf_counter() - began)
+
+
+async def _cut_off(scope: Scope, send: Send) -> int:
+    """Answer who is waited for no longer; what it asked for may be on its way to the disk."""
+    reads = scope["method"] == "GET"
+    error = UnavailableError(_ENDED) if reads else OutcomeUnknownError(_ENDED)
+    await send_problem(send, error)
+    return error.status

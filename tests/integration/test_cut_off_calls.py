@@ -1,0 +1,84 @@
+"""A call that does not come to its end is cut off when the service ends: told so, and no defect."""
+
+import json
+import signal
+import socket
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from http.client import HTTPResponse
+
+import httpx
+import pytest
+
+from tests.conftest import NewServer
+from tests.integration.connections import wait_until_read
+from tests.integration.problems import check_problem
+from tests.patience import PATIENCE_S, wait_until
+from tests.server import LAUNCHER, Api, ServerProcess
+
+HASTY = "from controller import server; server._GRACE_S = 1\n" + LAUNCHER
+STREAM = "/v1/streams/tests/one"
+NOTE = f"{STREAM}/writers/w/note-time"
+
+
+@pytest.fixture
+def hasty(new_server: NewServer) -> ServerProcess:
+    """One that waits for a second only, when it ends."""
+    return new_server(launcher=HASTY)
+
+
+def test_who_sends_no_end_of_a_body_is_told_that_the_service_has_ended(
+    hasty: ServerProcess,
+) -> None:
+    calls = [f"POST {NOTE}", "POST /v1/note-times", "PUT /v1/streams/tests/two"]
+    with hasty as server, Api(server.url) as api, ExitStack() as stack:
+        api.create()
+        connections = [stack.enter_context(_begin(server, call)) for call in calls]
+        assert server.stop() == 0
+        assert [_refusal(one) for one in connections] == [(502, "outcome_unknown")] * 3
+        assert "Traceback" not in server.log.read_text()
+
+
+def _begin(server: ServerProcess, call: str) -> socket.socket:
+    head = f"{call} HTTP/1.1\r\nhost: here\r\ncontent-type: application/json"
+    connection = socket.create_connection(("127.0.0.1", server.port), 20)
+    connection.sendall(f"{head}\r\ncontent-length: 100\r\n\r\n{{".encode())
+    wait_until_read(connection)
+    return connection
+
+
+def _refusal(connection: socket.socket) -> tuple[int, str]:
+    with closing(HTTPResponse(connection)) as answer:
+        answer.begin()
+        return answer.status, json.loads(answer.read())["code"]
+
+
+@pytest.mark.only_on("sqlite", "only a file is locked as a whole")
+def test_who_waits_for_a_locked_database_is_told_what_is_known(hasty: ServerProcess) -> None:
+    with (
+        hasty as server,
+        Api(server.url) as api,
+        closing(sqlite3.connect(server.database, isolation_level=None)) as locking,
+        ThreadPoolExecutor() as pool,
+    ):
+        api.create()
+        locking.execute("BEGIN IMMEDIATE")
+        report = {"time": 1_700_000_000_000, "position": {}}
+        noting = pool.submit(httpx.post, server.url + NOTE, json=report, timeout=PATIENCE_S)
+        looking = pool.submit(_get_once_it_is_busy, server)
+        wait_until(lambda: 'queue_length{queue="looks"} 1.0' in server.metrics())
+        server.process.send_signal(signal.SIGTERM)
+        check_problem(noting.result(PATIENCE_S), 502, "outcome_unknown")
+        check_problem(looking.result(PATIENCE_S), 503, "unavailable")
+        locking.execute("ROLLBACK")
+        assert server.process.wait(timeout=PATIENCE_S) == 0
+        assert "Traceback" not in server.log.read_text()
+
+
+def _get_once_it_is_busy(server: ServerProcess) -> httpx.Response:
+    """Look until a look has to wait."""
+    while True:
+        answer = httpx.get(f"{server.url}{STREAM}/watermark", timeout=PATIENCE_S)
+        if not answer.is_success:
+            return answer
