@@ -3,16 +3,29 @@
 from typing import Any, TypeAlias
 
 import msgspec
+from msgspec.structs import astuple
 
 from controller.mark_storage import RecentMark
 from controller.positions import dump_position
-from tidegauge.changes import Changes, StoredPage, StoredReport, StoredWriter
+from tidegauge.changes import Changes, StoredPage, StoredWriter
 
 WriterRow: TypeAlias = tuple[Any, ...]
 """Of the table ``writers``, without the key of the stream."""
 
 _dump_reports = msgspec.json.Encoder().encode
-_load_reports = msgspec.json.Decoder(list[StoredReport]).decode
+
+
+class _Stored(msgspec.Struct, array_like=True):
+    """A `StoredReport`; the first ones did not say when the writer had spoken."""
+
+    serial: int
+    writer: str
+    time: int
+    gained: dict[int, int]
+    heard_ms: int | None = None
+
+
+_load_reports = msgspec.json.Decoder(list[_Stored]).decode
 
 
 class StreamChanges(msgspec.Struct, array_like=True):
@@ -102,7 +115,7 @@ class StreamChanges(msgspec.Struct, array_like=True):
 
 def load_page(number: int, text: str) -> StoredPage:
     """Read a page of reports back."""
-    return StoredPage(number, _load_reports(text))
+    return StoredPage(number, [astuple(one) for one in _load_reports(text)])
 
 
 def _writer_row(one: StoredWriter) -> WriterRow:

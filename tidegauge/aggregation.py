@@ -489,10 +489,11 @@ class Aggregator:
         return sorted(writer.name for writer in forgotten)
 
     def _restore_report(self, page: int, row: StoredReport) -> KeptReport | None:
-        record = self._roster.find(row[1])
+        _, name, _, _, heard_ms = row
+        record = self._roster.find(name)
         report = self._ledger.restore(page, row, record)
         if report is None or record is None:
             return None
-        record.know(report)
+        record.know(report, heard_ms)
         self._keep(report)
         return report

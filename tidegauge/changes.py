@@ -12,9 +12,10 @@ _REPORTS_A_ROW = 8
 """So many reports of a page are as long as a row."""
 
 
-StoredReport: TypeAlias = tuple[int, str, int, Position]
+StoredReport: TypeAlias = tuple[int, str, int, Position, int | None]
 """One accepted report that may still shape a mark: its serial, unique in the stream and in order
-of acceptance; its writer; its time; and what it covers beyond the writer's report before it."""
+of acceptance; its writer; its time; what it covers beyond the writer's report before it; and the
+wall clock at which the writer had last spoken when this was stored."""
 
 
 class StoredPage(NamedTuple):

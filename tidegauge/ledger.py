@@ -84,7 +84,7 @@ class Ledger:
 
     def restore(self, page: int, row: StoredReport, writer: Writer | None) -> KeptReport | None:
         """Take in a stored report, in order of serial; None if it does not count any more."""
-        serial, _, time, gained = row
+        serial, _, time, gained, _ = row
         self._serial = max(self._serial, serial)
         if writer is None or serial < writer.since_serial:
             return None
@@ -202,7 +202,8 @@ class Ledger:
         page = _Page(self._open.number, [one for one in self._open.reports if not one.dropped])
         if page.reports:
             entries = [
-                (one.serial, one.writer.name, one.time, one.gained) for one in page.reports
+                (one.serial, one.writer.name, one.time, one.gained, one.writer.heard_ms)
+                for one in page.reports
             ]
             changes.page = StoredPage(page.number, entries)
             self._add(page)

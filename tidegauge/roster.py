@@ -27,7 +27,7 @@ class Roster:
     standings
         How many writers are live, left and expired.
     last_heard
-        Who spoke last; None if nobody did, or that is not known.
+        Who spoke last; None if nobody did.
     find
         Looks a writer up by name; None if nobody knows it.
     """
@@ -78,9 +78,8 @@ class Roster:
         self._ledger.restore_writer(writer)
 
     def find_last_heard(self) -> None:
-        """Find who spoke last, unless it is not stored when some of them did."""
-        if all(one.heard_ms is not None for one in self):
-            self.last_heard = max(self, key=lambda one: one.heard_ms or 0, default=None)
+        """Find who spoke last, once all that is stored is taken in."""
+        self.last_heard = max(self, key=lambda one: one.heard_ms or 0, default=None)
 
     def add(self, name: str, incarnation: int) -> Writer:
         """Take in a writer that nobody knew."""

@@ -26,7 +26,7 @@ class WriterStatus:
     behind_ms
         Event time to whoever is furthest ahead, or to the watermark if nobody is.
     silent_ms
-        Wall clock since it last spoke; None if that is not known since a restart.
+        Wall clock since it last spoke.
     holding_ms
         Listening time since its clock started; None if it does not run.
     expires_in_ms

@@ -85,11 +85,12 @@ class Writer:
             since_serial=stored.since_serial,
         )
 
-    def know(self, report: KeptReport) -> None:
-        """Take in what a stored report says; it does not say when the writer spoke."""
+    def know(self, report: KeptReport, heard_ms: int | None) -> None:
+        """Take in a stored report, and when the writer had last spoken; None: that is not stored."""
         raise_to(self.position, report.gained)
-        if self.time is None or report.time > self.time:
-            self.time, self.heard_ms = report.time, None
+        self.time = report.time if self.time is None else max(self.time, report.time)
+        if heard_ms is not None:
+            self.heard_ms = max(self.heard_ms or heard_ms, heard_ms)
 
     def stored(self) -> StoredWriter:
         """Make the row of this writer."""

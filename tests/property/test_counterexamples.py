@@ -120,7 +120,7 @@ def test_a_writer_that_repeats_its_time_all_night_has_one_report_stored() -> Non
         _note(pair, "a", 5, {0: offset})
         pair.core.fold(10)
         pair.commit()
-    assert sorted(writer for _, writer, _, _ in pair.memory.reports) == ["a", "silent"]
+    assert sorted(writer for _, writer, *_ in pair.memory.reports) == ["a", "silent"]
     pair.restart()
     _note(pair, "a", 6, {})
     _note(pair, "silent", 6, {})

@@ -45,7 +45,7 @@ def test_what_a_mark_of_the_same_transaction_took_in_is_stored_once_for_each_wri
     core.run_pass(now)
     memory.apply(core.take_changes())
     assert memory.reports == [
-        (199, "a", 99, {0: 98, 1: 99}),
-        (200, "b", 99, {}),
-        (201, "a", 200, {0: 200}),
+        (199, "a", 99, {0: 98, 1: 99}, 0),
+        (200, "b", 99, {}, 0),
+        (201, "a", 200, {0: 200}, 0),
     ]

@@ -1,7 +1,6 @@
 """What is stored of reports says all that memory knows, however many come in a transaction."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -11,12 +10,11 @@ from hypothesis import strategies as st
 from tests.property.memory import Memory
 from tidegauge.aggregation import Aggregator
 from tidegauge.settings import StreamSettings
-from tidegauge.situation import WriterStatus
 from tidegauge.topology import Position, Topology
 from tidegauge.writers import Now
 
 SEGMENTS, WRITERS = 3, ("a", "b", "c")
-NOW = Now(0, 0)
+AFTERWARDS = Now(100, 0)
 LATE = 1_000
 SETTINGS = StreamSettings(max_future_skew_ms=None, mark_resolution_ms=0)
 
@@ -58,14 +56,15 @@ def _live_through(transactions: list[Transaction]) -> tuple[Aggregator, Memory]:
     core = Aggregator("scope/stream", SETTINGS, Topology.of_partitions(SEGMENTS))
     memory, times = Memory(), dict.fromkeys(WRITERS, 10)
     ends: dict[str, dict[int, int]] = {name: {} for name in WRITERS}
-    for said, passes, looks in transactions:
+    for number, (said, passes, looks) in enumerate(transactions):
+        now = Now(number, 0)
         for writer, later_ms, events in said:
             times[writer] += later_ms
             position = {n: ends[writer].get(n, 0) + more for n, more in events.items()}
             ends[writer] |= position
-            core.note_time(writer, times[writer], position, now=NOW)
+            core.note_time(writer, times[writer], position, now=now)
         if passes:
-            core.run_pass(NOW)
+            core.run_pass(now)
         core.fold(looks)
         memory.apply(core.take_changes())
     return core, memory
@@ -73,13 +72,8 @@ def _live_through(transactions: list[Transaction]) -> tuple[Aggregator, Memory]:
 
 def _cut_when_all_go_on(core: Aggregator) -> Position:
     for writer in WRITERS:
-        core.note_time(writer, LATE, {}, now=NOW)
-    return core.run_pass(NOW).marks[-1].cut
-
-
-def _statuses(core: Aggregator) -> list[WriterStatus]:
-    """All but for how long they were silent, which is not stored with each report."""
-    return [replace(one, silent_ms=None) for one in core.inspect(NOW).statuses()]
+        core.note_time(writer, LATE, {}, now=AFTERWARDS)
+    return core.run_pass(AFTERWARDS).marks[-1].cut
 
 
 @given(st.lists(_transactions, max_size=8))
@@ -88,5 +82,5 @@ def test_an_aggregation_that_is_read_back_is_the_one_that_was_stored(
 ) -> None:
     core, memory = _live_through(transactions)
     stored = Aggregator.restore("scope/stream", SETTINGS, core.topology, memory.stored())
-    assert _statuses(stored) == _statuses(core)
+    assert [*stored.inspect(AFTERWARDS).statuses()] == [*core.inspect(AFTERWARDS).statuses()]
     assert _cut_when_all_go_on(stored) == _cut_when_all_go_on(core)

@@ -100,9 +100,7 @@ class WriterInfo(Answer):
     behind_ms: int | None = Field(
         description="Event time to the writer furthest ahead, or to the watermark, ms."
     )
-    silent_ms: int | None = Field(
-        description="Since it last spoke, wall clock, ms; null: not known since a restart."
-    )
+    silent_ms: int | None = Field(description="Since it last spoke, wall clock, ms.")
     holding_ms: int | None = Field(description="Since its clock runs: it holds, others wait.")
     expires_in_ms: int | None = Field(description="When its clock runs out, ms.")
 
