@@ -91,8 +91,10 @@ class KnownHeads:
     def learn(self, head: bytes, length: int, scope: Scope) -> None:
         """Remember what a head means that was just parsed, if that is worth it."""
         key = _without_length(head, length)
-        call = None if key is None else self._app.recall(scope)
-        if key is not None and call is not None and len(head) <= _LONGEST_HEAD:
+        if key is None or len(head) > _LONGEST_HEAD:
+            return
+        call = self._app.recall(scope)
+        if call is not None:
             self._remember(key, call)
 
     def ok(self, common: _Headers) -> bytes:

@@ -126,6 +126,7 @@ class Ledger:
             if former is None:
                 continue
             if former.page == page == report.page:
+                # What a writer reports later reaches further, wherever it says something.
                 report.gained = former.gained | report.gained
                 former.dropped, former.following = True, report
             elif former.time < lower and former.page != page and not former.is_amended:

@@ -1,12 +1,12 @@
 """Events over HTTP as the tests of the log use them."""
 
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.blocks import Closing
 from tidegauge.wire.events import ARROW, EVENT_SCHEMA, FIRST_OFFSET_HEADER, NDJSON
 
 Event = tuple[str, int | None, bytes]
@@ -19,22 +19,14 @@ class Body(NamedTuple):
     table: pa.Table
 
 
-class LogApi:
+class LogApi(Closing):
     """One stream's log, with a client of its own."""
 
     def __init__(self, url: str, stream: str = "tests/log") -> None:
         self.client = httpx.Client(base_url=url, timeout=40)
         self.path = f"/v1/streams/{stream}"
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         self.client.close()
 
     def create(self, **settings: object) -> dict[str, Any]:
