@@ -26,8 +26,6 @@ from writer_client import (
     Writer,
 )
 
-pytestmark = pytest.mark.only_on("sqlite", "clients do not see which database it is")
-
 NOW = 1_700_000_000_000
 RIDES = "rides/taxis"
 ORDERS = "rides/orders"

@@ -33,8 +33,6 @@ from writer_client import (
     WriterClosedError,
 )
 
-pytestmark = pytest.mark.only_on("sqlite", "clients do not see which database it is")
-
 _NUMBERS = count(1)
 
 

@@ -21,8 +21,6 @@ from tests.programs import python
 from tests.server import Api, ServerProcess, free_port
 from tidegauge_cli.verbs import app
 
-pytestmark = pytest.mark.only_on("sqlite", "verbs do not see which database it is")
-
 STREAM = "shop/orders"
 NOON = 1_704_110_400_000
 
