@@ -25,6 +25,7 @@ from controller.http import (
 )
 from controller.http.bulk_forwarding import BulkForwarding
 from controller.http.forwarding import Forwarding
+from controller.http.head_calls import as_get
 from controller.http.note_time import NoteTimeApp
 from controller.http.note_times import NoteTimesApp
 from controller.http.peers import Peers
@@ -46,6 +47,7 @@ _STARTING = UnavailableError("the service is reading its streams back")
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
 Bodies say what they are: `Content-Type: application/json`, or what the call asks for.
+HEAD is answered like GET, without the body.
 Times are event time in ms; integers may be sent as JSON integers or decimal strings.
 Errors are RFC 9457 problem documents with a stable `code`.
 """
@@ -176,6 +178,7 @@ class ControllerApp:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        scope = as_get(scope)
         if _announced_length(scope) > self._limit:
             too_large = BodyTooLargeError(self._limit)
             await self._timing.call(partial(_refuse, too_large), scope, receive, send)

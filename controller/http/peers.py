@@ -11,6 +11,7 @@ import httpx
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.giving_up import Reason, unless, until_hung_up
+from controller.http.head_calls import method_of
 from tidegauge.errors import OutcomeUnknownError
 
 HOP = b"tidegauge-hop"
@@ -24,7 +25,6 @@ _LONGEST_ANSWER_S = 60.0
 _CONNECT_S = 1.0
 _IDLE_S = 2.0
 """Before the other closes a connection, which it does after 5 s: what is sent then is lost."""
-_SAFE = {"GET", "HEAD"}
 _BETWEEN_TWO = {
     b"connection",
     b"content-length",
@@ -75,7 +75,8 @@ class PassedOn:
     @property
     def is_safe(self) -> bool:
         """Whether asking twice does no harm."""
-        return self.scope["method"] in _SAFE
+        method: str = self.scope["method"]
+        return method == "GET"
 
     def replay(self) -> Receive:
         """Give an application the body, which was read already, and then what comes after."""
@@ -169,7 +170,7 @@ class Peers:
         query = b"?" + scope["query_string"] if scope["query_string"] else b""
         headers = [*_end_to_end(scope["headers"]), (HOP, b"1")]
         return self._client.build_request(
-            scope["method"],
+            method_of(scope),
             httpx.URL(peer.address).copy_with(raw_path=path + query),
             headers=headers,
             content=request.body,

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Send
 
+from controller.http.head_calls import with_head
 from tidegauge.errors import (
     BodyTooLargeError,
     ForbiddenError,
@@ -151,7 +152,7 @@ def _allowed(routes: Sequence[BaseRoute], request: Request) -> str:
     for route in routes:
         if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
             methods |= route.methods or set()
-    return ", ".join(sorted(methods))
+    return ", ".join(sorted(with_head(methods)))
 
 
 def _of_framework(request: Request, error: HTTPException) -> ProblemError:

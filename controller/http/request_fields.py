@@ -4,13 +4,15 @@ import re
 
 from starlette.types import Scope
 
+from controller.http.head_calls import method_of
+
 _PLACE = re.compile(r"/v1/streams/([^/]+/[^/]+)(?:/writers/([^/]+))?")
 
 
 def request_fields(scope: Scope) -> dict[str, str]:
     """Name its method and its path, and the stream and the writer in it."""
     path: str = scope["path"]
-    fields = {"method": scope["method"], "path": path}
+    fields = {"method": method_of(scope), "path": path}
     place = _PLACE.match(path)
     if place is not None:
         fields["stream"] = place[1]

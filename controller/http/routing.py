@@ -4,15 +4,17 @@ What a caller needs is looked up once, when a route is declared, so that one tha
 in `controller.access.NEEDS` keeps the service from starting.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Depends, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
 from controller.access import NEEDS, Caller, Need, log_done, log_refused
 from controller.giving_up import Reason, until_hung_up
+from controller.http.head_calls import is_head
 from controller.http.media import check_json
 from controller.http.request_fields import request_fields
 from controller.service import Service
@@ -57,9 +59,15 @@ class StrictRoute(APIRoute):
                 raise
             if need is Need.OPERATE:
                 log_done(caller, response.status_code, request_fields(request.scope))
+            if is_head(request.scope) and isinstance(response, StreamingResponse):
+                response.body_iterator = _nothing()  # nobody would see what is read
             return response
 
         return strict
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    yield b""
 
 
 def _query_names(dependant: Any) -> set[str]:  # noqa: ANN401 (FastAPI's description of a route)

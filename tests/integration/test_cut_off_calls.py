@@ -66,19 +66,22 @@ def test_who_waits_for_a_locked_database_is_told_what_is_known(hasty: ServerProc
         locking.execute("BEGIN IMMEDIATE")
         report = {"time": 1_700_000_000_000, "position": {}}
         noting = pool.submit(httpx.post, server.url + NOTE, json=report, timeout=PATIENCE_S)
-        looking = pool.submit(_get_once_it_is_busy, server)
-        wait_until(lambda: 'queue_length{queue="looks"} 1.0' in server.metrics())
+        looking = [pool.submit(_ask_once_it_is_busy, server, one) for one in ("GET", "HEAD")]
+        wait_until(lambda: 'queue_length{queue="looks"} 2.0' in server.metrics())
         server.process.send_signal(signal.SIGTERM)
         check_problem(noting.result(PATIENCE_S), 502, "outcome_unknown")
-        check_problem(looking.result(PATIENCE_S), 503, "unavailable")
+        got, head = (one.result(PATIENCE_S) for one in looking)
+        check_problem(got, 503, "unavailable")
+        assert head.status_code == 503
         locking.execute("ROLLBACK")
         assert server.process.wait(timeout=PATIENCE_S) == 0
         assert "Traceback" not in server.log.read_text()
 
 
-def _get_once_it_is_busy(server: ServerProcess) -> httpx.Response:
+def _ask_once_it_is_busy(server: ServerProcess, method: str) -> httpx.Response:
     """Look until a look has to wait."""
     while True:
-        answer = httpx.get(f"{server.url}{STREAM}/watermark", timeout=PATIENCE_S)
+        url = f"{server.url}{STREAM}/watermark"
+        answer = httpx.request(method, url, timeout=PATIENCE_S)
         if not answer.is_success:
             return answer

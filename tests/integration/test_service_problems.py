@@ -327,12 +327,12 @@ def test_a_setting_that_cannot_be(client: httpx.Client, settings: dict[str, Any]
 @pytest.mark.parametrize(
     ("path", "methods"),
     [
-        ("/v1/streams", "GET"),
-        (ONE, "DELETE, GET, PATCH, PUT"),
+        ("/v1/streams", "GET, HEAD"),
+        (ONE, "DELETE, GET, HEAD, PATCH, PUT"),
         (NOTE, "POST"),
         ("/v1/note-times", "POST"),
-        (EVENTS, "GET, POST"),
-        ("/v1/reader-groups/tests/g/state", "GET, PUT"),
+        (EVENTS, "GET, HEAD, POST"),
+        ("/v1/reader-groups/tests/g/state", "GET, HEAD, PUT"),
         ("/v1/reader-groups/tests/g/readers/r", "DELETE, POST"),
     ],
 )
