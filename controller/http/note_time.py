@@ -24,7 +24,12 @@ from controller.metrics import ACCEPTED
 from controller.protocol import RecalledCall, Reply
 from controller.service import Service
 from controller.streams import StreamState
-from tidegauge.errors import InternalError, InvalidRequestError, ProblemError
+from tidegauge.errors import (
+    InternalError,
+    InvalidRequestError,
+    MethodNotAllowedError,
+    ProblemError,
+)
 from tidegauge.intake import TimeReport
 from tidegauge.names import StreamName, check_name
 from tidegauge.wire.writers import NoteTime, TimeNoted
@@ -196,8 +201,8 @@ class NoteTimeApp:
         except ProblemError:
             return None  # the request at hand is told why
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Take in one report, and return the status of the answer."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take in one report."""
         tally = self._service.metrics.report_tally
         try:
             place = self._place(scope, scope["user"])
@@ -205,10 +210,13 @@ class NoteTimeApp:
             answer = await self._service.sequencer.submit(report.decide, report.answer)
         except ClientDisconnect:
             raise  # nobody is there to be answered
+        except MethodNotAllowedError as error:  # no report
+            await send_problem(send, error)
+            return
         except ProblemError as error:
             tally[error.code] += 1
             await send_problem(send, error)
-            return error.status
+            return
         except Exception:
             defect = InternalError(f"POST {scope['path']}")
             tally[defect.code] += 1
@@ -216,7 +224,6 @@ class NoteTimeApp:
             raise
         tally[ACCEPTED] += 1
         await send_json(send, answer)
-        return _OK
 
     def _place(self, scope: Scope, caller: Caller) -> _Place:
         check_post(scope)

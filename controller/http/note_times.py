@@ -18,7 +18,12 @@ from controller.http.problems import dump_problem, send_problem
 from controller.metrics import ACCEPTED
 from controller.service import Service
 from controller.streams import Registry, StreamState
-from tidegauge.errors import InternalError, InvalidRequestError, ProblemError
+from tidegauge.errors import (
+    InternalError,
+    InvalidRequestError,
+    MethodNotAllowedError,
+    ProblemError,
+)
 from tidegauge.event_time import BEYOND_SECONDS
 from tidegauge.names import StreamName
 from tidegauge.wire.writers import NoteTimes, TimesNoted
@@ -26,7 +31,6 @@ from tidegauge.writers import WriterState
 
 documentation = APIRouter(tags=["writers"])
 PATH = "/v1/note-times"
-_OK = 200
 _time, _writer = attrgetter("time"), attrgetter("writer")
 
 
@@ -157,8 +161,8 @@ class NoteTimesApp:
         """Whether a path is this call's."""
         return path == PATH
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Take in many reports, and return the status of the answer."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take in many reports."""
         tally = self._service.metrics.report_tally
         count = 1  # if it cannot be read, nobody knows how many there are
         try:
@@ -167,10 +171,13 @@ class NoteTimesApp:
             answer = await self._service.sequencer.submit(call.decide, call.answer)
         except ClientDisconnect:
             raise  # nobody is there to be answered
+        except MethodNotAllowedError as error:  # no reports
+            await send_problem(send, error)
+            return
         except ProblemError as error:
             tally[error.code] += count
             await send_problem(send, error)
-            return error.status
+            return
         except Exception:
             defect = InternalError(f"POST {PATH}")
             tally[defect.code] += count
@@ -179,7 +186,6 @@ class NoteTimesApp:
         tally.update(error.code for error in call.problems.values())
         tally[ACCEPTED] += len(call) - len(call.problems)
         await send_json(send, answer)
-        return _OK
 
     async def _read(self, scope: Scope, receive: Receive) -> _Call:
         check_call(scope)

@@ -31,8 +31,8 @@ class HotApp(Protocol):
     route: str
     """Its template."""
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> int:
-        """Answer one request, and return the status of the answer."""
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
 
 
 class Timing:
@@ -52,20 +52,11 @@ class Timing:
         self._observe = metrics.request_times.observe
 
     async def call_hot(self, app: HotApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of a hot path; this adds less than a microsecond."""
+        """Answer a request of a hot path; this adds two microseconds."""
         scope[_COUNTED] = True
-        began, status = perf_counter(), _FAILED
-        try:
-            status = await app(scope, receive, send)
-        except ClientDisconnect:
-            status = _HUNG_UP
-        except CancelledError:
-            status = await _cut_off(scope, send)
-        except Exception:  # noqa: BLE001 (it is logged)
-            self._metrics.count_defect()
-            _log.exception("request failed", extra=request_fields(scope))
-        finally:
-            self._observe(app.route, status, perf_counter() - began)
+        began = perf_counter()
+        status = await self._status_of(app, scope, receive, send)
+        self._observe(app.route, status, perf_counter() - began)
 
     async def call(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request of the framework, which leaves its route in the scope."""
@@ -88,9 +79,9 @@ class Timing:
 
         async def noting(message: Message) -> None:
             nonlocal status
+            await send(message)
             if message["type"] == "http.response.start":
                 status = message["status"]
-            await send(message)
 
         try:
             await app(scope, receive, noting)

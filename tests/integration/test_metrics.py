@@ -95,6 +95,17 @@ def test_reports_are_counted_by_outcome(play: Callable[..., None]) -> None:
     play(scene)
 
 
+def test_who_sends_no_report_is_counted_with_none(play: Callable[..., None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client)
+        for method in ("GET", "HEAD", "PUT"):
+            for path in ("/v1/note-times", f"{ONE}/writers/w/note-time"):
+                assert (await client.request(method, path)).status_code == 405
+        assert await _outcomes(client) == {"accepted": 0}
+
+    play(scene)
+
+
 ONE = "/v1/streams/tests/one"
 NONE = "/v1/streams/tests/none"
 REPORT = {"time": NOW, "position": {}}
