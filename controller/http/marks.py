@@ -115,7 +115,6 @@ async def marks_at(
     if time is not None:
         return await _at_time(service, state, time)
     place = _position(state, position or "", "position")
-    _check_offsets(place)
     try:
         window, passed = await history.at_position(service, state, place)
     except UnknownSegmentError as error:
@@ -127,12 +126,6 @@ async def marks_at(
         passed=None if passed is None else MarkInfo.of(passed),
         **stream_facts(state),
     )
-
-
-def _check_offsets(position: Position) -> None:
-    for number, offset in position.items():
-        if offset < 0:
-            raise InvalidPositionError(number, offset, "offsets are 0 or more", {})
 
 
 async def _at_time(service: ServiceOf, state: StreamOf, text: str) -> MarksAtTime:
@@ -157,4 +150,11 @@ def _position(state: StreamState, text: str, field: str) -> dict[int, int]:
     except ValueError as error:
         raise InvalidRequestError.of(field, str(error)) from error
     state.limits.check_position(position)
+    _check_offsets(position)
     return position
+
+
+def _check_offsets(position: Position) -> None:
+    for number, offset in position.items():
+        if offset < 0:
+            raise InvalidPositionError(number, offset, "offsets are 0 or more", {})

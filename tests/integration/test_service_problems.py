@@ -104,6 +104,7 @@ def client(new_server: NewServer) -> Iterator[httpx.Client]:
         ("GET", f"{ONE}/marks/at?position=7:1", 409, "invalid_position"),
         ("GET", f"{ONE}/marks/at?position=0:-1", 409, "invalid_position"),
         ("GET", f"{ONE}/tail?after=x", 422, "invalid_request"),
+        ("GET", f"{EMBEDDED}/tail?after=0:-1", 409, "invalid_position"),
         ("GET", f"{ONE}?stream_id=another", 409, "stream_replaced"),
         ("POST", f"{NOTE}?stream_id=another", 409, "stream_replaced"),
     ],
