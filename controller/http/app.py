@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 _STARTING = UnavailableError("the service is reading its streams back")
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
-Bodies say what they are: `Content-Type: application/json`, or what the call asks for.
+Bodies say what they are: `Content-Type: application/json`, or what the call asks for; none is
+taken compressed.
 HEAD is answered like GET, without the body.
 Times are event time in ms; integers may be sent as JSON integers or decimal strings.
 Errors are RFC 9457 problem documents with a stable `code`.

@@ -8,7 +8,7 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
-from controller.http.media import check_media_type
+from controller.http.media import check_encoding, check_media_type
 from controller.http.reporting import ReportingRoute
 from controller.http.routing import (
     HungUp,
@@ -212,6 +212,7 @@ def _routed(state: StreamState, body: bytes) -> RoutedEvents:
 
 async def _body(request: Request, expected: str) -> bytes:
     check_media_type(request.headers.get("content-type", ""), expected)
+    check_encoding(request.headers.get("content-encoding", ""))
     return await request.body()
 
 

@@ -2,31 +2,42 @@
 
 from collections.abc import Iterable
 
-from tidegauge.errors import UnsupportedMediaTypeError
+from tidegauge.errors import UnsupportedContentEncodingError, UnsupportedMediaTypeError
 
 JSON = "application/json"
 _EMPTY = b"0"
+_UNCODED = {"", "identity"}
 
 _Headers = Iterable[tuple[bytes, bytes]]
 
 
 def check_json(headers: _Headers) -> None:
-    """Refuse a body that does not say that it is JSON; no body need say what it is.
+    """Refuse a body that does not say that it is JSON, or is compressed; no body need say what it is.
 
     A browser lets any page send bodies that say nothing; those that say JSON it asks about.
     """
     given: bytes | None = None
+    encoding = b""
     has_body = False
     for name, value in headers:
         if name == b"content-type":
             given = value if given is None else given
         elif name == b"transfer-encoding" or (name == b"content-length" and value != _EMPTY):
             has_body = True
+        elif name == b"content-encoding":
+            encoding = value
     if has_body:
         check_media_type((given or b"").decode("latin-1"), JSON)
+        check_encoding(encoding.decode("latin-1"))
 
 
 def check_media_type(given: str, expected: str) -> None:
     """Refuse a content type, whatever its parameters and its case, that is another one."""
     if given != expected and given.partition(";")[0].strip().lower() != expected:
         raise UnsupportedMediaTypeError(given, expected)
+
+
+def check_encoding(given: str) -> None:
+    """Refuse a body that says that it is compressed."""
+    if given.strip().lower() not in _UNCODED:
+        raise UnsupportedContentEncodingError(given)

@@ -14,7 +14,7 @@ from tidegauge.errors import (
 
 
 def check_post(scope: Scope) -> None:
-    """Refuse other methods than POST, and bodies that do not say that they are JSON."""
+    """Refuse other methods than POST, and bodies that do not say that they are plain JSON."""
     if scope["method"] != "POST":
         raise MethodNotAllowedError(scope["method"], scope["path"])
     check_json(scope["headers"])

@@ -24,6 +24,7 @@ from tidegauge.errors import (
     UnauthenticatedError,
     UnavailableError,
     UnhealthyError,
+    UnsupportedContentEncodingError,
 )
 from tidegauge.names import INVALID_NAME, NAME_PATTERN
 
@@ -45,6 +46,8 @@ def problem_headers(error: ProblemError) -> dict[str, str]:
         return {"allow": "POST"}  # that is so where there is no framework
     if isinstance(error, UnauthenticatedError | ForbiddenError):
         return {"www-authenticate": _challenge(error)}
+    if isinstance(error, UnsupportedContentEncodingError):
+        return {"accept-encoding": "identity"}
     if isinstance(error, BodyTooLargeError):
         return {"connection": "close"}  # the rest of the body will not be read
     return {}

@@ -13,7 +13,7 @@ MEANINGS = {
     412: "Somebody was faster, or it is there already: `precondition_failed`.",
     413: "The body is beyond the limit of the service: `body_too_large`.",
     415: "The body is of another content type, or does not say of which: "
-    "`unsupported_media_type`.",
+    "`unsupported_media_type`; or it is compressed: `unsupported_content_encoding`.",
     422: "Values that cannot be, or are beyond a limit: `invalid_request` and others.",
     428: "A change must name the version that it is based on: `precondition_required`.",
     429: "As many calls wait for news as may: `too_many_waiting`.",

@@ -138,11 +138,14 @@ CASES = {
     ),
     "compressed": Case(
         gzip.compress(_text(GOOD), mtime=0),
-        422,
+        415,
         headers={"content-type": JSON, "content-encoding": "gzip"},
     ),
     "called compressed": Case(
-        _text(GOOD), [200], headers={"content-type": JSON, "content-encoding": "gzip"}
+        _text(GOOD), 415, headers={"content-type": JSON, "content-encoding": "gzip"}
+    ),
+    "called not compressed": Case(
+        _text(GOOD), [200], headers={"content-type": JSON, "content-encoding": "identity"}
     ),
     "without a length": Case(_text(GOOD, None), [200, 422], chunked=True),
     "too large": Case(b" " * (LIMIT + 1), 413),

@@ -1,14 +1,16 @@
 """Every refusal is an RFC 9457 problem document with a stable code and what to do."""
 
+import gzip
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
-from controller.http.examples import EXAMPLES
+from controller.http.examples import EXAMPLES, Example
 from controller.http.problems import dump_problem
 from tests.conftest import NewServer
 from tests.integration.problems import check_problem
@@ -401,6 +403,31 @@ def test_every_call_that_takes_json_wants_a_body_to_say_so(
     document = check_problem(answer, 415, "unsupported_media_type")
     assert (document["content_type"], document["expected"]) == (given or "", "application/json")
     assert "send the header `Content-Type: application/json`" in document["detail"]
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+@pytest.mark.parametrize(
+    "example", [one for one in EXAMPLES if one.body is not None], ids=lambda one: one.call
+)
+def test_no_call_takes_a_compressed_body(
+    client: httpx.Client, example: Example, encoding: str
+) -> None:
+    body = example.body if isinstance(example.body, bytes) else b"{}"
+    content = gzip.compress(body) if encoding == "gzip" else body
+    headers = {"Content-Type": "application/json", "Content-Encoding": encoding}
+    headers.update(example.headers)
+    if example.url.endswith("/events"):
+        example = replace(
+            example, path={**example.path, "scope": "tests", "stream": "embedded"}
+        )
+    answer = client.request(example.method, example.url, content=content, headers=headers)
+    if encoding == "identity":
+        assert answer.status_code != 415
+        return
+    document = check_problem(answer, 415, "unsupported_content_encoding")
+    assert document["content_encoding"] == "gzip"
+    assert "send the body as it is" in document["detail"]
+    assert answer.headers["accept-encoding"] == "identity"
 
 
 @pytest.mark.parametrize(

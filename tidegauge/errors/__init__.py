@@ -45,6 +45,7 @@ from tidegauge.errors.requests import (
     PreconditionRequiredError,
     UnavailableError,
     UnhealthyError,
+    UnsupportedContentEncodingError,
     UnsupportedMediaTypeError,
 )
 from tidegauge.errors.streams import (
@@ -114,6 +115,7 @@ __all__ = [
     "UnknownStreamError",
     "UnknownStreamSegmentError",
     "UnknownWriterError",
+    "UnsupportedContentEncodingError",
     "UnsupportedMediaTypeError",
     "WriterFencedError",
     "problem_of",

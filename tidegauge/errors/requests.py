@@ -100,6 +100,20 @@ class UnsupportedMediaTypeError(ProblemError):
         return f"{given}: send the header `Content-Type: {self.expected}`"
 
 
+@problem("unsupported_content_encoding", 415)
+class UnsupportedContentEncodingError(ProblemError):
+    """A compressed body; no call takes one."""
+
+    content_encoding: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"content encoding {self.content_encoding!r}: send the body as it is, without the "
+            "header `Content-Encoding`"
+        )
+
+
 @problem("invalid_request", 422)
 class InvalidRequestError(ProblemError):
     """Values that cannot be, whatever is stored."""
