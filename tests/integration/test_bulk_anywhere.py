@@ -199,6 +199,24 @@ def _headers(answer: httpx.Response) -> dict[str, str]:
     return {name: value for name, value in answer.headers.items() if name != "date"}
 
 
+@pytest.mark.parametrize(
+    ("entries", "place"),
+    [
+        (b"{}, NaN", "(byte 17)"),
+        (b"{}, x", "line 1 column 18"),
+        (b"{},\n\n{x", "line 3 column 2"),
+    ],
+)
+def test_what_is_no_json_is_refused_with_its_place(
+    two: Controllers, entries: bytes, place: str
+) -> None:
+    case = Case(b'{"reports": [%s]}' % entries, 422)
+    for server in two.servers:
+        (error,) = _ask(server.url, case).json()["errors"]
+        assert error["field"] == "body"
+        assert place in error["message"]
+
+
 def test_who_sends_too_many_is_told_how_many_may_be_sent(two: Controllers) -> None:
     for server in two.servers:
         answer = _ask(server.url, CASES["one too many"])
