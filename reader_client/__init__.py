@@ -1,4 +1,8 @@
-"""Readers: the events, marks and time windows of a stream, alone or in groups."""
+"""Readers: the events, marks and time windows of a stream, alone or in groups.
+
+Every error is a `TidegaugeError`. What the service refused is a `ProblemError` with a stable
+``code``, such as `ReaderFencedError`; the rest is about the client and reaching the service.
+"""
 
 from reader_client._exclusive import AsyncExclusiveReader, ExclusiveReader
 from reader_client._group import AsyncReaderGroup, ReaderGroup
@@ -9,8 +13,10 @@ from tidegauge.errors import (
     GroupExistsError,
     InvalidPositionError,
     InvalidTransitionError,
+    ProblemError,
     ReaderFencedError,
     StreamReplacedError,
+    TidegaugeError,
     UnauthenticatedError,
     UnknownGroupError,
     UnknownReaderError,
@@ -37,12 +43,14 @@ __all__ = [
     "InvalidPositionError",
     "InvalidTokenError",
     "InvalidTransitionError",
+    "ProblemError",
     "Reader",
     "ReaderFencedError",
     "ReaderGroup",
     "ServiceUnreachableError",
     "StreamClient",
     "StreamReplacedError",
+    "TidegaugeError",
     "TimeWindow",
     "UnauthenticatedError",
     "UnexpectedAnswerError",

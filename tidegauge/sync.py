@@ -24,8 +24,8 @@ class ForkedClientError(TidegaugeError):
 class ClientClosedError(TidegaugeError):
     """A client is used after it was closed."""
 
-    def __init__(self) -> None:
-        super().__init__("this client is closed; make another")
+    def __init__(self, message: str = "this client is closed; make another") -> None:
+        super().__init__(message)
 
 
 class LoopThread:

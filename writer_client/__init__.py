@@ -1,29 +1,38 @@
-"""Writers: events with time noted, to the embedded log or to a log of one's own."""
+"""Writers: events with time noted, to the embedded log or to a log of one's own.
+
+Every error is a `TidegaugeError`. What is wrong with the writer itself is a `WriterError`: fenced,
+refused, closed, or stopped with something not stored. What the service refused, for whatever
+reason, is a `ProblemError` with a stable ``code``. The rest is about reaching the service.
+"""
 
 from tidegauge.errors import (
     ForbiddenError,
     InvalidPositionError,
     InvalidTimeError,
     LogIsExternalError,
+    ProblemError,
     ReportRefusedError,
     StreamReplacedError,
     StreamSealedError,
+    TidegaugeError,
     TimeInFutureError,
     UnauthenticatedError,
     UnknownStreamError,
+    WriterError,
     WriterFencedError,
 )
-from tidegauge.sync import ForkedClientError
+from tidegauge.sync import ClientClosedError, ForkedClientError
 from tidegauge.tokens import InvalidTokenError
 from tidegauge.transport import ServiceUnreachableError, UnexpectedAnswerError
 from writer_client._async_writer import AsyncWriter
-from writer_client._errors import EventsNotStoredError, WriterClosedError, WriterError
+from writer_client._errors import EventsNotStoredError, WriterClosedError
 from writer_client._reporter import AsyncTimeReporter, TimeReporter
 from writer_client._writer import Writer
 
 __all__ = [
     "AsyncTimeReporter",
     "AsyncWriter",
+    "ClientClosedError",
     "EventsNotStoredError",
     "ForbiddenError",
     "ForkedClientError",
@@ -31,10 +40,12 @@ __all__ = [
     "InvalidTimeError",
     "InvalidTokenError",
     "LogIsExternalError",
+    "ProblemError",
     "ReportRefusedError",
     "ServiceUnreachableError",
     "StreamReplacedError",
     "StreamSealedError",
+    "TidegaugeError",
     "TimeInFutureError",
     "TimeReporter",
     "UnauthenticatedError",

@@ -1,10 +1,7 @@
-"""What can go wrong with a writer."""
+"""What can go wrong with a writer, beyond what the service refuses."""
 
-from tidegauge.errors import TidegaugeError
-
-
-class WriterError(TidegaugeError):
-    """The base of the errors that a writer finds itself; the service's are `ProblemError`."""
+from tidegauge.errors import WriterError
+from tidegauge.sync import ClientClosedError
 
 
 class EventsNotStoredError(WriterError):
@@ -27,7 +24,7 @@ class EventsNotStoredError(WriterError):
         super().__init__(f"{count} events and {notes} noted times were not stored: {reason}")
 
 
-class WriterClosedError(WriterError):
+class WriterClosedError(WriterError, ClientClosedError):
     """The writer was closed or has left.
 
     Attributes

@@ -67,6 +67,7 @@ from tidegauge.errors.writing import (
     StreamSealedError,
     TimeInFutureError,
     UnknownWriterError,
+    WriterError,
     WriterFencedError,
 )
 
@@ -117,6 +118,7 @@ __all__ = [
     "UnknownWriterError",
     "UnsupportedContentEncodingError",
     "UnsupportedMediaTypeError",
+    "WriterError",
     "WriterFencedError",
     "problem_of",
 ]

@@ -1,11 +1,15 @@
 """Refusals of what writers say and append."""
 
-from tidegauge.errors.base import ProblemError, problem
+from tidegauge.errors.base import ProblemError, TidegaugeError, problem
 from tidegauge.event_time import describe_event_time, describe_span
 from tidegauge.topology import Position
 
 
-class ReportRefusedError(ProblemError):
+class WriterError(TidegaugeError):
+    """The base of what is wrong with a writer: it is fenced, refused or closed, or did not get through."""
+
+
+class ReportRefusedError(ProblemError, WriterError):
     """A report, registration or leave that changes nothing (section 2 of the rules)."""
 
 

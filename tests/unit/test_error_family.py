@@ -1,0 +1,49 @@
+"""Who catches a base catches what the documentation says that it stands for."""
+
+import pytest
+
+import reader_client
+import writer_client
+from tidegauge.errors import PROBLEMS, ReportRefusedError, SequenceGapError
+from writer_client import (
+    ClientClosedError,
+    EventsNotStoredError,
+    ProblemError,
+    TidegaugeError,
+    WriterClosedError,
+    WriterError,
+    WriterFencedError,
+)
+
+EXPORTED = [
+    getattr(client, name)
+    for client in (writer_client, reader_client)
+    for name in client.__all__
+    if name.endswith("Error")
+]
+
+
+def test_the_errors_of_the_clients_are_one_family() -> None:
+    assert all(issubclass(error, TidegaugeError) for error in EXPORTED)
+    assert {reader_client.TidegaugeError, reader_client.ProblemError} <= set(EXPORTED)
+    assert issubclass(ReportRefusedError, WriterError)
+    assert issubclass(ReportRefusedError, ProblemError)
+    assert issubclass(WriterClosedError, ClientClosedError)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        WriterFencedError("w", 2),
+        WriterClosedError("w"),
+        EventsNotStoredError(1, 0, ValueError("full")),
+    ],
+)
+def test_whoever_cares_for_a_writer_catches_what_is_wrong_with_it(error: Exception) -> None:
+    with pytest.raises(WriterError):
+        raise error
+
+
+def test_a_problem_is_no_error_of_a_writer_unless_it_is_about_one() -> None:
+    assert not issubclass(SequenceGapError, WriterError)
+    assert not issubclass(PROBLEMS["unknown_stream"], WriterError)
