@@ -135,7 +135,7 @@ class AsyncReaderGroup:
         """
         async for attempt in self._transport.attempts():
             with attempt:
-                is_first = attempt.num == 1
+                is_first = attempt.retry_state.attempt_number == 1
                 while True:
                     changed = await self._change_once(transition, is_first=is_first)
                     if changed is not None:

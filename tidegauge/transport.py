@@ -9,8 +9,15 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 import httpx
-import stamina
 from pydantic import BaseModel
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_delay,
+    wait_exponential,
+    wait_random,
+)
 
 from tidegauge.addresses import check_url
 from tidegauge.errors import (
@@ -22,6 +29,7 @@ from tidegauge.errors import (
     UnavailableError,
     problem_of,
 )
+from tidegauge.outage import Outage, Tell, tell_log
 from tidegauge.sync import ClientClosedError
 from tidegauge.tokens import check_token
 from tidegauge.trust import trust_for
@@ -92,6 +100,8 @@ class Transport:
         Bearer token, if the service wants one.
     retry_for
         How long a request is repeated while the failure is transient.
+    tell
+        Takes a line when that begins, and when the service answers again; left out, a log does.
 
     Raises
     ------
@@ -102,10 +112,16 @@ class Transport:
     """
 
     def __init__(
-        self, url: str, *, token: str | None = None, retry_for: timedelta = RETRY_FOR
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        retry_for: timedelta = RETRY_FOR,
+        tell: Tell = tell_log,
     ) -> None:
         self.url = check_url(url).rstrip("/")
         self._retry_for = retry_for
+        self._outage = Outage(self.url, retry_for=retry_for, tell=tell)
         self._headers = {} if token is None else {"authorization": _bearer(token)}
         self._client: httpx.AsyncClient | None = None
         self._closed = False
@@ -162,7 +178,7 @@ class Transport:
                         headers=sent,
                         timeout=_patience(params),
                     )
-                    self._raise_for(response.status_code, response.content)
+                    self._check(response.status_code, response.content)
         except httpx.TransportError as error:
             raise ServiceUnreachableError(self.url, _reason(error)) from error
         if response is None:
@@ -184,11 +200,11 @@ class Transport:
             If the connection fails, now or while it is read.
         """
         async with self._http().stream("GET", path, params=_given(params)) as response:
-            if response.is_error:
-                self._raise_for(response.status_code, await response.aread())
+            said = await response.aread() if response.is_error else b""
+            self._check(response.status_code, said)
             yield response
 
-    def attempts(self) -> Any:  # noqa: ANN401 (stamina's iterator)
+    def attempts(self) -> AsyncRetrying:
         """Repeat something that does no harm by being repeated."""
         return self._attempts(repeatable=True)
 
@@ -199,21 +215,27 @@ class Transport:
             await self._client.aclose()
             self._client = None
 
-    def _attempts(self, *, repeatable: bool) -> Any:  # noqa: ANN401 (stamina's iterator)
-        def worth_repeating(error: Exception) -> bool:
+    def _attempts(self, *, repeatable: bool) -> AsyncRetrying:
+        def worth_repeating(error: BaseException) -> bool:
             return is_transient(error) and (repeatable or is_certainly_not_done(error))
 
-        return stamina.retry_context(
-            on=worth_repeating,
-            attempts=None,
-            timeout=self._retry_for.total_seconds(),
-            wait_initial=_WAIT_INITIAL_S,
-            wait_max=_WAIT_MAX_S,
-            wait_jitter=_WAIT_INITIAL_S,
+        return AsyncRetrying(
+            retry=retry_if_exception(worth_repeating),
+            stop=stop_after_delay(self._retry_for),
+            wait=wait_exponential(_WAIT_INITIAL_S, _WAIT_MAX_S)
+            + wait_random(0, _WAIT_INITIAL_S),
+            before_sleep=self._begin_outage,
+            reraise=True,
         )
 
-    def _raise_for(self, status: int, content: bytes) -> None:
+    def _begin_outage(self, state: RetryCallState) -> None:
+        error = None if state.outcome is None else state.outcome.exception()
+        self._outage.begin(_reason(error))
+
+    def _check(self, status: int, content: bytes) -> None:
+        """Take in that the service has answered, or raise what it says."""
         if status < 400:
+            self._outage.end()
             return
         try:
             document = _Document.model_validate_json(content)
@@ -223,7 +245,10 @@ class Transport:
             raise self._unexpected(status, content) from None
         if document.code not in PROBLEMS:
             raise UnexpectedAnswerError(self.url, status, document.detail)
-        raise _problem(content)
+        problem = _problem(content)
+        if not is_transient(problem):
+            self._outage.end()
+        raise problem
 
     def _read(self, response: httpx.Response, answer: type[_A]) -> _A:
         unexpected = self._unexpected(response.status_code, response.content)
@@ -251,13 +276,13 @@ class Transport:
         return self._client
 
 
-def is_transient(error: Exception) -> bool:
+def is_transient(error: BaseException) -> bool:
     """Whether the same request may succeed later."""
     refusals = OutcomeUnknownError | UnavailableError | TooManyWaitingError
     return isinstance(error, httpx.TransportError | ServiceUnreachableError | refusals)
 
 
-def is_certainly_not_done(error: Exception) -> bool:
+def is_certainly_not_done(error: BaseException) -> bool:
     """Whether the service did nothing: it was not reached, or says so."""
     refusals = UnavailableError | TooManyWaitingError
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | refusals)
@@ -295,7 +320,9 @@ class _Document(BaseModel, extra="allow"):
     detail: str = ""
 
 
-def _reason(error: httpx.TransportError) -> str:
+def _reason(error: BaseException | None) -> str:
     if isinstance(error, httpx.ReadTimeout):
         return "the request was sent, but nothing came back in time"
+    if isinstance(error, ServiceUnreachableError):
+        return error.reason
     return str(error) or type(error).__name__

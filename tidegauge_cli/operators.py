@@ -218,7 +218,12 @@ def watch(
 ) -> None:
     """Follow the watermark, who holds it and how fast events arrive, until the stream is sealed."""
     try:
-        ask(url, token, lambda service: watch_stream(service, _path(stream), as_json=as_json))
+        ask(
+            url,
+            token,
+            lambda service: watch_stream(service, _path(stream), as_json=as_json),
+            tell=_say_nothing,  # it waits for longer, and says so itself
+        )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
@@ -303,6 +308,10 @@ def seal(  # noqa: PLR0913 (options, each with a default)
         show_json(sealed)
     else:
         print(f"{stream} is sealed at {describe_position(sealed.mark.cut)}")
+
+
+def _say_nothing(_line: str) -> None:
+    pass
 
 
 def _path(stream: StreamName) -> str:

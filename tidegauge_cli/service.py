@@ -7,9 +7,9 @@ from datetime import timedelta
 from typing import TypeVar
 
 from pydantic import BaseModel
-from stamina.instrumentation import set_on_retry_hooks
 
 from tidegauge.errors import TidegaugeError
+from tidegauge.outage import Tell
 from tidegauge.transport import Transport
 
 _RETRY_FOR = timedelta(seconds=3)
@@ -28,10 +28,12 @@ class Service:
         Of the service.
     token
         Bearer token, if it wants one.
+    tell
+        Takes a line when it does not answer, and when it answers again.
     """
 
-    def __init__(self, url: str, token: str | None) -> None:
-        self._transport = Transport(url, token=token, retry_for=_RETRY_FOR)
+    def __init__(self, url: str, token: str | None, tell: Tell) -> None:
+        self._transport = Transport(url, token=token, retry_for=_RETRY_FOR, tell=tell)
 
     async def get(self, path: str, answer: type[_A], **params: object) -> _A:
         """Read something."""
@@ -64,19 +66,26 @@ class Service:
         await self._transport.aclose()
 
 
-def ask(url: str, token: str | None, work: Callable[[Service], Awaitable[_T]]) -> _T:
+def warn(text: str) -> None:
+    """Say something that is no answer."""
+    print(f"tidegauge: {text}", file=sys.stderr, flush=True)
+
+
+def ask(
+    url: str,
+    token: str | None,
+    work: Callable[[Service], Awaitable[_T]],
+    *,
+    tell: Tell = warn,
+) -> _T:
     """Do something with a service; an error ends the program with its message."""
-    set_on_retry_hooks([])  # who waits for three seconds at most needs no log of it
     try:
-        return asyncio.run(_with_service(url, token, work))
+        return asyncio.run(_with_service(Service(url, token, tell), work))
     except (TidegaugeError, ValueError) as error:
         sys.exit(f"tidegauge: {error}")
 
 
-async def _with_service(
-    url: str, token: str | None, work: Callable[[Service], Awaitable[_T]]
-) -> _T:
-    service = Service(url, token)
+async def _with_service(service: Service, work: Callable[[Service], Awaitable[_T]]) -> _T:
     try:
         return await work(service)
     finally:

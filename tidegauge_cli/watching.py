@@ -1,7 +1,6 @@
 """Following one stream: redrawn on a terminal, a line for each change elsewhere."""
 
 import asyncio
-import sys
 import time
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from tidegauge.errors import UnavailableError
 from tidegauge.transport import ServiceUnreachableError
 from tidegauge.wire.streams import MarkList, StreamInfo
 from tidegauge.wire.writers import Watermark
-from tidegauge_cli.service import Service
+from tidegauge_cli.service import Service, warn
 from tidegauge_cli.tables import (
     describe_lag,
     describe_rest,
@@ -41,7 +40,7 @@ class Look(NamedTuple):
 
 
 async def watch_stream(service: Service, path: str, *, as_json: bool) -> None:
-    """Follow a stream until it is sealed; an outage of the service is told, and waited for."""
+    """Follow a stream until it is sealed; an outage of the service is told once, and waited for."""
     console = Console()
     if as_json or not console.is_terminal:
         await _tell_changes(service, path, as_json=as_json)
@@ -65,6 +64,7 @@ async def _redraw(service: Service, path: str, console: Console) -> None:
 
 async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
     told: object = None
+    warned: str | None = None
     clock = await service.get(f"{path}/watermark", Watermark)
     while True:
         if _gist(clock) != told:
@@ -75,7 +75,13 @@ async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
         try:
             clock = await _next(service, path, clock)
         except _OUTAGES as error:
-            print(f"tidegauge: {error}", file=sys.stderr, flush=True)
+            if str(error) != warned:
+                warned = str(error)
+                warn(warned)
+            continue
+        if warned is not None:
+            warned = None
+            warn("the service answers again")
 
 
 async def _next(service: Service, path: str, clock: Watermark) -> Watermark:

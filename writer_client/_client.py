@@ -107,7 +107,9 @@ class WriterCalls:
         """
         async for attempt in self.transport.attempts():
             with attempt:
-                await self._note_together(notes if attempt.num == 1 else [_joined(notes)])
+                await self._note_together(
+                    notes if attempt.retry_state.attempt_number == 1 else [_joined(notes)]
+                )
 
     async def _note_together(self, notes: Sequence[tuple[int, Position]]) -> None:
         reports = [

@@ -226,9 +226,13 @@ def test_a_time_before_1970_is_written_after_two_dashes(operator: Operator) -> N
 
 
 def test_an_outage_is_told_as_one() -> None:
-    nobody = Operator(f"http://127.0.0.1:{free_port()}").type("streams")
+    url = f"http://127.0.0.1:{free_port()}"
+    nobody = Operator(url).type("streams")
     assert nobody.exit_code == 1
-    assert "is the service running there?" in nobody.output
+    begun, given_up = nobody.output.splitlines()
+    assert begun.startswith(f"tidegauge: {url} is asked again, for up to 3 s: ")
+    assert given_up.startswith(f"tidegauge: no answer from {url}: ")
+    assert given_up.endswith("is the service running there?")
 
 
 def test_marks_are_the_newest_unless_told_otherwise(operator: Operator) -> None:
@@ -304,6 +308,7 @@ def test_watch_follows_an_external_log_through_an_outage_to_its_seal(
         server.start()
         api.note("a", NOON, 4)
         assert "2024-01-01T12:00:00.000Z" in told.readline()
+        assert warned.readline() == "tidegauge: the service answers again\n"
         api.post("seal", position={"0": 4})
         assert told.readline().startswith("The stream is sealed")
         assert watching.wait(timeout=PATIENCE_S) == 0

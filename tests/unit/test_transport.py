@@ -1,15 +1,18 @@
 """What the clients make of addresses and answers that are not those of the service."""
 
 import asyncio
+import re
 import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import ClassVar
 
 import pytest
 
+from tests.server import free_port
 from tidegauge.errors import TidegaugeError
 from tidegauge.transport import ServiceUnreachableError, Transport, UnexpectedAnswerError
 from tidegauge.wire.streams import StreamInfo
@@ -109,3 +112,52 @@ def test_a_service_that_says_nothing_is_not_waited_for_for_ever(
         f"no answer from {url}: the request was sent, but nothing came back in time; "
         "is the service running there?"
     )
+
+
+def test_an_outage_is_told_once_when_it_begins_and_once_when_it_ends(stranger: str) -> None:
+    told: list[str] = []
+
+    async def ask(transport: Transport, path: str) -> None:
+        with pytest.raises(UnexpectedAnswerError):
+            await transport.request("GET", path, answer=StreamInfo, retry=True)
+
+    async def scene() -> None:
+        transport = Transport(stranger, tell=told.append)
+        await asyncio.gather(*(ask(transport, f"/502/503/20{n}") for n in range(3)))
+        await ask(transport, "/200")
+        await transport.aclose()
+
+    asyncio.run(scene())
+    begun, ended = told
+    assert begun == f"{stranger} is asked again, for up to 60 s: a proxy says 502"
+    assert re.fullmatch(re.escape(stranger) + r" answers again, after \d+\.\d s", ended)
+
+
+def test_an_outage_that_outlasts_a_request_is_not_told_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene() -> None:
+        transport = Transport(url, retry_for=timedelta(milliseconds=200))
+        for _ in range(2):
+            with pytest.raises(ServiceUnreachableError):
+                await transport.request("GET", "/", answer=StreamInfo, retry=True)
+        await transport.aclose()
+
+    url = f"http://127.0.0.1:{free_port()}"
+    asyncio.run(scene())
+    (record,) = caplog.records
+    assert (record.levelname, record.name) == ("WARNING", "tidegauge.outage")
+    assert record.getMessage().startswith(f"{url} is asked again, for up to 0.2 s: ")
+
+
+def test_who_is_not_asked_again_is_no_outage(stranger: str) -> None:
+    told: list[str] = []
+
+    async def scene() -> None:
+        transport = Transport(stranger, tell=told.append)
+        with pytest.raises(ServiceUnreachableError):
+            await transport.request("GET", "/503", answer=StreamInfo, retry=False)
+        await transport.aclose()
+
+    asyncio.run(scene())
+    assert told == []

@@ -1,0 +1,46 @@
+"""What a client says of a time without answers: once as it begins, and once as it ends."""
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+Tell = Callable[[str], object]
+"""Takes a line about the service."""
+
+tell_log: Tell = logging.getLogger(__name__).warning
+"""Both lines are warnings: who saw that it begins wants to see that it has ended."""
+
+
+class Outage:
+    """Whether a service answers, however many requests wait for it.
+
+    Parameters
+    ----------
+    url
+        Of the service.
+    retry_for
+        How long each request is repeated.
+    tell
+        Takes the lines.
+    """
+
+    def __init__(self, url: str, *, retry_for: timedelta, tell: Tell = tell_log) -> None:
+        self._url = url
+        self._retry_for = retry_for
+        self._tell = tell
+        self._began_s: float | None = None
+
+    def begin(self, reason: str) -> None:
+        """Take in that a request has to be repeated."""
+        if self._began_s is None:
+            self._began_s = time.monotonic()
+            seconds = self._retry_for.total_seconds()
+            self._tell(f"{self._url} is asked again, for up to {seconds:g} s: {reason}")
+
+    def end(self) -> None:
+        """Take in that the service has answered."""
+        if self._began_s is not None:
+            passed_s = time.monotonic() - self._began_s
+            self._began_s = None
+            self._tell(f"{self._url} answers again, after {passed_s:.1f} s")
