@@ -11,7 +11,7 @@ COPY tidegauge_cli/ tidegauge_cli/
 COPY writer_client/ writer_client/
 
 FROM build AS build-controller
-RUN pip --python /opt/tidegauge/bin/python install --no-cache-dir --constraint constraints.txt '.[controller]'
+RUN pip --python /opt/tidegauge/bin/python install --no-cache-dir --constraint constraints.txt '.[controller,otel]'
 
 FROM build AS build-producer
 RUN pip --python /opt/tidegauge/bin/python install --no-cache-dir --constraint constraints.txt '.[cli,writer,demo]'

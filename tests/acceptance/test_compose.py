@@ -17,6 +17,7 @@ from tests.acceptance.local_cluster import LocalCluster
 from tests.server import Api, ServerProcess
 
 DEPLOY = ROOT / "docs" / "deploy.md"
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", DEPLOY.read_text(), re.DOTALL)
 FEW_FLIGHTS = {"TIDEGAUGE_DEMO_DAYS": "1", "TIDEGAUGE_DEMO_SPEED": "50000"}
 _PLAIN_AND_PINNED = re.compile(r"[a-z][a-z-]*:\d[\w.]*(-[a-z]+)*")
 
@@ -81,6 +82,17 @@ def test_the_images_are_made_of_every_package() -> None:
     assert copied == packages
     let_in = re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
     assert set(let_in) == packages
+
+
+def test_the_image_of_a_controller_can_send_traces(tmp_path: Path) -> None:
+    programs = Images().make_environment("controller", tmp_path / "image")
+    imported = subprocess.run(
+        [programs / "python", "-c", "import controller.tracing"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert imported.stderr == ""
 
 
 def _roles(images: Images) -> list[str]:
@@ -175,10 +187,10 @@ def test_a_dump_brings_everything_back(local_cluster: LocalCluster, tmp_path: Pa
         assert {one["state"] for one in api.get("writers")["writers"]} == {"left"}
 
 
-def test_the_example_with_tokens_follows_the_specification(
-    services: dict[str, Service], tmp_path: Path
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_the_examples_follow_the_specification(
+    services: dict[str, Service], tmp_path: Path, example: str
 ) -> None:
-    (example,) = re.findall(r"```yaml\n(.*?)```", DEPLOY.read_text(), re.DOTALL)
     (tmp_path / "override.yml").write_text(example)
     _check_schema(tmp_path / "override.yml")
     assert yaml.safe_load(example)["services"].keys() <= services.keys()
