@@ -86,6 +86,8 @@ class Aggregator:
         self._progress.clocks.restore(self._roster)
         self._departures.restore(self._roster)
         self.pass_due = True
+        if self.final:
+            self.drop_reports()
         return self
 
     @property
@@ -299,6 +301,7 @@ class Aggregator:
         self.change_topology(sealed)
         cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
         final = self._marking.end(cut, sealed, now)
+        self.drop_reports()
         self._acceptance = self._acceptance_now()
         self._progress.look_at_clocks(now.listening_ms)
         self.pass_due = True
@@ -389,6 +392,15 @@ class Aggregator:
     def kept_reports(self) -> int:
         """How many reports above the watermark are kept."""
         return len(self._cut)
+
+    def drop_reports(self) -> None:
+        """Let go of all reports: the stream is sealed, or this aggregation is used no more.
+
+        Reports and writers refer to each other: left alone, they would all be there until the
+        next full garbage collection.
+        """
+        self._cut.drop_of_all(self._roster)
+        self._ledger.leave_stored(self._roster)
 
     def take_changes(self) -> Changes:
         """Hand out what storage must write in one transaction, and begin anew."""

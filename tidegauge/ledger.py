@@ -135,8 +135,16 @@ class Ledger:
     def forget(self, writer: Writer) -> None:
         """Delete a writer; its reports count no longer."""
         writer.since_serial = self._serial + 1
+        writer.last_settled = None
         self._dirty.pop(writer.name, None)
         self._changes.forgotten.append(writer.name)
+
+    def leave_stored(self, writers: Iterable[Writer]) -> None:
+        """Look at no stored report again: they stay as they are, and shape no mark any more."""
+        self._pages.clear()
+        self.stored_reports = 0
+        for writer in writers:
+            writer.last_settled = None
 
     def publish(self, mark: Mark) -> None:
         """Write a mark, which has taken in every report so far."""

@@ -103,6 +103,12 @@ class RunningCut:
         writer.kept.clear()
         self._compact()
 
+    def drop_of_all(self, writers: Iterable[Writer]) -> None:
+        """Drop the kept reports of all writers, which shape no mark any more."""
+        self._heap, self._recent, self._dropped = [], [], 0
+        for writer in writers:
+            writer.kept.clear()
+
     def thin_out(self, writer: Writer) -> Iterator[KeptReport]:
         """Drop every other inner report of a writer, merging it into the one that follows.
 
