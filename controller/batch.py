@@ -113,3 +113,4 @@ class Awaited:
         """Hand the error over."""
         if not self.future.done():
             self.future.set_exception(error)
+        del self.future  # the error's traceback leads here: it would hold itself

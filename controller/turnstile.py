@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
@@ -37,11 +38,14 @@ class Turnstile:
 
     async def pass_through(self, work: Callable[[], _T]) -> _T:
         """Run work in the thread; raises what it raises."""
+        return await self._put(work)  # no name here: the traceback of its error would hold it
+
+    def _put(self, work: Callable[[], _T]) -> "asyncio.Future[_T]":
         loop = asyncio.get_running_loop()
         future: asyncio.Future[_T] = loop.create_future()
         self._waiting += 1
         self._tasks.put(_Task(work, future, loop))
-        return await future
+        return future
 
     def close(self) -> None:
         """Finish what was given, and end the thread."""
@@ -51,11 +55,11 @@ class Turnstile:
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
             try:
-                result = task.work()
+                answer = partial(self._succeed, task.future, task.work())
             except Exception as error:  # noqa: BLE001 (its caller gets it)
-                task.loop.call_soon_threadsafe(self._fail, task.future, error)
-            else:
-                task.loop.call_soon_threadsafe(self._succeed, task.future, result)
+                answer = partial(self._fail, task.future, error)
+            task.loop.call_soon_threadsafe(answer)
+            del task, answer  # the next may be long in coming
 
     def _succeed(self, future: asyncio.Future[Any], result: object) -> None:
         self._waiting -= 1
