@@ -120,21 +120,25 @@ class Sweeper:
     async def run(self) -> None:
         """Sweep until cancelled: a step of every stream in turn, and a rest after each."""
         while True:
-            busy = False
-            for state in self._due():
-                try:
-                    busy |= await self.sweep(state)
-                except (OutcomeUnknownError, UnavailableError) as error:
-                    # The database has told all of it already.
-                    _log.debug("no marks are swept yet: %s", error)
-                    busy = False
-                except TidegaugeError:
-                    _log.exception(
-                        "marks were not swept", extra={"stream": str(state.identity.name)}
-                    )
-                    busy = False
-            if not busy:
+            if not await self._sweep_due():
                 await asyncio.sleep(_PERIOD_S)
+
+    async def _sweep_due(self) -> bool:
+        """Make a step of every stream that is due; False if it is time to rest."""
+        busy = False
+        for state in self._due():
+            try:
+                busy |= await self.sweep(state)
+            except (OutcomeUnknownError, UnavailableError) as error:
+                # The database has told all of it already.
+                _log.debug("no marks are swept yet: %s", error)
+                busy = False
+            except TidegaugeError:
+                _log.exception(
+                    "marks were not swept", extra={"stream": str(state.identity.name)}
+                )
+                busy = False
+        return busy
 
     def _due(self) -> list[StreamState]:
         """List the streams to sweep, and forget those that are deleted."""

@@ -246,7 +246,6 @@ class Service:
             state.become(restored)
         else:
             state.deleted = True
-            state.bell.ring()
             self.registry.remove(state)
 
     def _note_failure(self) -> None:

@@ -163,11 +163,11 @@ class StreamState:
         if self.ends is not None and self.ends.tails != self.published_tails:
             self.published_tails = dict(self.ends.tails)
             news = True
-        if news or self.deleted:
-            self.bell.ring()
         if self.deleted:
             self._context.remove(self)
             return
+        if news:
+            self.bell.ring()
         if clock.holds_run:
             self._context.ticking.add(self)
         else:
@@ -182,9 +182,18 @@ class StreamState:
     def become(self, other: "StreamState") -> None:
         """Take over what was read back from disk."""
         self.deleted = False
+        self.clock.drop_reports()
         self.config, self.clock, self.ends = other.config, other.clock, other.ends
         self.listening_offset_ms = other.listening_offset_ms
         self.after_commit()
+
+    def let_go(self) -> None:
+        """Be in memory no longer: wake who waits for it, and be held by nothing else."""
+        self.bell.ring()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.clock.drop_reports()
 
     def skip_listening(self, by_ms: int) -> None:
         """Leave listening time out that went by while nobody was heard."""
@@ -355,11 +364,11 @@ class Registry:
             del self._by_name[state.identity.name]
         self.ticking.discard(state)
         self.removed.add(state.identity.key)
+        state.let_go()
 
     def move_away(self, state: StreamState) -> None:
         """Answer for a stream no more: another controller does."""
         state.deleted = state.moved = True
-        state.bell.ring()
         self.remove(state)
         self.moving.add(state.identity.name)
 

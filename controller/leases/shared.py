@@ -263,12 +263,15 @@ class HoldsShare(Holding):
     def _hold(self, states: list[StreamState], me: int) -> None:
         """Answer for streams from now on, unless the lease was lost while they were read."""
         registry, begun = self._service.registry, []
-        for state in states if me == self.membership.controller else ():
+        for state in states:
             known_by_now = registry.find(state.identity.name) is not None
-            if not known_by_now and state.identity.key not in registry.removed:
-                state.durable = True
-                registry.add(state)
-                begun.append(state)
+            is_lost = me != self.membership.controller
+            if is_lost or known_by_now or state.identity.key in registry.removed:
+                state.let_go()
+                continue
+            state.durable = True
+            registry.add(state)
+            begun.append(state)
         if states:
             self._begin(begun)
             self.membership.ring()
