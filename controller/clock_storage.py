@@ -6,6 +6,7 @@ Every function runs inside a transaction that its caller owns.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msgspec.structs import astuple
 from sqlalchemy import Connection, Row, select, update
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows, update_rows
@@ -30,7 +31,7 @@ def write_changes(connection: Connection, changes: Sequence[StreamChanges]) -> N
     ]
     insert_rows(connection, report_pages, pages)
     _write_writers(connection, changes)
-    insert_rows(connection, marks, [mark for one in changes for mark in one.marks])
+    insert_rows(connection, marks, [astuple(mark) for one in changes for mark in one.marks])
     for one in changes:
         if one.counters is not None:
             _write_counters(connection, one.stream_key, *one.counters)

@@ -1,8 +1,10 @@
 """Listening time: the clock that may expire writers, fair to outages and suspended machines."""
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import replace
 from time import monotonic_ns
+
+import msgspec
 
 from tidegauge.changes import Changes, StoredClock, StoredWriter
 
@@ -62,7 +64,7 @@ class ListeningClock:
 
 def in_stream_time(changes: Changes, offset_ms: int) -> Changes:
     """Tell the times of a holder's clock as listening time of a stream, as it is stored."""
-    return replace(
+    return msgspec.structs.replace(
         changes,
         writers=[_shifted(one, offset_ms) for one in changes.writers],
         holds={name: _later(since, offset_ms) for name, since in changes.holds.items()},
@@ -71,7 +73,9 @@ def in_stream_time(changes: Changes, offset_ms: int) -> Changes:
 
 def in_holder_time(stored: StoredClock, offset_ms: int) -> StoredClock:
     """Tell stored listening time of a stream as times of its holder's clock."""
-    return replace(stored, writers=(_shifted(one, -offset_ms) for one in stored.writers))
+    return dataclasses.replace(
+        stored, writers=(_shifted(one, -offset_ms) for one in stored.writers)
+    )
 
 
 def _shifted(writer: StoredWriter, by_ms: int) -> StoredWriter:

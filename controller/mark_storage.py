@@ -10,6 +10,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, Row, bindparam, select
 
 from controller.database.statements import delete_rows
@@ -20,7 +21,7 @@ from tidegauge.marks import Mark
 _lower, _upper = attrgetter("lower"), attrgetter("upper")
 
 
-class RecentMark(NamedTuple):
+class RecentMark(msgspec.Struct, array_like=True, frozen=True):
     """A row of the table, which may not be there yet."""
 
     stream_key: int

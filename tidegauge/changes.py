@@ -1,8 +1,10 @@
 """What storage keeps of an aggregation: rows out (`Changes`) and rows in (`StoredClock`)."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
@@ -18,7 +20,7 @@ of acceptance; its writer; its time; what it covers beyond the writer's report b
 wall clock at which the writer had last spoken when this was stored."""
 
 
-class StoredPage(NamedTuple):
+class StoredPage(msgspec.Struct, frozen=True):
     """The reports that one transaction stored together."""
 
     number: int
@@ -55,8 +57,7 @@ class StoredWriter(NamedTuple):
     """The first of the reports on pages that count."""
 
 
-@dataclass(slots=True)
-class Changes:
+class Changes(msgspec.Struct):
     """What one transaction writes, so that `StoredClock` restores the same aggregation.
 
     Attributes
@@ -80,11 +81,11 @@ class Changes:
     """
 
     page: StoredPage | None = None
-    pages_given_up: list[int] = field(default_factory=list)
-    forgotten: list[str] = field(default_factory=list)
-    writers: list[StoredWriter] = field(default_factory=list)
-    holds: dict[str, int | None] = field(default_factory=dict)
-    marks: list[Mark] = field(default_factory=list)
+    pages_given_up: list[int] = []
+    forgotten: list[str] = []
+    writers: list[StoredWriter] = []
+    holds: dict[str, int | None] = {}
+    marks: list[Mark] = []
     counters: tuple[int, int] | None = None
 
     @property
@@ -100,7 +101,17 @@ class Changes:
         )
 
     def __bool__(self) -> bool:
-        return self.count > 0 or self.counters is not None
+        return any(
+            (
+                self.page,
+                self.marks,
+                self.holds,
+                self.writers,
+                self.pages_given_up,
+                self.forgotten,
+                self.counters,
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)

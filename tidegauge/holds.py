@@ -62,10 +62,10 @@ class HoldClocks:
                 del self._running[writer]
                 self._set(writer, None)
             self._waiting_to_stop.clear()
-        if somebody_waits:
-            self._start(listening_ms)
-        else:
+        if not somebody_waits:
             self._stop()
+        elif self._waiting_to_start:
+            self._start(listening_ms)
 
     def run_out(self, listening_ms: int, timeout_ms: int | None) -> list[Writer]:
         """List the writers whose clocks have run for the timeout."""
@@ -89,11 +89,10 @@ class HoldClocks:
         return None
 
     def _start(self, listening_ms: int) -> None:
-        if self._waiting_to_start:
-            for writer in self._waiting_to_start:
-                self._running[writer] = None
-                self._set(writer, listening_ms)
-            self._waiting_to_start.clear()
+        for writer in self._waiting_to_start:
+            self._running[writer] = None
+            self._set(writer, listening_ms)
+        self._waiting_to_start.clear()
 
     def _stop(self) -> None:
         if self._running:

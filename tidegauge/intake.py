@@ -10,7 +10,9 @@ report.
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+import msgspec
 
 from tidegauge.capping import Capping
 from tidegauge.ledger import Ledger
@@ -47,7 +49,7 @@ class SignedReport(TimeReport, Protocol):
         """The writer's stable name."""
 
 
-class Bounds(NamedTuple):
+class Bounds(msgspec.Struct, frozen=True):
     """What a usual report is within."""
 
     offsets: Mapping[int, int]
@@ -101,7 +103,7 @@ class Intake:
     ) -> int | None:
         """Take in reports up to one that is not usual; tell its place, None if all are."""
         find = self._roster.find
-        greatest, latest, watermark = bounds
+        greatest, latest, watermark = bounds.offsets, bounds.latest, bounds.watermark
         serial, page = self._ledger.next_entry
         taken: list[KeptReport] = []
         unusual = None

@@ -10,7 +10,9 @@ of one insertion and a part of one deletion, however many come together.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from tidegauge.changes import Changes, StoredPage, StoredReport, StoredWriter
 from tidegauge.lattice import DownSet, raise_to
@@ -29,7 +31,7 @@ _LOOKS_A_REPORT = 4
 _NOTHING: DownSet = {}
 
 
-class _Page(NamedTuple):
+class _Page(msgspec.Struct):
     number: int
     reports: list[KeptReport]
 
@@ -73,9 +75,10 @@ class Ledger:
         last_page = 0
         stored: dict[int, tuple[int, StoredReport]] = {}
         serials: dict[int, list[int]] = {}
-        for last_page, rows in pages:
-            stored |= {row[0]: (last_page, row) for row in rows}
-            serials[last_page] = [row[0] for row in rows]
+        for one in pages:
+            last_page = one.number
+            stored |= {row[0]: (last_page, row) for row in one.reports}
+            serials[last_page] = [row[0] for row in one.reports]
         self._open = _Page(last_page + 1, [])
         reports = {serial: restore(*stored[serial]) for serial in sorted(stored)}
         for page, of_page in serials.items():

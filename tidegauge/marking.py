@@ -109,6 +109,6 @@ class Marking:
 
     def _publish(self, mark: Mark, now: Now) -> None:
         self.newest, self.watermark, self.marked_ms = mark, mark.lower, now.wall_ms
-        self._cut.release({}, mark.upper)
-        self.covered = dict(self._cut.reach)
+        self._cut.upper = mark.upper
+        self.covered = self._cut.reach.copy()
         self._ledger.publish(mark)

@@ -1,13 +1,12 @@
 """Marks: what the controller concludes from all reports."""
 
-from dataclasses import dataclass
+import msgspec
 
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.topology import Position
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(msgspec.Struct, frozen=True):
     """Everything older than ``lower`` lies before ``cut``.
 
     Attributes

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 from tidegauge.writers import WriterState
@@ -16,7 +18,7 @@ class Registration(NamedTuple):
     position: Position
 
 
-class PassOutcome(NamedTuple):
+class PassOutcome(msgspec.Struct, frozen=True):
     """What one pass did."""
 
     marks: list[Mark]

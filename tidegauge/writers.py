@@ -1,7 +1,7 @@
 """One writer as the aggregation sees it."""
 
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -11,7 +11,7 @@ from tidegauge.lattice import DownSet, raise_to
 WriterState: TypeAlias = Literal["joining", "active", "behind", "expired", "left"]
 
 
-class Now(NamedTuple):
+class Now(msgspec.Struct, frozen=True):
     """The two clocks that a caller brings, in ms."""
 
     wall_ms: int
