@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from controller.database import DatabaseUnusableError
+from tidegauge.errors import TidegaugeError
 
 if TYPE_CHECKING:
     from controller.service import Service
@@ -83,5 +84,6 @@ class Health:
         error = None if probe.cancelled() else probe.exception()
         said = None if error is None else str(error)
         if said is not None and said != self._logged:
-            _log.error("the database does not answer as it should", exc_info=error)
+            defect = None if isinstance(error, TidegaugeError) else error
+            _log.error("the database does not answer as it should: %s", said, exc_info=defect)
         self._logged = said

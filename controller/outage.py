@@ -3,6 +3,7 @@
 import logging
 
 from controller.database import LeaseLostError
+from controller.told_once import ToldOnce
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _log = logging.getLogger(__name__)
@@ -16,7 +17,7 @@ class Outage:
     """
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._told = ToldOnce(_log, logging.ERROR)
 
     def tell(self, error: Exception, *, changes: int) -> None:
         """Say that a transaction of so many changes failed."""
@@ -25,19 +26,14 @@ class Outage:
                 "a transaction came too late: %s", error.reason, extra={"changes": changes}
             )
         elif isinstance(error, OutcomeUnknownError | UnavailableError):
-            self._tell_once(f"transactions fail: {error.reason}")
+            self._told.tell(f"transactions fail: {error.reason}")
         else:
             _log.error("a transaction failed", exc_info=error, extra={"changes": changes})
 
     def tell_stale(self, error: UnavailableError) -> None:
         """Say that what a failed transaction touched cannot be read back yet."""
-        self._tell_once(f"cannot read back after a failed transaction: {error.reason}")
+        self._told.tell(f"cannot read back after a failed transaction: {error.reason}")
 
     def end(self) -> None:
         """Take note that a transaction succeeded."""
-        self._told.clear()
-
-    def _tell_once(self, said: str) -> None:
-        if said not in self._told:
-            self._told.add(said)
-            _log.error(said)
+        self._told.end()

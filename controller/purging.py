@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 
 from controller import storage
 from controller.schema import metadata
+from controller.told_once import ToldOnce
 from tidegauge.errors import TidegaugeError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Purger:
         self._service = service
         self._most_rows, self._rest = most_rows, rest
         self._rows = _FEWEST_ROWS
+        self._not_removed = ToldOnce(_log)
 
     async def run(self) -> None:
         """Remove rows until cancelled, with a rest after each step."""
@@ -59,10 +61,12 @@ class Purger:
             return False
         try:
             left = await self._service.database.read(storage.has_deleted_streams)
-            return left and await self._service.database.change(self._step)
+            purged = left and await self._service.database.change(self._step)
         except TidegaugeError as error:
-            _log.warning("rows of deleted streams were not removed: %s", error)
+            self._not_removed.tell(f"rows of deleted streams were not removed: {error}")
             return False
+        self._not_removed.end()
+        return purged
 
     def _step(self, connection: Connection) -> bool:
         found = storage.find_leftover(connection, metadata.sorted_tables, self._rows)

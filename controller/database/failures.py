@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import psycopg
 from sqlalchemy.exc import DBAPIError
 
+from controller.told_once import ToldOnce
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _AWAY = "the database is away"
@@ -39,11 +40,11 @@ class Failures:
     """Those of one database.
 
     What a driver says may name a host, a file or a user. Callers are told what is wrong without;
-    the log has the rest, once until the database says something else or is written to again.
+    the log has all that the database says, each once until it is written to again.
     """
 
     def __init__(self) -> None:
-        self._said: str | None = None
+        self._said = ToldOnce(_log, logging.ERROR)
 
     @contextmanager
     def told(self, *, writes: bool = True) -> Iterator[None]:
@@ -60,17 +61,15 @@ class Failures:
             self._log(error.orig)
             raise refusal_of(error.orig) from error
         except (OutcomeUnknownError, UnavailableError) as error:
-            self._log(error.__cause__)
+            cause = error.__cause__
+            self._log(cause.orig if isinstance(cause, DBAPIError) else cause)
             raise
         if writes:
-            self._said = None
+            self._said.end()
 
     def _log(self, error: BaseException | None) -> None:
-        if _is_lease_lost(error):
-            return
-        if self._said != (said := str(error).strip()):
-            self._said = said
-            _log.error("the database says: %s", said)
+        if not _is_lease_lost(error):
+            self._said.tell(f"the database says: {str(error).strip()}")
 
 
 def refusal_of(error: BaseException | None) -> UnavailableError:

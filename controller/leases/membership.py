@@ -12,6 +12,7 @@ from controller.clocks import boot_s
 from controller.database.postgresql import PostgresDatabase
 from controller.leases import storage
 from controller.listening import STAMP_MS, ListeningClock
+from controller.told_once import ToldOnce
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
@@ -76,6 +77,7 @@ class Membership:
         self.controller = 0
         self._rung = 0
         self._bell = Bell()
+        self._not_renewed, self._no_news = ToldOnce(_log), ToldOnce(_log)
 
     @property
     def is_valid(self) -> bool:
@@ -166,7 +168,9 @@ class Membership:
             try:
                 await self._renew()
             except TidegaugeError as error:
-                _log.warning("the lease was not renewed: %s", error)
+                self._not_renewed.tell(f"the lease was not renewed: {error}")
+            else:
+                self._not_renewed.end()
 
     async def _renew(self) -> None:
         sent = boot_s()
@@ -199,12 +203,13 @@ class Membership:
             try:
                 await self._ring_for_notices()
             except psycopg.Error as error:
-                _log.warning("the database tells no news: %s", error)
+                self._no_news.tell(f"the database tells no news: {error}")
             await asyncio.sleep(_RECONNECT_S)
 
     async def _ring_for_notices(self) -> None:
         async with await self._database.connect_to_listen() as connection:
             await connection.execute(f"LISTEN {storage.CHANNEL}")
+            self._no_news.end()
             self.ring()
             async for _ in connection.notifies():
                 self.ring()

@@ -24,6 +24,7 @@ from controller.leases.holding import Holding
 from controller.leases.membership import Membership
 from controller.leases.storage import Found, Shares
 from controller.streams import StreamState, restore_stream
+from controller.told_once import ToldOnce
 from tidegauge.errors import TidegaugeError
 from tidegauge.names import StreamName
 
@@ -73,6 +74,7 @@ class HoldsShare(Holding):
         self._taken: dict[int, int] = {}
         """Keys of streams that are not held yet, and listening time when they were taken."""
         self._rest_ms = _LOOK_MS
+        self._not_looked = ToldOnce(_log)
         self.addresses: dict[int, str] = {}
         self._stored = self._stored_here = 0
         self.keeping = Direct()
@@ -156,7 +158,9 @@ class HoldsShare(Holding):
             try:
                 await self._look()
             except TidegaugeError as error:
-                _log.warning("holders were not looked at: %s", error)
+                self._not_looked.tell(f"holders were not looked at: {error}")
+            else:
+                self._not_looked.end()
             await self.membership.await_news(seen, wait_ms=self._rest_ms)
 
     async def _look(self) -> None:
