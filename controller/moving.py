@@ -22,6 +22,10 @@ class Moving:
         self._since.pop(name, None)
         self._since[name] = now
 
+    def end(self, name: StreamName) -> None:
+        """Note that what moved is nowhere now: it was deleted."""
+        self._since.pop(name, None)
+
     def check(self, name: StreamName) -> None:
         """Raise `UnavailableError` for what moved a moment ago."""
         if monotonic() - self._since.get(name, float("-inf")) < _MOMENT_S:

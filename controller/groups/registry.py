@@ -58,7 +58,7 @@ class Groups:
     def __init__(self, service: "Service") -> None:
         self._service = service
         self._by_name: dict[StreamName, Group] = {}
-        self._moving = Moving()
+        self.moving = Moving()
         self.removed: set[StreamName] = set()
         """Deleted since whoever is interested in them last cleared it."""
 
@@ -88,7 +88,7 @@ class Groups:
     def release(self, group: Group) -> None:
         """Answer for a group no more: another controller does."""
         group.moved = True
-        self._moving.add(group.name)
+        self.moving.add(group.name)
         self._by_name.pop(group.name, None)
 
     def forget(self) -> None:
@@ -117,7 +117,7 @@ class Groups:
         """
         group = self._by_name.get(name)
         if group is None or not group.durable:
-            self._moving.check(name)
+            self.moving.check(name)
             raise UnknownGroupError(str(name))
         return group
 
@@ -256,7 +256,7 @@ class Groups:
         """Look a group up as the changes before in the same batch have left it."""
         group = self._by_name.get(name)
         if group is None or group.deleted:
-            self._moving.check(name)
+            self.moving.check(name)
             raise UnknownGroupError(str(name))
         return group
 

@@ -18,6 +18,7 @@ from controller.http.peers import NOT_HOLDER, PassedOn, Peer, Peers, is_passed_o
 from controller.http.plain import read_body
 from controller.http.problems import send_problem, write_problem
 from controller.leases import HoldsShare
+from controller.moving import Moving
 from controller.schema import reader_groups, streams
 from controller.service import Service
 from tidegauge.errors import ProblemError, UnavailableError
@@ -103,6 +104,11 @@ class Forwarding:
             return self._service.registry.find(name) is not None
         return name in self._service.groups
 
+    def _moving(self, table: Table) -> Moving:
+        return (
+            self._service.registry.moving if table is streams else self._service.groups.moving
+        )
+
     def deadline(self) -> float:
         """Say until when to ask in vain: longer than a lease could hide who is lost."""
         return asyncio.get_running_loop().time() + 2 * self._patience_s
@@ -153,6 +159,7 @@ class Forwarding:
             found = await self._holding.find(table, name)
             if found is None:
                 self._known.drop(table, name)
+                self._moving(table).end(name)
                 return self._creator(name) if creates else None
             if found.controller != self._holding.controller and found.address:
                 peer = Peer(found.controller, found.address)

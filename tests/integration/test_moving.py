@@ -138,3 +138,18 @@ def test_readers_groups_and_long_polls_go_on_wherever_streams_move(
             asyncio.run(_use(running, third))
         finally:
             third.__exit__()
+
+
+def test_what_moved_and_was_deleted_is_unknown_everywhere_at_once(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    with controllers(cluster, tmp_path, 2) as some:
+        first, second = some.servers
+        create(first.url, *STREAMS)
+        second.kill()
+        wait_until(lambda: some.held() == [4, 0])
+        second.start()
+        wait_until(lambda: some.held() == [2, 2, 0])
+        for stream in STREAMS:
+            httpx.delete(f"{second.url}/v1/streams/{stream}", timeout=20).raise_for_status()
+            assert httpx.get(f"{first.url}/v1/streams/{stream}", timeout=20).status_code == 404
