@@ -193,6 +193,7 @@ def append_token(path: Path, stored: StoredToken) -> None:
     given = {name: value for name, value in values.items() if value is not None}
     text = tomlkit.dumps({"token": [given]})
     try:
+        _check_whole(path, text)
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _OWNER_ONLY)
         with os.fdopen(descriptor, "ab") as file:
             file.write(f"\n{text}".encode())
@@ -200,11 +201,33 @@ def append_token(path: Path, stored: StoredToken) -> None:
         raise TokenFileError(path, error.strerror or str(error)) from error
 
 
-def _read(path: Path) -> TokenFile:
+def _check_whole(path: Path, addition: str) -> None:
+    """Refuse what would make the file unreadable, before it is there."""
+    if not path.exists():
+        return
     try:
-        return TokenFile.model_validate(tomllib.loads(path.read_text()))
+        _parse(path, f"{path.read_text()}\n{addition}")
+    except TokenFileError as error:
+        reason = (
+            f"nothing can be added while it does not list tokens as [[token]] ({error.reason})"
+        )
+        raise TokenFileError(path, reason) from error
+
+
+def _read(path: Path) -> TokenFile:
+    if path.exists() and not path.is_file():
+        raise TokenFileError(path, "this is no regular file, and may keep who reads it waiting")
+    try:
+        return _parse(path, path.read_text())
     except OSError as error:
         raise TokenFileError(path, error.strerror or str(error)) from error
+    except ValueError as error:
+        raise TokenFileError(path, str(error)) from error
+
+
+def _parse(path: Path, text: str) -> TokenFile:
+    try:
+        return TokenFile.model_validate(tomllib.loads(text))
     except ValidationError as error:
         raise TokenFileError(path, _first(error)) from error
     except (ValueError, RecursionError) as error:

@@ -1,5 +1,6 @@
 """The file of tokens: what it says, what it refuses, and what never is in it."""
 
+import os
 import stat
 from datetime import timedelta
 from pathlib import Path
@@ -73,6 +74,20 @@ def test_a_token_that_cannot_be_is_refused_with_the_cure(
     assert refused.exit_code == 1
     assert problem in refused.output
     assert file.read_text() == before
+
+
+def test_a_file_that_would_be_unreadable_with_a_token_more_stays_as_it_is(file: Path) -> None:
+    file.write_text("token = []\n")
+    refused = _type("a", "--grant", "flights:read", "--tokens", str(file))
+    assert refused.exit_code == 1
+    assert "nothing can be added while it does not list tokens as [[token]]" in refused.output
+    assert file.read_text() == "token = []\n"
+
+
+def test_what_is_no_regular_file_is_not_waited_for(file: Path) -> None:
+    os.mkfifo(file)
+    with pytest.raises(TokenFileError, match="this is no regular file"):
+        read_tokens(file)
 
 
 @pytest.mark.parametrize(
