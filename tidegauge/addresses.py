@@ -13,4 +13,7 @@ def check_url(url: str) -> str:
     if not good:
         msg = f"{url!r} is no address of a service; write http://HOST:PORT"
         raise ValueError(msg)
+    if parts.username is not None:
+        msg = f"leave out what stands before @{parts.hostname}: the service takes tokens"
+        raise ValueError(msg)
     return url

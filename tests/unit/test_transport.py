@@ -161,3 +161,11 @@ def test_who_is_not_asked_again_is_no_outage(stranger: str) -> None:
 
     asyncio.run(scene())
     assert told == []
+
+
+def test_an_address_with_a_user_is_refused_without_showing_its_password() -> None:
+    with pytest.raises(
+        ValueError, match="leave out what stands before @tides: the service"
+    ) as refused:
+        Transport("http://somebody:hunter2@tides:8470")
+    assert "hunter2" not in str(refused.value)
