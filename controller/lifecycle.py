@@ -127,7 +127,15 @@ def _config_of(wanted: CreateStream) -> StreamConfig:
     values = wanted.model_dump()
     if values["log"] == "external" and values["max_segments"] is None:
         values["max_segments"] = values["segments"]
+    if values["log"] == "external":
+        _check_room(values["max_segments"], values["segments"])
     return StreamConfig(**values | {"scaling": values["scaling"] or "fixed"})
+
+
+def _check_room(max_segments: int, segments: int) -> None:
+    if max_segments < segments:
+        reason = f"{max_segments} are too few: the stream has {segments}"
+        raise InvalidRequestError.of("max_segments", reason)
 
 
 def _check_same(state: StreamState, wanted: CreateStream) -> None:
@@ -162,6 +170,8 @@ def change_stream(
     fixed = sorted(given.keys() & {"segments", "log"})
     if fixed:
         raise ImmutableSettingError(str(state.identity.name), fixed)
+    if state.config.log == "external" and given.get("max_segments") is not None:
+        _check_room(given["max_segments"], len(state.clock.topology.segments))
     if "scaling" in given:
         given["scaling"] = given["scaling"] or "fixed"
     state.config = state.config.model_copy(update=given)

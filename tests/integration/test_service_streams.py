@@ -209,6 +209,22 @@ def test_a_refused_report_adds_no_partition(play: Callable[[Play], None]) -> Non
     play(scene)
 
 
+def test_there_is_room_for_the_partitions_there_are(play: Callable[[Play], None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        settings = {"log": "external", "segments": 3, "max_segments": 2}
+        refused = await client.put(STREAM, json=settings)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+        assert "2 are too few: the stream has 3" in refused.text
+        await _create(client, segments=3)
+        match = {"if-match": "*"}
+        refused = await client.patch(STREAM, json={"max_segments": 2}, headers=match)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+        changed = await client.patch(STREAM, json={"max_segments": 4}, headers=match)
+        assert changed.json()["config"]["max_segments"] == 4
+
+    play(scene)
+
+
 def test_a_partition_too_many_is_a_typo_by_default(play: Callable[[Play], None]) -> None:
     async def scene(client: httpx.AsyncClient) -> None:
         assert (await _create(client, segments=2))["config"]["max_segments"] == 2
