@@ -87,7 +87,7 @@ class Inspection:
                 states=self.count_states(),
                 reporters=self.roster.reporters,
                 holders=[self._status(one) for one in self._first_holders()],
-                holder_count=0 if self._is_final else len(progress.holders),
+                holder_count=len(progress.holders),
                 waiting=[one.name for one in islice(progress.ahead, _SHOWN)],
                 waiting_count=len(progress.ahead),
                 leader=None if leader is None else self._status(leader),
@@ -97,15 +97,8 @@ class Inspection:
             )
         )
 
-    @property
-    def _is_final(self) -> bool:
-        """Whether the stream is sealed: nobody holds the end of time."""
-        return self.newest is not None and self.newest.final
-
     def _first_holders(self) -> list[Writer]:
         """Choose whom to show: who is dropped first, all that have said nothing, then others."""
-        if self._is_final:
-            return []
         progress = self.progress
         running = (one for one in progress.clocks if one.holds)
         somebody_is_dropped = (
@@ -144,7 +137,7 @@ class Inspection:
     def _behind(self, writer: Writer) -> int | None:
         leader, newest = self.progress.leader, self.newest
         goal = leader.time if leader is not None else newest.lower if newest else None
-        if writer.time is None or goal is None or self._is_final:
+        if writer.time is None or goal is None or (newest is not None and newest.final):
             return None
         return max(0, goal - writer.time)
 
