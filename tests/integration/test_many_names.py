@@ -2,12 +2,13 @@
 
 import asyncio
 from contextlib import closing
+from functools import partial
 
 from sqlalchemy import Connection, select
 
 from controller.clock_storage import write_changes
 from controller.database import open_database
-from controller.database.statements import insert_rows
+from controller.database.statements import Rows, insert_rows
 from controller.log.schema import append_sequences
 from controller.log.storage import forget_sequences
 from controller.schema import writers
@@ -20,11 +21,9 @@ NAMES = [f"writer-{number}" for number in range(70_000)]
 """More than PostgreSQL takes parameters in one statement."""
 
 
-def _write(connection: Connection) -> None:
-    stored = [Writer(name).stored() for name in [*NAMES, "stays"]]
-    write_changes(connection, [StreamChanges.of(KEY, Changes(writers=stored), 0)])
-    rows = [(KEY, name, segment, 0, 1, 1) for name in [*NAMES, "stays"] for segment in (0, 1)]
-    insert_rows(connection, append_sequences, rows)
+def _write(connection: Connection, changes: StreamChanges, sequences: Rows) -> None:
+    write_changes(connection, [changes])
+    insert_rows(connection, append_sequences, sequences)
 
 
 def _forget(connection: Connection) -> None:
@@ -38,8 +37,11 @@ def _left(connection: Connection) -> list[list[str]]:
 
 
 async def _forget_all(database_url: str) -> list[list[str]]:
+    names = [*NAMES, "stays"]
+    changes = StreamChanges.of(KEY, Changes(writers=[Writer(one).stored() for one in names]), 0)
+    sequences = [(KEY, name, segment, 0, 1, 1) for name in names for segment in (0, 1)]
     with closing(open_database(database_url)) as database:
-        await database.change(_write)
+        await database.change(partial(_write, changes=changes, sequences=sequences))
         await database.change(_forget)
         return await database.read(_left)
 
