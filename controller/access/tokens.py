@@ -9,7 +9,8 @@ import os
 import re
 import secrets
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeAlias
@@ -181,8 +182,6 @@ def append_token(path: Path, stored: StoredToken) -> None:
     TokenFileError
         If the file cannot be read or written, or has a token of that name.
     """
-    if path.exists() and any(one.name == stored.name for one in _read(path).token):
-        raise TokenFileError(path, f"there is a token {stored.name!r} already; delete it first")
     values = {
         "name": stored.name,
         "sha256": stored.sha256,
@@ -192,19 +191,18 @@ def append_token(path: Path, stored: StoredToken) -> None:
     }
     given = {name: value for name, value in values.items() if value is not None}
     text = tomlkit.dumps({"token": [given]})
-    try:
-        _check_whole(path, text)
+    with _problems_told(path):
+        if path.exists():
+            _check_addition(path, stored.name, text)
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _OWNER_ONLY)
         with os.fdopen(descriptor, "ab") as file:
             file.write(f"\n{text}".encode())
-    except OSError as error:
-        raise TokenFileError(path, error.strerror or str(error)) from error
 
 
-def _check_whole(path: Path, addition: str) -> None:
-    """Refuse what would make the file unreadable, before it is there."""
-    if not path.exists():
-        return
+def _check_addition(path: Path, name: str, addition: str) -> None:
+    """Refuse a second token of that name, and what would make the file unreadable."""
+    if any(one.name == name for one in _read(path).token):
+        raise TokenFileError(path, f"there is a token {name!r} already; delete it first")
     try:
         _parse(path, f"{path.read_text()}\n{addition}")
     except TokenFileError as error:
@@ -215,13 +213,22 @@ def _check_whole(path: Path, addition: str) -> None:
 
 
 def _read(path: Path) -> TokenFile:
-    if path.exists() and not path.is_file():
-        raise TokenFileError(path, "this is no regular file, and may keep who reads it waiting")
+    with _problems_told(path):
+        if path.exists() and not path.is_file():
+            raise TokenFileError(
+                path, "this is no regular file, and may keep who reads it waiting"
+            )
+        text = path.read_text()
+    return _parse(path, text)
+
+
+@contextmanager
+def _problems_told(path: Path) -> Iterator[None]:
     try:
-        return _parse(path, path.read_text())
+        yield
     except OSError as error:
         raise TokenFileError(path, error.strerror or str(error)) from error
-    except ValueError as error:
+    except UnicodeError as error:
         raise TokenFileError(path, str(error)) from error
 
 

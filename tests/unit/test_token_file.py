@@ -3,6 +3,7 @@
 import os
 import stat
 from datetime import timedelta
+from errno import EACCES
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,19 @@ def test_what_is_no_regular_file_is_not_waited_for(file: Path) -> None:
     os.mkfifo(file)
     with pytest.raises(TokenFileError, match="this is no regular file"):
         read_tokens(file)
+
+
+def test_a_file_that_may_not_even_be_looked_at_is_told(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, **_: bool) -> None:
+        raise PermissionError(EACCES, "Permission denied", f"{path}")
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    with pytest.raises(TokenFileError, match=r"tokens\.toml: Permission denied"):
+        read_tokens(file)
+    with pytest.raises(TokenFileError, match=r"tokens\.toml: Permission denied"):
+        append_token(file, new_token("a", {"flights": {Role.READ}}, lasts=None).stored)
 
 
 @pytest.mark.parametrize(
