@@ -327,21 +327,15 @@ class Aggregator:
     @property
     def holds_run(self) -> bool:
         """Whether the clock of any writer runs, so that listening time matters."""
-        return self._progress.clocks.oldest_start is not None
+        return bool(self._progress.clocks)
 
     def next_deadline(self) -> int | None:
         """Say at which listening time a clock or a retention runs out, ms."""
-        deadline = None
-        start, timeout = (
-            self._progress.clocks.oldest_start,
-            self.settings.aggregation_timeout_ms,
-        )
-        if start is not None and timeout is not None:
-            deadline = start + timeout
-        gone, retention = self._departures.oldest_ms, self.settings.writer_retention_ms
-        if gone is not None and retention is not None:
-            deadline = gone + retention if deadline is None else min(deadline, gone + retention)
-        return deadline
+        hold = self._progress.clocks.first_end(self.settings.aggregation_timeout_ms)
+        due = self._departures.first_due(self.settings.writer_retention_ms)
+        if hold is None or (due is not None and due < hold):
+            return due
+        return hold
 
     def __contains__(self, writer: object) -> bool:
         return writer in self._roster
@@ -442,17 +436,9 @@ class Aggregator:
             self._ledger.settle(report)
 
     def _start_afresh(self, record: Writer, incarnation: int) -> None:
-        """Keep nothing of the former incarnation but its position and its greatest time."""
         self._cut.drop_all(record)
-        raise_to(record.former_position, record.position)
-        record.former_time = max(
-            (time for time in (record.former_time, record.time) if time is not None),
-            default=None,
-        )
-        self._cut.release(record.position, record.former_time)
-        record.position = {}
-        record.time = None
-        record.incarnation = incarnation
+        reported = record.start_afresh(incarnation)
+        self._cut.release(reported, record.former_time)
         self._ledger.begin(record)
         self._classify(record)
         self.pass_due = True

@@ -47,11 +47,11 @@ class Departures:
         self._gone = {**self._overdue, **self._gone}
         self._overdue = {}
 
-    @property
-    def oldest_ms(self) -> int | None:
-        """Listening time at which the first of those not yet due went, ms."""
-        for writer in self._gone:
-            return writer.gone_ms
+    def first_due(self, retention_ms: int | None) -> int | None:
+        """Say at which listening time the first of those not yet due is, ms; None if none is."""
+        if retention_ms is not None:
+            for writer in self._gone:
+                return (writer.gone_ms or 0) + retention_ms
         return None
 
     def take_forgotten(

@@ -81,11 +81,14 @@ class HoldClocks:
         """List the writers whose clocks run, in order of their start."""
         return iter(self._running)
 
-    @property
-    def oldest_start(self) -> int | None:
-        """When the clock that runs longest started; None if none runs."""
-        for writer in self._running:
-            return writer.hold_since_ms
+    def __bool__(self) -> bool:
+        return bool(self._running)
+
+    def first_end(self, timeout_ms: int | None) -> int | None:
+        """Say at which listening time the first clock runs out, ms; None if none does."""
+        if timeout_ms is not None:
+            for writer in self._running:
+                return (writer.hold_since_ms or 0) + timeout_ms
         return None
 
     def _start(self, listening_ms: int) -> None:

@@ -92,6 +92,22 @@ class Writer:
         if heard_ms is not None:
             self.heard_ms = max(self.heard_ms or heard_ms, heard_ms)
 
+    def start_afresh(self, incarnation: int) -> DownSet:
+        """Keep nothing of the former incarnation but its position and its greatest time.
+
+        Returns
+        -------
+        dict of int to int
+            What the former incarnation reported.
+        """
+        reported, self.position = self.position, {}
+        raise_to(self.former_position, reported)
+        times = (self.former_time, self.time)
+        self.former_time = max((time for time in times if time is not None), default=None)
+        self.time = None
+        self.incarnation = incarnation
+        return reported
+
     def stored(self) -> StoredWriter:
         """Make the row of this writer."""
         return StoredWriter(
