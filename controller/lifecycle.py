@@ -125,9 +125,9 @@ def _new_stream(
 
 def _config_of(wanted: CreateStream) -> StreamConfig:
     values = wanted.model_dump()
-    if values["log"] == "external" and values["max_segments"] is None:
-        values["max_segments"] = values["segments"]
     if values["log"] == "external":
+        if values["max_segments"] is None:
+            values["max_segments"] = values["segments"]
         _check_room(values["max_segments"], values["segments"])
     return StreamConfig(**values | {"scaling": values["scaling"] or "fixed"})
 

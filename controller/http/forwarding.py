@@ -79,6 +79,11 @@ class Forwarding:
         except ProblemError as error:
             await send_problem(send, error)
 
+    def _moving(self, table: Table) -> Moving:
+        return (
+            self._service.registry.moving if table is streams else self._service.groups.moving
+        )
+
     async def _answer(self, find: _Find, request: PassedOn, send: Send) -> None:
         """Answer as soon as somebody can.
 
@@ -103,11 +108,6 @@ class Forwarding:
         if table is streams:
             return self._service.registry.find(name) is not None
         return name in self._service.groups
-
-    def _moving(self, table: Table) -> Moving:
-        return (
-            self._service.registry.moving if table is streams else self._service.groups.moving
-        )
 
     def deadline(self) -> float:
         """Say until when to ask in vain: longer than a lease could hide who is lost."""
