@@ -10,10 +10,20 @@ from controller.logs import LogFormat, LogLevel
 from tidegauge.addresses import check_url
 from tidegauge.retention import parse_thinning
 
+LEAST_DATABASE_BYTES = 131_072
+"""An empty SQLite database fits in."""
+
 
 def _check_thinning(text: str) -> str:
     parse_thinning(text)
     return text
+
+
+def _check_database_bytes(size: int) -> int:
+    if 0 < size < LEAST_DATABASE_BYTES:
+        msg = f"{LEAST_DATABASE_BYTES} is the least; 0 is no limit"
+        raise ValueError(msg)
+    return size
 
 
 class ServeSettings(BaseSettings):
@@ -47,7 +57,7 @@ class ServeSettings(BaseSettings):
         ge=500,
         description="After such a silence of a controller, others take over its streams.",
     )
-    max_database_bytes: int = Field(
+    max_database_bytes: Annotated[int, AfterValidator(_check_database_bytes)] = Field(
         0,
         ge=0,
         description="Refuse writes beyond this size of an SQLite database; 0: no limit.",

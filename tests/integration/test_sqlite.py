@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from controller.configuration import LEAST_DATABASE_BYTES
+from tests.conftest import NewServer
 from tests.integration.sessions import move_into_tables
 from tests.server import Api, ServerProcess
 
@@ -24,6 +26,11 @@ def test_a_second_server_on_the_same_file_refuses_and_names_the_process(
 
 def test_it_prints_the_absolute_path_of_its_database(server: ServerProcess) -> None:
     assert f"database {server.database.resolve()}\n" in server.log.read_text()
+
+
+def test_the_least_size_that_can_be_set_is_enough_to_be_served(new_server: NewServer) -> None:
+    with new_server(max_database_bytes=LEAST_DATABASE_BYTES) as server:
+        assert server.database.stat().st_size <= LEAST_DATABASE_BYTES
 
 
 @pytest.mark.parametrize("url", ["mysql://localhost/x", "nonsense", "sqlite://"])
