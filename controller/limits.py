@@ -23,7 +23,8 @@ class Limits:
     name_length
         Of the name of anything new.
     position_segments
-        That one position names.
+        That one position names. Where a stream ends, and where a group stands, is told whole or
+        not at all: there the stream is the bound.
     writers
         Of one stream, those that left or expired and are not forgotten included.
     streams, groups

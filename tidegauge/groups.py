@@ -260,6 +260,12 @@ def share(state: GroupState) -> int:
     return -(-segments // max(1, len(state.readers)))
 
 
+def new_names(before: GroupState, after: GroupState) -> list[str]:
+    """List the readers and checkpoints that a change adds."""
+    readers = after.readers.keys() - before.readers.keys()
+    return sorted(readers | (after.checkpoints.keys() - before.checkpoints.keys()))
+
+
 def check_change(before: GroupState, after: GroupState, topologies: Topologies) -> None:
     """Check a change of the state, whoever made it.
 

@@ -22,7 +22,14 @@ from tidegauge.errors import (
     UnknownGroupError,
     UnknownStreamError,
 )
-from tidegauge.groups import GroupState, check_change, check_reach, go_offline, start
+from tidegauge.groups import (
+    GroupState,
+    check_change,
+    check_reach,
+    go_offline,
+    new_names,
+    start,
+)
 from tidegauge.names import StreamName
 from tidegauge.topology import Position, Topology
 from tidegauge.wire.groups import CreateGroup
@@ -194,6 +201,8 @@ class Groups:
         ------
         PreconditionFailedError
             If somebody was faster than ``if_match`` says.
+        NameTooLongError
+            If the service takes no such name of a new reader or checkpoint.
         InvalidTransitionError, InvalidPositionError, ReaderFencedError
             If the change breaks a law; nothing is stored then.
         """
@@ -202,6 +211,7 @@ class Groups:
         if if_match is not None and if_match != former.etag:
             raise PreconditionFailedError(former.etag)
         state = transition(former.state)
+        self._service.limits.check_names(*new_names(former.state, state))
         check_change(former.state, state, logs.topologies)
         check_reach(former.state, state, logs.tails)
         group.change(former.after(state), self._now_ms())

@@ -1,6 +1,6 @@
 """Calls about reader groups: the shared state, time windows, and readers without a client."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated
 
@@ -23,6 +23,7 @@ from controller.service import Service
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.groups import GroupState, advance, go_offline, join_group
 from tidegauge.names import StreamName
+from tidegauge.topology import Position
 from tidegauge.wire.groups import (
     CreateGroup,
     GroupInfo,
@@ -69,6 +70,7 @@ async def create(
     """
     for stream in wanted.streams:
         _check_reads(caller, stream)
+    _check_positions(service, wanted.start_cut or {})
     group, is_new = await service.groups.create(name, wanted)
     response.status_code = 201 if is_new else 200
     response.headers["etag"] = group.etag
@@ -156,7 +158,6 @@ async def time_window(
 @router.post(READER)
 async def join(service: ServiceOf, name: GroupName, reader: ReaderName) -> ReaderJoined:
     """Join, or take over the name from another process."""
-    service.limits.check_names(reader)
     group = await _change(service, name, partial(join_group, reader=reader))
     service.groups.hear(name, reader)
     member = group.state.readers[reader]
@@ -168,8 +169,7 @@ async def report_position(
     service: ServiceOf, name: GroupName, reader: ReaderName, report: ReaderPosition
 ) -> None:
     """Confirm how far a reader has read; nobody has read beyond the tail of a segment."""
-    for position in report.position.values():
-        service.limits.check_position(position)
+    _check_positions(service, report.position)
     transition = partial(
         advance, reader=reader, epoch=report.epoch, offsets=by_segment(report.position)
     )
@@ -195,6 +195,7 @@ async def offline(
     position: ReaderPosition | None = None,
 ) -> None:
     """Take a reader offline; its segments go back at its confirmed offsets, or at a position."""
+    _check_positions(service, {} if position is None else position.position)
     logs = await service.groups.logs(service.groups.get(name).settings)
     transition = partial(
         go_offline,
@@ -208,6 +209,11 @@ async def offline(
 def _check_reads(caller: Caller, stream: str) -> None:
     scope, _, _ = stream.partition("/")
     caller.check(Role.READ, scope)
+
+
+def _check_positions(service: Service, by_stream: Mapping[str, Position]) -> None:
+    for position in by_stream.values():
+        service.limits.check_position(position)
 
 
 async def _change(

@@ -79,6 +79,21 @@ def test_the_name_of_anything_new(
     assert "max_name_length" in document["detail"]
 
 
+@pytest.mark.parametrize("part", ["readers", "checkpoints"])
+def test_a_name_that_is_new_in_the_state_of_a_group(client: httpx.Client, part: str) -> None:
+    new = {"readers": {"epoch": 1, "owned": {}}, "checkpoints": {}}[part]
+    read = client.get(f"{GROUP}/state")
+    state = read.json()
+    state["epochs"] = 1
+    state[part] = {LONG: new}
+    etag = {"if-match": read.headers["etag"]}
+    refused = client.put(f"{GROUP}/state", json=state, headers=etag)
+    document = check_problem(refused, 422, "name_too_long")
+    assert (document["name"], document["limit"]) == (LONG, 12)
+    state[part] = {FITS: new}
+    assert client.put(f"{GROUP}/state", json=state, headers=etag).status_code == 200
+
+
 def test_an_event_with_a_time_of_a_new_writer_counts_as_its_report(
     client: httpx.Client,
 ) -> None:
@@ -104,6 +119,19 @@ def test_an_event_with_a_time_of_a_new_writer_counts_as_its_report(
             "POST",
             f"{GROUP}/readers/r/position",
             {"epoch": 1, "position": {"tests/embedded": {0: 0, 1: 0, 2: 0}}},
+        ),
+        (
+            "DELETE",
+            f"{GROUP}/readers/r",
+            {"epoch": 1, "position": {"tests/embedded": {0: 0, 1: 0, 2: 0}}},
+        ),
+        (
+            "PUT",
+            GROUP,
+            {
+                "streams": ["tests/embedded"],
+                "start_cut": {"tests/embedded": {0: 0, 1: 0, 2: 0}},
+            },
         ),
     ],
 )
@@ -295,12 +323,16 @@ def test_a_limit_that_cannot_be(setting: str, value: int) -> None:
 def test_what_was_there_before_a_limit_was_lowered_goes_on(
     server: ServerProcess, api: Api
 ) -> None:
-    api.create()
+    api.create(segments=2)
     api.note("a-long-name", NOW)
     api.note("b", NOW)
+    api.client.put(EMBEDDED, json={"segments": 1}).raise_for_status()
+    api.client.put(GROUP, json={"streams": ["tests/embedded"]}).raise_for_status()
+    api.client.post(f"{GROUP}/readers/a-long-name").raise_for_status()
     server.stop()
     lowered: dict[str, Any] = {
         "max_name_length": 2,
+        "max_position_segments": 1,
         "max_streams": 1,
         "max_writers_per_stream": 1,
     }
@@ -308,4 +340,6 @@ def test_what_was_there_before_a_limit_was_lowered_goes_on(
     with again, Api(again.url) as calls:
         assert calls.note("a-long-name", NOW + 1)["state"] == "active"
         assert calls.post("writers/b/register")["incarnation"] == 1
-        assert calls.create()["stream"] == "tests/one"
+        assert calls.create(segments=2)["stream"] == "tests/one"
+        assert calls.client.post(f"{GROUP}/readers/a-long-name").json()["epoch"] == 2
+        assert calls.post("seal", position={0: 1, 1: 0})["final"] is True
