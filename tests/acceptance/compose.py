@@ -45,9 +45,13 @@ class Service:
     needs: dict[str, str]
 
 
-def read_services(variables: dict[str, str]) -> dict[str, Service]:
-    """Read the services, with variables of the caller's environment."""
+def read_services(variables: dict[str, str], *overrides: str) -> dict[str, Service]:
+    """Read the services, with variables of the caller's environment and overriding files."""
     services = _filled(yaml.safe_load(PATH.read_text()), variables)["services"]
+    for override in overrides:
+        for name, more in _filled(yaml.safe_load(override), variables)["services"].items():
+            services[name]["environment"] |= more.get("environment", {})
+            services[name].setdefault("volumes", []).extend(more.get("volumes", ()))
     return {name: _service(name, described) for name, described in services.items()}
 
 

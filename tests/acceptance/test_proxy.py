@@ -1,0 +1,75 @@
+"""The proxy of docker-compose.yml, with TLS as docs/deploy.md tells it."""
+
+import re
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+
+from reader_client import StreamClient
+from tests.acceptance.compose import read_services
+from tests.acceptance.images import ROOT
+from tests.acceptance.local_cluster import LocalCluster
+
+EXAMPLES = re.findall(
+    r"```yaml\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.DOTALL
+)
+SERVING = ("postgres", "migrate", "controller-1", "controller-2", "proxy")
+SEGMENTS = 2_000
+"""With the largest offsets, a position of 56 kB in an address."""
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the examples."""
+    folder = tmp_path_factory.mktemp("tls")
+    authority = trustme.CA()
+    issued = authority.issue_cert("127.0.0.1", "controller-1", "controller-2")
+    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
+    for name in ("proxy.pem", "controllers.pem"):
+        issued.private_key_and_cert_chain_pem.write_to_path(str(folder / name))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cluster_with_tls(
+    tls: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[LocalCluster]:
+    """Both examples at once: whoever starts it waits until every service is well."""
+    overrides = [one.replace("./tls", str(tls)) for one in EXAMPLES if "./tls" in one]
+    services = read_services({}, *overrides)
+    serving = {name: services[name] for name in SERVING}
+    with LocalCluster(serving, tmp_path_factory.mktemp("cluster")) as running:
+        running.wait_until(lambda: running.is_well("proxy"), "the proxy", patience_s=60)
+        yield running
+
+
+def test_tls_ends_at_the_proxy_and_begins_anew_at_the_controllers(
+    cluster_with_tls: LocalCluster, tls: Path
+) -> None:
+    trusted = ssl.create_default_context(cafile=tls / "ca.pem")
+    for service, port in (
+        ("proxy", "8443"),
+        ("controller-1", "8470"),
+        ("controller-2", "8470"),
+    ):
+        url = f"https://127.0.0.1:{cluster_with_tls.port(service, port)}/readyz"
+        assert httpx.get(url, verify=trusted).status_code == 200
+    plain = f"http://127.0.0.1:{cluster_with_tls.port('proxy', '8470')}"
+    for number in range(8):
+        created = httpx.put(
+            f"{plain}/v1/streams/tls/{number}", json={"segments": 1}, timeout=20
+        )
+        assert created.status_code == 201
+
+
+def test_a_position_of_many_segments_passes_the_proxy(cluster_with_tls: LocalCluster) -> None:
+    url = f"http://127.0.0.1:{cluster_with_tls.port('proxy', '8470')}"
+    wide = {"segments": SEGMENTS}
+    httpx.put(f"{url}/v1/streams/wide/one", json=wide, timeout=60).raise_for_status()
+    with StreamClient(url, "wide/one") as stream:
+        tail = stream.tail(after=dict.fromkeys(range(SEGMENTS), 2**63 - 1))
+    assert tail.revision == 0
