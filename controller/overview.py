@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-from sqlalchemy import ARRAY, Connection, Integer, Row, cast, func, select, true, tuple_
+from sqlalchemy import ARRAY, BigInteger, Connection, Row, cast, func, select, true, tuple_
 
 from controller.log.schema import chunks
 from controller.schema import marks, streams
@@ -61,7 +61,7 @@ def _read_tails(connection: Connection, topologies: dict[int, TopologyInfo]) -> 
 
 
 def _array(numbers: list[int]) -> Any:  # noqa: ANN401 (an SQL expression)
-    return cast(numbers, ARRAY(Integer))
+    return cast(numbers, ARRAY(BigInteger))
 
 
 def _describe(row: Row[Any], topology: TopologyInfo, ends: dict[int, int]) -> StreamInfo:

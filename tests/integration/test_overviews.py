@@ -1,6 +1,7 @@
 """Lists of streams that several controllers hold: what each says of its own, in few queries."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,6 +13,7 @@ from controller.overview import read_overview
 from tests.integration.controllers import NOW, Controllers, controllers, create, note
 from tests.patience import wait_until
 from tests.postgres import Cluster
+from tests.server import Api, ServerProcess
 from tidegauge.names import StreamName
 
 NAMES = ["a/Z", "a/a", "a-b/written", "b/external", "b/new", "b/sealed"]
@@ -58,6 +60,15 @@ def test_every_controller_lists_what_the_holders_say(two: Controllers) -> None:
             None,
         )
         assert [name for name, one in by_name.items() if one["final"]] == ["b/sealed"]
+
+
+def test_partitions_may_have_great_numbers(cluster: Cluster, tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, database_url=cluster.database()) as server:
+        with Api(server.url) as api:
+            api.create(max_segments=2)
+            api.post("writers/w/note-time", time=NOW, position={str(2**63 - 1): 3})
+        listed = httpx.get(f"{server.url}/v1/streams").raise_for_status().json()["streams"]
+        assert [one["number"] for one in listed[0]["topology"]["segments"]] == [0, 2**63 - 1]
 
 
 def test_a_page_takes_as_many_queries_as_one_stream(two: Controllers) -> None:
