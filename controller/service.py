@@ -42,6 +42,8 @@ from tidegauge.outcomes import PassOutcome
 
 _QUICK_START_S = 1.0
 _DATABASE_GRACE_S = 4.0
+_HAND_OVER_S = 1.0
+"""Calls that are under way usually end by then."""
 """How long a database that hangs is waited for in the end: callers are cut off after 10 s, and
 to connect in vain takes 5 s more."""
 _log = logging.getLogger(__name__)
@@ -82,6 +84,7 @@ class Service:
         """What has to go on as long as the service is open."""
         self._starting: asyncio.Task[None] | None = None
         self._giving_up: asyncio.TimerHandle | None = None
+        self._handing_over: asyncio.Task[None] | None = None
         self._unstored_before = 0
 
     async def begin(self) -> None:
@@ -133,6 +136,16 @@ class Service:
     async def close(self) -> None:
         """Answer who waits, finish what was submitted, give the database back."""
         self.begin_to_end()
+        await self._begin_to_hand_over()
+        self.database.close()
+
+    def _begin_to_hand_over(self) -> asyncio.Task[None]:
+        if self._handing_over is None:
+            self._handing_over = asyncio.create_task(self._hand_over(), name="handing over")
+        return self._handing_over
+
+    async def _hand_over(self) -> None:
+        """Finish what was submitted, and give everything up."""
         await _cancel([self._starting] if self._starting is not None else [])
         if self.started:
             _, *background = self.tasks
@@ -140,7 +153,6 @@ class Service:
             await self.holding.stop()
             await self.sequencer.close()
         await self._leave()
-        self.database.close()
 
     async def _leave(self) -> None:
         """Give everything back, or say what is left undone."""
@@ -159,11 +171,15 @@ class Service:
     def begin_to_end(self) -> None:
         """Answer every long poll, now and from now on: the service shuts down.
 
-        A database that hangs is given up in a while, so that who waits for it is answered.
+        A database that hangs is given up in a while, so that who waits for it is answered. What
+        other controllers can go on with is given up sooner, however long a client takes to send
+        the rest of its call.
         """
         if self._giving_up is None:
             loop = asyncio.get_running_loop()
             self._giving_up = loop.call_later(_DATABASE_GRACE_S, self.database.give_up)
+            if self.holding.controller is not None:
+                loop.call_later(_HAND_OVER_S, self._begin_to_hand_over)
             self._unstored_before = self.sequencer.unstored
         self.holding.closing.set()
         for state in self.registry:

@@ -60,13 +60,25 @@ class GatheringTransport:
         """
         self._flush()
         if self.is_closing() or not self._is_unread():
-            self._transport.close()
+            self._end()
             return
         self.is_closing = _always
         self._transport.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()
-        self._loop.call_later(_LINGER_S, self._transport.close)
+        self._loop.call_later(_LINGER_S, self._end)
+
+    def _end(self) -> None:
+        self._transport.close()
+        if self._transport.get_extra_info("sslcontext") is not None:
+            self._loop.call_later(_LINGER_S, self._abort)
+
+    def _abort(self) -> None:
+        """Wait no longer until the peer says over TLS that it closes too: many never do."""
+        if self._transport.get_write_buffer_size():
+            self._loop.call_later(_LINGER_S, self._abort)
+        else:
+            self._transport.abort()
 
     def _flush(self) -> None:
         if self._parts:

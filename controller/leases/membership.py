@@ -128,6 +128,7 @@ class Membership:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
         self._bell.close()
+        self._valid_until = 0.0
         if self.controller == 0:
             return
         stamp = self._listening.stamp()

@@ -7,17 +7,21 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from http.client import HTTPResponse
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.conftest import NewServer
 from tests.integration.connections import wait_until_read
+from tests.integration.controllers import controllers, create, note
 from tests.integration.problems import check_problem
 from tests.patience import PATIENCE_S, wait_until
+from tests.postgres import Cluster
 from tests.server import LAUNCHER, Api, ServerProcess
 
 HASTY = "from controller import server; server._GRACE_S = 1\n" + LAUNCHER
+PATIENT = "from controller import server; server._GRACE_S = 600\n" + LAUNCHER
 STREAM = "/v1/streams/tests/one"
 NOTE = f"{STREAM}/writers/w/note-time"
 
@@ -52,6 +56,23 @@ def _refusal(connection: socket.socket) -> tuple[int, str]:
     with closing(HTTPResponse(connection)) as answer:
         answer.begin()
         return answer.status, json.loads(answer.read())["code"]
+
+
+def test_who_sends_no_end_of_a_body_keeps_no_stream_from_other_controllers(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with controllers(cluster, tmp_path, 2, launcher=PATIENT) as two:
+        create(two.servers[0].url, "tests/one")
+        ending = two.holder_of("tests/one")
+        (staying,) = (one for one in two.servers if one is not ending)
+        with _begin(ending, f"POST {NOTE}") as connection:
+            ending.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: two.held() == [1, 0])
+            assert note(staying.url, "tests/one", 1).is_success
+            assert ending.process.poll() is None
+            connection.sendall(b'"time": 1}'.rjust(99))
+            assert _refusal(connection) == (503, "unavailable")
+        assert ending.process.wait(timeout=PATIENCE_S) == 0
 
 
 @pytest.mark.only_on("sqlite", "only a file is locked as a whole")

@@ -129,6 +129,18 @@ def test_clients_trust_whom_the_environment_names_when_they_connect(
         stranger.tail()
 
 
+def test_who_never_closes_a_connection_does_not_keep_the_service_from_its_end(
+    files: Files, new_server: NewServer
+) -> None:
+    with (
+        new_server(tls_certificate=files.certificate, tls_key=files.key) as server,
+        httpx.Client() as idle,
+    ):
+        assert idle.get(f"{server.url}/healthz").is_success
+        assert server.stop() == 0
+        assert "graceful shutdown exceeded" not in server.log.read_text()
+
+
 def test_an_old_version_of_tls_is_refused(secure: ServerProcess, files: Files) -> None:
     context = ssl.create_default_context(cafile=files.authority)
     context.set_ciphers("DEFAULT:@SECLEVEL=0")
