@@ -1,14 +1,39 @@
 """Where spans go; imported only when traces are wanted, with the extra `otel`."""
 
+import logging
+from threading import Thread
+
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+_PATIENCE_S = 1.0
+_log = logging.getLogger(__name__)
 
-def make_tracer_provider() -> TracerProvider:
-    """Send spans in the background, as the environment variables ``OTEL_…`` say."""
-    ours = Resource({"service.name": "tidegauge"})
-    provider = TracerProvider(resource=ours.merge(OTELResourceDetector().detect()))
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return provider
+
+class Traces:
+    """Sends spans in the background, as the environment variables ``OTEL_…`` say.
+
+    Attributes
+    ----------
+    provider
+        Takes spans.
+    """
+
+    def __init__(self) -> None:
+        ours = Resource({"service.name": "tidegauge"})
+        self.provider = TracerProvider(
+            resource=ours.merge(OTELResourceDetector().detect()), shutdown_on_exit=False
+        )
+        self.provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+
+    def end(self) -> None:
+        """Send what is left; give up what the collector does not take soon."""
+        # A daemon, since it may try for half a minute, and nothing cuts it off.
+        sending = Thread(target=self.provider.shutdown, daemon=True)
+        sending.start()
+        sending.join(_PATIENCE_S)
+        if sending.is_alive():
+            _log.warning("the last traces are given up: the collector does not take them")
+            logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)

@@ -41,7 +41,7 @@ from tidegauge.errors import (
 )
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import TracerProvider
+    from controller.tracing import Traces
 
 _STARTING = UnavailableError("the service is reading its streams back")
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
@@ -66,7 +66,7 @@ def create_app(
     authorities = None if settings.peer_ca is None else Authorities(settings.peer_ca)
     looks = [one.look for one in (guard, authorities, certificate) if one is not None]
     service = Service(settings, address=address)
-    tracer_provider = _make_tracer_provider() if settings.traces else None
+    traces = _begin_traces() if settings.traces else None
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -79,8 +79,8 @@ def create_app(
             watching.cancel()
             await whole.aclose()
             await service.close()
-            if tracer_provider is not None:
-                await asyncio.to_thread(tracer_provider.shutdown)
+            if traces is not None:
+                await asyncio.to_thread(traces.end)
 
     app = FastAPI(
         title="Tidegauge",
@@ -94,8 +94,8 @@ def create_app(
             "logs": False,
             "metrics": False,
             "operation_spans": False,
-            "tracer_provider": tracer_provider,
-            "tracing": tracer_provider is not None,
+            "tracer_provider": None if traces is None else traces.provider,
+            "tracing": traces is not None,
         },
     )
     app.state.service = service
@@ -110,10 +110,10 @@ def create_app(
     return whole
 
 
-def _make_tracer_provider() -> "TracerProvider":
-    from controller.tracing import make_tracer_provider  # noqa: PLC0415 (needs an extra)
+def _begin_traces() -> "Traces":
+    from controller.tracing import Traces  # noqa: PLC0415 (needs an extra)
 
-    return make_tracer_provider()
+    return Traces()
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:

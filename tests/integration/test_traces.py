@@ -1,5 +1,7 @@
 """Traces: sent to a collector when they are wanted, and not even imported when they are not."""
 
+import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +16,7 @@ from tests.conftest import NewServer
 from tests.server import Api
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+DOCUMENTED_S = 15
 UNTRACED = """
 import sys, controller
 assert "opentelemetry.sdk" not in sys.modules
@@ -85,6 +88,25 @@ def test_calls_are_traced_as_parts_of_what_their_callers_trace(
     assert said["url.path"].string_value == f"{api.path}/writers/w/leave"
     resource = collector.received[0].resource_spans[0].resource
     assert "tidegauge" in {one.value.string_value for one in resource.attributes}
+
+
+@pytest.mark.only_on("sqlite", "no database has a part in it")
+@pytest.mark.parametrize("listening", [True, False], ids=["hangs", "is away"])
+def test_the_service_ends_in_time_though_the_collector_takes_no_traces(
+    new_server: NewServer, monkeypatch: pytest.MonkeyPatch, *, listening: bool
+) -> None:
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        if listening:
+            deaf.listen()
+        url = f"http://127.0.0.1:{deaf.getsockname()[1]}"
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", url)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1000")
+        with new_server(traces=True) as server, Api(server.url) as api:
+            api.create()
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(timeout=DOCUMENTED_S) == 0
+    assert server.log.read_text().count("the last traces are given up") == 1
 
 
 def test_who_wants_no_traces_does_not_even_import_what_makes_them() -> None:
