@@ -6,7 +6,7 @@ from controller.access.changes import watch
 from controller.access.encryption import Authorities, Certificate, CertificateError
 from controller.access.exposure import ExposedError, check_exposure
 from controller.access.guard import Guard
-from controller.access.needs import NEEDS, OPEN_PATHS, Need
+from controller.access.needs import NEEDS, OPEN_PATHS, Need, operates
 from controller.access.tokens import (
     Grants,
     NewToken,
@@ -40,6 +40,7 @@ __all__ = [
     "log_done",
     "log_refused",
     "new_token",
+    "operates",
     "parse_grants",
     "read_tokens",
     "watch",

@@ -14,6 +14,7 @@ from sqlalchemy import Table
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controller.http.holders import KnownHolders
+from controller.http.lost_calls import log_lost
 from controller.http.peers import NOT_HOLDER, PassedOn, Peer, Peers, is_passed_on
 from controller.http.plain import read_body
 from controller.http.problems import send_problem, write_problem
@@ -21,7 +22,7 @@ from controller.leases import HoldsShare
 from controller.moving import Moving
 from controller.schema import reader_groups, streams
 from controller.service import Service
-from tidegauge.errors import ProblemError, UnavailableError
+from tidegauge.errors import OutcomeUnknownError, ProblemError, UnavailableError
 from tidegauge.names import NAME_PATTERN, StreamName
 
 _NAME = NAME_PATTERN.strip("^$")
@@ -76,6 +77,9 @@ class Forwarding:
             await self._answer(partial(self.find, table, name, creates=creates), request, send)
         except UnavailableError as error:
             await refuse(error, send)
+        except OutcomeUnknownError as error:  # the holder may be gone before it logged it
+            log_lost(scope)
+            await send_problem(send, error)
         except ProblemError as error:
             await send_problem(send, error)
 
