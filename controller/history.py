@@ -87,8 +87,12 @@ async def at_position(
 async def _look(
     service: "Service", state: StreamState, look: Callable[[StoredMarks], _T]
 ) -> _T:
-    """Look at the marks of a stream; the race: recent ones come into the table meanwhile."""
-    key, recent = state.identity.key, state.recent_marks
+    """Look at the marks of a stream.
+
+    The race: recent ones come into the table meanwhile, and newer ones are made, whose cuts may
+    name partitions that the caller's topology lacks. They count as not there yet.
+    """
+    key, recent, revision = state.identity.key, state.recent_marks, state.revision
     return await service.database.read(
-        lambda connection: look(StoredMarks(connection, key, recent))
+        lambda connection: look(StoredMarks(connection, key, recent, up_to=revision))
     )

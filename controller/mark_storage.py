@@ -47,13 +47,22 @@ class StoredMarks(Sequence[Mark]):
         Of the stream.
     recent
         Its newest marks as of a moment before; they may have come into the table since.
+    up_to
+        The revision of the newest mark as of that moment, if newer ones are to be left out.
     """
 
     def __init__(
-        self, connection: Connection, stream_key: int, recent: Sequence[RecentMark] = ()
+        self,
+        connection: Connection,
+        stream_key: int,
+        recent: Sequence[RecentMark] = (),
+        *,
+        up_to: int | None = None,
     ) -> None:
         self._connection = connection
         self._of_stream = select(marks).where(marks.c.stream_key == stream_key)
+        if up_to is not None:
+            self._of_stream = self._of_stream.where(marks.c.revision <= up_to)
         self._recent = recent
         self._seen: dict[int, Mark | None] = {}
 
