@@ -17,6 +17,7 @@ from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from controller.listener import BACKLOG, listen, reachable, show_address
 from controller.logs import configure_logging
+from controller.open_files import allow_open_files
 from controller.protocol import KnownHeads, RecallingProtocol
 
 _GRACE_S = 10
@@ -86,6 +87,7 @@ def serve(settings: ServeSettings) -> None:
     """
     configure_logging(settings.log_level, settings.log_format)
     check_exposure(settings)
+    allow_open_files(settings.max_long_polls)
     certificate = _certificate(settings)
     with listen(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
