@@ -174,8 +174,7 @@ def change_stream(
         _check_room(given["max_segments"], len(state.clock.topology.segments))
     if "scaling" in given:
         given["scaling"] = given["scaling"] or "fixed"
-    state.config = state.config.model_copy(update=given)
-    state.clock.change_settings(settings_of(state.config))
+    state.change_config(state.config.model_copy(update=given))
     values = {"config": state.config.model_dump_json()}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
     batch.touch(state)

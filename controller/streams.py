@@ -98,7 +98,7 @@ class StreamState:
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = inf
         self._planned_ms = inf
-        """The deadline that the timer is for."""
+        """The timer is in time for this deadline and all later ones; infinite without one."""
 
     @property
     def watermark(self) -> int | None:
@@ -174,6 +174,12 @@ class StreamState:
             self._context.ticking.discard(self)
         self._plan()
 
+    def change_config(self, config: StreamConfig) -> None:
+        """Go on with other settings."""
+        self.config = config
+        self.clock.change_settings(settings_of(config))
+        self._planned_ms = inf  # the interval of marks may end earlier now
+
     async def reload(self) -> None:
         """Become what the disk says."""
         if not self.moved:
@@ -192,7 +198,7 @@ class StreamState:
         self.bell.ring()
         if self._timer is not None:
             self._timer.cancel()
-            self._timer = None
+            self._timer, self._wake_at, self._planned_ms = None, inf, inf
         self.clock.drop_reports()
 
     def skip_listening(self, by_ms: int) -> None:
@@ -259,30 +265,28 @@ class StreamState:
             )
 
     def _plan(self) -> None:
-        """Wake up when the interval of a due pass is over, or a clock runs out.
+        """Wake up for the next pass: something is due, or runs out, and its interval is over.
 
-        Listening time is never faster than the loop's, so that who is woken for one deadline
-        is in time for all later ones.
+        Listening time is never faster than the loop's, and the interval of marks ends earlier
+        than planned only if the settings change: who is woken for one deadline is in time for
+        all later ones.
         """
         due, deadline = self.clock.pass_due, self.clock.next_deadline()
-        in_time = deadline is None or deadline >= self._planned_ms
-        if self._timer is not None and in_time and not due:
+        deadline_ms = inf if deadline is None else deadline
+        if deadline_ms >= self._planned_ms and not due:
             return
+        delay = max(0.001, self._earliest_pass - monotonic())
+        if not due:
+            delay = max(delay, (deadline_ms - self._context.clocks.now().listening_ms) / 1_000)
         loop = asyncio.get_running_loop()
-        delays = []
-        if due:
-            delays.append(self._earliest_pass - monotonic())
-        if deadline is not None:
-            delays.append((deadline - self._context.clocks.now().listening_ms) / 1_000)
-        wake_at = loop.time() + max(0.001, min(delays)) if delays else inf
-        if self._timer is not None and self._wake_at <= wake_at:
+        wake_at = loop.time() + delay
+        if self._wake_at <= wake_at:
+            self._planned_ms = min(self._planned_ms, deadline_ms)
             return
         if self._timer is not None:
             self._timer.cancel()
-        if delays:
-            self._wake_at = wake_at
-            self._planned_ms = inf if deadline is None else deadline
-            self._timer = loop.call_at(wake_at, self._wake)
+        self._wake_at, self._planned_ms = wake_at, deadline_ms
+        self._timer = loop.call_at(wake_at, self._wake)
 
     def _wake(self) -> None:
         self._timer, self._wake_at, self._planned_ms = None, inf, inf

@@ -110,7 +110,11 @@ def _until(situation: Situation) -> str:
         return f"{who} never dropped (aggregation_timeout_ms is null)"
     if situation.waiting_count == 0:
         return f"{who} dropped {describe_span(timeout_ms)} after somebody begins to wait"
-    return f"{who} dropped in {describe_span(timeout_ms if left_ms is None else left_ms)}"
+    left_ms = timeout_ms if left_ms is None else left_ms
+    if situation.interval_left_ms > left_ms:
+        pass_in = describe_span(situation.interval_left_ms)
+        return f"{who} dropped within {pass_in}, when mark_interval_ms is over"
+    return f"{who} dropped in {describe_span(left_ms)}"
 
 
 def _cure_of_holding(situation: Situation, first: WriterStatus) -> str:

@@ -96,6 +96,12 @@ class Situation:
         return min(left, default=None)
 
     @property
+    def interval_left_ms(self) -> int:
+        """Wall clock until a pass may run; one after a restart does not wait so long."""
+        interval_ms = self.settings.mark_interval_ms
+        return 0 if self.stood_ms is None else max(0, interval_ms - self.stood_ms)
+
+    @property
     def doubtful_leader(self) -> WriterStatus | None:
         """Who noted a time ahead of the server's clock, in a stream whose times follow it."""
         one = self.leader

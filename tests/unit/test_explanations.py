@@ -112,6 +112,16 @@ def test_a_silent_writer_that_is_waited_for_for_ever() -> None:
     assert "it is never dropped (aggregation_timeout_ms is null);" in night.says()
 
 
+def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_for_its_end() -> None:
+    night = Night(aggregation_timeout_ms=2_000, mark_interval_ms=MINUTE)
+    night.note("slow", NOON - HOUR)
+    night.note("fast", NOON)
+    night.passed_ms += 5_000
+    assert "; it is dropped within 55s, when mark_interval_ms is over;" in night.says()
+    night.passed_ms += MINUTE
+    assert "; it is dropped in 0ms;" in night.says()
+
+
 def test_many_writers_hold_and_the_one_that_is_dropped_first_is_named_first() -> None:
     night = Night()
     night.note("first", NOON - HOUR)
