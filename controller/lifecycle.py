@@ -170,7 +170,8 @@ def change_stream(
     fixed = sorted(given.keys() & {"segments", "log"})
     if fixed:
         raise ImmutableSettingError(str(state.identity.name), fixed)
-    if state.config.log == "external" and given.get("max_segments") is not None:
+    if state.config.log == "external" and "max_segments" in given:
+        given["max_segments"] = given["max_segments"] or state.config.segments
         _check_room(given["max_segments"], len(state.clock.topology.segments))
     if "scaling" in given:
         given["scaling"] = given["scaling"] or "fixed"

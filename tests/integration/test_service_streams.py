@@ -225,6 +225,26 @@ def test_there_is_room_for_the_partitions_there_are(play: Callable[[Play], None]
     play(scene)
 
 
+def test_null_partitions_are_again_as_many_as_it_was_created_with(
+    play: Callable[[Play], None],
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        wanted = {"log": "external", "segments": 2, "max_segments": None}
+        (await client.put(STREAM, json=wanted)).raise_for_status()
+        match = {"if-match": "*"}
+        for number in (3, None):
+            changed = await client.patch(STREAM, json={"max_segments": number}, headers=match)
+            assert changed.json()["config"]["max_segments"] == (number or 2)
+        assert (await client.put(STREAM, json=wanted)).status_code == 200
+        await client.patch(STREAM, json={"max_segments": 3}, headers=match)
+        await _note(client, "w", NOW, position={"7": 3})
+        refused = await client.patch(STREAM, json={"max_segments": None}, headers=match)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+        assert "2 are too few: the stream has 3" in refused.text
+
+    play(scene)
+
+
 def test_a_partition_too_many_is_a_typo_by_default(play: Callable[[Play], None]) -> None:
     async def scene(client: httpx.AsyncClient) -> None:
         assert (await _create(client, segments=2))["config"]["max_segments"] == 2
