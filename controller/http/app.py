@@ -47,7 +47,7 @@ _STARTING = UnavailableError("the service is reading its streams back")
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
 Bodies say what they are: `Content-Type: application/json`, or what the call asks for; none is
-taken compressed.
+taken compressed. A page of another site has to say so without a body, too.
 HEAD is answered like GET, without the body.
 Times are event time in ms; integers may be sent as JSON integers or decimal strings.
 Errors are RFC 9457 problem documents with a stable `code`.

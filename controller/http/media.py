@@ -7,11 +7,13 @@ from tidegauge.errors import UnsupportedContentEncodingError, UnsupportedMediaTy
 JSON = "application/json"
 _EMPTY = b"0"
 _UNCODED = {"", "identity"}
+_OF_FORMS = {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}
+_OTHER_PAGES = {b"cross-site", b"same-site"}
 
-_Headers = Iterable[tuple[bytes, bytes]]
+Headers = Iterable[tuple[bytes, bytes]]
 
 
-def check_json(headers: _Headers) -> None:
+def check_json(headers: Headers) -> None:
     """Refuse a body that does not say that it is JSON, or is compressed; no body need say what it is.
 
     A browser lets any page send bodies that say nothing; those that say JSON it asks about.
@@ -31,10 +33,30 @@ def check_json(headers: _Headers) -> None:
         check_encoding(encoding.decode("latin-1"))
 
 
+def check_page(headers: Headers) -> None:
+    """Refuse what a browser may have sent for a page of another site, without asking first.
+
+    Where no body is needed, such a page has to say that it is JSON all the same: then its browser
+    asks. ``Sec-Fetch-Site`` tells whose page it is, also behind a proxy that speaks TLS.
+    """
+    given, page = "", b""
+    for name, value in headers:
+        if name == b"content-type":
+            given = given or value.decode("latin-1")
+        elif name == b"sec-fetch-site":
+            page = value
+    if _essence(given) in _OF_FORMS or (not given and page in _OTHER_PAGES):
+        raise UnsupportedMediaTypeError(given, JSON)
+
+
 def check_media_type(given: str, expected: str) -> None:
     """Refuse a content type, whatever its parameters and its case, that is another one."""
-    if given != expected and given.partition(";")[0].strip().lower() != expected:
+    if given != expected and _essence(given) != expected:
         raise UnsupportedMediaTypeError(given, expected)
+
+
+def _essence(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
 
 
 def check_encoding(given: str) -> None:

@@ -12,7 +12,8 @@ MEANINGS = {
     409: "It conflicts with what is stored; the code says how.",
     412: "Somebody was faster, or it is there already: `precondition_failed`.",
     413: "The body is beyond the limit of the service: `body_too_large`.",
-    415: "The body is of another content type, or does not say of which: "
+    415: "The body is of another content type, or does not say of which (or "
+    "there is none, and a page of another site may have sent the call): "
     "`unsupported_media_type`; or it is compressed: `unsupported_content_encoding`.",
     422: "Values that cannot be, or are beyond a limit: `invalid_request` and others.",
     428: "A change must name the version that it is based on: `precondition_required`.",
@@ -39,7 +40,7 @@ def refusals_of(method: str, path: str, operation: dict[str, Any], need: Need) -
         409: "{" in path,
         412: bool(names & {"if-match", "if-none-match"}),
         413: True,
-        415: has_body,
+        415: has_body or method == "post",
         422: True,
         428: "if-match" in names,
         429: "wait_ms" in names,

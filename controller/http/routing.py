@@ -15,7 +15,7 @@ from fastapi.routing import APIRoute
 from controller.access import NEEDS, Caller, Need, log_done, log_refused
 from controller.giving_up import Reason, until_hung_up
 from controller.http.head_calls import is_head
-from controller.http.media import check_json
+from controller.http.media import Headers, check_json, check_page
 from controller.http.request_fields import request_fields
 from controller.service import Service
 from controller.streams import StreamState
@@ -36,6 +36,7 @@ class StrictRoute(APIRoute):
         known = _query_names(self.dependant)
         (method,) = list(self.methods or [])
         need = NEEDS[f"{method} {self.path_format}"]
+        checks = self._checks_of_headers(method)
 
         async def strict(request: Request) -> Response:
             caller = get_caller(request)
@@ -49,8 +50,8 @@ class StrictRoute(APIRoute):
             if unknown:
                 message = f"this call has no such parameter; it has {sorted(known)}"
                 raise InvalidRequestError.of(unknown[0], message)
-            if self.body_field is not None:
-                check_json(request.scope["headers"])
+            for check in checks:
+                check(request.scope["headers"])
             try:
                 response = await handle(request)
             except OutcomeUnknownError as error:
@@ -64,6 +65,15 @@ class StrictRoute(APIRoute):
             return response
 
         return strict
+
+    def _checks_of_headers(self, method: str) -> list[Callable[[Headers], None]]:
+        """Choose what headers have to pass; what takes other bodies than JSON checks for itself."""
+        checks: list[Callable[[Headers], None]] = []
+        if self.body_field is not None:
+            checks.append(check_json)
+        if method == "POST" and "requestBody" not in (self.openapi_extra or {}):
+            checks.append(check_page)
+        return checks
 
 
 async def _nothing() -> AsyncIterator[bytes]:

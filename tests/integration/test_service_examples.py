@@ -43,6 +43,14 @@ def _steady(value: Any) -> Any:
     return [_steady(one) for one in value] if isinstance(value, list) else value
 
 
+def test_every_post_says_that_it_may_be_refused_to_a_page_of_another_site(
+    document: Any,
+) -> None:
+    posts = [one for call, one in _operations(document) if call.startswith("POST")]
+    assert posts
+    assert all("415" in one["responses"] for one in posts)
+
+
 def test_the_examples_say_what_the_server_answers(server: ServerProcess) -> None:
     stream_id = ""
     with httpx.Client(base_url=server.url, timeout=20) as client:

@@ -433,12 +433,49 @@ def test_no_call_takes_a_compressed_body(
 @pytest.mark.parametrize(
     ("call", "status"), [("register", 200), ("leave", 409), ("note-time", 422)]
 )
-@pytest.mark.parametrize("headers", [{}, {"content-type": "text/plain"}])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"content-type": "application/json"},
+        {"content-type": "application/json", "sec-fetch-site": "cross-site"},
+        {"origin": "https://gauge.example", "sec-fetch-site": "same-origin"},
+    ],
+)
 def test_a_call_without_a_body_need_not_say_what_it_is(
     client: httpx.Client, call: str, status: int, headers: dict[str, str]
 ) -> None:
     answer = client.post(f"{ONE}/writers/bodiless/{call}", headers=headers)
     assert answer.status_code == status
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "text/plain"},
+        {"content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin"},
+        {"content-type": "multipart/form-data; boundary=x", "origin": "null"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+@pytest.mark.parametrize("body", [b"", b"a=b"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{ONE}/seal",
+        f"{ONE}/writers/w/register",
+        f"{ONE}/writers/w/leave",
+        f"{ONE}/writers/w/expire",
+        "/v1/reader-groups/tests/g/readers/r",
+    ],
+)
+def test_what_a_page_of_another_site_lets_a_browser_send_unasked_is_refused(
+    client: httpx.Client, path: str, body: bytes, headers: dict[str, str]
+) -> None:
+    answer = client.post(path, content=body, headers=headers)
+    document = check_problem(answer, 415, "unsupported_media_type")
+    assert document["expected"] == "application/json"
 
 
 @pytest.mark.parametrize("given", ["application/json; charset=utf-8", "Application/JSON"])
