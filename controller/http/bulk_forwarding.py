@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.http.decoding import split_note_times
@@ -96,10 +97,13 @@ class BulkForwarding:
         try:
             check_call(scope)
             request = PassedOn(scope, await read_body(receive, self._limit), receive)
-            if self._holds_all_plainly(request.body):
-                await self._app(scope, request.replay(), send)
-            else:
-                await self._answer(request, _split(request.body), send)
+            is_here = self._holds_all_plainly(request.body)
+            reports = [] if is_here else _split(request.body)
+        except (ClientDisconnect, ProblemError) as error:
+            await self._app(scope, _receive_nothing(error), send)  # it counts what it refuses
+            return
+        try:
+            await self._answer(request, reports, send)
         except UnavailableError as error:
             await refuse(error, send)
         except ProblemError as error:
@@ -221,6 +225,15 @@ class _Answer:
     async def send(self, message: Message) -> None:
         self.status = message.get("status", self.status)
         self.body += message.get("body", b"")
+
+
+def _receive_nothing(error: Exception) -> Receive:
+    """Fail in place of a body."""
+
+    async def receive() -> Message:
+        raise error
+
+    return receive
 
 
 def _split(body: bytes) -> list[_Report]:

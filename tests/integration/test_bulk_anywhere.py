@@ -1,22 +1,29 @@
-"""Many reports are answered the same at any controller, whoever holds their streams."""
+"""Many reports are answered and counted the same at any controller, whoever holds their streams."""
 
 import gzip
 import json
+import socket
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import httpx
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from tests.integration.connections import wait_until_read
 from tests.integration.controllers import NOW, Controllers, controllers, create
 from tests.patience import wait_until
 from tests.postgres import Cluster
+from tests.server import ServerProcess
 
 JSON = "application/json"
 LIMIT = 400_000
 HERE, THERE = "bulk/a", "bulk/b"
 """One of each controller."""
 MOST = 10_000
+REQUESTS = "tidegauge_http_request_duration_seconds"
 
 
 @dataclass(frozen=True)
@@ -226,3 +233,72 @@ def test_who_sends_too_many_is_told_how_many_may_be_sent(two: Controllers) -> No
                 "message": "10001 are too many; send them in parts of at most 10000",
             }
         ]
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.answer == 422])
+def test_who_refuses_all_counts_one_report_and_passes_nothing_on(
+    two: Controllers, name: str
+) -> None:
+    assert [_counted(server, CASES[name]) for server in two.servers] == [
+        {("reports", "invalid_request"): 1, ("requests", "/v1/note-times"): 1}
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "outcome"),
+    [
+        ("another method", None),
+        ("another content type", "unsupported_media_type"),
+        ("called compressed", "unsupported_content_encoding"),
+        ("too large, without a length", "body_too_large"),
+    ],
+)
+def test_who_refuses_a_call_whatever_is_in_it_passes_nothing_on_either(
+    two: Controllers, name: str, outcome: str | None
+) -> None:
+    expected = {("requests", "/v1/note-times"): 1}
+    if outcome is not None:
+        expected["reports", outcome] = 1
+    assert [_counted(server, CASES[name]) for server in two.servers] == [expected] * 2
+
+
+Counts = Counter[tuple[str, str]]
+
+
+def _counted(server: ServerProcess, case: Case) -> Counts:
+    """Count what moves the counters of a controller when it is asked."""
+    before = _counts(server)
+    _ask(server.url, case)
+    return _counts(server) - before
+
+
+def _counts(server: ServerProcess) -> Counts:
+    """Look at the counters of reports, by outcome, and those of requests, by route."""
+    counts: Counts = Counter()
+    for family in text_string_to_metric_families(server.metrics()):
+        for name, labels, value, *_ in family.samples:
+            if name == "tidegauge_reports_total":
+                counts["reports", labels["outcome"]] = int(value)
+            if name == f"{REQUESTS}_count" and labels["route"] != "/metrics":
+                counts["requests", labels["route"]] += int(value)
+    return counts
+
+
+def test_who_hangs_up_in_the_middle_has_passed_nothing_on(two: Controllers) -> None:
+    for server in two.servers:
+        before = _counts(server)
+        _hang_up(server)
+        wait_until(partial(_has_counted, server, before))
+        assert _counts(server) - before == {("requests", "/v1/note-times"): 1}
+
+
+def _hang_up(server: ServerProcess) -> None:
+    """Send the beginning of a body."""
+    head = f"POST /v1/note-times HTTP/1.1\r\nhost: here\r\ncontent-type: {JSON}\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
+        connection.sendall(f"{head}content-length: 100\r\n\r\n{{".encode())
+        wait_until_read(connection)
+
+
+def _has_counted(server: ServerProcess, before: Counts) -> bool:
+    return _counts(server) != before
