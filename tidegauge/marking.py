@@ -8,7 +8,7 @@ from tidegauge.progress import Progress
 from tidegauge.roster import Roster
 from tidegauge.running_cut import RunningCut
 from tidegauge.settings import StreamSettings
-from tidegauge.thinning import thinned
+from tidegauge.thinning import most_marks, thinned
 from tidegauge.topology import Position, Topology
 from tidegauge.writers import KeptReport, Now
 
@@ -70,7 +70,8 @@ class Marking:
             return []
         target = passed[-1].time
         times = [report.time for report in passed]
-        lowers = thinned(times, target, self.watermark, settings.mark_resolution_ms)
+        most = most_marks(len(topology.segments))
+        lowers = thinned(times, target, self.watermark, settings.mark_resolution_ms, most=most)
         marks = []
         for lower in self._cut.advance(passed, lowers):
             marks.append(self._mark(lower, topology))

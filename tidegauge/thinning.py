@@ -4,10 +4,22 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 MARKS_PER_PASS = 1_000
+_ENTRIES_PER_PASS = 1_000_000
+_AT_LEAST = 10
+
+
+def most_marks(segments: int) -> int:
+    """Tell how many marks a pass may make, so that their cuts fit into one transaction."""
+    return max(_AT_LEAST, min(MARKS_PER_PASS, _ENTRIES_PER_PASS // max(1, segments)))
 
 
 def thinned(
-    times: Sequence[int], target: int, watermark: int | None, resolution_ms: int
+    times: Sequence[int],
+    target: int,
+    watermark: int | None,
+    resolution_ms: int,
+    *,
+    most: int = MARKS_PER_PASS,
 ) -> list[int]:
     """Choose the lower bounds of one pass's marks (section 3 of the rules).
 
@@ -21,6 +33,8 @@ def thinned(
         Of the newest mark; None before the first.
     resolution_ms
         A time nearer than this to the one kept before it, or to the target, is skipped.
+    most
+        How many are chosen at most; see `most_marks`.
 
     Examples
     --------
@@ -33,7 +47,7 @@ def thinned(
     while at < len(times) and times[at] <= target - step:
         chosen.append(times[at])
         at = bisect_left(times, times[at] + step, at + 1)
-    below = MARKS_PER_PASS - 1
+    below = most - 1
     if len(chosen) > below:
         count = len(chosen)
         chosen = [chosen[i * count // below] for i in range(below)]

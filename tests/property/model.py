@@ -12,6 +12,7 @@ from tests.property.events import Events, Offsets, Shape, count_in, union
 
 END_OF_TIME = 2**63 - 1
 MARKS_PER_PASS = 1_000
+ENTRIES_PER_PASS = 1_000_000
 
 State: TypeAlias = Literal["joining", "active", "behind", "expired", "left"]
 
@@ -114,8 +115,17 @@ class ModelOutcome(NamedTuple):
     forgotten: list[str]
 
 
+def marks_at_most(segments: int) -> int:
+    """As many marks as a pass may emit; some, however many segments their cuts name."""
+    return max(10, min(MARKS_PER_PASS, ENTRIES_PER_PASS // segments))
+
+
 def lowers(
-    times: Iterable[int], target: int, watermark: int | None, resolution_ms: int
+    times: Iterable[int],
+    target: int,
+    watermark: int | None,
+    resolution_ms: int,
+    most: int = MARKS_PER_PASS,
 ) -> list[int]:
     """The lower bounds of one pass, of all times that may become one."""
     kept: list[int] = []
@@ -125,7 +135,7 @@ def lowers(
         if not near_before and target - time >= resolution_ms:
             kept.append(time)
             before = time
-    below = MARKS_PER_PASS - 1
+    below = most - 1
     if len(kept) > below:
         kept = [kept[len(kept) * rank // below] for rank in range(below)]
     return [*kept, target]
@@ -319,7 +329,8 @@ class Model:
             for report in writer.reports
             if self.above_watermark(report.time) and report.time < target
         }
-        return lowers(times, target, self.watermark, self.rules.resolution_ms)
+        most = marks_at_most(len(self.shape.predecessors))
+        return lowers(times, target, self.watermark, self.rules.resolution_ms, most)
 
     def _mark(self, lower: int, marks: Sequence[ModelMark]) -> ModelMark:
         writers = self.writers.values()
