@@ -3,13 +3,27 @@
 import logging
 from threading import Thread
 
+from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
+from controller.access import redacted
+
+_QUERY = "url.query"
 _PATIENCE_S = 1.0
 _log = logging.getLogger(__name__)
+
+
+class _WithoutTokens(SpanProcessor):
+    """Keeps a token that somebody sent as a parameter out of the spans."""
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002
+        """Replace the tokens in the parameters of the call that begins."""
+        query = (span.attributes or {}).get(_QUERY)
+        if isinstance(query, str):
+            span.set_attribute(_QUERY, redacted(query))
 
 
 class Traces:
@@ -26,6 +40,7 @@ class Traces:
         self.provider = TracerProvider(
             resource=ours.merge(OTELResourceDetector().detect()), shutdown_on_exit=False
         )
+        self.provider.add_span_processor(_WithoutTokens())
         self.provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
 
     def end(self) -> None:

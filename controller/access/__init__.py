@@ -16,6 +16,7 @@ from controller.access.tokens import (
     new_token,
     parse_grants,
     read_tokens,
+    redacted,
 )
 
 __all__ = [
@@ -43,5 +44,6 @@ __all__ = [
     "operates",
     "parse_grants",
     "read_tokens",
+    "redacted",
     "watch",
 ]

@@ -43,6 +43,11 @@ Scope = Name | Annotated[str, StringConstraints(pattern=r"^\*$")]
 Grants = Annotated[dict[Scope, Annotated[set[Role], Field(min_length=1)]], Field(min_length=1)]
 
 
+def redacted(text: str) -> str:
+    """Replace the tokens in a text."""
+    return _SECRET.sub(_REDACTED, text)
+
+
 class TokenFileError(TidegaugeError):
     """The file of tokens cannot be read, or says what cannot be.
 
@@ -51,14 +56,14 @@ class TokenFileError(TidegaugeError):
     path
         Of the file.
     reason
-        What is wrong. A token in it is replaced: one that was pasted as a key or a scope would
-        come to light otherwise.
+        What is wrong. A token in it is replaced, as in the message: one that was pasted as a key,
+        a scope or a path would come to light otherwise.
     """
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
-        self.reason = _SECRET.sub(_REDACTED, reason)
-        super().__init__(f"tokens in {path}: {self.reason}")
+        self.reason = redacted(reason)
+        super().__init__(f"tokens in {redacted(str(path))}: {self.reason}")
 
 
 class _Strict(BaseModel):

@@ -91,6 +91,19 @@ def test_calls_are_traced_as_parts_of_what_their_callers_trace(
 
 
 @pytest.mark.only_on("sqlite", "no database has a part in it")
+def test_a_token_that_is_sent_as_a_parameter_shows_in_no_span(
+    new_server: NewServer, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url)
+    with new_server(traces=True) as server, Api(server.url) as api:
+        api.client.get("/v1/streams?limit=1&token=tg_secret-_1")
+        assert server.stop() == 0
+    (span,) = collector.spans()
+    said = {one.key: one.value.string_value for one in span.attributes}
+    assert said["url.query"] == "limit=1&token=tg_…"
+
+
+@pytest.mark.only_on("sqlite", "no database has a part in it")
 @pytest.mark.parametrize("listening", [True, False], ids=["hangs", "is away"])
 def test_the_service_ends_in_time_though_the_collector_takes_no_traces(
     new_server: NewServer, monkeypatch: pytest.MonkeyPatch, *, listening: bool
