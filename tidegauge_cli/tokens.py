@@ -56,4 +56,9 @@ def new(
     except (TidegaugeError, ValueError) as error:
         sys.exit(f"tidegauge token new: {error}")
     print(f"added {name!r} to {file.absolute()}; it is shown this once:", file=sys.stderr)
-    print(made.text)
+    try:
+        print(made.text, flush=True)
+    except OSError as error:
+        sys.stdout = None  # it would be tried again at the end
+        cure = f"delete {name!r} from the file, and make another"
+        sys.exit(f"tidegauge token new: it cannot be shown ({error.strerror}): {cure}")

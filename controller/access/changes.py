@@ -61,6 +61,10 @@ class Rereading(Generic[_Content]):
         """Read the files again if they changed and stand still."""
         before, self._seen = self._seen, _versions_of(self._paths)
         if self._seen == self._taken:
+            if self._told is not None:
+                _log.info(
+                    "%s can be read again, unchanged", " and ".join(map(str, self._paths))
+                )
             self._told = None
         elif self._seen == before:
             self._read_again()

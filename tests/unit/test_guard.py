@@ -195,6 +195,24 @@ def test_tokens_are_read_again_as_soon_as_that_is_permitted(
         assert _refusal(guard, token) == "unknown"
 
 
+def test_a_folder_that_may_be_looked_into_again_ends_the_trouble_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    with _as_nobody() as outer:
+        folder = outer / "folder"
+        folder.mkdir()
+        file = folder / "tokens.toml"
+        _add(file, "gateway", "flights:read")
+        guard = Guard(file)
+        folder.chmod(0o000)
+        _look_twice(guard)
+        folder.chmod(0o700)
+        _look_twice(guard)
+    assert [one.levelname for one in caplog.records] == ["ERROR", "INFO"]
+    assert caplog.messages[1] == f"{file} can be read again, unchanged"
+
+
 def test_a_file_that_is_written_anew_withdraws_nothing_meanwhile(file: Path) -> None:
     tokens = {name: _add(file, name, "flights:read") for name in ("first", "second")}
     whole = file.read_text()

@@ -2,6 +2,8 @@
 
 import os
 import stat
+import subprocess
+import sys
 from datetime import timedelta
 from errno import EACCES
 from pathlib import Path
@@ -43,6 +45,22 @@ def test_a_new_token_is_printed_once_and_only_its_hash_is_kept(file: Path) -> No
     assert caller.name == "gateway"
     assert caller.grants == {"flights": {Role.READ, Role.WRITE}}
     assert caller.expires_s is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no full device")
+def test_a_token_that_cannot_be_shown_is_told_with_the_cure(file: Path) -> None:
+    command = [sys.executable, "-m", "tidegauge_cli", "token", "new", "gateway"]
+    command += ["--grant", "flights:read", "--tokens", str(file)]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command, check=False, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1] == (
+        "tidegauge token new: it cannot be shown (No space left on device): delete 'gateway' "
+        "from the file, and make another"
+    )
+    assert "Traceback" not in done.stderr
 
 
 def test_a_file_keeps_what_people_wrote_into_it(file: Path) -> None:
@@ -152,6 +170,12 @@ def test_a_token_that_was_pasted_into_the_wrong_place_does_not_come_to_light(
         read_tokens(file)
     assert problem in refused.value.reason
     assert token[3:] not in f"{refused.value} {refused.value.reason} {refused.value!r}"
+
+
+def test_a_token_in_place_of_a_path_does_not_come_to_light() -> None:
+    token = new_token("pasted", {"a": {Role.READ}}, lasts=None).text
+    with pytest.raises(TokenFileError, match=r"^tokens in tg_…: No such file or directory$"):
+        read_tokens(Path(token))
 
 
 def test_a_name_or_a_hash_that_is_there_twice_is_refused(file: Path) -> None:
