@@ -212,7 +212,7 @@ def _routed(state: StreamState, body: bytes) -> RoutedEvents:
 
 async def _body(request: Request, expected: str) -> bytes:
     check_media_type(request.headers.get("content-type", ""), expected)
-    check_encoding(request.headers.get("content-encoding", ""))
+    check_encoding(",".join(request.headers.getlist("content-encoding")))
     return await request.body()
 
 
