@@ -1,7 +1,7 @@
 """Who may do what: bearer tokens with roles in scopes, kept as hashes in a file."""
 
 from controller.access.audit import log_done, log_refused
-from controller.access.callers import ANYBODY, EVERYWHERE, Caller, Role
+from controller.access.callers import ANYBODY, EVERYWHERE, NOBODY, Caller, Role
 from controller.access.changes import watch
 from controller.access.encryption import Authorities, Certificate, CertificateError
 from controller.access.exposure import ExposedError, check_exposure
@@ -23,6 +23,7 @@ __all__ = [
     "ANYBODY",
     "EVERYWHERE",
     "NEEDS",
+    "NOBODY",
     "OPEN_PATHS",
     "Authorities",
     "Caller",

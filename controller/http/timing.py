@@ -8,6 +8,7 @@ from typing import Protocol
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from controller.http.lost_calls import log_lost
 from controller.http.problems import send_problem
 from controller.http.request_fields import request_fields
 from controller.metrics import Metrics
@@ -107,5 +108,6 @@ async def _cut_off(scope: Scope, send: Send) -> int:
     """Answer who is waited for no longer; what it asked for may be on its way to the disk."""
     reads = scope["method"] == "GET"
     error = UnavailableError(_ENDED) if reads else OutcomeUnknownError(_ENDED)
+    log_lost(scope)
     await send_problem(send, error)
     return error.status

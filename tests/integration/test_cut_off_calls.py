@@ -75,6 +75,17 @@ def test_who_sends_no_end_of_a_body_keeps_no_stream_from_other_controllers(
         assert ending.process.wait(timeout=PATIENCE_S) == 0
 
 
+def test_what_operators_may_have_done_is_logged_though_it_is_cut_off(
+    hasty: ServerProcess,
+) -> None:
+    call = "PUT /v1/streams/tests/two"
+    with hasty as server, _begin(server, call), _begin(server, f"POST {NOTE}"):
+        assert server.stop() == 0
+        said = "caller=anybody method=PUT path=/v1/streams/tests/two status=502"
+        assert said in server.log.read_text()
+        assert server.log.read_text().count("operator call") == 1
+
+
 @pytest.mark.only_on("sqlite", "only a file is locked as a whole")
 def test_who_waits_for_a_locked_database_is_told_what_is_known(hasty: ServerProcess) -> None:
     with (

@@ -53,3 +53,9 @@ def test_what_only_others_may_do_or_somebody_may_not_is_not(
     caller: Caller, method: str, path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert _logged(caller, method, path, caplog) == []
+
+
+def test_who_was_refused_without_a_name_is_not(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        log_lost({"type": "http", "method": "DELETE", "path": STREAM})
+    assert caplog.records == []
