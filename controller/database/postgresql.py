@@ -36,6 +36,7 @@ _AUTOCOMMIT = "AUTOCOMMIT"
 _SILENCE_S = 10
 _CONNECTED = {
     "application_name": "tidegauge",
+    "client_encoding": "utf8",
     "connect_timeout": 5,
     "tcp_user_timeout": 1_000 * _SILENCE_S,
     "keepalives_idle": _SILENCE_S // 2,
@@ -52,6 +53,8 @@ _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') = 'off'"
 )
+_READABLE = "SET datestyle = ISO"
+"""psycopg reads times in no other style, and a database or a role may have one of its own."""
 _ENDING = "nothing, since the service ends and connects no more"
 _LONGEST_PAUSE = "SET idle_in_transaction_session_timeout = '3s'"
 
@@ -349,6 +352,7 @@ def _make_engine(
         autocommit = connection.autocommit
         connection.autocommit = True
         connection.execute(_DURABLE)
+        connection.execute(_READABLE)
         if options["isolation_level"] == _AUTOCOMMIT:
             connection.execute(_LONGEST_PAUSE)
         connection.autocommit = autocommit

@@ -129,6 +129,31 @@ def test_commits_wait_for_the_disk_even_where_that_is_not_the_default(
     assert asyncio.run(shown()) == "on"
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        ["CREATE DATABASE {} TEMPLATE template0 ENCODING SQL_ASCII"],
+        ["CREATE DATABASE {}", "ALTER DATABASE {} SET datestyle = 'German'"],
+    ],
+)
+def test_a_database_may_have_an_encoding_and_a_style_of_dates_of_its_own(
+    tmp_path: Path, cluster: Cluster, made: list[str], request: pytest.FixtureRequest
+) -> None:
+    name = f"own_ways_{request.node.callspec.indices['made']}"
+    with cluster.connect() as connection:
+        for command in made:
+            connection.execute(command.format(name).encode())
+    url = cluster.url(name)
+    upgraded = _upgrade(url)
+    assert upgraded.returncode == 0, upgraded.stderr
+    with ServerProcess(tmp_path, database_url=url) as server, Api(server.url) as api:
+        api.create()
+        assert api.note("w", 7)["watermark"] == 7
+        server.kill()
+        server.start()
+        assert [one["writer"] for one in api.get("writers")["writers"]] == ["w"]
+
+
 def test_a_server_that_is_lost_without_a_word_is_noticed_after_ten_seconds() -> None:
     port = free_port()
     with running_cluster(port=port) as cluster:
