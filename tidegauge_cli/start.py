@@ -1,7 +1,12 @@
 """Where the command begins: next to nothing is loaded yet, and Ctrl-C ends it all the same."""
 
+import errno
+import os
 import sys
+from collections.abc import Callable
 from types import TracebackType
+
+_UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 def main() -> None:
@@ -11,7 +16,36 @@ def main() -> None:
 
     with needs_extra("cli"):
         from tidegauge_cli.verbs import app  # noqa: PLC0415 (says which extra is missing)
-    app()
+    try:
+        _run(app)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE or error.filename is not None:
+            raise
+        _discard_rest()
+        sys.exit(f"tidegauge: cannot write the output: {error.strerror}")
+
+
+def _run(app: Callable[[], None]) -> None:
+    """Run to the end, and write what is left of the output while its failure can be told."""
+    try:
+        app()
+    except SystemExit as ending:
+        if not ending.code and sys.stdout is not None:
+            _flush()
+        raise
+
+
+def _flush() -> None:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has seen enough
+        _discard_rest()
+        sys.exit(1)
+
+
+def _discard_rest() -> None:
+    """Keep the interpreter from failing at what is left, which it writes when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _show_unless_interrupted(

@@ -1,8 +1,10 @@
 """The operator's verbs, as typed, against a real service."""
 
 import json
+import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -273,6 +275,24 @@ def test_a_reader_that_has_seen_enough_of_a_list_ends_it(operator: Operator, api
         listing.stdout.close()
         assert listing.stderr.read() == ""
         assert listing.wait(timeout=PATIENCE_S) == 1
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("words", [("writers", STREAM), ("why", STREAM, "--json")])
+def test_an_output_that_cannot_be_written_is_told_in_one_line(
+    operator: Operator, words: tuple[str, ...], unbuffered: str
+) -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "tidegauge_cli", *words, "--url", operator.url],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    reason = "tidegauge: cannot write the output: No space left on device\n"
+    assert (ended.returncode, ended.stderr) == (1, reason)
 
 
 def test_watch_tells_every_change_until_it_is_interrupted(operator: Operator) -> None:
