@@ -42,10 +42,10 @@ from tidegauge.outcomes import PassOutcome
 
 _QUICK_START_S = 1.0
 _DATABASE_GRACE_S = 4.0
-_HAND_OVER_S = 1.0
-"""Calls that are under way usually end by then."""
 """How long a database that hangs is waited for in the end: callers are cut off after 10 s, and
 to connect in vain takes 5 s more."""
+_HAND_OVER_S = 1.0
+"""Calls that are under way usually end by then."""
 _log = logging.getLogger(__name__)
 
 
