@@ -32,6 +32,14 @@ _CONTROLLERS = text(
     "FROM controllers"
 )
 _DEAD = "SELECT id FROM controllers WHERE expires_at < clock_timestamp() FOR UPDATE SKIP LOCKED"
+# Of leases that expired long ago, and are kept by a commit that does not go on.
+_END_STUCK = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "WHERE datname = current_database() AND usename = current_user "
+    "AND application_name = 'tidegauge' AND state = 'active' AND wait_event = 'ClientRead' "
+    "AND state_change < clock_timestamp() - interval '3 s' AND EXISTS "
+    "(SELECT FROM controllers WHERE expires_at < clock_timestamp() - interval '3 s')"
+)
 _STAMP = "UPDATE controllers SET listening_ms = %s WHERE id = %s"
 _UNHOLD_STREAMS = text(
     "UPDATE streams SET holder = NULL, listening_ms = listening_ms + :listening_ms "
@@ -122,7 +130,11 @@ def bury_the_dead(connection: Connection) -> list[int]:
 
     Who was paused in the midst of one keeps its locks until the database loses patience. Were
     that waited for, this controller's renewals would wait behind it, and its own lease expire.
+
+    The race: it was paused with a part of its transaction sent ahead. The database takes that for
+    a statement that goes on, and has patience for ever; so its session is ended from here.
     """
+    connection.execute(_END_STUCK)
     return _bury(connection, f"id IN ({_DEAD})")
 
 
