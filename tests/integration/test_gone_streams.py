@@ -14,13 +14,14 @@ import pytest
 from sqlalchemy import Connection
 
 from controller.configuration import ServeSettings
-from controller.http.app import ControllerApp, create_app
+from controller.http.app import ControllerApp
 from controller.leases import storage
 from controller.protocol import RecalledCall
 from controller.retention import Sweeper
 from controller.streams import StreamState
 from tests.conftest import NewServer
 from tests.garbage import count_of, uncollected
+from tests.integration.in_process import in_process
 from tests.patience import PATIENCE_S, until
 from tests.server import Api
 from tidegauge.names import StreamName
@@ -81,13 +82,8 @@ class Controller:
 @asynccontextmanager
 async def _running(database_url: str) -> AsyncIterator[Controller]:
     settings = ServeSettings(database_url=database_url, lease_ms=30_000)
-    app = create_app(settings, address=f"http://{uuid4()}")
-    await app.service.start()
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
+    async with in_process(settings, address=f"http://{uuid4()}") as (app, client):
         yield Controller(app, client)
-    await app.service.close()
-    await app.aclose()
 
 
 async def _reports(controller: Controller) -> None:

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from controller.configuration import ServeSettings
-from controller.http.app import create_app
+from tests.integration.in_process import in_process
 from tests.postgres import Cluster
 
 ONE = "/v1/streams/tests/one"
@@ -23,23 +23,18 @@ async def _note(client: httpx.AsyncClient, time: int, position: dict[str, int]) 
 def test_a_position_is_looked_up_while_a_partition_is_added(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = create_app(
-        ServeSettings(database_url=cluster.database()), address="http://127.0.0.1:1"
-    )
-    read = app.service.database.read
-
     async def scene() -> None:
-        await app.service.start()
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
-            settings = {
+        settings = ServeSettings(database_url=cluster.database())
+        async with in_process(settings, address="http://127.0.0.1:1") as (app, client):
+            wanted = {
                 "log": "external",
                 "segments": 1,
                 "max_segments": 2,
                 "mark_interval_ms": 0,
             }
-            (await client.put(ONE, json=settings)).raise_for_status()
+            (await client.put(ONE, json=wanted)).raise_for_status()
             await _note(client, NOW, {"0": 1})
+            read = app.service.database.read
 
             async def read_later(*given: Any, **more: Any) -> Any:
                 monkeypatch.setattr(app.service.database, "read", read)
@@ -49,7 +44,5 @@ def test_a_position_is_looked_up_while_a_partition_is_added(
             monkeypatch.setattr(app.service.database, "read", read_later)
             found = await client.get(f"{ONE}/marks/at", params={"position": "0:1"})
             assert found.raise_for_status().json()["passed"]["revision"] == 1
-        await app.service.close()
-        await app.aclose()
 
     asyncio.run(scene())

@@ -8,8 +8,9 @@ import httpx
 import pytest
 
 from controller.configuration import ServeSettings
-from controller.http.app import ControllerApp, create_app
+from controller.http.app import ControllerApp
 from controller.streams import StreamState
+from tests.integration.in_process import in_process
 from tests.patience import until
 from tidegauge.names import StreamName
 
@@ -24,13 +25,8 @@ def play(database_url: str) -> Callable[[Scene], None]:
     """Run a scene with a new service and a client of it."""
 
     async def run(scene: Scene) -> None:
-        app = create_app(ServeSettings(database_url=database_url))
-        await app.service.start()
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
+        async with in_process(ServeSettings(database_url=database_url)) as (app, client):
             await scene(app, client)
-        await app.service.close()
-        await app.aclose()
 
     return lambda scene: asyncio.run(run(scene))
 
