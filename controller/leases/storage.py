@@ -32,7 +32,8 @@ _CONTROLLERS = text(
     "FROM controllers"
 )
 _DEAD = "SELECT id FROM controllers WHERE expires_at < clock_timestamp() FOR UPDATE SKIP LOCKED"
-# Of leases that expired long ago, and are kept by a commit that does not go on.
+# Sessions that do not go on with what they sent ahead, once a lease is kept though it expired.
+# The bound is that of idle transactions, the name that of all connections of controllers.
 _END_STUCK = text(
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
     "WHERE datname = current_database() AND usename = current_user "
