@@ -207,8 +207,8 @@ class Aggregator:
         record = self._roster.find(writer)
         if record is None:
             record = self._roster.add(writer, 0)
-        former = record.incarnation or self._roster.forgotten_incarnation
-        self._start_afresh(record, max(former, above) + 1)
+        former = max(record.incarnation, self._roster.forgotten_incarnation, above)
+        self._start_afresh(record, former + 1)
         if appended:
             counts = down_set(self.topology, appended)
             raise_to(record.former_position, counts)

@@ -23,7 +23,7 @@ class Roster:
     reporters
         How many distinct writers ever had a report accepted, forgotten ones too.
     forgotten_incarnation
-        The highest of all forgotten writers: newcomers start above it.
+        The highest of all forgotten writers: who registers starts above it.
     standings
         How many writers are live, left and expired.
     last_heard

@@ -97,6 +97,19 @@ def test_a_zombie_of_a_forgotten_writer_is_fenced_by_the_next_registration(
     assert zombie == FENCED | {"incarnation": 3}
 
 
+def test_a_zombie_that_speaks_after_it_was_forgotten_does_not_let_a_later_one_in(
+    open_shop: Open,
+) -> None:
+    shop = open_shop(writer_retention_ms=0)
+    for _ in range(5):
+        shop.says("api-1", "register", time=NOON)
+    shop.says("api-1", "leave", incarnation=5)
+    shop.notes("api-1", NOON, 0, incarnation=2)
+    assert shop.says("api-1", "register")["incarnation"] == 6
+    zombie = shop.hears("api-1", "note-time", time=NOON, position={}, incarnation=5)
+    assert zombie == FENCED | {"incarnation": 6}
+
+
 def test_a_crash_loop_holds_the_watermark_for_one_timeout_and_no_longer(
     open_shop: Open,
 ) -> None:

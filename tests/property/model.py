@@ -200,7 +200,7 @@ class Model:
             if refusal:
                 return refusal
         writer = self.writers.setdefault(name, ModelWriter(name, 0))
-        former = writer.incarnation or self.forgotten_incarnation
+        former = max(writer.incarnation, self.forgotten_incarnation)
         writer.restart(former + 1)
         writer.appended |= self.shape.events_of(appended)
         if writer.standing == "left" or (writer.standing == "expired" and writer.proved):
