@@ -8,6 +8,13 @@ from tidegauge.names import StreamName
 _MOMENT_S = 5.0
 
 
+class MovedError(UnavailableError):
+    """Another controller answers by now; nothing was done here."""
+
+    def __init__(self, name: StreamName) -> None:
+        super().__init__(f"{name} moves to another controller")
+
+
 class Moving:
     """Names, each for a moment: by then all that was under way here has been answered."""
 
@@ -27,7 +34,6 @@ class Moving:
         self._since.pop(name, None)
 
     def check(self, name: StreamName) -> None:
-        """Raise `UnavailableError` for what moved a moment ago."""
+        """Raise `MovedError` for what moved a moment ago."""
         if monotonic() - self._since.get(name, float("-inf")) < _MOMENT_S:
-            reason = f"{name} moves to another controller"
-            raise UnavailableError(reason)
+            raise MovedError(name)

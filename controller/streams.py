@@ -23,11 +23,11 @@ from controller.listening import in_holder_time, in_stream_time
 from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
 from controller.mark_storage import RecentMark, StoredMarks
-from controller.moving import Moving
+from controller.moving import MovedError, Moving
 from controller.stream_changes import StreamChanges
 from tidegauge.aggregation import Aggregator
 from tidegauge.changes import StoredClock
-from tidegauge.errors import StreamReplacedError, UnavailableError, UnknownStreamError
+from tidegauge.errors import StreamReplacedError, UnknownStreamError
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
 from tidegauge.outcomes import PassOutcome
@@ -133,12 +133,11 @@ class StreamState:
         ------
         UnknownStreamError
             If it is deleted.
-        UnavailableError
+        MovedError
             If it moved; asked again, its new holder answers.
         """
         if self.moved:
-            reason = f"{self.identity.name} moves to another controller"
-            raise UnavailableError(reason)
+            raise MovedError(self.identity.name)
         if self.deleted:
             raise UnknownStreamError(str(self.identity.name))
 
@@ -340,7 +339,7 @@ class Registry:
 
         Raises
         ------
-        UnavailableError
+        MovedError
             If it moved to another controller a moment ago.
         """
         state = self._by_name.get(name)

@@ -119,7 +119,7 @@ class Groups:
 
         Raises
         ------
-        UnavailableError
+        MovedError
             If it moved to another controller a moment ago.
         """
         group = self._by_name.get(name)

@@ -11,13 +11,15 @@ from functools import partial
 from hashlib import blake2b
 
 from sqlalchemy import Table
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.http.holders import KnownHolders
+from controller.http.long_polls import LongPoll
 from controller.http.lost_calls import log_lost
 from controller.http.peers import NOT_HOLDER, PassedOn, Peer, Peers, is_passed_on
 from controller.http.plain import read_body
 from controller.http.problems import send_problem, write_problem
+from controller.http.timing import leave_uncounted
 from controller.leases import HoldsShare
 from controller.moving import Moving
 from controller.schema import reader_groups, streams
@@ -68,7 +70,7 @@ class Forwarding:
             await self._app(scope, receive, send)
             return
         table, name = _TABLES[place[1]], StreamName(place[2], place[3])
-        if self.holds(table, name):
+        if self.holds(table, name) and not _can_ask_again(scope):
             await self._app(scope, receive, send)
             return
         creates = scope["method"] == "PUT" and place[4] is None
@@ -91,19 +93,40 @@ class Forwarding:
     async def _answer(self, find: _Find, request: PassedOn, send: Send) -> None:
         """Answer as soon as somebody can.
 
-        The race: what was found moves before it is asked. Then whoever is asked says so, and
-        has done nothing.
+        The race: what was found moves before it is asked, or while it lets the call wait for
+        news. Then whoever was asked says so, and has done nothing.
         """
         anew = is_passed_on(request.scope)
-        deadline = self.deadline()
-        while (peer := await find(anew=anew)) is not None:
-            if is_passed_on(request.scope):
-                raise UnavailableError(NOBODY)
-            if await self._peers.ask(peer, request, send):
-                return
-            await self.await_news(peer, deadline=deadline)
+        poll = LongPoll(request.scope)
+        while not await self._ask(peer := await find(anew=anew), request, send):
+            await self.await_news(peer, deadline=self.deadline(since=poll.waited_until))
+            poll.shorten()
             anew = True
-        await self._app(request.scope, request.replay(), send)
+
+    async def _ask(self, peer: Peer | None, request: PassedOn, send: Send) -> bool:
+        if peer is None:
+            return await self._ask_here(request, send)
+        if is_passed_on(request.scope):
+            raise UnavailableError(NOBODY)
+        return await self._peers.ask(peer, request, send)
+
+    async def _ask_here(self, request: PassedOn, send: Send) -> bool:
+        """Answer what is held here; False if it moved away before it was answered."""
+        moved = False
+
+        async def send_unless_moved(message: Message) -> None:
+            nonlocal moved
+            moved = moved or _says_moved(message)
+            if moved:
+                leave_uncounted(request.scope)
+            else:
+                await send(message)
+
+        if not _can_ask_again(request.scope):
+            await self._app(request.scope, request.replay(), send)
+            return True
+        await self._app(request.scope, request.replay(), send_unless_moved)
+        return not moved
 
     def holds(self, table: Table, name: StreamName) -> bool:
         """Whether this controller holds something, for certain."""
@@ -113,11 +136,12 @@ class Forwarding:
             return self._service.registry.find(name) is not None
         return name in self._service.groups
 
-    def deadline(self) -> float:
+    def deadline(self, *, since: float | None = None) -> float:
         """Say until when to ask in vain: longer than a lease could hide who is lost."""
-        return asyncio.get_running_loop().time() + 2 * self._patience_s
+        since = asyncio.get_running_loop().time() if since is None else since
+        return since + 2 * self._patience_s
 
-    async def await_news(self, asked: Peer, *, deadline: float) -> None:
+    async def await_news(self, asked: Peer | None, *, deadline: float) -> None:
         """Wait a moment, after who was asked had done nothing, until it makes sense to ask again.
 
         The race: the database hangs, so that the holder, no longer sure of its lease, has waited
@@ -132,8 +156,7 @@ class Forwarding:
         if left_s < self._patience_s and not self._holding.is_certain:
             raise UnavailableError(_CUT_OFF)
         if left_s < 0:
-            msg = f"the controller at {asked.address}, which holds it, is not reached"
-            raise UnavailableError(msg)
+            raise UnavailableError(NOBODY if asked is None else _not_reached(asked))
         if self._holding.closing.is_set():
             raise UnavailableError(_CLOSING)
         membership = self._holding.membership
@@ -188,6 +211,20 @@ class Forwarding:
         if chosen is None or chosen == self._holding.controller or not addresses[chosen]:
             return None
         return Peer(chosen, addresses[chosen])
+
+
+def _can_ask_again(scope: Scope) -> bool:
+    """Whether this controller may answer, and ask the next holder should it hold no more."""
+    return scope["method"] == "GET" and not is_passed_on(scope)
+
+
+def _says_moved(message: Message) -> bool:
+    headers = message.get("headers", ())
+    return any(name == NOT_HOLDER for name, _ in headers)
+
+
+def _not_reached(peer: Peer) -> str:
+    return f"the controller at {peer.address}, which holds it, is not reached"
 
 
 def _weight(controller: int, name: StreamName) -> bytes:

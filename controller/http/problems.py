@@ -12,6 +12,8 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Send
 
 from controller.http.head_calls import with_head
+from controller.http.peers import NOT_HOLDER
+from controller.moving import MovedError
 from tidegauge.errors import (
     BodyTooLargeError,
     ForbiddenError,
@@ -126,7 +128,10 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     """Answer every error of an application that serves these routes with its document."""
 
     async def answer(request: Request, error: Exception) -> Response:
-        response = problem_response(problem_of(request, error))
+        problem = problem_of(request, error)
+        response = problem_response(problem)
+        if isinstance(problem, MovedError) and request.method == "GET":
+            response.headers[NOT_HOLDER.decode()] = "1"
         if (
             isinstance(error, HTTPException)
             and response.status_code == MethodNotAllowedError.status

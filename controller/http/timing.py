@@ -19,6 +19,7 @@ OTHER = "other"
 FORWARDED = "forwarded"
 """The route of requests that another controller answers, or nobody."""
 _COUNTED = "tidegauge.counted"
+_UNCOUNTED = "tidegauge.uncounted"
 _FAILED = 500
 _HUNG_UP = 499
 """Counted for who is gone before all of the request came: an error of the client's."""
@@ -99,9 +100,17 @@ class Timing:
         return status or _FAILED
 
     def _count(self, scope: Scope, route: str, status: int, *, began: float) -> None:
+        if scope.pop(_UNCOUNTED, False):
+            del scope[_COUNTED]
+            return
         waits = b"wait_ms=" in scope["query_string"]
         times = self._metrics.long_poll_times if waits else self._metrics.request_times
         times.observe(route, status, perf_counter() - began)
+
+
+def leave_uncounted(scope: Scope) -> None:
+    """Do not count an answer that nobody gets: another is asked for, and counted then."""
+    scope[_UNCOUNTED] = True
 
 
 async def _cut_off(scope: Scope, send: Send) -> int:
