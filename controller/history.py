@@ -18,13 +18,20 @@ if TYPE_CHECKING:
     from controller.service import Service
 
 _T = TypeVar("_T")
+_ENTRIES_PER_PAGE = 50_000
+"""Of the cuts of all marks of a page: what is written in the event loop holds up all others."""
 
 
 async def marks_after(
     service: "Service", state: StreamState, revision: int, *, limit: int
 ) -> list[Mark]:
-    """Read marks after a revision, oldest first."""
-    return await _look(service, state, lambda marks: marks.after(revision, limit))
+    """Read a page of marks after a revision, oldest first: the fewer the wider their cuts are."""
+    most = min(limit, _marks_per_page(len(state.published_topology.segments)))
+    return await _look(service, state, lambda marks: marks.after(revision, most))
+
+
+def _marks_per_page(segments: int) -> int:
+    return max(1, _ENTRIES_PER_PAGE // max(1, segments))
 
 
 async def first_mark_from(service: "Service", state: StreamState, time: int) -> Mark | None:

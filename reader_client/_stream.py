@@ -115,7 +115,11 @@ class AsyncStreamClient:
     async def marks(
         self, *, after: int = 0, limit: int = 1_000, wait_ms: int = 0
     ) -> list[Mark]:
-        """Read marks after a revision, oldest first; wait for the next if there is none."""
+        """Read a page of marks after a revision, oldest first; wait for the next if there is none.
+
+        Read on after the revision of the last one, until a page is empty: where streams have many
+        segments, a page has fewer marks than ``limit`` though more follow.
+        """
         found = await self._get("/marks", MarkList, after=after, limit=limit, wait_ms=wait_ms)
         return [one.to_mark() for one in found.marks]
 

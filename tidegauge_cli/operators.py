@@ -28,7 +28,7 @@ with needs_extra("cli"):
         WriterList,
     )
     from tidegauge.writers import WriterState
-    from tidegauge_cli.newest import PAGE, newest_marks
+    from tidegauge_cli.mark_pages import PAGE, first_marks, newest_marks
     from tidegauge_cli.output import Output, print_pages, show, show_json
     from tidegauge_cli.parsing import in_range, one_of, reading
     from tidegauge_cli.service import Service, ask
@@ -144,7 +144,7 @@ def marks(  # noqa: PLR0913 (options, each with a default)
             return found.marks
 
         if after is not None:
-            return await page(after, limit)
+            return await first_marks(page, after=after, limit=limit)
         newest = await service.get(path, StreamInfo)
         return await newest_marks(page, revision=newest.revision, limit=limit)
 

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Query
 from controller import history
 from controller.http.routing import (
     HungUp,
-    Limit,
     ServiceOf,
     StreamOf,
     StrictRoute,
@@ -27,6 +26,14 @@ router = APIRouter(route_class=StrictRoute, tags=["marks"])
 ONE = "/v1/streams/{scope}/{stream}"
 _Revision = Annotated[
     Integer, Between(0), Query(description="The newest revision that is known.")
+]
+_MarkLimit = Annotated[
+    Integer,
+    Between(1, 1_000),
+    Query(
+        description="At most so many marks, and no more than have 50 000 entries of cuts together: "
+        "12 in a stream of 4 000 segments. A page with fewer is not the last; one without any is."
+    ),
 ]
 _PositionText = Annotated[
     str | None, Query(description="Segment to offset, written `0:40,1:12`.")
@@ -82,10 +89,13 @@ async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
     state: StreamOf,
     hung_up: HungUp,
     after: _Revision = 0,
-    limit: Limit = 100,
+    limit: _MarkLimit = 100,
     wait_ms: WaitMs = 0,
 ) -> MarkList:
-    """List marks after a revision; wait for the next if there is none."""
+    """List marks after a revision; wait for the next if there is none.
+
+    Read on after the revision of the last one, until a page is empty.
+    """
 
     def has_news() -> bool | None:
         return state.revision > after or state.deleted or None

@@ -257,6 +257,17 @@ def test_marks_of_a_thinned_stream_are_the_newest_that_are_left(server: ServerPr
     assert operator.revisions("marks", "tests/one", "--after", "1") == revisions[1:]
 
 
+def test_more_marks_are_listed_than_a_page_holds(server: ServerProcess) -> None:
+    with Api(server.url) as api:
+        api.create(segments=5_000)
+    server.kill()
+    _store_marks(server.database_url, [*range(1, 31)])
+    server.start()
+    operator = Operator(server.url)
+    assert operator.revisions("marks", "tests/one") == [*range(11, 31)]
+    assert operator.revisions("marks", "tests/one", "--after", "3") == [*range(4, 24)]
+
+
 def _store_marks(url: str, revisions: list[int]) -> None:
     row = {"stream_key": 1, "cut": "{}", "created_ms": time.time_ns() // 1_000_000}
     engine = create_engine(url)

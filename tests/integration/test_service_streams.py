@@ -413,6 +413,27 @@ def test_marks_are_paged_by_revision(play: Callable[[Play], None]) -> None:
     play(scene)
 
 
+def test_a_page_has_the_fewer_marks_the_more_segments_a_stream_has(
+    play: Callable[[Play], None],
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, segments=5_000)
+        everywhere = {str(number): 1 for number in range(5_000)}
+        for step in range(1, 24):
+            position = everywhere if step == 1 else {}
+            await _note(client, "w", NOW + step * 10_000, position=position)
+        pages, after = [], 0
+        while page := (await _get(client, "/marks", after=after, limit=1_000))["marks"]:
+            assert all(one["cut"] == everywhere for one in page)
+            pages.append([one["revision"] for one in page])
+            after = page[-1]["revision"]
+        assert pages == [[*range(1, 11)], [*range(11, 21)], [21, 22, 23]]
+        few = (await _get(client, "/marks", after=20, limit=2))["marks"]
+        assert [one["revision"] for one in few] == [21, 22]
+
+    play(scene)
+
+
 def test_old_marks_are_deleted_but_the_newest(play: Callable[[Play], None]) -> None:
     async def scene(client: httpx.AsyncClient) -> None:
         await _create(client, mark_retention_ms=1)

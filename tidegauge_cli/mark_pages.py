@@ -1,4 +1,4 @@
-"""The newest marks of a stream, of whose old ones many were removed."""
+"""The marks of a stream, page by page; a page may hold fewer than are asked for."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,6 +6,27 @@ from tidegauge.wire.streams import MarkInfo
 
 PAGE = 1_000
 """How many marks are read at once, at most."""
+
+
+async def first_marks(
+    read: Callable[[int, int], Awaitable[list[MarkInfo]]], *, after: int, limit: int
+) -> list[MarkInfo]:
+    """Find the first marks after a revision, oldest first.
+
+    Parameters
+    ----------
+    read
+        Reads a page after a revision, oldest first, of at most so many marks.
+    after
+        The revision.
+    limit
+        How many are wanted.
+    """
+    found: list[MarkInfo] = []
+    while len(found) < limit and (page := await read(after, limit - len(found))):
+        found += page
+        after = page[-1].revision
+    return found
 
 
 async def newest_marks(
@@ -29,7 +50,7 @@ async def newest_marks(
     while seen_down_to > 0 and len(found) < limit:
         after = max(0, seen_down_to - step)
         page = await read(after)
-        if len(page) == PAGE and page[-1].revision < seen_down_to:
+        if page and page[-1].revision < seen_down_to:
             step //= 2
             continue
         found = [one for one in page if one.revision <= seen_down_to] + found

@@ -1,11 +1,11 @@
-"""The newest marks are found however many of the old ones were removed, in a few steps."""
+"""Marks are found however many of the old ones were removed, and however short pages are."""
 
 import asyncio
 
 import pytest
 
 from tidegauge.wire.streams import MarkInfo
-from tidegauge_cli.newest import PAGE, newest_marks
+from tidegauge_cli.mark_pages import PAGE, first_marks, newest_marks
 
 THINNED = [1, 236, 476, 716, 800]
 DENSE_BELOW_A_GAP = [*range(1, 5_001), 20_000]
@@ -14,21 +14,26 @@ DENSE_BELOW_A_GAP = [*range(1, 5_001), 20_000]
 class _Stream:
     """Marks of some revisions, and how often they were asked for."""
 
-    def __init__(self, revisions: list[int]) -> None:
+    def __init__(self, revisions: list[int], *, page: int = PAGE) -> None:
         self.revisions = revisions
+        self.page = page
         self.asked = 0
 
-    async def read(self, after: int) -> list[MarkInfo]:
+    async def read(self, after: int, most: int = PAGE) -> list[MarkInfo]:
         self.asked += 1
         return [
             MarkInfo(revision=one, lower=one, upper=one, cut={}, final=False)
             for one in self.revisions
             if one > after
-        ][:PAGE]
+        ][: min(self.page, most)]
 
     def newest(self, limit: int, *, revision: int | None = None) -> list[int]:
         known = (self.revisions or [0])[-1] if revision is None else revision
         found = asyncio.run(newest_marks(self.read, revision=known, limit=limit))
+        return [one.revision for one in found]
+
+    def first(self, limit: int, *, after: int) -> list[int]:
+        found = asyncio.run(first_marks(self.read, after=after, limit=limit))
         return [one.revision for one in found]
 
 
@@ -53,3 +58,13 @@ def test_the_newest_marks_that_are_left_are_found_in_a_few_steps(
 
 def test_marks_that_are_made_meanwhile_push_none_out() -> None:
     assert _Stream([*THINNED, 801, 802]).newest(20, revision=800) == THINNED
+
+
+@pytest.mark.parametrize("page", [1, 5, 12, PAGE])
+def test_pages_that_are_shorter_than_asked_for_hide_no_marks(page: int) -> None:
+    dense = _Stream([*range(1, 101)], page=page)
+    assert dense.newest(50) == [*range(51, 101)]
+    assert dense.first(50, after=3) == [*range(4, 54)]
+    assert dense.first(50, after=80) == [*range(81, 101)]
+    assert _Stream(THINNED, page=page).newest(20) == THINNED
+    assert _Stream(THINNED, page=page).first(20, after=1) == THINNED[1:]
