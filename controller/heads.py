@@ -10,6 +10,9 @@ from controller.transports import GatheringTransport
 from controller.upgrades import SteadfastParser
 from tidegauge.errors import HeadTooLargeError, MalformedRequestError, ProblemError
 
+_LONGEST_PARSED = 65_535
+"""Longer addresses are too long for the parser of addresses."""
+
 
 class BoundedProtocol(HttpToolsProtocol):
     """One connection, whose heads are bounded; uvicorn would gather them until memory ends.
@@ -66,7 +69,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._come_bytes > self._max_head_bytes < self._measure_head():
             self._refusal = HeadTooLargeError(self._max_head_bytes)
             raise self._refusal
-        super().on_headers_complete()
+        if len(self.url) <= _LONGEST_PARSED:
+            super().on_headers_complete()
+        else:
+            self._complete_long_head()
 
     def on_message_complete(self) -> None:
         """End a message, unless its head is parsed again."""
@@ -83,6 +89,16 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if is_last and self._due is not None and not self.transport.is_closing():
             self._end_with(self._due)
+
+    def _complete_long_head(self) -> None:
+        """End a head whose address is long: its query names thousands of segments.
+
+        No call has a path that is nearly as long, and so none has the beginning of one.
+        """
+        path, _, query = self.url.partition(b"#")[0].partition(b"?")
+        self.url = path[:_LONGEST_PARSED]
+        super().on_headers_complete()
+        self.scope["query_string"] = query
 
     def _measure_head(self) -> int:
         """Measure a head as it is written without needless spaces."""

@@ -171,9 +171,10 @@ class Peers:
         headers = [*_end_to_end(scope["headers"]), (HOP, b"1")]
         return self._client.build_request(
             method_of(scope),
-            httpx.URL(peer.address).copy_with(raw_path=path + query),
+            peer.address,
             headers=headers,
             content=request.body,
+            extensions={"target": path + query},  # httpx refuses long ones as a part of the URL
         )
 
     def _reasons(self, peer: Peer, request: PassedOn) -> list[Reason]:

@@ -88,6 +88,15 @@ def test_refusals_come_back_as_they_are(two: Controllers) -> None:
         assert note(server.url, "tests/none", 1).json()["code"] == "unknown_stream"
 
 
+def test_a_position_of_thousands_of_segments_is_passed_on(two: Controllers) -> None:
+    for server in two.servers:
+        with httpx.Client(base_url=server.url) as client:
+            for stream in FOUR:
+                target = f"/v1/streams/{stream}/marks/at?position=0:1" + "," * 70_000 + "#here"
+                answer = client.get("/", extensions={"target": target.encode()})
+                assert (answer.status_code, answer.json()["final"]) == (200, False)
+
+
 def test_many_reports_are_split_among_the_holders_and_answered_in_order(
     two: Controllers,
 ) -> None:

@@ -283,6 +283,16 @@ def test_a_refusal_is_short_however_long_the_request(
     assert all(one["message"] for one in document["errors"])
 
 
+def test_a_path_that_is_longer_than_any(client: httpx.Client) -> None:
+    target = {
+        "target": b"/v1/streams/" + b"x" * 70_000 + b"?after=0"
+    }  # httpx takes no such URL
+    answer = client.get("/", extensions=target)
+    check_problem(answer, 404, "not_found")
+    assert len(answer.content) < 20_000
+    assert client.get(ONE).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("call", "body"),
     [

@@ -12,6 +12,10 @@ class NotFoundError(ProblemError):
 
     path: str
 
+    def __post_init__(self) -> None:
+        """Repeat no more of a path than tells which it was."""
+        self.path = _shortened(self.path)
+
     @property
     def detail(self) -> str:
         return f"there is nothing at {self.path}; /docs lists every call"
