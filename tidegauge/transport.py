@@ -6,6 +6,7 @@ A request is repeated only if the failure is transient *and* repeating it is saf
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import httpx
@@ -170,14 +171,10 @@ class Transport:
         try:
             async for attempt in self._attempts(repeatable=retry):
                 with attempt:
-                    response = await self._http().request(
-                        method,
-                        path,
-                        params=_given(params),
-                        content=content,
-                        headers=sent,
-                        timeout=_patience(params),
+                    request = self._build(
+                        method, path, params=params, content=content, headers=sent
                     )
+                    response = await self._http().send(request)
                     self._check(response.status_code, response.content)
         except httpx.TransportError as error:
             raise ServiceUnreachableError(self.url, _reason(error)) from error
@@ -199,10 +196,13 @@ class Transport:
         httpx.TransportError
             If the connection fails, now or while it is read.
         """
-        async with self._http().stream("GET", path, params=_given(params)) as response:
+        response = await self._http().send(self._build("GET", path, params=params), stream=True)
+        try:
             said = await response.aread() if response.is_error else b""
             self._check(response.status_code, said)
             yield response
+        finally:
+            await response.aclose()
 
     def attempts(self) -> AsyncRetrying:
         """Repeat something that does no harm by being repeated."""
@@ -214,6 +214,26 @@ class Transport:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
+
+    def _build(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, Any] | None,
+        **more: Any,  # noqa: ANN401 (content and headers)
+    ) -> httpx.Request:
+        """Make a request, with a query of any length: positions have thousands of segments."""
+        build = partial(
+            self._http().build_request, method, path, timeout=_patience(params), **more
+        )
+        query = httpx.QueryParams(_given(params))
+        try:
+            return build(params=query)
+        except httpx.InvalidURL:  # it takes no more than 65 536 characters
+            request = build()
+            request.extensions["target"] = request.url.raw_path + b"?" + str(query).encode()
+            return request
 
     def _attempts(self, *, repeatable: bool) -> AsyncRetrying:
         def worth_repeating(error: BaseException) -> bool:

@@ -68,17 +68,19 @@ def test_a_reader_goes_on_when_it_is_not_told_what_became_of_its_changes(
     group: ReaderGroup,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    send, changes = httpx.AsyncClient.request, count()
+    send, changes = httpx.AsyncClient.send, count()
 
     async def lose_every_other_answer(
-        client: httpx.AsyncClient, method: str, url: str, **more: Any
+        client: httpx.AsyncClient, request: httpx.Request, **more: Any
     ) -> httpx.Response:
-        answer = await send(client, method, url, **more)
-        if (method, url[-6:]) == ("PUT", "/state") and next(changes) % 2 == 0:
+        answer = await send(client, request, **more)
+        if (request.method, request.url.path[-6:]) == ("PUT", "/state") and next(
+            changes
+        ) % 2 == 0:
             raise httpx.ReadError("lost")
         return answer
 
-    monkeypatch.setattr(httpx.AsyncClient, "request", lose_every_other_answer)
+    monkeypatch.setattr(httpx.AsyncClient, "send", lose_every_other_answer)
     with Reader(shared_server.url, stream + "-group", "one") as reader:
         found = _drain(reader)
     assert sorted(int(value) for _, _, value in found) == list(range(_EVENTS))

@@ -1,12 +1,14 @@
 """What operators do from Python: list the writers of a stream, and drop one."""
 
 import asyncio
+from datetime import timedelta
 from itertools import count
 
 import pytest
 
 from reader_client import (
     AsyncStreamClient,
+    Events,
     StreamClient,
     StreamReplacedError,
     UnknownWriterError,
@@ -72,3 +74,31 @@ def test_a_writer_of_another_stream_of_the_name_is_not_dropped(
             await client.aclose()
 
     asyncio.run(expire_too_late())
+
+
+def test_a_position_may_name_all_of_ten_thousand_segments(shared_server: ServerProcess) -> None:
+    name, segments = "operated/wide", 10_000
+    with Api(shared_server.url, name) as api:
+        api.create(log="embedded", segments=segments)
+    everywhere = dict.fromkeys(range(segments), 2**63 - 1)
+    with StreamClient(shared_server.url, name) as client:
+        assert client.tail(after=everywhere).tail == dict.fromkeys(range(segments), 0)
+        assert client.marks_at_position(everywhere).passed is None
+
+
+def test_a_wait_for_events_may_outlast_the_silence_of_other_calls(
+    shared_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegauge.transport._SILENCE_S", 1.0)
+    with Api(shared_server.url, "operated/quiet") as api:
+        api.create(log="embedded")
+
+    async def fetch() -> list[Events]:
+        once = timedelta(0)
+        client = AsyncStreamClient(shared_server.url, "operated/quiet", retry_for=once)
+        try:
+            return await client.fetch(0, 0, 1, wait_ms=1_500)
+        finally:
+            await client.aclose()
+
+    assert asyncio.run(fetch()) == []

@@ -169,3 +169,30 @@ def test_an_address_with_a_user_is_refused_without_showing_its_password() -> Non
     ) as refused:
         Transport("http://somebody:hunter2@tides:8470")
     assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("length", [10, 200_000])
+def test_an_address_is_written_alike_however_long_its_query_is(length: int) -> None:
+    asked: list[bytes] = []
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append(await reader.readuntil(b"\r\n"))
+        writer.write(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n")
+        await writer.drain()
+        writer.close()
+
+    async def scene() -> None:
+        server = await asyncio.start_server(refuse, "127.0.0.1", 0, limit=2**20)
+        port = server.sockets[0].getsockname()[1]
+        transport = Transport(f"http://127.0.0.1:{port}/behind/")
+        params = {"position": "0:1," * (length // 4), "stream_id": None, "wait_ms": 0}
+        with pytest.raises(UnexpectedAnswerError):
+            await transport.request(
+                "GET", "/v1/marks", answer=StreamInfo, retry=False, params=params
+            )
+        await transport.aclose()
+        server.close()
+
+    asyncio.run(scene())
+    position = b"0%3A1%2C" * (length // 4)
+    assert asked == [b"GET /behind/v1/marks?position=" + position + b"&wait_ms=0 HTTP/1.1\r\n"]
