@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from sqlalchemy import Table
 
 from controller import lifecycle, storage
-from controller.groups import read_groups
+from controller.groups import StoredGroup, read_groups
 from controller.overview import read_overview
+from controller.paging import first_page
 from controller.schema import reader_groups, streams
 from tidegauge.names import StreamName
 from tidegauge.wire.groups import GroupInfo
@@ -18,62 +19,98 @@ if TYPE_CHECKING:
     from controller.service import Service
 
 _AT_ONCE = 1_000
+_LOOKED_AT_ONCE = 100
+_ENTRIES_PER_SEGMENT = 5
+"""How much longer it takes to write a segment of a topology than an entry of a position."""
 _T = TypeVar("_T")
 _Wanted: TypeAlias = Callable[[str], object]
+_Page: TypeAlias = tuple[list[_T], bool]
 _LookAt: TypeAlias = Callable[[list[StreamName]], Awaitable[list[_T]]]
 
 
 async def page_of_streams(
     service: "Service", after: StreamName | None, limit: int, *, of: _Wanted
-) -> list[StreamInfo]:
-    """List streams in order of name, after one, of scopes that are wanted."""
+) -> _Page[StreamInfo]:
+    """List streams in order of name, after one, of scopes that are wanted; tell if more follow."""
     if service.holding.controller is None:
-        return [lifecycle.describe(one) for one in service.registry.page(after, limit, of=of)]
+        states, more = first_page(
+            service.registry.page(after, limit + 1, of=of),
+            limit,
+            entries=lambda one: _ENTRIES_PER_SEGMENT * len(one.published_topology.segments),
+        )
+        return [lifecycle.describe(one) for one in states], more
 
     async def look_at(names: list[StreamName]) -> list[StreamInfo]:
         return await service.database.read(partial(read_overview, names=names))
 
-    return await _page(service, streams, after, limit, of=of, look_at=look_at)
+    return await _page(
+        partial(_names, service, streams, of=of),
+        after,
+        limit,
+        look_at=look_at,
+        entries=lambda one: _ENTRIES_PER_SEGMENT * len(one.topology.segments),
+    )
 
 
 async def page_of_groups(
     service: "Service", after: StreamName | None, limit: int, *, of: _Wanted
-) -> list[GroupInfo]:
-    """List groups in order of name, after one, of scopes that are wanted."""
+) -> _Page[GroupInfo]:
+    """List groups in order of name, after one, of scopes that are wanted; tell if more follow."""
     if service.holding.controller is None:
-        return await service.sequencer.read(
-            lambda: [one.describe() for one in service.groups.page(after, limit, of=of)]
-        )
 
-    async def look_at(names: list[StreamName]) -> list[GroupInfo]:
+        def look() -> _Page[GroupInfo]:
+            found = service.groups.page(after, limit + 1, of=of)
+            groups, more = first_page(found, limit, entries=_entries_of_group)
+            return [one.describe() for one in groups], more
+
+        return await service.sequencer.read(look)
+
+    async def look_at(names: list[StreamName]) -> list[StoredGroup]:
         groups = await service.database.read(partial(read_groups, named=names))
-        return [one.describe() for one in sorted(groups, key=lambda one: one.name)]
+        return sorted(groups, key=lambda one: one.name)
 
-    return await _page(service, reader_groups, after, limit, of=of, look_at=look_at)
+    groups, more = await _page(
+        partial(_names, service, reader_groups, of=of),
+        after,
+        limit,
+        look_at=look_at,
+        entries=_entries_of_group,
+    )
+    return [one.describe() for one in groups], more
 
 
-async def _page(  # noqa: PLR0913 (of what, from where, how many)
-    service: "Service",
-    table: Table,
+def _entries_of_group(group: StoredGroup) -> int:
+    state = group.state
+    offsets = [state.unassigned, state.completed, *state.checkpoints.values()]
+    offsets += [one.owned for one in state.readers.values()]
+    return sum(map(len, offsets))
+
+
+async def _page(
+    read_names: Callable[[StreamName | None, int], Awaitable[list[StreamName]]],
     after: StreamName | None,
     limit: int,
     *,
-    of: _Wanted,
     look_at: _LookAt[_T],
-) -> list[_T]:
-    """Read names, and then what has them.
+    entries: Callable[[_T], int],
+) -> _Page[_T]:
+    """Read names, and then what has them, some at once: a page may be full of few.
 
-    The race: some of it is deleted in between. What follows takes its place, since a page that
-    is not full is taken for the last one.
+    The race: some of it is deleted in between. What follows takes its place, since a page after
+    which nothing was found is taken for the last one.
     """
-    page: list[_T] = []
-    while wanted := limit - len(page):
-        names = await _names(service, table, after, wanted, of=of)
-        page += await look_at(names)
+    found: list[_T] = []
+    while True:
+        wanted = limit + 1 - len(found)
+        names = await read_names(after, wanted)
+        for at in range(0, len(names), _LOOKED_AT_ONCE):
+            found += await look_at(names[at : at + _LOOKED_AT_ONCE])
+            page, more = first_page(found, limit, entries=entries)
+            if more:
+                return page, True
         if len(names) < wanted:
-            break
+            return found, False
         after = names[-1]
-    return page
 
 
 async def _names(

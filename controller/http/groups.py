@@ -97,9 +97,8 @@ async def list_groups(
     """List groups in order of name, those in scopes where the caller reads."""
     reads = partial(caller.may, Role.READ)
     after = read_cursor(cursor, StreamName.parse)
-    page = await listing.page_of_groups(service, after, limit + 1, of=reads)
-    last = page[limit - 1].group if len(page) > limit else None
-    return GroupList(groups=page[:limit], cursor=None if last is None else write_cursor(last))
+    page, more = await listing.page_of_groups(service, after, limit, of=reads)
+    return GroupList(groups=page, cursor=write_cursor(page[-1].group) if more else None)
 
 
 @router.get(ONE + "/state")

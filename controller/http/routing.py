@@ -127,7 +127,14 @@ def get_stream(
 
 StreamOf = Annotated[StreamState, Depends(get_stream)]
 WriterName = Annotated[Name, Path(description="The writer's stable name.")]
-Limit = Annotated[Integer, Between(1, 1_000), Query(description="At most so many entries.")]
+Limit = Annotated[
+    Integer,
+    Between(1, 1_000),
+    Query(
+        description="At most so many; fewer where each has thousands of segments. A page is the last "
+        "if its `cursor` is null."
+    ),
+]
 Cursor = Annotated[str | None, Query(description="From the page before.")]
 WaitMs = Annotated[
     Integer, Between(0, 30_000), Query(description="Wait so long for something new, ms.")

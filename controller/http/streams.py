@@ -104,11 +104,8 @@ async def list_streams(
 ) -> StreamList:
     """List streams in order of name, those in scopes where the caller has a role."""
     after = read_cursor(cursor, StreamName.parse)
-    page = await listing.page_of_streams(service, after, limit + 1, of=caller.roles)
-    return StreamList(
-        streams=page[:limit],
-        cursor=write_cursor(page[limit - 1].stream) if len(page) > limit else None,
-    )
+    page, more = await listing.page_of_streams(service, after, limit, of=caller.roles)
+    return StreamList(streams=page, cursor=write_cursor(page[-1].stream) if more else None)
 
 
 @router.post(ONE + "/seal")

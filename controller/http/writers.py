@@ -1,7 +1,6 @@
 """Calls of and about writers: register, leave, expire, list."""
 
 from functools import partial
-from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -18,6 +17,7 @@ from controller.http.routing import (
     WriterName,
     stream_facts,
 )
+from controller.paging import first_page
 from controller.streams import StreamState
 from tidegauge.names import check_name
 from tidegauge.situation import WriterStatus
@@ -102,15 +102,16 @@ async def list_writers(
     """List writers in order of name, all or those in one state."""
     after = read_cursor(cursor, check_name) or ""
 
-    def look() -> list[WriterInfo]:
+    def look() -> tuple[list[WriterInfo], bool]:
         seen = state.clock.inspect(service.clocks.now())
         statuses = seen.statuses(after=after, state=state_is)
-        return [_info(one) for one in islice(statuses, limit + 1)]
+        page, more = first_page(statuses, limit, entries=lambda one: len(one.position))
+        return [_info(one) for one in page], more
 
-    page = await service.sequencer.read(look)
+    page, more = await service.sequencer.read(look)
     return WriterList(
-        writers=page[:limit],
-        cursor=write_cursor(page[limit - 1].writer) if len(page) > limit else None,
+        writers=page,
+        cursor=write_cursor(page[-1].writer) if more else None,
         **stream_facts(state),
     )
 
