@@ -2,14 +2,19 @@
 
 import hashlib
 import logging
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 from uuid import uuid4
+
+from sqlalchemy import Connection
 
 from controller import storage
 from controller.batch import Batch
 from controller.log.state import SegmentEnds
+from controller.moving import MovedError
 from controller.service import Service
-from controller.streams import Identity, StreamState, settings_of, write_topology
+from controller.streams import Identity, Registry, StreamState, settings_of, write_topology
 from tidegauge.aggregation import Aggregator
 from tidegauge.errors import (
     ImmutableSettingError,
@@ -104,10 +109,56 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
         "holder": service.holding.controller,
     }
     service.registry.add(state)
-    batch.write(partial(storage.insert_stream, values=values))
-    batch.touch(state)
-    _log.info("stream created", extra={"stream": str(name)})
+    creation = _Creation(service.registry, state)
+    batch.write(partial(creation.write, values=values))
+    batch.touch(creation)
     return state, True
+
+
+class _Creation:
+    """A new stream on its way to the disk.
+
+    The race: another controller stores one of the same name first. Then nothing is stored of this
+    one, and it is left to that controller, as if it had moved there; whoever shares the
+    transaction is not concerned.
+    """
+
+    def __init__(self, registry: Registry, state: StreamState) -> None:
+        self._registry = registry
+        self._state = state
+        self._is_stored: Callable[[], bool]
+
+    def write(self, connection: Connection, values: dict[str, Any]) -> None:
+        """Store it, unless its name is taken."""
+        self._is_stored = storage.insert_stream(connection, values)
+
+    def before_commit(self, batch: Batch) -> None:
+        """Add what else there is of the stream."""
+        self._state.before_commit(batch)
+
+    def after_commit(self) -> None:
+        """Be there, or leave the name to who has it."""
+        if self._is_stored():
+            _log.info("stream created", extra={"stream": str(self._state.identity.name)})
+            self._state.after_commit()
+        else:
+            self._registry.move_away(self._state)
+
+    async def reload(self) -> None:
+        """Become what the disk says."""
+        await self._state.reload()
+
+
+def check_stored(state: StreamState) -> None:
+    """Refuse what was created, or found, while another controller was faster.
+
+    Raises
+    ------
+    MovedError
+        If so; asked again, that controller answers.
+    """
+    if not state.durable:
+        raise MovedError(state.identity.name)
 
 
 def _new_stream(

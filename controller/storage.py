@@ -3,7 +3,7 @@
 Every function runs inside a transaction that its caller owns.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from secrets import token_hex
 from typing import Any, NamedTuple
 
@@ -20,7 +20,13 @@ from sqlalchemy import (
     update,
 )
 
-from controller.database.statements import delete_rows, insert_rows, replace_rows, update_rows
+from controller.database.statements import (
+    delete_rows,
+    insert_if_free,
+    insert_rows,
+    replace_rows,
+    update_rows,
+)
 from controller.schema import (
     deleted_streams,
     listening,
@@ -35,9 +41,10 @@ _NO_STREAM = 0
 _ROOM_BYTES = 8_192
 
 
-def insert_stream(connection: Connection, values: dict[str, Any]) -> None:
-    """Store a new stream."""
-    connection.execute(insert(streams).values(reporters=0, forgotten_incarnation=0, **values))
+def insert_stream(connection: Connection, values: dict[str, Any]) -> Callable[[], bool]:
+    """Store a new stream, unless its name is taken; tells after the commit whether it is stored."""
+    row = values | {"reporters": 0, "forgotten_incarnation": 0}
+    return insert_if_free(connection, streams, _NAME_COLUMNS[streams], row)
 
 
 def update_stream(connection: Connection, stream_key: int, values: dict[str, Any]) -> None:

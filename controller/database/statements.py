@@ -6,7 +6,7 @@ number of rows as one parameter, so that the text is always the same and stays p
 which JSON cannot hold, and single rows go as with SQLite.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain
 from typing import Any, TypeVar
@@ -28,6 +28,23 @@ Rows = Sequence[tuple[Any, ...]]
 def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
     """Insert whole rows, values in the order of the table's columns."""
     _insert(connection, table, rows)
+
+
+def insert_if_free(
+    connection: Connection, table: Table, unique: tuple[str, ...], values: Mapping[str, Any]
+) -> Callable[[], bool]:
+    """Insert a row, unless another one has the same values in columns that are unique.
+
+    Returns
+    -------
+    Callable
+        Tells whether it was inserted, once the transaction is committed: in a pipeline nobody
+        knows before.
+    """
+    place = "?" if connection.dialect.name == _SQLITE else "%s"
+    text = _insert_unless_taken(table, tuple(values), unique, place)
+    cursor = connection.exec_driver_sql(text, tuple(values.values())).context.cursor
+    return lambda: cursor.rowcount == 1
 
 
 def replace_rows(connection: Connection, table: Table, rows: Rows) -> None:
@@ -111,6 +128,16 @@ def _insert_of_some(table: Table, place: str, count: int) -> str:
     row = _places(place, len(table.columns))
     rows = ", ".join([row] * count)
     return f"INSERT INTO {table.name} VALUES {rows}"  # noqa: S608 (our own names)
+
+
+@cache
+def _insert_unless_taken(
+    table: Table, names: tuple[str, ...], unique: tuple[str, ...], place: str
+) -> str:
+    return (
+        f"INSERT INTO {table.name} ({', '.join(names)}) "  # noqa: S608 (our own names)
+        f"VALUES {_places(place, len(names))} ON CONFLICT ({', '.join(unique)}) DO NOTHING"
+    )
 
 
 @cache

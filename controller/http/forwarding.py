@@ -16,7 +16,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controller.http.holders import KnownHolders
 from controller.http.long_polls import LongPoll
 from controller.http.lost_calls import log_lost
-from controller.http.peers import NOT_HOLDER, PassedOn, Peer, Peers, is_passed_on
+from controller.http.peers import (
+    ASKED_AGAIN,
+    NOT_HOLDER,
+    PassedOn,
+    Peer,
+    Peers,
+    is_passed_on,
+)
 from controller.http.plain import read_body
 from controller.http.problems import send_problem, write_problem
 from controller.http.timing import leave_uncounted
@@ -215,7 +222,7 @@ class Forwarding:
 
 def _can_ask_again(scope: Scope) -> bool:
     """Whether this controller may answer, and ask the next holder should it hold no more."""
-    return scope["method"] == "GET" and not is_passed_on(scope)
+    return scope["method"] in ASKED_AGAIN and not is_passed_on(scope)
 
 
 def _says_moved(message: Message) -> bool:

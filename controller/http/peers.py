@@ -18,6 +18,8 @@ HOP = b"tidegauge-hop"
 """A request with it was passed on once, and is not passed on again."""
 NOT_HOLDER = b"tidegauge-not-holder"
 """An answer with it says that nothing was done, since another controller may be the holder."""
+ASKED_AGAIN = {"GET", "PUT"}
+"""Methods of what is asked for again if it moved before anything was done."""
 
 _log = logging.getLogger(__name__)
 logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Send
 
 from controller.http.head_calls import with_head
-from controller.http.peers import NOT_HOLDER
+from controller.http.peers import ASKED_AGAIN, NOT_HOLDER
 from controller.moving import MovedError
 from tidegauge.errors import (
     BodyTooLargeError,
@@ -130,7 +130,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     async def answer(request: Request, error: Exception) -> Response:
         problem = problem_of(request, error)
         response = problem_response(problem)
-        if isinstance(problem, MovedError) and request.method == "GET":
+        if isinstance(problem, MovedError) and request.method in ASKED_AGAIN:
             response.headers[NOT_HOLDER.decode()] = "1"
         if (
             isinstance(error, HTTPException)

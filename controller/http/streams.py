@@ -60,6 +60,7 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
         )
     )
     state, is_new = created
+    lifecycle.check_stored(state)
     response.status_code = 201 if is_new else 200
     response.headers["etag"] = lifecycle.etag(state)
     return lifecycle.describe(state)
