@@ -1,7 +1,10 @@
 """A reader group in memory: it mirrors its row and takes part in batches."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
 
 from controller.batch import Batch
 from controller.groups import storage
@@ -15,6 +18,9 @@ if TYPE_CHECKING:
 
 class Group:
     """One group in memory.
+
+    The race: another controller stores one of the same name first. Then a new one is left to that
+    controller, as if it had moved there; whoever shares the transaction is not concerned.
 
     Parameters
     ----------
@@ -42,6 +48,7 @@ class Group:
         self.moved = False
         self._groups = groups
         self._on_disk: StoredGroup | None = None
+        self._is_stored: Callable[[], bool]
 
     @property
     def name(self) -> StreamName:
@@ -79,8 +86,7 @@ class Group:
         if self.deleted:
             batch.write(partial(storage.delete_group, name=self.name))
         elif self._on_disk is None:
-            holder = self._groups.holder
-            batch.write(partial(storage.insert_group, group=self.newest, holder=holder))
+            batch.write(partial(self._insert, group=self.newest, holder=self._groups.holder))
         elif self._on_disk is not self.newest:
             batch.write(partial(storage.update_group, group=self.newest))
 
@@ -88,6 +94,8 @@ class Group:
         """Be there, or be gone."""
         if self.deleted:
             self._groups.remove(self)
+        elif self._on_disk is None and not self._is_stored():
+            self._groups.release(self)
         else:
             self._on_disk = self.newest
 
@@ -95,3 +103,6 @@ class Group:
         """Become what the disk says."""
         if not self.moved:
             await self._groups.reload(self)
+
+    def _insert(self, connection: Connection, group: StoredGroup, holder: int | None) -> None:
+        self._is_stored = storage.insert_group(connection, group, holder)

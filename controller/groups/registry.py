@@ -11,7 +11,7 @@ from controller.groups import storage
 from controller.groups.group import Group
 from controller.groups.starting import check_same, check_start, settings_of, start_in
 from controller.groups.storage import GroupSettings, StoredGroup
-from controller.moving import Moving
+from controller.moving import MovedError, Moving
 from controller.streams import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
@@ -150,6 +150,8 @@ class Groups:
             If it is there with other settings.
         NameTooLongError, TooManyGroupsError
             If the service takes no more, or no such name.
+        MovedError
+            If another controller was faster.
         """
         check_start(wanted)
         states = [await self._readable(stream) for stream in wanted.streams]
@@ -161,22 +163,26 @@ class Groups:
         logs = await self.logs(settings)
         new = StoredGroup(name, settings, start(logs.topologies, positions))
         stored = await self._service.database.read(storage.count_groups)
-        add = partial(self._find_or_add, new, stored)
-        return await self._service.sequencer.submit(add)
+        group, found, is_new = await self._service.sequencer.submit(
+            partial(self._find_or_add, new, stored)
+        )
+        if not group.durable:
+            raise MovedError(name)
+        return found, is_new
 
     def _find_or_add(
         self, new: StoredGroup, stored: int, batch: Batch
-    ) -> tuple[StoredGroup, bool]:
+    ) -> tuple[Group, StoredGroup, bool]:
         """Add a group, if there is none of its name; so many were stored a moment ago."""
         existing = self._by_name.get(new.name)
         if existing is not None and not existing.deleted:
             check_same(existing.newest, new.settings)
-            return existing.newest, False
+            return existing, existing.newest, False
         known = range(max(stored, len(self._by_name)))
         self._service.limits.check_new_group(new.name.scope, new.name.stream, known)
         group = self._by_name[new.name] = Group(new, self)
         batch.touch(group)
-        return new, True
+        return group, new, True
 
     def delete(self, name: StreamName, batch: Batch) -> None:
         """Delete a group, and with it what it retained."""

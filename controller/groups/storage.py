@@ -7,11 +7,12 @@ the group is seen where it stands, or it gets there after the marks went, like a
 comes late. SQLite has one transaction that writes at a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+from sqlalchemy import Connection, delete, func, select, tuple_, update
 
+from controller.database.statements import insert_if_free
 from controller.schema import reader_groups, streams
 from tidegauge.groups import GroupState
 from tidegauge.names import StreamName
@@ -19,6 +20,7 @@ from tidegauge.topology import Position
 from tidegauge.wire.groups import GroupInfo, StateDocument
 from tidegauge.wire.values import Answer
 
+_NAME = ("scope", "reader_group")
 _HOLD_FAST = "SELECT 1 FROM streams WHERE stream_id = ANY(%s) FOR KEY SHARE"
 
 
@@ -123,18 +125,19 @@ def count_groups(connection: Connection) -> int:
     return connection.execute(select(func.count()).select_from(reader_groups)).scalar_one()
 
 
-def insert_group(connection: Connection, group: StoredGroup, holder: int | None) -> None:
-    """Store a new group."""
+def insert_group(
+    connection: Connection, group: StoredGroup, holder: int | None
+) -> Callable[[], bool]:
+    """Store a new group, unless its name is taken; tells after the commit whether it is stored."""
     _hold_streams_fast(connection, group)
-    connection.execute(
-        insert(reader_groups).values(
-            scope=group.name.scope,
-            reader_group=group.name.stream,
-            settings=group.settings.model_dump_json(),
-            holder=holder,
-            **_version(group),
-        )
-    )
+    row = {
+        "scope": group.name.scope,
+        "reader_group": group.name.stream,
+        "settings": group.settings.model_dump_json(),
+        "holder": holder,
+        **_version(group),
+    }
+    return insert_if_free(connection, reader_groups, _NAME, row)
 
 
 def update_group(connection: Connection, group: StoredGroup) -> None:

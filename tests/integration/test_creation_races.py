@@ -101,7 +101,7 @@ def _created_elsewhere_meanwhile(one: Controllers, kind: Kind, waiting: int) -> 
             connection.execute(statement.encode())
 
 
-@pytest.mark.parametrize("kind", [STREAM], ids=["stream"])
+@pytest.mark.parametrize("kind", [STREAM, GROUP], ids=["stream", "group"])
 def test_who_creates_what_another_controller_created_gets_that_and_others_what_they_asked_for(
     one: Controllers, kind: Kind
 ) -> None:
