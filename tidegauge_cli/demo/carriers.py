@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import time
+from ctypes import c_int64
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerContext
@@ -13,20 +14,20 @@ from typing import Any
 import pandas as pd
 
 from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.replay import ReplayClock
 from tidegauge_cli.demo.waiting import DemoFailedError
 from writer_client import Writer
 
 _TICK_S = 0.2
-_PATIENCE_S = 60
 
 
 def start_carriers(flights: pd.DataFrame, address: StreamAddress) -> "Carriers":
-    """Start a process a carrier; each registers and then waits for the replay."""
+    """Start a process a carrier; each registers and then reports what has landed."""
     context: ForkServerContext = get_context("forkserver")
     context.set_forkserver_preload([__name__])
     carriers = sorted(flights["carrier"].unique())
-    registered, clocks = context.Queue(), context.Queue()
+    registered = context.Queue()
+    # Without a lock: one that a process which is ended holds would never be free again.
+    time_ms = context.RawValue(c_int64, int(flights["departed"].min()))
     processes: list[BaseProcess] = []
     for carrier in carriers:
         own = flights[flights["carrier"] == carrier]
@@ -35,13 +36,13 @@ def start_carriers(flights: pd.DataFrame, address: StreamAddress) -> "Carriers":
         )
         process = context.Process(
             target=_run_carrier,
-            args=(carrier, rows, address, registered, clocks, os.getpid()),
+            args=(carrier, rows, address, registered, time_ms, os.getpid()),
             name=f"carrier-{carrier}",
             daemon=True,
         )
         process.start()
         processes.append(process)
-    return Carriers(processes, registered, clocks)
+    return Carriers(processes, registered, time_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +55,13 @@ class Carriers:
         One a carrier.
     registered
         A queue in which each says that it has registered.
-    clocks
-        A queue that takes the `ReplayClock` for each of them.
+    time_ms
+        The time of the replay, for all of them to read; it stands until somebody turns it.
     """
 
     processes: list[BaseProcess]
     registered: Any
-    clocks: Any
-
-    def start_replay(self, clock: ReplayClock) -> None:
-        """Let all of them begin."""
-        for _ in self.processes:
-            self.clocks.put(clock)
+    time_ms: c_int64
 
     @property
     def all_registered(self) -> bool:
@@ -105,7 +101,7 @@ def _run_carrier(  # noqa: PLR0913, PLR0917 (what a process is given)
     rows: list[tuple[str, float, int, int]],
     address: StreamAddress,
     registered: Any,  # noqa: ANN401 (a queue)
-    clocks: Any,  # noqa: ANN401 (a queue)
+    time_ms: c_int64,
     parent: int,
 ) -> None:
     """Report flights as they land, and note the departure of the oldest one in the air."""
@@ -113,19 +109,18 @@ def _run_carrier(  # noqa: PLR0913, PLR0917 (what a process is given)
     writer = Writer(address.url, address.stream, carrier, token=address.token)
     writer.open()
     registered.put(carrier)
-    clock: ReplayClock = clocks.get(timeout=_PATIENCE_S)
     oldest = oldest_unreported(rows)
     at = 0
     noted = None
     while at < len(rows) and _is_alive(parent):
-        now_ms = clock.now_ms()
+        now_ms = time_ms.value
         while at < len(rows) and rows[at][3] <= now_ms:
             _report(writer, carrier, rows[at])
             at += 1
-        time_ms = now_ms if at == len(rows) else min(now_ms, oldest[at])
-        if time_ms != noted:
-            writer.note_time(time_ms)
-            noted = time_ms
+        note_ms = now_ms if at == len(rows) else min(now_ms, oldest[at])
+        if note_ms != noted:
+            writer.note_time(note_ms)
+            noted = note_ms
         time.sleep(_TICK_S)
     writer.leave()
 

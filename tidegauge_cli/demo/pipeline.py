@@ -124,7 +124,7 @@ def _count(
         lambda: console.print(
             f"watermark {_watermark(query) or 'none yet'}  {len(windows.read())} windows"
         ),
-        check=lambda: _raise_failure(query),
+        go_on=lambda: _raise_failure(query),
     )
     query.processAllAvailable()
     query.stop()

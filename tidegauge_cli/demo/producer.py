@@ -2,7 +2,6 @@
 
 import time
 
-import pandas as pd
 from rich.console import Console
 
 from tidegauge_cli.demo.address import StreamAddress
@@ -58,7 +57,7 @@ def _produce(console: Console, address: StreamAddress, *, days: int, speed: floa
     carriers = start_carriers(flights, address)
     try:
         console.print(f"{len(flights)} flights of {days} days; the carriers register")
-        _replay(console, address, flights, carriers, speed=speed)
+        _replay(console, address, carriers, speed=speed)
     finally:
         carriers.end()
     address.seal()
@@ -78,20 +77,19 @@ def _is_replayed(address: StreamAddress) -> bool:
 
 
 def _replay(
-    console: Console,
-    address: StreamAddress,
-    flights: pd.DataFrame,
-    carriers: Carriers,
-    *,
-    speed: float,
+    console: Console, address: StreamAddress, carriers: Carriers, *, speed: float
 ) -> None:
     wait_until(
         lambda: carriers.all_registered, "the carriers to register", check=carriers.check
     )
-    clock = ReplayClock(int(flights["departed"].min()), time.time(), speed)
-    carriers.start_replay(clock)
+    clock = ReplayClock(carriers.time_ms, speed=speed, at_s=time.monotonic())
+
+    def go_on() -> None:
+        carriers.check()
+        clock.turn(time.monotonic())
+
     watch_until(
         lambda: not carriers.any_alive,
         lambda: console.print(describe_progress(address, clock)),
-        check=carriers.check,
+        go_on=go_on,
     )

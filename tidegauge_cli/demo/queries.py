@@ -1,5 +1,6 @@
 """The Spark queries: Tidegauge's, and Spark's own watermark over the same arrival order."""
 
+import json
 import os
 import sys
 import threading
@@ -102,6 +103,15 @@ def dropped_rows(query: StreamingQuery) -> int:
         for progress in query.recentProgress
         for operator in progress["stateOperators"]
     )
+
+
+def events_read(query: StreamingQuery) -> int:
+    """Count the events of its stream that are in finished batches of a query."""
+    progress = query.lastProgress
+    if progress is None:
+        return 0
+    position = json.loads(progress["sources"][0]["endOffset"])["position"]
+    return sum(position.values())
 
 
 class WindowQuery:

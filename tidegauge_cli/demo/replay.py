@@ -1,30 +1,86 @@
-"""The clock of the replay, shared by all processes."""
+"""The clock of the replay, and how far it may go ahead of those who read the flights."""
 
-import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from ctypes import c_int64
 
 FINE_MARKS = {"mark_interval_ms": 50, "mark_resolution_ms": 60_000}
 """Settings of a stream whose event time runs thousands of times as fast as usual."""
 
 
-@dataclass(frozen=True, slots=True)
 class ReplayClock:
-    """Event time that runs at a multiple of wall clock.
+    """Event time that runs at a multiple of wall clock, except while it has to wait.
 
-    Attributes
+    One process turns it; those that report flights read the same memory.
+
+    Parameters
     ----------
-    start_ms
-        Replay time at the start, ms since the epoch.
-    started_at
-        Wall clock of the start, s since the epoch.
+    time_ms
+        Where it stands, ms since the epoch; it starts from there.
     speed
         Seconds of replay in one second.
+    at_s
+        A monotonic clock, now.
     """
 
-    start_ms: int
-    started_at: float
-    speed: float
+    def __init__(self, time_ms: c_int64, *, speed: float, at_s: float) -> None:
+        self.start_ms = time_ms.value
+        self.waited_s = 0.0
+        self._time_ms = time_ms
+        self._speed = speed
+        self._started_s = self._turned_s = at_s
 
+    @property
     def now_ms(self) -> int:
-        """Read the clock."""
-        return self.start_ms + int((time.time() - self.started_at) * self.speed * 1_000)
+        """Where it stands."""
+        return self._time_ms.value
+
+    @property
+    def ran_s(self) -> float:
+        """Wall clock since it started, until it was last turned."""
+        return self._turned_s - self._started_s
+
+    @property
+    def mean_speed(self) -> float:
+        """Seconds of replay in one second so far."""
+        return (self.now_ms - self.start_ms) / 1_000 / self.ran_s
+
+    def turn(self, at_s: float, *, limit_ms: int | None = None) -> None:
+        """Go on by what has passed since the last time, but not beyond a limit."""
+        passed_s = at_s - self._turned_s
+        self._turned_s = at_s
+        go_ms = int(passed_s * self._speed * 1_000)
+        if limit_ms is not None and (room_ms := max(0, limit_ms - self.now_ms)) < go_ms:
+            self.waited_s += passed_s * (1 - room_ms / go_ms)
+            go_ms = room_ms
+        self._time_ms.value += go_ms
+
+
+class Pace:
+    """Keeps the flights that landed and were not yet read few.
+
+    So a query makes a number of batches at least, however long it takes for each.
+
+    Parameters
+    ----------
+    landed
+        The times at which the flights land, in order.
+    batches
+        How many at least.
+    """
+
+    def __init__(self, landed: Sequence[int], *, batches: int) -> None:
+        self._landed = landed
+        self._most_unread = max(1, len(landed) // batches)
+
+    def limit_ms(self, read: int) -> int | None:
+        """Find how far the clock may go now; None if as far as it likes.
+
+        Parameters
+        ----------
+        read
+            How many flights are in batches that are finished.
+        """
+        beyond = read + self._most_unread
+        if beyond >= len(self._landed):
+            return None
+        return max(self._landed[read], self._landed[beyond] - 1)

@@ -22,15 +22,18 @@ Days = Annotated[
         help="How many days, from 1 January 2013 on.",
     ),
 ]
-Speed = Annotated[
-    float,
-    typer.Option(
+_MEANS = "How many seconds of flights pass in one second"
+
+
+def _speed(explained: str) -> Any:  # noqa: ANN401 (typer's)
+    return typer.Option(
         parser=in_range(float, 1),
         metavar="NUMBER",
         envvar="TIDEGAUGE_DEMO_SPEED",
-        help="How many seconds of flights pass in one second.",
-    ),
-]
+        help=explained,
+    )
+
+
 Stream = Annotated[
     StreamName,
     typer.Option(
@@ -48,7 +51,7 @@ def run(
     context: typer.Context,
     *,
     days: Days = 31,
-    speed: Speed = 35_000,
+    speed: Annotated[float, _speed(f"{_MEANS}, at most: they wait for Spark.")] = 35_000,
     output: Annotated[
         Path, typer.Option(help="Folder for the table, the picture and the results.")
     ] = Path("tidegauge-demo"),
@@ -68,7 +71,7 @@ def producer(
     token: Token = None,
     stream: Stream = FLIGHTS,
     days: Days = 31,
-    speed: Speed = 35_000,
+    speed: Annotated[float, _speed(f"{_MEANS}.")] = 35_000,
 ) -> None:
     """Only write: replay the flights into a stream of a service, and seal it."""
     with needs_extra("writer,demo"):

@@ -51,18 +51,22 @@ def watch_until(
     done: Callable[[], bool],
     show: Callable[[], None],
     *,
-    check: Callable[[], None],
+    go_on: Callable[[], None],
     every_s: float = 3.0,
 ) -> None:
-    """Show how things stand every few seconds, until something has happened."""
+    """Show how things stand every few seconds, until something has happened.
+
+    What there is to do meanwhile is done several times a second, and once more at the end; it
+    raises if the wait is in vain.
+    """
     shown = 0.0
     while not done():
-        check()
+        go_on()
         if time.monotonic() - shown >= every_s:
             shown = time.monotonic()
             show()
         time.sleep(_LOOK_EVERY_S)
-    check()
+    go_on()
 
 
 @contextmanager

@@ -1,0 +1,64 @@
+"""The clock of the demo, and its pace: nobody reads a flight too many in one batch."""
+
+from bisect import bisect_right
+from ctypes import c_int64
+
+import pandas as pd
+import pytest
+
+from tidegauge_cli.demo.flights import of_first_days, read_flights
+from tidegauge_cli.demo.replay import Pace, ReplayClock
+
+
+def test_the_clock_runs_at_its_speed() -> None:
+    shared = c_int64(500)
+    clock = ReplayClock(shared, speed=2_000, at_s=10)
+    clock.turn(11)
+    clock.turn(11.5)
+    assert (clock.start_ms, clock.now_ms, shared.value) == (500, 3_000_500, 3_000_500)
+    assert (clock.ran_s, clock.waited_s, clock.mean_speed) == (1.5, 0, 2_000)
+
+
+def test_a_clock_that_waited_goes_on_at_its_speed_and_does_not_catch_up() -> None:
+    clock = ReplayClock(c_int64(0), speed=1_000, at_s=0)
+    clock.turn(10, limit_ms=4_000_000)
+    assert clock.now_ms == 4_000_000
+    clock.turn(15, limit_ms=3_000_000)
+    assert clock.now_ms == 4_000_000
+    clock.turn(16)
+    assert clock.now_ms == 5_000_000
+    assert (clock.ran_s, clock.waited_s, clock.mean_speed) == (16, 11, 312.5)
+
+
+def test_the_pace_leaves_few_landed_flights_unread() -> None:
+    pace = Pace([10, 20, 30, 40, 50, 60], batches=3)
+    assert [pace.limit_ms(read) for read in range(7)] == [29, 39, 49, 59, None, None, None]
+
+
+def test_the_pace_lets_flights_land_that_land_at_one_time() -> None:
+    assert Pace([10, 10, 10, 20], batches=2).limit_ms(0) == 10
+
+
+@pytest.fixture(scope="module")
+def year() -> pd.DataFrame:
+    return read_flights()[0]
+
+
+@pytest.mark.parametrize(("days", "batch_s"), [(1, 0.4), (1, 10), (31, 10)])
+def test_a_slow_spark_makes_as_many_batches_as_are_wanted(
+    year: pd.DataFrame, days: int, batch_s: float
+) -> None:
+    flights = of_first_days(year, days)
+    landed = list(flights["landed"])
+    clock = ReplayClock(c_int64(int(flights["departed"].min())), speed=35_000, at_s=0)
+    pace = Pace(landed, batches=50)
+    at_s, ends_s, read, reading, batches = 0.0, 0.0, 0, 0, 0
+    while read < len(landed):
+        at_s += 0.1
+        clock.turn(at_s, limit_ms=pace.limit_ms(read))
+        if at_s < ends_s:
+            continue
+        batches += reading > read
+        read, reading = reading, bisect_right(landed, clock.now_ms)
+        ends_s = at_s + batch_s
+    assert batches >= 50
