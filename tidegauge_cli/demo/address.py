@@ -25,7 +25,7 @@ class StreamAddress:
     stream: str
     token: str | None = field(default=None, repr=False)
 
-    def create(self, **settings: int) -> None:
+    def create(self, **settings: int | None) -> None:
         """Create the stream; fine if it is there already with these settings."""
 
         async def put(service: Service) -> None:

@@ -8,7 +8,7 @@ from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.carriers import Carriers, start_carriers
 from tidegauge_cli.demo.flights import of_first_days, read_flights
 from tidegauge_cli.demo.progress import describe_progress
-from tidegauge_cli.demo.replay import FINE_MARKS, ReplayClock
+from tidegauge_cli.demo.replay import REPLAYED, ReplayClock
 from tidegauge_cli.demo.waiting import (
     DemoFailedError,
     interruptible,
@@ -68,7 +68,7 @@ def _is_replayed(address: StreamAddress) -> bool:
     """Make the stream, or find it as an earlier replay left it."""
     stream = address.describe()
     if stream is None:
-        address.create(segments=_SEGMENTS, **FINE_MARKS)
+        address.create(segments=_SEGMENTS, **REPLAYED)
         return False
     if not stream.final and any((stream.tail or {}).values()):
         msg = f"an earlier replay into {address.stream} broke off; delete the stream first"

@@ -3,8 +3,15 @@
 from collections.abc import Sequence
 from ctypes import c_int64
 
-FINE_MARKS = {"mark_interval_ms": 50, "mark_resolution_ms": 60_000}
-"""Settings of a stream whose event time runs thousands of times as fast as usual."""
+REPLAYED = {
+    "mark_interval_ms": 50,
+    "mark_resolution_ms": 60_000,
+    "aggregation_timeout_ms": None,
+}
+"""Settings of a stream whose event time runs thousands of times as fast as usual, or stands.
+
+A carrier holds it while a flight is in the air, for longer than a minute if the replay is slow.
+"""
 
 
 class ReplayClock:

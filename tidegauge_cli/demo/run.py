@@ -24,7 +24,7 @@ from tidegauge_cli.demo.queries import (
     tidegauge_query,
     write_arrivals,
 )
-from tidegauge_cli.demo.replay import FINE_MARKS, Pace, ReplayClock
+from tidegauge_cli.demo.replay import REPLAYED, Pace, ReplayClock
 from tidegauge_cli.demo.report import print_table, write_results
 from tidegauge_cli.demo.server import running_service
 from tidegauge_cli.demo.waiting import (
@@ -104,7 +104,7 @@ class _Demo:
             baselines = self._baselines(spark, flights, folder, expected)
             url = stack.enter_context(running_service(folder))
             address = StreamAddress(url, STREAM)
-            address.create(segments=1, **FINE_MARKS)
+            address.create(segments=1, **REPLAYED)
             carriers = start_carriers(flights, address)
             stack.callback(carriers.end)
             say(f"service at {url}; {len(carriers.processes)} carriers register")
