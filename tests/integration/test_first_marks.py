@@ -3,12 +3,11 @@
 import asyncio
 import time
 
-import httpx
 import pytest
 
 from controller import streams
 from controller.configuration import ServeSettings
-from controller.http.app import create_app
+from tests.integration.in_process import in_process
 
 DAY_MS = 86_400_000
 
@@ -18,18 +17,13 @@ def test_a_machine_that_started_a_moment_ago_makes_marks_at_once(
 ) -> None:
     started = time.monotonic()
     monkeypatch.setattr(streams, "monotonic", lambda: time.monotonic() - started)
-    app = create_app(ServeSettings(database_url=database_url))
 
     async def noted() -> int | None:
-        await app.service.start()
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
+        async with in_process(ServeSettings(database_url=database_url)) as (_, client):
             settings = {"log": "external", "mark_interval_ms": DAY_MS}
             await client.put("/v1/streams/tests/one", json=settings)
             report = {"time": 5, "position": {"0": 1}}
             answer = await client.post("/v1/streams/tests/one/writers/w/note-time", json=report)
-        await app.service.close()
-        await app.aclose()
         watermark: int | None = answer.raise_for_status().json()["watermark"]
         return watermark
 

@@ -8,10 +8,10 @@ import httpx
 import pytest
 
 from controller.configuration import ServeSettings
-from controller.http.app import create_app
 from controller.http.examples import EXAMPLES, Example
 from controller.log import reading
 from tests.integration.controllers import controllers, create
+from tests.integration.in_process import in_process
 from tests.postgres import Cluster
 from tests.server import ServerProcess
 from tidegauge.wire.events import NDJSON
@@ -49,10 +49,8 @@ def test_head_reads_no_events_that_nobody_sees(
         return await read_page(*given)
 
     async def scene() -> None:
-        app = create_app(ServeSettings(database_url=database_url))
-        await app.service.start()
-        transport, stream = httpx.ASGITransport(app), "/v1/streams/tests/log"
-        async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
+        stream = "/v1/streams/tests/log"
+        async with in_process(ServeSettings(database_url=database_url)) as (_, client):
             (await client.put(stream, json={"segments": 1})).raise_for_status()
             line, headers = '{"key": "k", "value": "v"}', {"content-type": NDJSON}
             answer = await client.post(f"{stream}/events", content=line, headers=headers)
@@ -62,7 +60,6 @@ def test_head_reads_no_events_that_nobody_sees(
             assert len(pages) == 1
             (await client.get(f"{stream}/segments/0/events")).raise_for_status()
             assert len(pages) == 3
-        await app.service.close()
 
     monkeypatch.setattr(reading, "_page", page)
     asyncio.run(scene())

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, Table
 
 from controller import storage
 from controller.configuration import ServeSettings
-from controller.http.app import create_app
 from controller.schema import streams
+from tests.integration.in_process import in_process
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess
 from tidegauge.names import StreamName
@@ -67,14 +67,10 @@ def test_a_list_goes_on_although_some_of_a_page_is_deleted_meanwhile(
     monkeypatch.setattr(storage, "read_names", and_then_delete)
 
     async def scene() -> None:
-        app = create_app(ServeSettings(database_url=url), address="http://127.0.0.1:1")
-        await app.service.start()
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
+        settings = ServeSettings(database_url=url)
+        async with in_process(settings, address="http://127.0.0.1:1") as (_, client):
             left = ["tests/a", "tests/c", "tests/d", "tests/e"]
             assert await _listed(client, "streams", "stream") == left
             assert await _listed(client, "reader-groups", "group") == left
-        await app.service.close()
-        await app.aclose()
 
     asyncio.run(scene())

@@ -14,8 +14,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from controller.configuration import ServeSettings
-from controller.http.app import create_app
 from tests.conftest import NewServer
+from tests.integration.in_process import in_process
 from tests.server import Api, ServerProcess
 from tidegauge.wire.events import NDJSON
 
@@ -30,12 +30,9 @@ def play(database_url: str) -> Callable[..., None]:
     """Run a scene with a client of a new service."""
 
     async def run(scene: Scene, settings: dict[str, Any]) -> None:
-        app = create_app(ServeSettings(database_url=database_url, **settings))
-        await app.service.start()
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
+        serving = in_process(ServeSettings(database_url=database_url, **settings))
+        async with serving as (_, client):
             await scene(client)
-        await app.service.close()
 
     return lambda scene, **settings: asyncio.run(run(scene, settings))
 

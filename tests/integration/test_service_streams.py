@@ -1,29 +1,18 @@
 """Calls about streams, writers and marks, on the application in process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import httpx
 import pytest
 
 from controller.configuration import ServeSettings
-from controller.http.app import create_app
+from tests.integration.in_process import in_process
 
 NOW = 1_700_000_000_000
 STREAM = "/v1/streams/tests/one"
 Play = Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]
-
-
-@asynccontextmanager
-async def _client(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(ServeSettings(database_url=database_url))
-    await app.service.start()
-    transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
-        yield client
-    await app.service.close()
 
 
 @pytest.fixture
@@ -31,7 +20,7 @@ def play(database_url: str) -> Callable[[Play], None]:
     """Run a scene with a client of a new service."""
 
     async def run(scene: Play) -> None:
-        async with _client(database_url) as client:
+        async with in_process(ServeSettings(database_url=database_url)) as (_, client):
             await scene(client)
 
     return lambda scene: asyncio.run(run(scene))

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Callable
 
-import httpx
 import pytest
 from sqlalchemy import Connection
 
 from controller.configuration import ServeSettings
-from controller.http.app import create_app
+from tests.integration.in_process import in_process
 from tidegauge.errors import UnavailableError
 
 STREAM = "/v1/streams/tests/one"
@@ -17,7 +16,6 @@ STREAM = "/v1/streams/tests/one"
 def test_settings_are_seen_once_they_are_durable(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = create_app(ServeSettings(database_url=database_url))
     writing, go_on = asyncio.Event(), asyncio.Event()
 
     async def fail_late(_work: Callable[[Connection], None], *, rows: int) -> None:
@@ -28,9 +26,7 @@ def test_settings_are_seen_once_they_are_durable(
         raise UnavailableError(reason)
 
     async def scene() -> None:
-        await app.service.start()
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
+        async with in_process(ServeSettings(database_url=database_url)) as (app, client):
             created = await client.put(STREAM, json={"min_writers": 1})
             with monkeypatch.context() as patched:
                 patched.setattr(app.service.database, "write", fail_late)
@@ -48,7 +44,5 @@ def test_settings_are_seen_once_they_are_durable(
             changed = await client.patch(STREAM, json=change, headers=headers)
             assert changed.json()["config"]["min_writers"] == 2
             assert (await client.get(STREAM)).headers["etag"] == changed.headers["etag"]
-        await app.service.close()
-        await app.aclose()
 
     asyncio.run(scene())
