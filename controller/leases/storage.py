@@ -33,13 +33,17 @@ _CONTROLLERS = text(
 )
 _DEAD = "SELECT id FROM controllers WHERE expires_at < clock_timestamp() FOR UPDATE SKIP LOCKED"
 # Sessions that do not go on with what they sent ahead, once a lease is kept though it expired.
-# The bound is that of idle transactions, the name that of all connections of controllers.
+# The name and the bound, that of idle transactions, are what the session that looks has too.
+_A_PAUSE_AGO = (
+    "clock_timestamp() - current_setting('idle_in_transaction_session_timeout')::interval"
+)
 _END_STUCK = text(
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "  # noqa: S608 (only our own names)
     "WHERE datname = current_database() AND usename = current_user "
-    "AND application_name = 'tidegauge' AND state = 'active' AND wait_event = 'ClientRead' "
-    "AND state_change < clock_timestamp() - interval '3 s' AND EXISTS "
-    "(SELECT FROM controllers WHERE expires_at < clock_timestamp() - interval '3 s')"
+    "AND application_name = current_setting('application_name') "
+    "AND state = 'active' AND wait_event = 'ClientRead' "
+    f"AND state_change < {_A_PAUSE_AGO} "
+    f"AND EXISTS (SELECT FROM controllers WHERE expires_at < {_A_PAUSE_AGO})"
 )
 _STAMP = "UPDATE controllers SET listening_ms = %s WHERE id = %s"
 _UNHOLD_STREAMS = text(
