@@ -94,14 +94,19 @@ def table_of_groups(groups: Iterable[GroupInfo]) -> Listing:
 
 
 def holders_of(explanation: ExplanationInfo) -> list[WriterInfo]:
-    """Choose the writers to be looked at; none where they are not the reason."""
-    return explanation.holders if explanation.reason in _ABOUT_WRITERS else []
+    """Choose the writers to be looked at: those of the sentence; none if they are not the reason."""
+    if explanation.reason not in _ABOUT_WRITERS:
+        return []
+    if explanation.waiting_count:
+        return explanation.holders
+    return [one for one in explanation.holders if one.state == "joining"]
 
 
 def describe_rest(explanation: ExplanationInfo) -> str:
     """Say how many more there are to be looked at than the answer lists; nothing if none."""
     listed = holders_of(explanation)
-    more = explanation.holder_count - len(listed)
+    joining = explanation.states.get("joining", 0)
+    more = (explanation.holder_count if explanation.waiting_count else joining) - len(listed)
     return f"and {more} more" if listed and more else ""
 
 

@@ -182,6 +182,14 @@ def test_why_lists_who_has_said_nothing_and_counts_the_rest(
     assert rest[-1] == "and 22 more"
 
 
+def test_why_lists_only_who_joins_while_nobody_waits(operator: Operator, api: Api) -> None:
+    api.many({"writer": f"w{n:02}", "time": NOON} for n in range(12))
+    api.post("writers/new/register")
+    sentence, _, *listed = operator.says("why", STREAM).splitlines()
+    assert "writer 'new' (no time noted yet) holds it while nobody waits" in sentence
+    assert [one.split()[:2] for one in listed] == [["new", "joining"]]
+
+
 def test_why_shows_no_empty_table(operator: Operator, api: Api) -> None:
     api.change(min_writers=2)
     operator.says("note-time", STREAM, "a", str(NOON))
