@@ -14,6 +14,8 @@ from tidegauge.wire.streams import Tail
 _log = logging.getLogger(__name__)
 _WAIT_MS = 20_000
 _MARKS_KEPT = 4_000
+_ENTRIES_KEPT = 500_000
+"""Of the cuts of all marks: some tens of MB."""
 _SETTLED_S = 1.0
 _STUCK_S = 30.0
 _EXPLAIN_EVERY_S = 5.0
@@ -37,6 +39,7 @@ class Follower:
         self._stopped = False
         self._marks: deque[Mark] = deque()
         self._fetched = start.revision
+        self._time_to_reach: int | None = None
         self._explanation = ""
         self._explained_at = 0.0
         self._mark_at = time.monotonic()
@@ -50,8 +53,15 @@ class Follower:
         )
         self._thread.start()
 
-    def view(self, start: Offset) -> View:
+    def view(self, start: Offset, time_to_reach: int | None) -> View:
         """Show the stream from where the query stands.
+
+        Parameters
+        ----------
+        start
+            Where that is.
+        time_to_reach
+            The event time, ms, that a mark has to reach for a batch; None if any mark will do.
 
         Raises
         ------
@@ -63,6 +73,7 @@ class Follower:
                 raise self._failure
             while self._marks and self._marks[0].revision <= start.revision:
                 self._marks.popleft()
+            self._time_to_reach = time_to_reach
             self._lock.notify_all()
             return View(
                 topology=self._topology,
@@ -71,8 +82,9 @@ class Follower:
                 tail=dict(self._tail.tail),
             )
 
-    def frozen_view(self, start: Offset) -> View:
+    def frozen_view(self, start: Offset, time_to_reach: int | None) -> View:
         """Show the stream as it was when this was first asked, for a query that drains it."""
+        self.view(start, time_to_reach)
         with self._lock:
             if self._frozen is None:
                 self._frozen = self._tail
@@ -81,10 +93,10 @@ class Follower:
                 lambda: (
                     self._failure is not None
                     or self._fetched >= frozen.revision
-                    or (self._marks and self._marks[-1].revision > start.revision)
+                    or (self._marks and not self._falls_short)
                 )
             )
-        view = self.view(start)
+        view = self.view(start, time_to_reach)
         marks = [mark for mark in view.marks if mark.revision <= frozen.revision]
         return View(view.topology, marks, view.is_newest, dict(frozen.tail))
 
@@ -143,7 +155,20 @@ class Follower:
 
     def _wait_for_room(self) -> None:
         with self._lock:
-            self._lock.wait_for(lambda: self._stopped or len(self._marks) < _MARKS_KEPT)
+            self._lock.wait_for(lambda: self._stopped or self._has_room())
+
+    def _has_room(self) -> bool:
+        """Make room if need be: the query would wait for ever for a mark that does not fit."""
+        most = max(2, min(_MARKS_KEPT, _ENTRIES_KEPT // len(self._topology.segments)))
+        if len(self._marks) >= most and self._falls_short:
+            self._marks = deque(list(self._marks)[::-2][::-1])
+        return len(self._marks) < most
+
+    @property
+    def _falls_short(self) -> bool:
+        """Whether no mark reaches the time that the query has to reach; not without any mark."""
+        goal = self._time_to_reach
+        return goal is not None and self._marks[-1].lower < goal
 
     def _fetch_marks(self) -> None:
         if self._fetched >= self._tail.revision:

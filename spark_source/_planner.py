@@ -70,7 +70,8 @@ class View:
     topology
         Its segments.
     marks
-        Oldest first, from the first beyond where the query stands.
+        Oldest first, from the first beyond where the query stands; where they are too many, some
+        below the time that the batch has to reach are left out.
     is_newest
         Whether the last of the marks is the newest.
     tail
@@ -131,6 +132,13 @@ def plan(start: Offset, view: View, limits: Limits, *, run: int, is_settled: boo
     if _is_worth_a_batch(start, end, limits, is_settled=is_settled):
         return end
     return start
+
+
+def time_to_reach(start: Offset, limits: Limits) -> int | None:
+    """Find the event time, ms, that a mark has to reach for a batch; None if any mark will do."""
+    if limits.admission == "tail":
+        return None
+    return _time_goal(start.bound, limits.max_event_time_ms)
 
 
 def rows_between(topology: Topology, start: Position, end: Position) -> dict[int, range]:

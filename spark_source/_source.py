@@ -20,7 +20,7 @@ from spark_source._errors import InvalidOptionError
 from spark_source._follower import Follower
 from spark_source._group import QueryGroup
 from spark_source._options import Options, read_options
-from spark_source._planner import Limits, Offset, plan, rows_between
+from spark_source._planner import Limits, Offset, plan, rows_between, time_to_reach
 from spark_source._rows import SCHEMA, SegmentPartition, TickPartition, read_rows
 from spark_source._starts import check_nothing_lost, ending_position, starting_offset
 from tidegauge.errors import StreamReplacedError
@@ -115,10 +115,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         follower = self._following(begun)
         if self._run is None:
             self._run = begun.run + 1
+        limits = self._limits()
+        show = follower.frozen_view if self._drain else follower.view
         end = plan(
             begun,
-            follower.frozen_view(begun) if self._drain else follower.view(begun),
-            self._limits(),
+            show(begun, time_to_reach(begun, limits)),
+            limits,
             run=self._run,
             is_settled=self._drain or follower.is_settled,
         )

@@ -44,5 +44,5 @@ def test_a_failure_that_nobody_foresaw_stops_the_query_too() -> None:
     follower = Follower(_BrokenClient(), START)  # type: ignore[arg-type]
     follower._thread.join(10)
     with pytest.raises(RuntimeError, match="nobody foresaw this"):
-        follower.view(START)
+        follower.view(START, None)
     follower.stop()
