@@ -17,7 +17,9 @@ async def in_process(
     app = create_app(settings, address=address)
     await app.service.start()
     transport = httpx.ASGITransport(app)
-    async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
-        yield app, client
-    await app.service.close()
-    await app.aclose()
+    try:
+        async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
+            yield app, client
+    finally:
+        await app.service.close()
+        await app.aclose()
