@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 
 from controller import storage
 from controller.batch import Batch
@@ -174,31 +175,36 @@ def _note_external(
 
 @contextmanager
 def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Iterator[None]:
-    """Add the partitions that a report names for the first time, unless it is refused."""
+    """Add the partitions that a report names for the first time, unless it is refused.
+
+    Those that there is no room for are not added; the report is refused for them then, or before
+    that for whatever else is wrong with it.
+    """
     before = state.clock.topology
     if state.ends is not None or position.keys() <= before.segments.keys():
         yield
         return
     added = sorted(position.keys() - before.segments.keys())
-    _check_partitions(state, added, position)
-    state.clock.change_topology(before.with_roots(added))
+    limit = state.config.max_segments or state.config.segments
+    if added[0] >= 0 and len(before.segments) + len(added) <= limit:
+        state.clock.change_topology(before.with_roots(added))
     try:
         yield
-    except Exception:
+    except Exception as error:
+        known = state.clock.topology.segments
         state.clock.change_topology(before)
+        if isinstance(error, InvalidPositionError) and error.segment not in known:
+            raise _no_room(error, len(known), limit) from error
         raise
     _store_topology(batch, state)
 
 
-def _check_partitions(state: StreamState, added: list[int], position: Position) -> None:
-    limit = state.config.max_segments or state.config.segments
-    segments = state.clock.topology.segments
-    if added[0] < 0 or len(segments) + len(added) > limit:
-        reason = (
-            f"there is no such partition, and the stream has {len(segments)} of at most "
-            f"{limit}; raise max_segments if the log has grown"
-        )
-        raise InvalidPositionError(added[-1], position[added[-1]], reason, {})
+def _no_room(error: InvalidPositionError, segments: int, limit: int) -> InvalidPositionError:
+    reason = (
+        f"there is no such partition, and the stream has {segments} of at most {limit}; "
+        "raise max_segments if the log has grown"
+    )
+    return replace(error, reason=reason)
 
 
 def _store_topology(batch: Batch, state: StreamState) -> None:

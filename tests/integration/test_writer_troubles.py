@@ -4,6 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,25 @@ def test_a_zombie_is_fenced_whatever_it_says(
     assert fenced.value.incarnation == 2
     assert shop.mark == (NOON + MINUTE, {"0": 0})
     assert shop.client.get(shop.path).json()["tail"] == {"0": 0}
+
+
+def test_an_unknown_partition_is_refused_after_all_else_is_right(open_shop: Open) -> None:
+    shop = open_shop()
+    for _ in range(2):
+        shop.says("api-1", "register")
+    shop.notes("api-1", NOON, 4, incarnation=2)
+    unknown: dict[str, Any] = {"time": NOON, "position": {"3": 1}}
+    for call in ("note-time", "leave"):
+        assert shop.hears("api-1", call, **unknown, incarnation=1) == FENCED
+        assert shop.hears("api-1", call, **unknown)["code"] == "incarnation_required"
+        earlier = shop.hears("api-1", call, **unknown | {"time": NOON - 1}, incarnation=2)
+        assert earlier["code"] == "invalid_time"
+        refused = shop.hears("api-1", call, **unknown, incarnation=2)
+        assert refused["code"] == "invalid_position"
+        assert (refused["segment"], refused["stored_position"]) == (3, {"0": 4})
+        assert "of at most 1; raise max_segments" in refused["reason"]
+    shop.post("seal", position={"0": 4})
+    assert shop.hears("api-1", "note-time", **unknown)["code"] == "stream_sealed"
 
 
 def test_a_zombie_of_a_forgotten_writer_is_fenced_by_the_next_registration(
