@@ -185,13 +185,18 @@ def _config_of(wanted: CreateStream) -> StreamConfig:
 
 def _check_room(max_segments: int, segments: int) -> None:
     if max_segments < segments:
-        reason = f"{max_segments} are too few: the stream has {segments}"
+        reason = (
+            f"{max_segments} are too few: the stream has {segments}; null is for as many as it "
+            "was created with"
+        )
         raise InvalidRequestError.of("max_segments", reason)
 
 
 def _check_same(state: StreamState, wanted: CreateStream) -> None:
-    given = _config_of(wanted).model_dump(include=wanted.model_fields_set)
     stored = state.config.model_dump()
+    number = wanted.segments if "segments" in wanted.model_fields_set else stored["segments"]
+    alike = wanted.model_copy(update={"segments": number})
+    given = _config_of(alike).model_dump(include=wanted.model_fields_set)
     differences = {
         field: {"stored": stored[field], "given": value}
         for field, value in given.items()

@@ -230,6 +230,21 @@ def test_null_partitions_are_again_as_many_as_it_was_created_with(
         refused = await client.patch(STREAM, json={"max_segments": None}, headers=match)
         assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
         assert "2 are too few: the stream has 3" in refused.text
+        assert "null is for as many as it was created with" in refused.text
+
+    play(scene)
+
+
+def test_a_stream_is_found_again_without_a_word_of_its_partitions(
+    play: Callable[[Play], None],
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, segments=2)
+        for limit in (2, None):
+            wanted = {"log": "external", "max_segments": limit}
+            assert (await client.put(STREAM, json=wanted)).status_code == 200
+        other = await client.put(STREAM, json={"log": "external", "max_segments": 3})
+        assert other.json()["differences"] == {"max_segments": {"stored": 2, "given": 3}}
 
     play(scene)
 
