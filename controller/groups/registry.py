@@ -166,7 +166,7 @@ class Groups:
         group, found, is_new = await self._service.sequencer.submit(
             partial(self._find_or_add, new, stored)
         )
-        if not group.durable:
+        if group.moved and not group.durable:
             raise MovedError(name)
         return found, is_new
 

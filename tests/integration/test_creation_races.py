@@ -1,5 +1,6 @@
 """Who creates what another controller has just created costs nobody else anything."""
 
+import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -9,8 +10,10 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from controller.configuration import ServeSettings
 from tests.integration.controllers import SETTINGS, Controllers, controllers, note
-from tests.patience import PATIENCE_S, wait_until
+from tests.integration.in_process import in_process
+from tests.patience import PATIENCE_S, until, wait_until
 from tests.postgres import Cluster
 
 EMBEDDED = {**SETTINGS, "log": "embedded"}
@@ -119,3 +122,36 @@ def test_who_creates_what_another_controller_created_gets_that_and_others_what_t
     assert "tidegauge_commit_failures_total 0.0" in server.metrics()
     created = server.log.read_text().count("stream created")
     assert created == (2 if kind is STREAM else 1)
+
+
+def test_a_group_that_is_deleted_before_it_is_stored_was_created(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def statuses() -> list[int]:
+        async with in_process(ServeSettings(database_url=database_url)) as (app, client):
+            (await client.put(f"{STREAM.path}/one", json=EMBEDDED)).raise_for_status()
+            service, group = app.service, f"{GROUP.path}/short-lived"
+            write, go_on = service.database.write, asyncio.Event()
+            submit, submitted = service.sequencer.submit, []
+
+            async def write_later(*changes: Any, **more: Any) -> None:
+                await go_on.wait()
+                await write(*changes, **more)
+
+            def submit_and_tell(decide: Any, *answer: Any) -> Any:
+                submitted.append(getattr(decide, "func", None))
+                return submit(decide, *answer)
+
+            monkeypatch.setattr(service.database, "write", write_later)
+            monkeypatch.setattr(service.sequencer, "submit", submit_and_tell)
+            before = asyncio.ensure_future(client.put(f"{STREAM.path}/two", json=EMBEDDED))
+            await until(lambda: service.sequencer.busy_s > 0)
+            creation = asyncio.ensure_future(client.put(group, json=GROUP.body))
+            await until(lambda: service.groups._find_or_add in submitted)
+            deletion = asyncio.ensure_future(client.delete(group))
+            await until(lambda: service.groups.delete in submitted)
+            go_on.set()
+            answers = await asyncio.gather(before, creation, deletion, client.get(group))
+            return [one.status_code for one in answers]
+
+    assert asyncio.run(statuses()) == [201, 201, 204, 404]
