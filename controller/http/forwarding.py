@@ -23,10 +23,10 @@ from controller.http.peers import (
     Peer,
     Peers,
     is_passed_on,
+    says_moved,
 )
 from controller.http.plain import read_body
 from controller.http.problems import send_problem, write_problem
-from controller.http.timing import leave_uncounted
 from controller.leases import HoldsShare
 from controller.moving import Moving
 from controller.schema import reader_groups, streams
@@ -123,10 +123,8 @@ class Forwarding:
 
         async def send_unless_moved(message: Message) -> None:
             nonlocal moved
-            moved = moved or _says_moved(message)
-            if moved:
-                leave_uncounted(request.scope)
-            else:
+            moved = moved or says_moved(message)
+            if not moved:
                 await send(message)
 
         if not _can_ask_again(request.scope):
@@ -223,11 +221,6 @@ class Forwarding:
 def _can_ask_again(scope: Scope) -> bool:
     """Whether this controller may answer, and ask the next holder should it hold no more."""
     return scope["method"] in ASKED_AGAIN and not is_passed_on(scope)
-
-
-def _says_moved(message: Message) -> bool:
-    headers = message.get("headers", ())
-    return any(name == NOT_HOLDER for name, _ in headers)
 
 
 def _not_reached(peer: Peer) -> str:

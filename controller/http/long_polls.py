@@ -5,11 +5,13 @@ import re
 
 from starlette.types import Scope
 
-_WAIT_MS = re.compile(rb"(?<![^&])wait_ms=(\d{1,5})(?![^&])")
+_WAIT_MS = re.compile(rb"(?<![^&])wait_ms=(\d{1,19})(?![^&])")
 
 
 class LongPoll:
     """A call, from when it came until it has waited as long as it wants; at once if it does not.
+
+    How long it wants to is found where it is written plainly, as all clients do.
 
     Parameters
     ----------

@@ -207,6 +207,11 @@ def is_passed_on(scope: Scope) -> bool:
     return any(name == HOP for name, _ in scope["headers"])
 
 
+def says_moved(message: Message) -> bool:
+    """Whether an answer that begins so says that another controller is to be asked."""
+    return any(name == NOT_HOLDER for name, _ in message.get("headers", ()))
+
+
 def _end_to_end(headers: _Headers) -> _Headers:
     return [(name, value) for name, value in headers if name.lower() not in _BETWEEN_TWO]
 

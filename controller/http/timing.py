@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.http.lost_calls import log_lost
+from controller.http.peers import is_passed_on, says_moved
 from controller.http.problems import send_problem
 from controller.http.request_fields import request_fields
 from controller.metrics import Metrics
@@ -19,7 +20,7 @@ OTHER = "other"
 FORWARDED = "forwarded"
 """The route of requests that another controller answers, or nobody."""
 _COUNTED = "tidegauge.counted"
-_UNCOUNTED = "tidegauge.uncounted"
+_MOVED = "tidegauge.moved"
 _FAILED = 500
 _HUNG_UP = 499
 """Counted for who is gone before all of the request came: an error of the client's."""
@@ -65,7 +66,10 @@ class Timing:
         scope[_COUNTED] = True
         began = perf_counter()
         status = await self._status_of(app, scope, receive, send)
-        self._count(scope, getattr(scope.get("route"), "path", OTHER), status, began=began)
+        if scope.get(_MOVED):  # nobody gets this answer: another one is asked for
+            del scope[_COUNTED]
+        else:
+            self._count(scope, getattr(scope.get("route"), "path", OTHER), status, began=began)
 
     async def call_elsewhere(
         self, app: ASGIApp, scope: Scope, receive: Receive, send: Send
@@ -73,7 +77,8 @@ class Timing:
         """Answer a request, at another controller perhaps; if it is here, it counts itself."""
         began = perf_counter()
         status = await self._status_of(app, scope, receive, send)
-        if _COUNTED not in scope:
+        passed_on = scope.get(_MOVED) and is_passed_on(scope)
+        if _COUNTED not in scope and not passed_on:
             self._count(scope, FORWARDED, status, began=began)
 
     async def _status_of(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> int:
@@ -84,6 +89,7 @@ class Timing:
             await send(message)
             if message["type"] == "http.response.start":
                 status = message["status"]
+                scope[_MOVED] = status == UnavailableError.status and says_moved(message)
 
         try:
             await app(scope, receive, noting)
@@ -100,17 +106,9 @@ class Timing:
         return status or _FAILED
 
     def _count(self, scope: Scope, route: str, status: int, *, began: float) -> None:
-        if scope.pop(_UNCOUNTED, False):
-            del scope[_COUNTED]
-            return
         waits = b"wait_ms=" in scope["query_string"]
         times = self._metrics.long_poll_times if waits else self._metrics.request_times
         times.observe(route, status, perf_counter() - began)
-
-
-def leave_uncounted(scope: Scope) -> None:
-    """Do not count an answer that nobody gets: another is asked for, and counted then."""
-    scope[_UNCOUNTED] = True
 
 
 async def _cut_off(scope: Scope, send: Send) -> int:

@@ -140,3 +140,15 @@ def test_what_may_not_be_repeated_or_was_passed_on_is_asked_once(
     holder = _Holder(lost_after_s=[0.0])
     assert _ask(holder, _Counts(), method=method, hop=hop) == [503]
     assert len(holder.asked) == 1
+
+
+def test_what_a_controller_is_told_that_asks_another_one_is_not_counted() -> None:
+    counts = _Counts()
+    assert _ask(_Holder(lost_after_s=[1.0]), counts, hop=True) == [503]
+    assert counts.statuses == []
+
+
+def test_however_many_digits_it_waits_for() -> None:
+    holder = _Holder(lost_after_s=[10.0])
+    assert _ask(holder, _Counts(), query=b"wait_ms=0030000") == [200]
+    assert holder.asked == [b"wait_ms=0030000", b"wait_ms=19900"]
