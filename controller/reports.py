@@ -200,6 +200,8 @@ def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Ite
 
 
 def _no_room(error: InvalidPositionError, segments: int, limit: int) -> InvalidPositionError:
+    if error.segment < 0:
+        return replace(error, reason="partition numbers are 0 or more")
     reason = (
         f"there is no such partition, and the stream has {segments} of at most {limit}; "
         "raise max_segments if the log has grown"

@@ -155,10 +155,13 @@ class Follower:
 
     def _wait_for_room(self) -> None:
         with self._lock:
-            self._lock.wait_for(lambda: self._stopped or self._has_room())
+            self._lock.wait_for(lambda: self._stopped or self._make_room())
 
-    def _has_room(self) -> bool:
-        """Make room if need be: the query would wait for ever for a mark that does not fit."""
+    def _make_room(self) -> bool:
+        """Leave out every second mark where the query waits for one that would not fit.
+
+        Tells whether there is room for more.
+        """
         most = max(2, min(_MARKS_KEPT, _ENTRIES_KEPT // len(self._topology.segments)))
         if len(self._marks) >= most and self._falls_short:
             self._marks = deque(list(self._marks)[::-2][::-1])
@@ -166,7 +169,7 @@ class Follower:
 
     @property
     def _falls_short(self) -> bool:
-        """Whether no mark reaches the time that the query has to reach; not without any mark."""
+        """Whether the marks, of which there are some, end before what the query has to reach."""
         goal = self._time_to_reach
         return goal is not None and self._marks[-1].lower < goal
 

@@ -223,7 +223,10 @@ class Transport:
         params: Mapping[str, Any] | None,
         **more: Any,  # noqa: ANN401 (content and headers)
     ) -> httpx.Request:
-        """Make a request, with a query of any length: positions have thousands of segments."""
+        """Make a request, with a query of any length: positions have thousands of segments.
+
+        One that httpx takes for too long does not go through a forward proxy (``HTTP_PROXY``).
+        """
         build = partial(
             self._http().build_request, method, path, timeout=_patience(params), **more
         )

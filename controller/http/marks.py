@@ -32,7 +32,8 @@ _MarkLimit = Annotated[
     Between(1, 1_000),
     Query(
         description="At most so many marks, and no more than have 50 000 entries of cuts together: "
-        "12 in a stream of 4 000 segments. A page with fewer is not the last; one without any is."
+        "12 in a stream of 4 000 segments. One with fewer need not be the last: read on until a "
+        "page is empty."
     ),
 ]
 _PositionText = Annotated[

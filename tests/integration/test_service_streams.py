@@ -182,7 +182,7 @@ def test_a_new_partition_is_added_up_to_the_limit(play: Callable[[Play], None]) 
         beyond = await _note(client, "w", NOW, position={"8": 1})
         assert (beyond.status_code, beyond.json()["code"]) == (409, "invalid_position")
         negative = await _note(client, "w", NOW, position={"-1": 1})
-        assert negative.json()["code"] == "invalid_position"
+        assert negative.json()["reason"] == "partition numbers are 0 or more"
 
     play(scene)
 
