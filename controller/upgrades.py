@@ -31,9 +31,8 @@ class SteadfastParser(HttpRequestParser):
     """
 
     def __init__(self, protocol: _Head) -> None:
-        super().__init__(protocol)
         self._protocol = protocol
-        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+        self._begin_anew()
 
     def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # (connections give bytes)
         """Parse what came; raises `HttpParserError` for what is no HTTP."""
@@ -42,8 +41,14 @@ class SteadfastParser(HttpRequestParser):
                 super().feed_data(data)
             except HttpParserUpgrade as upgrade:
                 data = self._head_without_offer() + data[upgrade.args[0] :]
+                self._begin_anew()
             else:
                 return
+
+    def _begin_anew(self) -> None:
+        """Forget what was parsed: after a head that closes, the parser drops what follows."""
+        super().__init__(self._protocol)
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
 
     def _head_without_offer(self) -> bytes:
         method = self.get_method()
