@@ -17,6 +17,7 @@ from tidegauge.wire.events import ARROW, NDJSON
 JSON = {"content-type": "application/json"}
 INVALID = "invalid_request"
 LIMIT = 100_000
+LONG = "x" * 50_000
 
 
 @pytest.fixture(scope="module")
@@ -269,6 +270,42 @@ def test_a_refusal_is_short_however_long_the_request(
     document = check_problem(answer, 422, "invalid_request")
     assert len(answer.content) < 20_000
     assert all(one["message"] for one in document["errors"])
+
+
+@pytest.mark.parametrize(
+    ("call", "headers", "status", "code"),
+    [
+        (f"GET {ONE}?stream_id=...", {}, 409, "stream_replaced"),
+        (f"POST {NOTE}?stream_id=...", JSON, 409, "stream_replaced"),
+        ("PUT /v1/streams/tests/.../marks", {}, 405, "method_not_allowed"),
+        (f"GET {ONE}/writers/.../note-time", {}, 405, "method_not_allowed"),
+        (f"POST {NOTE}", {"content-type": LONG}, 415, "unsupported_media_type"),
+        (f"POST {ONE}/seal", {"content-type": LONG}, 415, "unsupported_media_type"),
+        (
+            f"POST {NOTE}",
+            JSON | {"content-encoding": LONG},
+            415,
+            "unsupported_content_encoding",
+        ),
+    ],
+)
+def test_a_refusal_is_short_however_long_the_head(
+    client: httpx.Client, call: str, headers: dict[str, str], status: int, code: str
+) -> None:
+    method, path = call.replace("...", LONG).split()
+    content = b'{"time": 1, "position": {}}' if method == "POST" else b""
+    answer = client.request(method, path, content=content, headers=headers)
+    document = check_problem(answer, status, code)
+    assert len(answer.content) < 5_000
+    assert problem_of(document).document() == document
+
+
+def test_a_refusal_of_many_reports_is_short_however_long_one_is(client: httpx.Client) -> None:
+    report = {"stream": "tests/one", "writer": "w", "time": 1, "position": {}}
+    answer = client.post("/v1/note-times", json={"reports": [report | {"stream_id": LONG}]})
+    (refused,) = answer.raise_for_status().json()["results"]
+    assert (refused["status"], refused["code"]) == (409, "stream_replaced")
+    assert len(answer.content) < 5_000
 
 
 def test_a_path_that_is_longer_than_any(client: httpx.Client) -> None:

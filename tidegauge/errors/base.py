@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+_LONGEST_HALF = 500
+
 
 class TidegaugeError(Exception):
     """The base of everything that Tidegauge raises on purpose."""
@@ -56,3 +58,13 @@ def problem(code: str, status: int) -> Callable[[type[_P]], type[_P]]:
         return dataclass(eq=False)(cls)
 
     return mark
+
+
+def shortened(text: str) -> str:
+    """Leave out the middle of what was sent: an answer repeats no more than tells what it was.
+
+    What is wrong begins a message, and the cure ends it. A shortened text stays as it is.
+    """
+    if len(text) <= 2 * _LONGEST_HALF:
+        return text
+    return f"{text[:_LONGEST_HALF]} … {text[-_LONGEST_HALF:]}"

@@ -1,9 +1,8 @@
 """Refusals of a request as such, and failures of the service."""
 
-from tidegauge.errors.base import ProblemError, problem
+from tidegauge.errors.base import ProblemError, problem, shortened
 
 _MOST_ERRORS = 100
-_LONGEST_HALF = 500
 
 
 @problem("not_found", 404)
@@ -13,8 +12,7 @@ class NotFoundError(ProblemError):
     path: str
 
     def __post_init__(self) -> None:
-        """Repeat no more of a path than tells which it was."""
-        self.path = _shortened(self.path)
+        self.path = shortened(self.path)
 
     @property
     def detail(self) -> str:
@@ -27,6 +25,9 @@ class MethodNotAllowedError(ProblemError):
 
     method: str
     path: str
+
+    def __post_init__(self) -> None:
+        self.path = shortened(self.path)
 
     @property
     def detail(self) -> str:
@@ -96,6 +97,9 @@ class UnsupportedMediaTypeError(ProblemError):
     content_type: str
     expected: str
 
+    def __post_init__(self) -> None:
+        self.content_type = shortened(self.content_type)
+
     @property
     def detail(self) -> str:
         given = (
@@ -109,6 +113,9 @@ class UnsupportedContentEncodingError(ProblemError):
     """A compressed body; no call takes one."""
 
     content_encoding: str
+
+    def __post_init__(self) -> None:
+        self.content_encoding = shortened(self.content_encoding)
 
     @property
     def detail(self) -> str:
@@ -127,7 +134,7 @@ class InvalidRequestError(ProblemError):
     def __post_init__(self) -> None:
         """Say no more than helps: a body of megabytes must not come back as it was."""
         self.errors = [
-            {name: _shortened(text) for name, text in one.items()}
+            {name: shortened(text) for name, text in one.items()}
             for one in self.errors[:_MOST_ERRORS]
         ]
 
@@ -186,10 +193,3 @@ class InternalError(ProblemError):
     @property
     def detail(self) -> str:
         return f"{self.request} failed by a defect of the service; its log says why"
-
-
-def _shortened(text: str) -> str:
-    """Leave out the middle: what is wrong begins a message, and the cure ends it."""
-    if len(text) <= 2 * _LONGEST_HALF:
-        return text
-    return f"{text[:_LONGEST_HALF]} … {text[-_LONGEST_HALF:]}"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tidegauge.errors.base import ProblemError, problem
+from tidegauge.errors.base import ProblemError, problem, shortened
 from tidegauge.event_time import describe_event_time
 
 
@@ -45,6 +45,9 @@ class StreamReplacedError(ProblemError):
     stream: str
     stream_id: str
     given_stream_id: str
+
+    def __post_init__(self) -> None:
+        self.given_stream_id = shortened(self.given_stream_id)
 
     @property
     def detail(self) -> str:
