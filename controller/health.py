@@ -66,15 +66,19 @@ class Health:
             yield f"a batch of changes has not come to an end for {busy_s:.1f} s"
 
     async def _ask_database(self) -> str | None:
-        """Read something, but never twice at once: what hangs must not pile up."""
-        if self._probe is None or self._probe.done():
+        """Read something, but never twice at once: what hangs must not pile up.
+
+        The race: who waited for the same probe may begin the next one before all have seen it.
+        """
+        probe = self._probe
+        if probe is None or probe.done():
             database = self._service.database
-            self._probe = asyncio.create_task(database.read(database.check))
-            self._probe.add_done_callback(self._log_probe)
-        answered, _ = await asyncio.wait({self._probe}, timeout=_PATIENCE_S)
+            probe = self._probe = asyncio.create_task(database.read(database.check))
+            probe.add_done_callback(self._log_probe)
+        answered, _ = await asyncio.wait({probe}, timeout=_PATIENCE_S)
         if not answered:
             return f"the database has not answered for {_PATIENCE_S:g} s"
-        error = self._probe.exception()
+        error = probe.exception()
         if isinstance(error, DatabaseUnusableError):
             return "the database is not the one that was opened; the log says why"
         return None if error is None else "the database cannot be read; the log says why"

@@ -1,5 +1,6 @@
 """Probes tell the truth, with real faults: locks, lost files, stuck batches, dead tasks, signals."""
 
+import asyncio
 import fcntl
 import json
 import re
@@ -15,7 +16,9 @@ import httpx
 import pytest
 from sqlalchemy import text
 
+from controller.configuration import ServeSettings
 from tests.conftest import NewServer
+from tests.integration.in_process import in_process
 from tests.integration.sessions import connected, write_lock
 from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
@@ -124,6 +127,20 @@ def well(new_server: NewServer) -> Iterator[ServerProcess]:
 def test_a_server_that_serves_is_alive_and_ready(well: ServerProcess) -> None:
     assert _probe(well, "/healthz") is None
     assert _probe(well, "/readyz") is None
+
+
+def test_many_may_ask_at_once_again_and_again(database_url: str) -> None:
+    async def scene() -> list[str]:
+        async with in_process(ServeSettings(database_url=database_url)) as (app, _):
+
+            async def ask_twice() -> list[str]:
+                health = app.service.health
+                return [*await health.obstacles(), *await health.obstacles()]
+
+            one, other = await asyncio.gather(ask_twice(), ask_twice())
+            return one + other
+
+    assert asyncio.run(scene()) == []
 
 
 def test_a_batch_that_comes_to_no_end_makes_it_dead_until_it_does(
