@@ -1,5 +1,8 @@
 """The stream that the demo replays its flights into."""
 
+import subprocess
+import sys
+
 from tests.server import Api, ServerProcess
 from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.replay import REPLAYED
@@ -17,3 +20,13 @@ def test_a_carrier_with_a_flight_in_the_air_is_waited_for_however_slow_the_repla
         held = api.get("watermark")["explanation"]
     assert (held["holders"][0]["writer"], held["waiting"]) == ("HA", ["AA"])
     assert "it is never dropped" in held["sentence"]
+
+
+def test_every_flight_lands_however_fast_the_replay_is(shared_server: ServerProcess) -> None:
+    stream = "demo/fast"
+    options = [f"--url={shared_server.url}", f"--stream={stream}", "--days=1"]
+    command = [sys.executable, "-m", "tidegauge_cli", "demo", "producer", *options]
+    subprocess.run([*command, "--speed=1e10"], check=True, timeout=50)
+    described = StreamAddress(shared_server.url, stream).describe()
+    assert described is not None
+    assert (described.final, sum((described.tail or {}).values())) == (True, 690)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from ctypes import c_int64
+from sys import float_info
 
 import pandas as pd
 import pytest
@@ -12,27 +13,46 @@ from tidegauge_cli.demo.replay import Pace, ReplayClock
 
 def test_the_clock_runs_at_its_speed() -> None:
     shared = c_int64(500)
-    clock = ReplayClock(shared, speed=2_000, at_s=10)
-    clock.turn(11)
-    clock.turn(11.5)
+    clock = ReplayClock(shared, end_ms=9_000_000, speed=2_000, at_s=10)
+    clock.turn(11, limit_ms=9_000_000)
+    clock.turn(11.5, limit_ms=9_000_000)
     assert (clock.start_ms, clock.now_ms, shared.value) == (500, 3_000_500, 3_000_500)
     assert (clock.ran_s, clock.waited_s, clock.mean_speed) == (1.5, 0, 2_000)
 
 
 def test_a_clock_that_waited_goes_on_at_its_speed_and_does_not_catch_up() -> None:
-    clock = ReplayClock(c_int64(0), speed=1_000, at_s=0)
+    clock = ReplayClock(c_int64(0), end_ms=9_000_000, speed=1_000, at_s=0)
     clock.turn(10, limit_ms=4_000_000)
     assert clock.now_ms == 4_000_000
     clock.turn(15, limit_ms=3_000_000)
     assert clock.now_ms == 4_000_000
-    clock.turn(16)
+    clock.turn(16, limit_ms=9_000_000)
     assert clock.now_ms == 5_000_000
     assert (clock.ran_s, clock.waited_s, clock.mean_speed) == (16, 11, 312.5)
 
 
+def test_a_clock_at_its_end_stays_there_and_counts_no_more_time() -> None:
+    clock = ReplayClock(c_int64(0), end_ms=4_000_000, speed=1_000, at_s=0)
+    for at_s in (1, 4, 60):
+        clock.turn(at_s, limit_ms=9_000_000)
+    assert clock.now_ms == 4_000_000
+    assert (clock.ran_s, clock.waited_s, clock.mean_speed) == (4, 0, 1_000)
+
+
+@pytest.mark.parametrize("speed", [1e10, 1e20, 1e305, float_info.max])
+def test_a_clock_of_any_speed_stops_at_its_limit(speed: float) -> None:
+    clock = ReplayClock(c_int64(0), end_ms=4_000_000, speed=speed, at_s=0)
+    clock.turn(10, limit_ms=3_000_000)
+    assert clock.now_ms == 3_000_000
+    clock.turn(20, limit_ms=9_000_000)
+    assert clock.now_ms == 4_000_000
+    assert (clock.ran_s, clock.mean_speed) == (20, 200)
+    assert clock.waited_s == pytest.approx(20, rel=1e-3)
+
+
 def test_the_pace_leaves_few_landed_flights_unread() -> None:
     pace = Pace([10, 20, 30, 40, 50, 60], batches=3)
-    assert [pace.limit_ms(read) for read in range(7)] == [29, 39, 49, 59, None, None, None]
+    assert [pace.limit_ms(read) for read in range(7)] == [29, 39, 49, 59, 60, 60, 60]
 
 
 def test_the_pace_lets_flights_land_that_land_at_one_time() -> None:
@@ -50,7 +70,8 @@ def test_a_slow_spark_makes_as_many_batches_as_are_wanted(
 ) -> None:
     flights = of_first_days(year, days)
     landed = list(flights["landed"])
-    clock = ReplayClock(c_int64(int(flights["departed"].min())), speed=35_000, at_s=0)
+    start_ms = c_int64(int(flights["departed"].min()))
+    clock = ReplayClock(start_ms, end_ms=landed[-1], speed=35_000, at_s=0)
     pace = Pace(landed, batches=50)
     at_s, ends_s, read, reading, batches = 0.0, 0.0, 0, 0, 0
     while read < len(landed):

@@ -57,7 +57,8 @@ def _produce(console: Console, address: StreamAddress, *, days: int, speed: floa
     carriers = start_carriers(flights, address)
     try:
         console.print(f"{len(flights)} flights of {days} days; the carriers register")
-        _replay(console, address, carriers, speed=speed)
+        end_ms = int(flights["landed"].max())
+        _replay(console, address, carriers, end_ms=end_ms, speed=speed)
     finally:
         carriers.end()
     address.seal()
@@ -77,16 +78,21 @@ def _is_replayed(address: StreamAddress) -> bool:
 
 
 def _replay(
-    console: Console, address: StreamAddress, carriers: Carriers, *, speed: float
+    console: Console,
+    address: StreamAddress,
+    carriers: Carriers,
+    *,
+    end_ms: int,
+    speed: float,
 ) -> None:
     wait_until(
         lambda: carriers.all_registered, "the carriers to register", check=carriers.check
     )
-    clock = ReplayClock(carriers.time_ms, speed=speed, at_s=time.monotonic())
+    clock = ReplayClock(carriers.time_ms, end_ms=end_ms, speed=speed, at_s=time.monotonic())
 
     def go_on() -> None:
         carriers.check()
-        clock.turn(time.monotonic())
+        clock.turn(time.monotonic(), limit_ms=end_ms)
 
     watch_until(
         lambda: not carriers.any_alive,

@@ -15,7 +15,7 @@ A carrier holds it while a flight is in the air, for longer than a minute if the
 
 
 class ReplayClock:
-    """Event time that runs at a multiple of wall clock, except while it has to wait.
+    """Event time that runs at a multiple of wall clock to its end, except while it has to wait.
 
     One process turns it; those that report flights read the same memory.
 
@@ -23,14 +23,17 @@ class ReplayClock:
     ----------
     time_ms
         Where it stands, ms since the epoch; it starts from there.
+    end_ms
+        Where it stops for good; the time from then on is not counted.
     speed
         Seconds of replay in one second.
     at_s
         A monotonic clock, now.
     """
 
-    def __init__(self, time_ms: c_int64, *, speed: float, at_s: float) -> None:
+    def __init__(self, time_ms: c_int64, *, end_ms: int, speed: float, at_s: float) -> None:
         self.start_ms = time_ms.value
+        self.end_ms = end_ms
         self.waited_s = 0.0
         self._time_ms = time_ms
         self._speed = speed
@@ -51,15 +54,17 @@ class ReplayClock:
         """Seconds of replay in one second so far."""
         return (self.now_ms - self.start_ms) / 1_000 / self.ran_s
 
-    def turn(self, at_s: float, *, limit_ms: int | None = None) -> None:
-        """Go on by what has passed since the last time, but not beyond a limit."""
+    def turn(self, at_s: float, *, limit_ms: int) -> None:
+        """Go on by what has passed since the last time, but not beyond a limit or the end."""
+        if self.now_ms >= self.end_ms:
+            return
         passed_s = at_s - self._turned_s
         self._turned_s = at_s
-        go_ms = int(passed_s * self._speed * 1_000)
-        if limit_ms is not None and (room_ms := max(0, limit_ms - self.now_ms)) < go_ms:
+        go_ms = passed_s * self._speed * 1_000  # may be infinite
+        room_ms = max(0, min(limit_ms, self.end_ms) - self.now_ms)
+        if room_ms < go_ms:
             self.waited_s += passed_s * (1 - room_ms / go_ms)
-            go_ms = room_ms
-        self._time_ms.value += go_ms
+        self._time_ms.value += int(min(go_ms, room_ms))
 
 
 class Pace:
@@ -79,8 +84,8 @@ class Pace:
         self._landed = landed
         self._most_unread = max(1, len(landed) // batches)
 
-    def limit_ms(self, read: int) -> int | None:
-        """Find how far the clock may go now; None if as far as it likes.
+    def limit_ms(self, read: int) -> int:
+        """Find how far the clock may go now.
 
         Parameters
         ----------
@@ -89,5 +94,5 @@ class Pace:
         """
         beyond = read + self._most_unread
         if beyond >= len(self._landed):
-            return None
+            return self._landed[-1]
         return max(self._landed[read], self._landed[beyond] - 1)

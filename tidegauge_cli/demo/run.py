@@ -131,8 +131,11 @@ class _Demo:
             "the carriers and the query to start",
             check=check,
         )
-        clock = ReplayClock(carriers.time_ms, speed=self._speed, at_s=time.monotonic())
-        pace = Pace(list(flights["landed"]), batches=_LEAST_BATCHES)
+        landed = list(flights["landed"])
+        clock = ReplayClock(
+            carriers.time_ms, end_ms=landed[-1], speed=self._speed, at_s=time.monotonic()
+        )
+        pace = Pace(landed, batches=_LEAST_BATCHES)
 
         def go_on() -> None:
             check()
