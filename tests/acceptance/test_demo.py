@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -21,6 +23,35 @@ from tests.quick_spark import QUICK_JAVA, link_spark_home
 )
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, moment: list[str], least: int) -> None:
     """At this speed a replay that did not wait for Spark would be over by then."""
+    with _running_demo(tmp_path) as demo:
+        children, rest = _interrupted(demo, moment, least)
+        assert demo.wait(60) == 130
+    assert "nothing is left running" in rest
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert alive == []
+    assert list(tmp_path.glob("tidegauge-demo-*")) == []
+
+
+@pytest.mark.timeout(180)
+def test_a_demo_that_loses_spark_says_so_in_a_sentence_and_leaves_no_process_behind(
+    tmp_path: Path,
+) -> None:
+    with _running_demo(tmp_path) as demo:
+        assert demo.stdout is not None
+        assert any("  watermark " in line for line in demo.stdout)
+        children = _children(demo.pid, at_least=16)
+        for jvm in (child for child in children if child.name() == "java"):
+            jvm.kill()
+        (sentence,) = [line for line in demo.stdout if "  watermark " not in line]
+        assert demo.wait(60) == 1
+    assert sentence.startswith("Spark ended before the demo did: ")
+    assert "Traceback" not in (tmp_path / "stderr").read_text()
+    _, alive = psutil.wait_procs(children, timeout=20)
+    assert alive == []
+
+
+@contextmanager
+def _running_demo(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     command = [
         sys.executable,
         "-m",
@@ -28,31 +59,29 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, moment: list[str], leas
         "demo",
         "--days=1",
         "--speed=1000000",
-        f"--output={tmp_path / 'out'}",
+        f"--output={folder / 'out'}",
     ]
     quickly = {
         "JAVA_TOOL_OPTIONS": QUICK_JAVA,
-        "SPARK_HOME": str(link_spark_home(tmp_path / "spark")),
+        "SPARK_HOME": str(link_spark_home(folder / "spark")),
     }
-    with subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        cwd=tmp_path,
-        env=os.environ | quickly | {"TMPDIR": str(tmp_path), "COLUMNS": "200"},
-        start_new_session=True,
-    ) as demo:
+    with (
+        (folder / "stderr").open("w") as stderr,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            cwd=folder,
+            env=os.environ | quickly | {"TMPDIR": str(folder), "COLUMNS": "200"},
+            start_new_session=True,
+        ) as demo,
+    ):
         try:
-            children, rest = _interrupted(demo, moment, least)
-            assert demo.wait(60) == 130
+            yield demo
         finally:
             if demo.poll() is None:
                 os.killpg(demo.pid, signal.SIGKILL)
-    assert "nothing is left running" in rest
-    _, alive = psutil.wait_procs(children, timeout=20)
-    assert alive == []
-    assert list(tmp_path.glob("tidegauge-demo-*")) == []
 
 
 def _interrupted(

@@ -4,7 +4,6 @@ It may start before, while or after the flights are replayed, and be stopped and
 its windows are the same.
 """
 
-from contextlib import ExitStack
 from pathlib import Path
 
 import pandas as pd
@@ -17,12 +16,11 @@ from tidegauge_cli.demo.flights import of_first_days, read_flights, truth
 from tidegauge_cli.demo.queries import (
     dropped_rows,
     read_flights_stream,
-    start_spark,
+    running_spark,
     start_windows,
 )
 from tidegauge_cli.demo.waiting import (
     DemoFailedError,
-    interrupted_later,
     interruptible,
     wait_until,
     watch_until,
@@ -84,12 +82,10 @@ def run_pipeline(address: StreamAddress, *, days: int, master: str, output: Path
     console = Console(soft_wrap=True)
     windows = WindowFolder(output / "windows")
     try:
-        with interruptible(), ExitStack() as stack:
+        with interruptible():
             _wait_for_stream(console, address)
-            with interrupted_later():
-                spark = start_spark(master)
-                stack.callback(spark.stop)
-            dropped = _count(console, spark, address, output / "checkpoint", windows)
+            with running_spark(master) as spark:
+                dropped = _count(console, spark, address, output / "checkpoint", windows)
     except KeyboardInterrupt:
         console.print("stopped; started again it goes on from its checkpoint")
         return 130

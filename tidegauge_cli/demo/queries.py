@@ -1,21 +1,25 @@
 """The Spark queries: Tidegauge's, and Spark's own watermark over the same arrival order."""
 
 import json
+import logging
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import read_stream
 from tidegauge_cli.demo.address import StreamAddress
+from tidegauge_cli.demo.waiting import DemoFailedError, interrupted_later
 from tidegauge_cli.demo.windows import Emission, running_clock
 
 ROWS_PER_BATCH = 500
@@ -24,6 +28,7 @@ _ROW = "carrier string, origin string, delay double, departed long, landed long"
 
 
 LOCAL_SPARK = "local[2]"
+_LOST = (ConnectionRefusedError, ConnectionResetError, Py4JError)
 _ON_THIS_MACHINE: dict[str, Any] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -59,6 +64,48 @@ def start_spark(master: str = LOCAL_SPARK) -> SparkSession:
     )
     session.sparkContext.setLogLevel(log_level)
     return session
+
+
+@contextmanager
+def running_spark(master: str = LOCAL_SPARK) -> Iterator[SparkSession]:
+    """Start a session, and stop it in the end.
+
+    Parameters
+    ----------
+    master
+        Where Spark runs.
+
+    Raises
+    ------
+    DemoFailedError
+        If its JVM is lost meanwhile.
+    """
+    with ExitStack() as stack:
+        with interrupted_later():
+            spark = start_spark(master)
+            stack.callback(_stop, spark)
+        _silence_threads(spark)
+        try:
+            yield spark
+        except _LOST as error:
+            msg = f"Spark ended before the demo did: {error}"
+            raise DemoFailedError(msg) from error
+
+
+def _stop(spark: SparkSession) -> None:
+    with suppress(*_LOST):
+        spark.stop()
+
+
+def _silence_threads(spark: SparkSession) -> None:
+    """Keep tracebacks off the screen that PySpark writes by itself when its JVM is lost."""
+    server: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001 (no other way)
+    server.handle_error = lambda *_: None
+    logging.getLogger().addFilter(_drop)  # sees only what Py4J logs without a name
+
+
+def _drop(_record: logging.LogRecord) -> bool:
+    return False
 
 
 def start_windows(

@@ -20,7 +20,7 @@ from tidegauge_cli.demo.queries import (
     baseline_query,
     dropped_rows,
     events_read,
-    start_spark,
+    running_spark,
     tidegauge_query,
     write_arrivals,
 )
@@ -29,7 +29,6 @@ from tidegauge_cli.demo.report import print_table, write_results
 from tidegauge_cli.demo.server import running_service
 from tidegauge_cli.demo.waiting import (
     DemoFailedError,
-    interrupted_later,
     interruptible,
     wait_until,
     watch_until,
@@ -98,9 +97,7 @@ class _Demo:
             folder = Path(tempfile.mkdtemp(prefix="tidegauge-demo-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
             say("Spark starts, and reads them in order of landing with its own watermark")
-            with interrupted_later():
-                spark = start_spark()
-                stack.callback(spark.stop)
+            spark = stack.enter_context(running_spark())
             baselines = self._baselines(spark, flights, folder, expected)
             url = stack.enter_context(running_service(folder))
             address = StreamAddress(url, STREAM)
