@@ -1,7 +1,6 @@
 """The Spark queries: Tidegauge's, and Spark's own watermark over the same arrival order."""
 
 import json
-import logging
 import os
 import sys
 import threading
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
@@ -84,9 +83,10 @@ def running_spark(master: str = LOCAL_SPARK) -> Iterator[SparkSession]:
         with interrupted_later():
             spark = start_spark(master)
             stack.callback(_stop, spark)
-        _silence_threads(spark)
         try:
             yield spark
+        except Py4JJavaError:  # Spark is there, and says what is wrong
+            raise
         except _LOST as error:
             msg = f"Spark ended before the demo did: {error}"
             raise DemoFailedError(msg) from error
@@ -95,17 +95,6 @@ def running_spark(master: str = LOCAL_SPARK) -> Iterator[SparkSession]:
 def _stop(spark: SparkSession) -> None:
     with suppress(*_LOST):
         spark.stop()
-
-
-def _silence_threads(spark: SparkSession) -> None:
-    """Keep tracebacks off the screen that PySpark writes by itself when its JVM is lost."""
-    server: Any = spark.sparkContext._accumulatorServer  # noqa: SLF001 (no other way)
-    server.handle_error = lambda *_: None
-    logging.getLogger().addFilter(_drop)  # sees only what Py4J logs without a name
-
-
-def _drop(_record: logging.LogRecord) -> bool:
-    return False
 
 
 def start_windows(
