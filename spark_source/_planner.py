@@ -158,8 +158,7 @@ def _target(start: Offset, view: View, limits: Limits) -> Position:
     ahead = marks[passed:]
     if ahead:
         return join(topology, [start.position, _next_mark(start, ahead, view, limits)])
-    waits_for_time = limits.max_event_time_ms is not None and limits.admission == "marks"
-    if limits.admission == "marks" or waits_for_time or not view.is_newest:
+    if limits.admission == "marks" or not view.is_newest:
         return start.position
     return _open_part(topology, start.position, view.tail)
 
