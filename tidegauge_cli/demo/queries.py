@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -85,16 +85,22 @@ def running_spark(master: str = LOCAL_SPARK) -> Iterator[SparkSession]:
             stack.callback(_stop, spark)
         try:
             yield spark
-        except Py4JJavaError:  # Spark is there, and says what is wrong
-            raise
         except _LOST as error:
+            _raise_what_spark_says(error)
             msg = f"Spark ended before the demo did: {error}"
             raise DemoFailedError(msg) from error
 
 
 def _stop(spark: SparkSession) -> None:
-    with suppress(*_LOST):
+    try:
         spark.stop()
+    except _LOST as error:  # nothing is left to be stopped
+        _raise_what_spark_says(error)
+
+
+def _raise_what_spark_says(error: Exception) -> None:
+    if isinstance(error, Py4JJavaError):
+        raise error
 
 
 def start_windows(
