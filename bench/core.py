@@ -3,7 +3,7 @@
 import time
 from collections.abc import Iterator
 
-from controller.server import rest_collector
+from controller.serving.server import rest_collector
 from tidegauge import Aggregator, Now, StreamSettings, Topology
 
 _REPORTS = 200_000

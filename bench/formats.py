@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from controller.configuration import ServeSettings
 from controller.http.app import create_app
-from controller.http.decoding import PlainReport
+from controller.http.messages.decoding import PlainReport
 
 _REPORTS = 500
 _ROUNDS = 40

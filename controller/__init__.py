@@ -2,7 +2,7 @@
 
 from controller.configuration import ServeSettings
 from controller.database import DatabaseInUseError, DatabaseUnusableError, upgrade_database
-from controller.server import serve
+from controller.serving.server import serve
 
 __all__ = [
     "DatabaseInUseError",

@@ -10,16 +10,19 @@ monotonic clock    stands                 waits, pauses and how long something t
 =================  =====================  =================================================
 
 Listening time is a monotonic clock that also stands while no report can be taken: see
-`controller.stamping`. Where a system has no boot clock, leases go by the monotonic one, and who
+`controller.background.stamping`. Where a system has no boot clock, leases go by the monotonic one, and who
 was suspended finds out at the next transaction, which the database refuses.
 """
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from controller.listening import ListeningClock
-from tidegauge.writers import Now
+from tidegauge.aggregation.writers import Now
 
+STAMP_MS = 250
+"""Listening time is stamped so often."""
+_LONGEST_STEP_MS = 1_000
 _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -28,11 +31,61 @@ def boot_s() -> float:
     return time.clock_gettime(_BOOT_CLOCK)
 
 
+def _monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
 class Clock(Protocol):
     """What can be asked for the time."""
 
     def now(self) -> Now:
         """Read wall clock and listening time, in ms."""
+
+
+class ListeningClock:
+    """Sums the steps of a monotonic clock between stamps, each counted as 1 s at most.
+
+    It stands until the first stamp, and while the clock underneath is behind its last stamp, as
+    on a faulty hypervisor: nobody is given time that way.
+
+    Parameters
+    ----------
+    stored_ms
+        The last stamp that was stored: where the service left off.
+    monotonic_ms
+        The clock underneath.
+    """
+
+    def __init__(self, stored_ms: int, monotonic_ms: Callable[[], int] = _monotonic_ms) -> None:
+        self._monotonic_ms = monotonic_ms
+        self._stamp_ms = stored_ms
+        self._stamped_at = monotonic_ms()
+        self._halted = True
+
+    def now_ms(self) -> int:
+        """Read the clock."""
+        if self._halted:
+            return self._stamp_ms
+        step = self._monotonic_ms() - self._stamped_at
+        return self._stamp_ms + min(max(step, 0), _LONGEST_STEP_MS)
+
+    @property
+    def stamp_age_ms(self) -> int:
+        """How long ago the last stamp was made, by the clock underneath."""
+        return self._monotonic_ms() - self._stamped_at
+
+    def stamp(self, *, halt: bool = False) -> int:
+        """Make a stamp, due every 250 ms, and return it.
+
+        Parameters
+        ----------
+        halt
+            Whether nobody can be heard from now on: the clock stands until the next stamp.
+        """
+        self._stamp_ms = self.now_ms()
+        self._stamped_at = self._monotonic_ms()
+        self._halted = halt
+        return self._stamp_ms
 
 
 class Clocks:

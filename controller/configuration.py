@@ -6,8 +6,8 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from controller.logs import LogFormat, LogLevel
-from tidegauge.addresses import check_url
+from controller.logs.setup import LogFormat, LogLevel
+from tidegauge.client.addresses import check_url
 from tidegauge.retention import parse_thinning
 
 LEAST_DATABASE_BYTES = 131_072

@@ -7,30 +7,30 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from controller import storage
-from controller.batch import Batch
-from controller.clocks import Clocks
+from controller.access.limits import Limits
+from controller.background.maintenance import maintain_streams
+from controller.background.purging import Purger
+from controller.background.retention import Sweeper
+from controller.background.stamping import Stamping
+from controller.clocks import Clocks, ListeningClock
+from controller.cluster import Ownership, SharedOwnership, SoleOwnership
+from controller.commit.batch import Batch
+from controller.commit.sequencer import Sequencer
+from controller.commit.waiting import WaitingRoom
 from controller.configuration import ServeSettings
 from controller.database import PostgresDatabase, open_database
 from controller.groups import Groups
-from controller.health import Health
-from controller.leases import Holding, HoldsAll, HoldsShare
-from controller.limits import Limits
-from controller.listening import ListeningClock
-from controller.maintenance import maintain_streams
-from controller.metrics import Metrics
-from controller.purging import Purger
-from controller.retention import Sweeper
-from controller.sequencer import Sequencer
-from controller.stamping import Stamping
-from controller.streams import (
+from controller.metrics.counters import Metrics
+from controller.metrics.health import Health
+from controller.store import streams as storage
+from controller.streams.stream import (
     Registry,
     StreamContext,
     StreamState,
     restore_stream,
     visit_stream,
 )
-from controller.waiting import WaitingRoom
+from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.errors import (
     OutcomeUnknownError,
     TidegaugeError,
@@ -38,7 +38,6 @@ from tidegauge.errors import (
     UnknownStreamError,
 )
 from tidegauge.names import StreamName
-from tidegauge.outcomes import PassOutcome
 
 _QUICK_START_S = 1.0
 _DATABASE_GRACE_S = 4.0
@@ -71,7 +70,7 @@ class Service:
         self.waiting = WaitingRoom(settings.max_long_polls)
         self.groups = Groups(self)
         self.metrics = Metrics()
-        self.holding = self._make_holding(address)
+        self.ownership = self._make_ownership(address)
         self.clocks: Clocks
         self.context: StreamContext
         self.stamping = Stamping(self)
@@ -100,7 +99,7 @@ class Service:
 
     async def start(self) -> None:
         """Read the streams back and begin to work."""
-        self.clocks = Clocks(ListeningClock(await self.holding.stored_listening()))
+        self.clocks = Clocks(ListeningClock(await self.ownership.stored_listening()))
         self.context = StreamContext(
             self.clocks,
             self.limits,
@@ -108,8 +107,8 @@ class Service:
             self._reload,
             self.registry.remove,
             self._on_pass,
-            self.holding.write_stamps,
-            self.holding.keeping,
+            self.ownership.write_stamps,
+            self.ownership.change_store,
             self.registry.ticking,
         )
         self.sequencer.on_batch = self.metrics.count_batch
@@ -120,12 +119,12 @@ class Service:
             "the purging of deleted streams": Purger(self).run(),
         }
         self.tasks = [self.sequencer.start(), *self.tasks, *_begin(work)]
-        await self.holding.start()
+        await self.ownership.start()
         listening = {
             "stamping listening time": self.stamping.stamp_forever(),
             "trying whether changes can be stored": self.stamping.probe_forever(),
         }
-        self.tasks += [*self.holding.tasks, *_begin(listening)]
+        self.tasks += [*self.ownership.tasks, *_begin(listening)]
         for task in self.tasks:
             task.add_done_callback(_log_failure)
         for state in self.registry:
@@ -150,14 +149,14 @@ class Service:
         if self.started:
             _, *background = self.tasks
             await _cancel(background)
-            await self.holding.stop()
+            await self.ownership.stop()
             await self.sequencer.close()
         await self._leave()
 
     async def _leave(self) -> None:
         """Give everything back, or say what is left undone."""
         try:
-            await self.holding.leave()
+            await self.ownership.leave()
         except (OutcomeUnknownError, UnavailableError) as error:
             _log.error(
                 "ended without the database: the lease was not given back, but runs out; of the "
@@ -178,17 +177,17 @@ class Service:
         if self._giving_up is None:
             loop = asyncio.get_running_loop()
             self._giving_up = loop.call_later(_DATABASE_GRACE_S, self.database.give_up)
-            if self.holding.controller is not None:
+            if self.ownership.controller is not None:
                 loop.call_later(_HAND_OVER_S, self._begin_to_hand_over)
             self._unstored_before = self.sequencer.unstored
-        self.holding.closing.set()
+        self.ownership.closing.set()
         for state in self.registry:
-            state.bell.close()
+            state.changed.close()
 
-    def _make_holding(self, address: str) -> Holding:
+    def _make_ownership(self, address: str) -> Ownership:
         if isinstance(self.database, PostgresDatabase):
-            return HoldsShare(self, self.database, address)
-        return HoldsAll(self)
+            return SharedOwnership(self, self.database, address)
+        return SoleOwnership(self)
 
     def stream(self, name: StreamName, stream_id: str | None = None) -> StreamState:
         """Look a stream up.
@@ -212,7 +211,7 @@ class Service:
         UnknownStreamError
             If there is none.
         """
-        if self.holding.controller is None or self.registry.find(name) is not None:
+        if self.ownership.controller is None or self.registry.find(name) is not None:
             return self.registry.get(name)
 
         def visit(connection: Connection) -> StreamState | None:

@@ -8,6 +8,9 @@ from reader_client._exclusive import AsyncExclusiveReader, ExclusiveReader
 from reader_client._group import AsyncReaderGroup, ReaderGroup
 from reader_client._reader import AsyncReader, Event, Reader
 from reader_client._stream import AsyncStreamClient, Events, StreamClient
+from tidegauge.client.sync import ClientClosedError, ForkedClientError
+from tidegauge.client.tokens import InvalidTokenError
+from tidegauge.client.transport import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.errors import (
     ForbiddenError,
     GroupExistsError,
@@ -23,9 +26,6 @@ from tidegauge.errors import (
     UnknownStreamError,
     UnknownWriterError,
 )
-from tidegauge.sync import ClientClosedError, ForkedClientError
-from tidegauge.tokens import InvalidTokenError
-from tidegauge.transport import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.windows import TimeWindow
 
 __all__ = [

@@ -8,9 +8,9 @@ from reader_client._group import AsyncReaderGroup
 from reader_client._heartbeat import Heartbeat
 from reader_client._options import ReaderOptions
 from tidegauge import groups
-from tidegauge.blocks import Closing
+from tidegauge.client.blocks import Closing
+from tidegauge.client.sync import LoopThread
 from tidegauge.names import check_name
-from tidegauge.sync import LoopThread
 from tidegauge.topology import Position
 
 

@@ -10,13 +10,13 @@ from pydantic import BaseModel
 from reader_client._options import ReaderOptions
 from reader_client._stream import AsyncStreamClient
 from tidegauge import groups
-from tidegauge.blocks import Closing
+from tidegauge.client.blocks import Closing
+from tidegauge.client.sync import LoopThread
+from tidegauge.client.transport import RETRY_FOR, Transport
 from tidegauge.errors import PreconditionFailedError, UnknownReaderError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import parse_group
-from tidegauge.sync import LoopThread
 from tidegauge.topology import Position, Topology
-from tidegauge.transport import RETRY_FOR, Transport
 from tidegauge.windows import TimeWindow
 from tidegauge.wire.groups import CreateGroup, GroupInfo, StateDocument, TimeWindowInfo
 from tidegauge.wire.values import Answer

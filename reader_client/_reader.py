@@ -12,11 +12,11 @@ from reader_client._heartbeat import Heartbeat
 from reader_client._options import ReaderOptions
 from reader_client._stream import AsyncStreamClient, Events
 from tidegauge import groups
-from tidegauge.blocks import AsyncOpening, Opening
+from tidegauge.client.blocks import AsyncOpening, Opening
+from tidegauge.client.sync import LoopThread
 from tidegauge.errors import ReaderFencedError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import check_name
-from tidegauge.sync import LoopThread
 from tidegauge.topology import Position, Topology
 from tidegauge.windows import TimeWindow
 from tidegauge.wire.groups import ReaderJoined

@@ -9,12 +9,13 @@ import pyarrow as pa
 from pydantic import BaseModel
 
 from reader_client._options import StreamOptions
-from tidegauge.blocks import Closing
+from tidegauge.aggregation.writers import WriterState
+from tidegauge.client.blocks import Closing
+from tidegauge.client.sync import LoopThread
+from tidegauge.client.transport import RETRY_FOR, ServiceUnreachableError, Transport
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName, check_name
-from tidegauge.sync import LoopThread
 from tidegauge.topology import Position, Topology
-from tidegauge.transport import RETRY_FOR, ServiceUnreachableError, Transport
 from tidegauge.wire.events import FIRST_OFFSET_HEADER
 from tidegauge.wire.streams import (
     MarkList,
@@ -30,7 +31,6 @@ from tidegauge.wire.writers import (
     WriterInfo,
     WriterList,
 )
-from tidegauge.writers import WriterState
 
 _A = TypeVar("_A", bound=BaseModel)
 _T = TypeVar("_T")

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from spark_source._errors import InvalidOptionError
+from tidegauge.client.tokens import InvalidTokenError, check_token
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName, parse_group
-from tidegauge.tokens import InvalidTokenError, check_token
 from tidegauge.wire.values import parse_position
 
 Admission: TypeAlias = Literal["tail", "marks"]

@@ -1,4 +1,4 @@
-"""Keeping tokens out of what Spark Connect tells about requests.
+"""ChangeStore tokens out of what Spark Connect tells about requests.
 
 Spark leaves tokens out of plans by itself, but a Connect server writes each request into its
 event log and its pages as it came, options included.

@@ -4,16 +4,16 @@ Pure: no I/O, no clock. The service and the clients are built on it; `tidegauge.
 messages they exchange.
 """
 
-from tidegauge.aggregation import Aggregator
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import Now
 from tidegauge.errors import PROBLEMS, ProblemError, TidegaugeError
 from tidegauge.event_time import END_OF_TIME, to_event_time
 from tidegauge.lattice import count_between, covers, cut_of, join, precedes
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName, key_hash
-from tidegauge.settings import StreamSettings
 from tidegauge.topology import KeyRange, Position, Segment, Topology
 from tidegauge.windows import TimeWindow, time_window
-from tidegauge.writers import Now
 
 __all__ = [
     "END_OF_TIME",

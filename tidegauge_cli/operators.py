@@ -8,6 +8,7 @@ import typer
 from tidegauge_cli.extras import needs_extra
 
 with needs_extra("cli"):
+    from tidegauge.aggregation.writers import WriterState
     from tidegauge.event_time import parse_event_time
     from tidegauge.names import StreamName, check_name, parse_group
     from tidegauge.wire.groups import GroupList, TimeWindowInfo
@@ -27,7 +28,6 @@ with needs_extra("cli"):
         WriterAnswer,
         WriterList,
     )
-    from tidegauge.writers import WriterState
     from tidegauge_cli.mark_pages import PAGE, first_marks, newest_marks
     from tidegauge_cli.output import Output, print_pages, show, show_json
     from tidegauge_cli.parsing import in_range, one_of, reading

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
+from tidegauge.client.outage import Tell
+from tidegauge.client.transport import Transport
 from tidegauge.errors import TidegaugeError
-from tidegauge.outage import Tell
-from tidegauge.transport import Transport
 
 _RETRY_FOR = timedelta(seconds=3)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
-from tidegauge.explain import Reason
+from tidegauge.explain.explanation import Reason
 from tidegauge.wire.groups import GroupInfo
 from tidegauge.wire.streams import MarkInfo, StreamInfo
 from tidegauge.wire.writers import ExplanationInfo, WriterInfo

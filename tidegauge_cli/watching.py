@@ -8,8 +8,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from tidegauge.client.transport import ServiceUnreachableError
 from tidegauge.errors import UnavailableError
-from tidegauge.transport import ServiceUnreachableError
 from tidegauge.wire.streams import MarkList, StreamInfo
 from tidegauge.wire.writers import Watermark
 from tidegauge_cli.service import Service, warn

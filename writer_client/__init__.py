@@ -5,6 +5,9 @@ refused, closed, or stopped with something not stored. What the service refused,
 reason, is a `ProblemError` with a stable ``code``. The rest is about reaching the service.
 """
 
+from tidegauge.client.sync import ClientClosedError, ForkedClientError
+from tidegauge.client.tokens import InvalidTokenError
+from tidegauge.client.transport import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.errors import (
     ForbiddenError,
     InvalidPositionError,
@@ -21,9 +24,6 @@ from tidegauge.errors import (
     WriterError,
     WriterFencedError,
 )
-from tidegauge.sync import ClientClosedError, ForkedClientError
-from tidegauge.tokens import InvalidTokenError
-from tidegauge.transport import ServiceUnreachableError, UnexpectedAnswerError
 from writer_client._async_writer import AsyncWriter
 from writer_client._errors import EventsNotStoredError, WriterClosedError
 from writer_client._reporter import AsyncTimeReporter, TimeReporter

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Unpack
 
-from tidegauge.blocks import AsyncOpening
+from tidegauge.client.blocks import AsyncOpening
 from tidegauge.event_time import to_event_time
 from writer_client._core import WriterCore
 from writer_client._events import new_event

@@ -5,10 +5,10 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
+from tidegauge.client.transport import Transport
 from tidegauge.errors import InvalidPositionError, InvalidTimeError, problem_of
 from tidegauge.names import StreamName, check_name
 from tidegauge.topology import Position
-from tidegauge.transport import Transport
 from tidegauge.wire.events import (
     ARROW,
     INCARNATION_HEADER,

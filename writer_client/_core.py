@@ -5,9 +5,9 @@ import time
 from datetime import timedelta
 from typing import Unpack
 
+from tidegauge.client.transport import RETRY_FOR, Transport
 from tidegauge.errors import LogIsExternalError
 from tidegauge.event_time import to_event_time
-from tidegauge.transport import RETRY_FOR, Transport
 from writer_client._client import WriterCalls
 from writer_client._errors import WriterClosedError
 from writer_client._options import WriterOptions

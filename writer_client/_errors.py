@@ -1,7 +1,7 @@
 """What can go wrong with a writer, beyond what the service refuses."""
 
+from tidegauge.client.sync import ClientClosedError
 from tidegauge.errors import WriterError
-from tidegauge.sync import ClientClosedError
 
 
 class EventsNotStoredError(WriterError):

@@ -6,10 +6,10 @@ from datetime import datetime
 from functools import partial
 from typing import Unpack
 
-from tidegauge.blocks import AsyncOpening, Opening
+from tidegauge.client.blocks import AsyncOpening, Opening
+from tidegauge.client.sync import LoopThread
+from tidegauge.client.transport import RETRY_FOR, Transport
 from tidegauge.event_time import to_event_time
-from tidegauge.sync import LoopThread
-from tidegauge.transport import RETRY_FOR, Transport
 from writer_client._client import WriterCalls
 from writer_client._errors import WriterClosedError
 from writer_client._options import ReporterOptions

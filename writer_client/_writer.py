@@ -7,9 +7,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Unpack
 
-from tidegauge.blocks import Opening
+from tidegauge.client.blocks import Opening
+from tidegauge.client.sync import LoopThread
 from tidegauge.event_time import to_event_time
-from tidegauge.sync import LoopThread
 from writer_client._core import WriterCore
 from writer_client._errors import WriterClosedError
 from writer_client._events import new_event

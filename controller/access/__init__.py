@@ -4,7 +4,6 @@ from controller.access.audit import log_done, log_refused
 from controller.access.callers import ANYBODY, EVERYWHERE, NOBODY, Caller, Role
 from controller.access.changes import watch
 from controller.access.encryption import Authorities, Certificate, CertificateError
-from controller.access.exposure import ExposedError, check_exposure
 from controller.access.guard import Guard
 from controller.access.needs import NEEDS, OPEN_PATHS, Need, operates
 from controller.access.tokens import (
@@ -29,7 +28,6 @@ __all__ = [
     "Caller",
     "Certificate",
     "CertificateError",
-    "ExposedError",
     "Grants",
     "Guard",
     "Need",
@@ -38,7 +36,6 @@ __all__ = [
     "TokenFile",
     "TokenFileError",
     "append_token",
-    "check_exposure",
     "log_done",
     "log_refused",
     "new_token",

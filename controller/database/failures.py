@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import psycopg
 from sqlalchemy.exc import DBAPIError
 
-from controller.told_once import ToldOnce
+from controller.logs.deduplication import LogOnce
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _AWAY = "the database is away"
@@ -44,7 +44,7 @@ class Failures:
     """
 
     def __init__(self) -> None:
-        self._said = ToldOnce(_log, logging.ERROR)
+        self._said = LogOnce(_log, logging.ERROR)
 
     @contextmanager
     def told(self, *, writes: bool = True) -> Iterator[None]:

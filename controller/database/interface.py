@@ -11,7 +11,7 @@ from typing import TypeVar
 from sqlalchemy import Connection, Engine
 
 from controller.database.failures import Failures
-from controller.turnstile import Turnstile
+from controller.database.writer_thread import WriterThread
 from tidegauge.errors import TidegaugeError
 
 READERS = 4
@@ -50,16 +50,16 @@ class Database(ABC):
     ----------
     name
         How it is called in messages.
-    patience_s
+    timeout_s
         How long a caller waits for an answer before it is told that the database is away.
     """
 
     def __init__(self, name: str, readers: Engine) -> None:
         self.name = name
-        self.patience_s = inf
+        self.timeout_s = inf
         self._engine = readers
         self._failures = Failures()
-        self._writer = Turnstile("database-writer")
+        self._writer = WriterThread("database-writer")
         self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="database-reader")
 
     @abstractmethod
@@ -98,7 +98,7 @@ class Database(ABC):
     async def read(self, work: Callable[[Connection], _T], *, patient: bool = False) -> _T:  # noqa: ARG002 (for those that may be stuck)
         """Read what is committed, as of one moment, in a reader thread; errors as in `write`.
 
-        Nobody waits longer than `patience_s`, except who is ``patient``, since there is much to
+        Nobody waits longer than `timeout_s`, except who is ``patient``, since there is much to
         be read and no caller to be answered.
         """
         loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 from controller.database.interface import DatabaseUnusableError
-from controller.log.schema import chunks
+from controller.schema import chunks
 
 _FIRST = "0001"
 _GONE = {"reports"}

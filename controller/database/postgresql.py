@@ -14,19 +14,13 @@ from sqlalchemy.exc import DBAPIError
 from controller.database import migration
 from controller.database.address import DatabaseAddress
 from controller.database.failures import is_lost, reason_of, refusal_of
-from controller.database.impatience import (
-    SILENT,
-    Backend,
-    ImpatientConnection,
-    backend_of,
-    end,
-)
 from controller.database.interface import (
     READERS,
     Database,
     DatabaseUnusableError,
 )
-from controller.turnstile import Turnstile
+from controller.database.timeouts import SILENT, Backend, ImpatientConnection, backend_of, end
+from controller.database.writer_thread import WriterThread
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _T = TypeVar("_T")
@@ -85,7 +79,7 @@ class PostgresDatabase(Database):
         isolation = {"isolation_level": "REPEATABLE READ", "pool_size": READERS}
         super().__init__(str(address), _make_engine(address, isolation, self._dial))
         self.address = address
-        self.patience_s = _PATIENCE_S
+        self.timeout_s = _PATIENCE_S
         self._longest_silence_s = inf
         """Of every connection but the writer's: much may have to be read, or a lease waited for."""
         self._single = _make_engine(
@@ -96,7 +90,7 @@ class PostgresDatabase(Database):
         self._connection: Connection | None = None
         self._backend: Backend | None = None
         """What worked for the newest of the writer's connections."""
-        self._aside = Turnstile("database-lease")
+        self._aside = WriterThread("database-lease")
         self._aside_connection: Connection | None = None
         try:
             self._open()
@@ -120,14 +114,12 @@ class PostgresDatabase(Database):
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:  # noqa: ARG002 (many or few, never on the event loop)
         """Run one transaction, its statements in one round trip; see `Database.write`."""
         with self._failures.told():
-            await self._writer.pass_through(partial(self._transaction, work, _pipelined))
+            await self._writer.run(partial(self._transaction, work, _pipelined))
 
     async def change(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction, statement by statement; see `Database.change`."""
         with self._failures.told():
-            return await self._writer.pass_through(
-                partial(self._transaction, work, _one_by_one)
-            )
+            return await self._writer.run(partial(self._transaction, work, _one_by_one))
 
     def check(self, connection: Connection) -> None:
         """Look whether the schema fits; see `Database.check`."""
@@ -136,7 +128,7 @@ class PostgresDatabase(Database):
     async def change_aside(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction without the check, and without waiting for the writer."""
         with self._failures.told():
-            return await self._aside.pass_through(partial(self._transaction_aside, work))
+            return await self._aside.run(partial(self._transaction_aside, work))
 
     async def connect_to_listen(self) -> psycopg.AsyncConnection[Any]:
         """Open a connection that waits for notices."""
@@ -158,18 +150,18 @@ class PostgresDatabase(Database):
         """
         with self._failures.told(writes=False):
             try:
-                async with asyncio.timeout(None if patient else self.patience_s):
+                async with asyncio.timeout(None if patient else self.timeout_s):
                     if self._connection is None:
-                        await self._writer.pass_through(self._connect)
+                        await self._writer.run(self._connect)
                     return await super().read(work)
             except TimeoutError:
-                error = TimeoutError(f"nothing for {self.patience_s:g} s")
+                error = TimeoutError(f"nothing for {self.timeout_s:g} s")
                 raise UnavailableError(SILENT) from error
 
     def give_up(self) -> None:
         """Let what hangs fail, and connect no more; see `Database.give_up`."""
         self._longest_silence_s = _LAST_PATIENCE_S
-        self.patience_s = min(self.patience_s, _LAST_PATIENCE_S)
+        self.timeout_s = min(self.timeout_s, _LAST_PATIENCE_S)
 
     def close(self) -> None:
         """Finish what runs, unless it hangs, and give the database back."""
@@ -232,10 +224,10 @@ class PostgresDatabase(Database):
         if self._connection is None:
             connection = self._single.connect()
             raw: Any = connection.connection.driver_connection
-            raw.find_patience_s = lambda: self.patience_s
+            raw.find_patience_s = lambda: self.timeout_s
             try:
                 if self._backend is not None:
-                    end(connection, self._backend, patience_s=self.patience_s)
+                    end(connection, self._backend, timeout_s=self.timeout_s)
                 self._settle(connection)
                 self._backend = backend_of(connection)
             except BaseException:

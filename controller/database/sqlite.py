@@ -82,7 +82,7 @@ class SqliteDatabase(Database):
     async def change(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction in the writer's thread; see `Database.change`."""
         with self._failures.told():
-            return await self._writer.pass_through(partial(self._transaction, work))
+            return await self._writer.run(partial(self._transaction, work))
 
     def check(self, connection: Connection) -> None:
         """Look whether the file is still there and its schema fits; see `Database.check`."""

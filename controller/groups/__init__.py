@@ -2,12 +2,7 @@
 
 from controller.groups.group import Group
 from controller.groups.registry import Groups
-from controller.groups.storage import (
-    StoredGroup,
-    keep_groups_still,
-    read_groups,
-    read_positions,
-)
+from controller.store.groups import StoredGroup, keep_groups_still, read_groups, read_positions
 
 __all__ = [
     "Group",

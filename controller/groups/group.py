@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from controller.batch import Batch
-from controller.groups import storage
-from controller.groups.storage import GroupSettings, StoredGroup
+from controller.commit.batch import Batch
+from controller.store import groups as storage
+from controller.store.groups import GroupSettings, StoredGroup
 from tidegauge.groups import GroupState
 from tidegauge.names import StreamName
 

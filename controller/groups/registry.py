@@ -6,13 +6,13 @@ from functools import partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple
 
-from controller.batch import Batch
-from controller.groups import storage
+from controller.commit.batch import Batch
 from controller.groups.group import Group
 from controller.groups.starting import check_same, check_start, settings_of, start_in
-from controller.groups.storage import GroupSettings, StoredGroup
-from controller.moving import MovedError, Moving
-from controller.streams import StreamState
+from controller.store import groups as storage
+from controller.store.groups import GroupSettings, StoredGroup
+from controller.streams.relocation import MovedError, Relocations
+from controller.streams.stream import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
     LogIsExternalError,
@@ -65,7 +65,7 @@ class Groups:
     def __init__(self, service: "Service") -> None:
         self._service = service
         self._by_name: dict[StreamName, Group] = {}
-        self.moving = Moving()
+        self.relocations = Relocations()
         self.removed: set[StreamName] = set()
         """Deleted since whoever is interested in them last cleared it."""
 
@@ -78,7 +78,7 @@ class Groups:
     @property
     def holder(self) -> int | None:
         """Who holds them; None if there is one controller."""
-        return self._service.holding.controller
+        return self._service.ownership.controller
 
     def add(self, stored: StoredGroup) -> None:
         """Hold a group that was read back; its readers get the time to say that they live."""
@@ -95,7 +95,7 @@ class Groups:
     def release(self, group: Group) -> None:
         """Answer for a group no more: another controller does."""
         group.moved = True
-        self.moving.add(group.name)
+        self.relocations.add(group.name)
         self._by_name.pop(group.name, None)
 
     def forget(self) -> None:
@@ -124,7 +124,7 @@ class Groups:
         """
         group = self._by_name.get(name)
         if group is None or not group.durable:
-            self.moving.check(name)
+            self.relocations.check(name)
             raise UnknownGroupError(str(name))
         return group
 
@@ -272,7 +272,7 @@ class Groups:
         """Look a group up as the changes before in the same batch have left it."""
         group = self._by_name.get(name)
         if group is None or group.deleted:
-            self.moving.check(name)
+            self.relocations.check(name)
             raise UnknownGroupError(str(name))
         return group
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from controller import history
-from controller.groups.storage import GroupSettings, StoredGroup
-from controller.streams import StreamState
+from controller.store.groups import GroupSettings, StoredGroup
+from controller.streams import history
+from controller.streams.stream import StreamState
 from tidegauge.errors import GroupExistsError, InvalidPositionError, InvalidRequestError
 from tidegauge.topology import Position
 from tidegauge.wire.groups import CreateGroup

@@ -11,28 +11,28 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.access import OPEN_PATHS, Authorities, Certificate, Guard, watch
+from controller.cluster import SharedOwnership
 from controller.configuration import ServeSettings
-from controller.http import (
+from controller.http.calls import (
     events,
     groups,
     marks,
     note_time,
     note_times,
     operations,
-    problems,
     streams,
     writers,
 )
-from controller.http.bulk_forwarding import BulkForwarding
-from controller.http.forwarding import Forwarding
-from controller.http.head_calls import as_get
-from controller.http.note_time import NoteTimeApp
-from controller.http.note_times import NoteTimesApp
-from controller.http.peers import Peers
+from controller.http.calls.note_time import NoteTimeApp
+from controller.http.calls.note_times import NoteTimesApp
+from controller.http.forwarding.bulk import BulkForwarding
+from controller.http.forwarding.one import Forwarding
+from controller.http.forwarding.peers import Peers
+from controller.http.messages import problems
+from controller.http.messages.head_calls import as_get
 from controller.http.timing import Timing
-from controller.leases import HoldsShare
-from controller.protocol import RecalledCall
 from controller.service import Service
+from controller.serving.protocol import RecalledCall
 from tidegauge.errors import (
     BodyTooLargeError,
     ProblemError,
@@ -41,7 +41,7 @@ from tidegauge.errors import (
 )
 
 if TYPE_CHECKING:
-    from controller.tracing import Traces
+    from controller.metrics.tracing import Traces
 
 _STARTING = UnavailableError("the service is reading its streams back")
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
@@ -111,7 +111,7 @@ def create_app(
 
 
 def _begin_traces() -> "Traces":
-    from controller.tracing import Traces  # noqa: PLC0415 (needs an extra)
+    from controller.metrics.tracing import Traces  # noqa: PLC0415 (needs an extra)
 
     return Traces()
 
@@ -158,9 +158,9 @@ class ControllerApp:
         self._limit = service.settings.max_body_bytes
         self._peers: Peers | None = None
         self._dispatch: ASGIApp = self._answer
-        if isinstance(service.holding, HoldsShare):
-            self._peers = _peers(service.holding, trusted)
-            forwarding = _forwarding(self._answer, service, service.holding, self._peers)
+        if isinstance(service.ownership, SharedOwnership):
+            self._peers = _peers(service.ownership, trusted)
+            forwarding = _forwarding(self._answer, service, service.ownership, self._peers)
             self._dispatch = partial(self._timing.call_elsewhere, forwarding)
 
     async def aclose(self) -> None:
@@ -219,11 +219,13 @@ class ControllerApp:
         return bounded
 
 
-def _peers(holding: HoldsShare, trusted: ssl.SSLContext | None) -> Peers:
+def _peers(holding: SharedOwnership, trusted: ssl.SSLContext | None) -> Peers:
     return Peers(holding.until_gone, holding.closing.wait, trusted=trusted)
 
 
-def _forwarding(app: ASGIApp, service: Service, holding: HoldsShare, peers: Peers) -> ASGIApp:
+def _forwarding(
+    app: ASGIApp, service: Service, holding: SharedOwnership, peers: Peers
+) -> ASGIApp:
     """Put the way to other holders in front of an application."""
     one = Forwarding(app, service, holding, peers)
     many = BulkForwarding(app, service, one, peers)

@@ -11,8 +11,8 @@ from starlette.routing import BaseRoute
 
 from controller.access import NEEDS, Need
 from controller.http.examples import EXAMPLES, Example
-from controller.http.problems import PROBLEM_JSON
-from controller.http.refusals import MEANINGS, refusals_of
+from controller.http.messages.problems import PROBLEM_JSON
+from controller.http.messages.refusals import MEANINGS, refusals_of
 from tidegauge.errors import UnknownStreamError
 from tidegauge.wire.values import Answer
 

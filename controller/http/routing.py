@@ -13,12 +13,12 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
 from controller.access import NEEDS, Caller, Need, log_done, log_refused
-from controller.giving_up import Reason, until_hung_up
-from controller.http.head_calls import is_head
-from controller.http.media import Headers, check_json, check_page
-from controller.http.request_fields import request_fields
+from controller.commit.cancellation import Reason, until_hung_up
+from controller.http.messages.head_calls import is_head
+from controller.http.messages.media import Headers, check_json, check_page
+from controller.http.messages.request_fields import request_fields
 from controller.service import Service
-from controller.streams import StreamState
+from controller.streams.stream import StreamState
 from tidegauge.errors import ForbiddenError, InvalidRequestError, OutcomeUnknownError
 from tidegauge.names import StreamName
 from tidegauge.wire.values import Between, Integer, Name

@@ -8,11 +8,11 @@ from typing import Protocol
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.http.lost_calls import log_lost
-from controller.http.peers import is_passed_on, says_moved
-from controller.http.problems import send_problem
-from controller.http.request_fields import request_fields
-from controller.metrics import Metrics
+from controller.http.forwarding.lost_calls import log_lost
+from controller.http.forwarding.peers import is_passed_on, says_moved
+from controller.http.messages.problems import send_problem
+from controller.http.messages.request_fields import request_fields
+from controller.metrics.counters import Metrics
 from tidegauge.errors import InternalError, OutcomeUnknownError, UnavailableError
 
 OTHER = "other"

@@ -19,9 +19,9 @@ from sqlalchemy import (
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows
 from controller.log.codec import first_reaching
-from controller.log.schema import append_sequences, chunks, idempotency_keys
 from controller.log.state import Chunk, KeyedAnswer, LastAppend, SegmentEnds
-from controller.positions import dump_position, load_position
+from controller.schema import append_sequences, chunks, idempotency_keys
+from controller.store.positions import dump_position, load_position
 from tidegauge.topology import Topology
 
 CHUNKS_LISTED = 1_000

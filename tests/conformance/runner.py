@@ -9,14 +9,14 @@ and an ``incarnation``, null for one that is left out.
 from collections.abc import Callable
 from typing import Any
 
-from tidegauge.aggregation import Aggregator
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import Now
 from tidegauge.errors import ProblemError, UnknownWriterError
 from tidegauge.lattice import count_between, covers, cut_of, join, precedes
 from tidegauge.marks import Mark
-from tidegauge.settings import StreamSettings
 from tidegauge.topology import KeyRange, Segment, Topology
 from tidegauge.windows import time_window
-from tidegauge.writers import Now
 
 Step = dict[str, Any]
 

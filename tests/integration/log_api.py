@@ -6,7 +6,7 @@ import httpx
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.blocks import Closing
+from tidegauge.client.blocks import Closing
 from tidegauge.wire.events import ARROW, EVENT_SCHEMA, FIRST_OFFSET_HEADER, NDJSON
 
 Event = tuple[str, int | None, bytes]

@@ -9,19 +9,19 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from sqlalchemy import Connection
 
-from controller import lifecycle, reports
 from controller.configuration import ServeSettings
-from controller.log import service as appending
 from controller.log.codec import encode_chunks
-from controller.log.reading import check_range, open_read
 from controller.log.routing import route
 from controller.log.state import AppendOutcome
 from controller.service import Service
-from controller.streams import StreamState
+from controller.streams import appends as appending
+from controller.streams import lifecycle, reports
+from controller.streams.reading import check_range, open_read
+from controller.streams.stream import StreamState
 from tests.integration.log_api import Event, arrow_of, events_of
+from tidegauge.aggregation.outcomes import Registration
 from tidegauge.errors import UnavailableError
 from tidegauge.names import StreamName
-from tidegauge.outcomes import Registration
 from tidegauge.topology import Position
 from tidegauge.wire.streams import CreateStream
 
@@ -70,7 +70,7 @@ class LogService:
                 name=NAME,
                 wanted=wanted,
                 only_create=True,
-                key=await self.service.holding.new_stream_key(),
+                key=await self.service.ownership.new_stream_key(),
             )
         )
 
@@ -103,7 +103,7 @@ class LogService:
         return outcome
 
     async def append_by_key(self, events: list[Event], key: str) -> Position:
-        routed = route(self.state.clock.topology, batch_of(events))
+        routed = route(self.state.aggregator.topology, batch_of(events))
         return await appending.append_once_by_key(
             self.service,
             self.state,

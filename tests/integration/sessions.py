@@ -7,10 +7,10 @@ from functools import partial
 
 from sqlalchemy import Connection, create_engine
 
+from controller.commit.sequencer import Sequencer
 from controller.database import DatabaseAddress, open_database
-from controller.journal import Journal
 from controller.schema import metadata
-from controller.sequencer import Sequencer
+from controller.store.journal import Journal
 
 _TABLES = ", ".join(table.name for table in metadata.sorted_tables)
 _LOCK = {

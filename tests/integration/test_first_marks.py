@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from controller import streams
 from controller.configuration import ServeSettings
+from controller.streams import stream as streams
 from tests.integration.in_process import in_process
 
 DAY_MS = 86_400_000

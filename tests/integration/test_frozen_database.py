@@ -201,7 +201,7 @@ def test_what_a_server_was_sent_before_it_was_given_up_is_not_carried_out_behind
 ) -> None:
     async def run() -> None:
         database = open_database(own_cluster.database())
-        database.patience_s = 0.5
+        database.timeout_s = 0.5
         backend: int = await database.change(lambda one: one.scalar(text(PROCESS)))
         os.kill(backend, signal.SIGSTOP)
         try:

@@ -13,19 +13,19 @@ import httpx
 import pytest
 from sqlalchemy import Connection
 
+from controller.background.retention import Sweeper
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp
-from controller.leases import storage
-from controller.protocol import RecalledCall
-from controller.retention import Sweeper
-from controller.streams import StreamState
+from controller.serving.protocol import RecalledCall
+from controller.store import leases as storage
+from controller.streams.stream import StreamState
 from tests.conftest import NewServer
 from tests.garbage import count_of, uncollected
 from tests.integration.in_process import in_process
 from tests.patience import PATIENCE_S, until
 from tests.server import Api
+from tidegauge.aggregation.writers import Writer
 from tidegauge.names import StreamName
-from tidegauge.writers import Writer
 
 NOW = 1_700_000_000_000
 DAY_MS = 86_400_000

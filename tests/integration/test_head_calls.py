@@ -9,7 +9,7 @@ import pytest
 
 from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES, Example
-from controller.log import reading
+from controller.streams import reading
 from tests.integration.controllers import controllers, create
 from tests.integration.in_process import in_process
 from tests.postgres import Cluster

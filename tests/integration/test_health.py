@@ -31,8 +31,8 @@ READ_LOCKS_AT, READ_LOCKS = 123, 5
 SLOW_START = """
 import time
 from pathlib import Path
-from controller.leases.alone import HoldsAll
-from controller.leases.shared import HoldsShare
+from controller.cluster.alone import SoleOwnership
+from controller.cluster.shared import SharedOwnership
 
 def slow(start):
     async def start_slowly(self):
@@ -45,20 +45,20 @@ def wait():
     while not Path("{folder}/go").exists():
         time.sleep(0.02)
 
-for kind in (HoldsAll, HoldsShare):
+for kind in (SoleOwnership, SharedOwnership):
     kind.start = slow(kind.start)
 """
 BROKEN_START = """
-from controller.leases.alone import HoldsAll
-from controller.leases.shared import HoldsShare
+from controller.cluster.alone import SoleOwnership
+from controller.cluster.shared import SharedOwnership
 
 async def fail(self):
     raise RuntimeError("seeded")
 
-HoldsAll.start = HoldsShare.start = fail
+SoleOwnership.start = SharedOwnership.start = fail
 """
 MORTAL_CLOCK = """
-from controller.listening import ListeningClock
+from controller.clocks import ListeningClock
 
 def stamp(self, **_):
     raise RuntimeError("seeded")

@@ -27,7 +27,7 @@ main()
         (["streams"], "tidegauge_cli.extras"),
         (["streams"], "typer"),
         (["streams"], "tidegauge.wire.streams"),
-        (["serve", "--port", "0"], "controller.sequencer"),
+        (["serve", "--port", "0"], "controller.commit.sequencer"),
         (["demo"], "pyspark"),
     ],
 )

@@ -8,11 +8,10 @@ import httpx
 import pytest
 
 from controller import service as service_module
-from controller.clocks import boot_s
+from controller.clocks import ListeningClock, boot_s
+from controller.cluster import membership
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
-from controller.leases import membership
-from controller.listening import ListeningClock
 from tests.patience import PATIENCE_S, until
 from tests.postgres import Cluster
 
@@ -78,7 +77,7 @@ async def _stored(app: ControllerApp) -> int:
     def read(connection: Any) -> int:
         query = "SELECT listening_ms FROM controllers WHERE id = %s"
         found: int = connection.exec_driver_sql(
-            query, (app.service.holding.controller,)
+            query, (app.service.ownership.controller,)
         ).scalar_one()
         return found
 
@@ -161,7 +160,7 @@ def test_time_in_which_the_database_is_away_is_charged_to_nobody(
         app = await machine.start("http://a")
         try:
             await asyncio.to_thread(own_cluster.stop)
-            holding, listening = app.service.holding, app.service.clocks.listening
+            holding, listening = app.service.ownership, app.service.clocks.listening
             await until(lambda: not holding.is_certain)
             before = listening.now_ms()
             for _ in range(5):
@@ -205,7 +204,7 @@ def test_time_in_which_the_database_stores_leases_but_no_reports_is_charged_to_n
                 before = listening.now_ms()
                 for _ in range(5):
                     await _let_pass(machine, listening, 900)
-                await until(lambda: app.service.holding.is_certain)
+                await until(lambda: app.service.ownership.is_certain)
                 assert listening.now_ms() == before
                 connection.execute("DROP TRIGGER no_room ON report_pages")
             while listening.now_ms() < before + 500:
@@ -243,7 +242,7 @@ def test_what_taking_a_stream_over_takes_is_charged_to_nobody(
 
 def _read_back_slowly(app: ControllerApp, machine: Machine) -> None:
     """Let time pass between taking streams and holding them."""
-    holding: Any = app.service.holding
+    holding: Any = app.service.ownership
     read_back = holding._read_back
 
     async def slow(me: int) -> None:
@@ -263,7 +262,7 @@ def test_a_controller_that_was_suspended_trusts_no_lease_of_before_and_charges_n
     async def scene() -> None:
         nonlocal slept_s
         app = await machine.start("http://127.0.0.1:1")
-        holding, listening = app.service.holding, app.service.clocks.listening
+        holding, listening = app.service.ownership, app.service.clocks.listening
         await machine.listen(app, 500)
         await until(lambda: holding.is_certain)
         before = listening.now_ms()

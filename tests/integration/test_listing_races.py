@@ -8,9 +8,9 @@ import httpx
 import pytest
 from sqlalchemy import Connection, Table
 
-from controller import storage
 from controller.configuration import ServeSettings
 from controller.schema import streams
+from controller.store import streams as storage
 from tests.integration.in_process import in_process
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess

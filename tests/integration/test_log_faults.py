@@ -5,9 +5,8 @@ from functools import partial
 
 import pytest
 
-from controller import lifecycle
-from controller.log import reading
 from controller.log.compaction import Compactor
+from controller.streams import lifecycle, reading
 from tests.integration.log_api import numbered
 from tests.integration.log_service import LogService, run_with, stored_events
 from tidegauge.errors import UnavailableError, UnknownStreamError

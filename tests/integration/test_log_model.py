@@ -17,9 +17,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from controller.history import start_of
 from controller.log import compaction
 from controller.log.compaction import Compactor
+from controller.streams.history import start_of
 from tests.conftest import NewDatabase
 from tests.integration.log_api import Event
 from tests.integration.log_service import LogService, serving

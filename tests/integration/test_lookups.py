@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, create_engine, event, text
 
 from controller.log.storage import read_tails
-from controller.mark_storage import StoredMarks
+from controller.store.marks import StoredMarks
 from tests.postgres import Cluster
 from tidegauge.topology import Topology
 

@@ -10,14 +10,14 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import Connection
 
-from controller import lifecycle, reports
-from controller.batch import Batch
+from controller.commit.batch import Batch
 from controller.configuration import ServeSettings
 from controller.database import open_database
 from controller.database.postgresql import PostgresDatabase
 from controller.groups import read_groups
 from controller.service import Service
-from controller.streams import StreamState
+from controller.streams import lifecycle, reports
+from controller.streams.stream import StreamState
 from tests.patience import until
 from tests.postgres import Cluster
 from tidegauge.errors import OutcomeUnknownError, UnavailableError, UnknownGroupError
@@ -62,7 +62,7 @@ def play(database_url: str) -> Play:
 
 
 async def _create(service: Service, stream: str, log: Log = "external") -> StreamState:
-    key = await service.holding.new_stream_key()
+    key = await service.ownership.new_stream_key()
     state, _ = await service.sequencer.submit(_creation(service, stream, key, log))
     return state
 
@@ -154,12 +154,12 @@ def test_reports_that_wait_while_a_lease_is_lost_are_not_accepted(
     async def run() -> list[BaseException | None]:
         async with _controller(database_url) as service:
             state = await _create(service, "one")
-            lost = service.holding.controller
+            lost = service.ownership.controller
             with cluster.connect(cluster.name_of(database_url)) as connection:
                 connection.execute("UPDATE streams SET holder = NULL")
                 connection.execute("DELETE FROM controllers")
             futures = []
-            while service.holding.controller in {lost, 0}:
+            while service.ownership.controller in {lost, 0}:
                 futures.append(service.sequencer.submit(partial(_note, service, state)))
                 await asyncio.sleep(0.0001)
             return await asyncio.gather(*futures, return_exceptions=True)
@@ -220,7 +220,7 @@ def test_a_stream_that_was_replaced_in_one_failed_transaction_is_the_former_one(
 ) -> None:
     async def scene(service: Service) -> None:
         state = await _create(service, "one")
-        key = await service.holding.new_stream_key()
+        key = await service.ownership.new_stream_key()
         _fail_next_transaction(service, monkeypatch)
         deleting = service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
         creating = service.sequencer.submit(_creation(service, "one", key))

@@ -6,15 +6,14 @@ from functools import partial
 
 from sqlalchemy import Connection, select
 
-from controller.clock_storage import write_changes
 from controller.database import open_database
 from controller.database.statements import Rows, insert_rows
-from controller.log.schema import append_sequences
 from controller.log.storage import forget_sequences
-from controller.schema import writers
-from controller.stream_changes import StreamChanges
-from tidegauge.changes import Changes
-from tidegauge.writers import Writer
+from controller.schema import append_sequences, writers
+from controller.store.aggregations import write_changes
+from controller.store.changes import StreamChanges
+from tidegauge.aggregation.changes import Changes
+from tidegauge.aggregation.writers import Writer
 
 KEY = 1
 NAMES = [f"writer-{number}" for number in range(70_000)]

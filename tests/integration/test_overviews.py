@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import create_engine, event
 
 from controller.database.address import DatabaseAddress
-from controller.overview import read_overview
+from controller.store.overview import read_overview
 from tests.integration.controllers import NOW, Controllers, controllers, create, note
 from tests.patience import wait_until
 from tests.postgres import Cluster

@@ -9,7 +9,7 @@ import pytest
 
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp
-from controller.streams import StreamState
+from controller.streams.stream import StreamState
 from tests.integration.in_process import in_process
 from tests.patience import until
 from tidegauge.names import StreamName

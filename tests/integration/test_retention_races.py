@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select
 
+from controller.background.retention import Sweeper
 from controller.database import open_database
 from controller.database.statements import insert_rows
-from controller.groups.storage import (
+from controller.schema import marks, streams
+from controller.store import leases
+from controller.store.groups import (
     GroupSettings,
     StoredGroup,
     insert_group,
     keep_groups_still,
     update_group,
 )
-from controller.leases import storage as leases
-from controller.retention import Sweeper
-from controller.schema import marks, streams
 from tests.integration.sessions import connected
 from tests.patience import until
 from tests.postgres import Cluster
@@ -68,7 +68,7 @@ class Sweeping:
         self.before_removing: Callable[[], Any] = partial(asyncio.sleep, 0)
         self.state: Any = SimpleNamespace(
             identity=SimpleNamespace(key=KEY, name=NAME, stream_id=STREAM_ID),
-            clock=SimpleNamespace(topology=TOPOLOGY),
+            aggregator=SimpleNamespace(topology=TOPOLOGY),
             config=SimpleNamespace(mark_retention_ms=1),
             ends=None,
             recent_marks=(),

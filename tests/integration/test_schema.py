@@ -12,8 +12,7 @@ from sqlalchemy import CheckConstraint, Connection, MetaData, Table, inspect
 from sqlalchemy.engine import Inspector
 
 from controller.database import open_database, upgrade_database
-from controller.log.schema import chunks
-from controller.schema import metadata
+from controller.schema import chunks, metadata
 from tests.integration.sessions import connected, move_into_tables
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controller.http.problems import dump_problem
+from controller.http.messages.problems import dump_problem
 from tests.conftest import NewServer
 from tests.integration.problems import EMBEDDED, EVENTS, NOTE, ONE, asked, check_problem
 from tidegauge.errors import PROBLEMS, InvalidPositionError, problem_of

@@ -89,7 +89,7 @@ def test_a_position_may_name_all_of_ten_thousand_segments(shared_server: ServerP
 def test_a_wait_for_events_may_outlast_the_silence_of_other_calls(
     shared_server: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegauge.transport._SILENCE_S", 1.0)
+    monkeypatch.setattr("tidegauge.client.transport._SILENCE_S", 1.0)
     with Api(shared_server.url, "operated/quiet") as api:
         api.create(log="embedded")
 

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from tidegauge.changes import Changes, StoredClock, StoredPage, StoredReport, StoredWriter
+from tidegauge.aggregation.changes import (
+    Changes,
+    StoredAggregation,
+    StoredPage,
+    StoredReport,
+    StoredWriter,
+)
 from tidegauge.marks import Mark
 
 
@@ -34,9 +40,9 @@ class Memory:
         if changes.counters is not None:
             self.reporters, self.forgotten_incarnation = changes.counters
 
-    def stored(self) -> StoredClock:
+    def stored(self) -> StoredAggregation:
         """Read everything back."""
-        return StoredClock(
+        return StoredAggregation(
             newest=self.marks[-1] if self.marks else None,
             reporters=self.reporters,
             forgotten_incarnation=self.forgotten_incarnation,

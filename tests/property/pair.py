@@ -7,13 +7,13 @@ from tests.property.events import Offsets, Shape
 from tests.property.memory import Memory
 from tests.property.model import Clocks, Model, ModelMark, Rules
 from tests.property.topologies import core_topology
-from tidegauge.aggregation import Aggregator
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.outcomes import Registration
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import Now
 from tidegauge.errors import ProblemError
 from tidegauge.marks import Mark
-from tidegauge.outcomes import Registration
-from tidegauge.settings import StreamSettings
 from tidegauge.topology import KeyRange, Segment
-from tidegauge.writers import Now
 
 RANGE = KeyRange(0, 1)
 

@@ -17,11 +17,11 @@ from tests.property.model import Clocks, Model, ModelMark, Rules
 from tests.property.pair import core_settings
 from tests.property.scripts import Weighted, mixed, of_any_length
 from tests.property.topologies import SOME, chosen, core_topology
-from tidegauge.aggregation import Aggregator
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.writers import Now
 from tidegauge.errors import IncarnationRequiredError, WriterFencedError
 from tidegauge.marks import Mark
 from tidegauge.topology import Segment
-from tidegauge.writers import Now
 
 WRITERS = ["a", "b", "c"]
 

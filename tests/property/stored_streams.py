@@ -9,23 +9,23 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from sqlalchemy import Connection, delete, insert, select
 
-from controller import storage
-from controller.batch import Batch
-from controller.clock_storage import read_clock, write_changes
+from controller.commit.batch import Batch
+from controller.commit.sequencer import Sequencer
 from controller.database import Database
-from controller.journal import Journal
-from controller.journal.storage import read_entries
-from controller.mark_storage import StoredMarks, delete_marks
 from controller.schema import marks, metadata, report_pages, streams
-from controller.sequencer import Sequencer
-from controller.stream_changes import StreamChanges
-from tidegauge.aggregation import Aggregator
-from tidegauge.changes import StoredClock
+from controller.store import streams as storage
+from controller.store.aggregations import read_clock, write_changes
+from controller.store.changes import StreamChanges
+from controller.store.journal import Journal
+from controller.store.journal.storage import read_entries
+from controller.store.marks import StoredMarks, delete_marks
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.changes import StoredAggregation
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import Now
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 from tidegauge.marks import Mark
-from tidegauge.settings import StreamSettings
 from tidegauge.topology import Topology
-from tidegauge.writers import Now
 
 NAME = "scope/stream"
 TOPOLOGY = Topology.of_partitions(2)
@@ -112,7 +112,7 @@ class Stream:
         statuses = self.core.inspect(self.house.now).statuses()
         return self.deleted, self.core.newest, [replace(one, silent_ms=0) for one in statuses]
 
-    def _read(self, connection: Connection) -> StoredClock | None:
+    def _read(self, connection: Connection) -> StoredAggregation | None:
         return _read_clock(connection, self.key, self.house.journal.recent(self.key))
 
 
@@ -122,7 +122,7 @@ class Failing:
 
     database: Database
     fate: Fate = "stored"
-    patience_s: float = inf
+    timeout_s: float = inf
 
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:
         def lose(connection: Connection) -> None:
@@ -333,12 +333,14 @@ def _insert_stream(key: int, connection: Connection) -> None:
     connection.execute(insert(streams).values(key=key, created_ms=0, **texts))
 
 
-def _read_clock(connection: Connection, key: int, recent: StreamChanges) -> StoredClock | None:
+def _read_clock(
+    connection: Connection, key: int, recent: StreamChanges
+) -> StoredAggregation | None:
     rows = storage.read_streams(connection, key)
     if not rows:
         return None
     clock = read_clock(connection, rows[0], recent)
-    return StoredClock(
+    return StoredAggregation(
         clock.newest,
         clock.marked_ms,
         clock.reporters,

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.property.memory import Memory
-from tidegauge.aggregation import Aggregator
-from tidegauge.settings import StreamSettings
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import Now
 from tidegauge.topology import Topology
-from tidegauge.writers import Now
 
 FEW = 64
 """So many are stored without looking which are needless."""

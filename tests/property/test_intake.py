@@ -12,11 +12,11 @@ from tests.property.events import Shape
 from tests.property.model import Rules
 from tests.property.pair import Pair
 from tests.property.scripts import Step, run_script
-from tidegauge.aggregation import Aggregator
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import Now
 from tidegauge.errors import ProblemError
-from tidegauge.settings import StreamSettings
 from tidegauge.topology import Position, Segment, Topology
-from tidegauge.writers import Now
 
 NOW = Now(1_000, 0)
 

@@ -14,9 +14,9 @@ from controller.database import Database, open_database
 from controller.schema import metadata
 from tests.property.scripts import mixed
 from tests.property.stored_streams import SLOTS, Act, Fate, House, Turn, empty, make_settings
-from tidegauge.aggregation import Aggregator
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.writers import Now
 from tidegauge.errors import ProblemError
-from tidegauge.writers import Now
 
 WRITERS = ["a", "b", "c"]
 

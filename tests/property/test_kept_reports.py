@@ -10,11 +10,11 @@ from tests.property import scripts, simulation
 from tests.property.events import Shape
 from tests.property.model import Rules
 from tests.property.simulation import Act, World, live_through
-from tidegauge.aggregation import Aggregator
-from tidegauge.running_cut import RunningCut
-from tidegauge.settings import StreamSettings
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import KeptReport, Now, Writer
 from tidegauge.topology import Topology
-from tidegauge.writers import KeptReport, Now, Writer
 
 PER_WRITER = 3
 PER_STREAM = 12
@@ -25,8 +25,8 @@ def test_capped_reports_are_sound_and_reach_the_same_watermarks(
     shape: Shape, rules: Rules, acts: list[Act]
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegauge.capping.KEPT_PER_WRITER", PER_WRITER)
-        patch.setattr("tidegauge.capping.KEPT_PER_STREAM", PER_STREAM)
+        patch.setattr("tidegauge.aggregation.capping.KEPT_PER_WRITER", PER_WRITER)
+        patch.setattr("tidegauge.aggregation.capping.KEPT_PER_STREAM", PER_STREAM)
         world = World(shape, replace(rules, resolution_ms=0, retention_ms=None))
         for act in acts:
             act.run(world)
@@ -48,8 +48,8 @@ class _CountsThinning(RunningCut):
 def test_all_writers_are_not_thinned_again_for_each_report_when_little_can_be_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidegauge.capping.KEPT_PER_STREAM", 4)
-    monkeypatch.setattr("tidegauge.aggregation.RunningCut", _CountsThinning)
+    monkeypatch.setattr("tidegauge.aggregation.capping.KEPT_PER_STREAM", 4)
+    monkeypatch.setattr("tidegauge.aggregation.aggregator.RunningCut", _CountsThinning)
     core = Aggregator("scope/stream", StreamSettings(), Topology.of_partitions(1))
     now = Now(0, 0)
     core.register("slow", now=now)

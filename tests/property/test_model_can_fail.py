@@ -12,12 +12,12 @@ from tests.property import scripts, simulation
 from tests.property.events import Shape
 from tests.property.model import Rules
 from tests.property.simulation import Act, World, live_through
-from tidegauge.aggregation import Aggregator
-from tidegauge.marking import Marking
-from tidegauge.running_cut import RunningCut
-from tidegauge.settings import StreamSettings
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.marking import Marking
+from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import KeptReport
 from tidegauge.topology import Topology
-from tidegauge.writers import KeptReport
 
 
 class _NewestCut(RunningCut):

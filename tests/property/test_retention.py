@@ -10,14 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, delete, insert
 
-from controller import retention
+from controller.background import retention
+from controller.background.retention import Sweeper
 from controller.database.statements import insert_rows
-from controller.groups.storage import GroupSettings, StoredGroup, insert_group
-from controller.mark_storage import StoredMarks
-from controller.positions import dump_position
-from controller.retention import Sweeper
 from controller.schema import marks as marks_table
 from controller.schema import metadata, reader_groups, streams
+from controller.store.groups import GroupSettings, StoredGroup, insert_group
+from controller.store.marks import StoredMarks
+from controller.store.positions import dump_position
 from tests.patience import until
 from tests.property.events import Shape
 from tests.property.topologies import core_topology, positions, shapes
@@ -90,7 +90,7 @@ class Stage:
         self.add(history)
         self.state: Any = SimpleNamespace(
             identity=SimpleNamespace(key=KEY, name=NAME, stream_id=STREAM["stream_id"]),
-            clock=SimpleNamespace(topology=topology),
+            aggregator=SimpleNamespace(topology=topology),
             config=SimpleNamespace(mark_retention_ms=retention_ms),
             ends={} if embedded else None,
             revision=history[-1][0].revision,

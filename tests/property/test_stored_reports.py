@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.property.memory import Memory
-from tidegauge.aggregation import Aggregator
-from tidegauge.settings import StreamSettings
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import Now
 from tidegauge.topology import Position, Topology
-from tidegauge.writers import Now
 
 SEGMENTS, WRITERS = 3, ("a", "b", "c")
 AFTERWARDS = Now(100, 0)
@@ -47,8 +47,8 @@ _transactions = st.builds(
 def _few_are_kept() -> Iterator[None]:
     """Let reports be dropped that a writer has too many of."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tidegauge.capping.KEPT_PER_WRITER", 3)
-        patch.setattr("tidegauge.capping._KEPT_AT_LEAST", 3)
+        patch.setattr("tidegauge.aggregation.capping.KEPT_PER_WRITER", 3)
+        patch.setattr("tidegauge.aggregation.capping._KEPT_AT_LEAST", 3)
         yield
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from tests.property.model import lowers, marks_at_most
 from tidegauge import Aggregator, Now, StreamSettings, Topology
-from tidegauge.thinning import most_marks, thinned
+from tidegauge.aggregation.thinning import most_marks, thinned
 
 
 @given(

@@ -6,7 +6,7 @@ import pytest
 from starlette.requests import ClientDisconnect
 from starlette.types import Message
 
-from controller.http.plain import read_body
+from controller.http.messages.plain import read_body
 from tidegauge.errors import BodyTooLargeError
 
 

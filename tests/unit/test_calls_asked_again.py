@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from controller.http.forwarding import Forwarding
-from controller.http.peers import HOP, NOT_HOLDER
+from controller.http.forwarding.one import Forwarding
+from controller.http.forwarding.peers import HOP, NOT_HOLDER
 from controller.http.timing import Timing
-from controller.metrics import Metrics
+from controller.metrics.counters import Metrics
 
 PATIENCE_MS = 4_000
 START = {"type": "http.response.start", "headers": []}
@@ -25,9 +25,9 @@ class _Holder:
         self.asked: list[bytes] = []
         self.now_s = 0.0
         self._lost_after_s = lost_after_s
-        self.moving = SimpleNamespace(end=lambda _name: None)
+        self.relocations = SimpleNamespace(end=lambda _name: None)
         self.membership = SimpleNamespace(
-            patience_ms=PATIENCE_MS, rung=0, await_news=self._await_news
+            timeout_ms=PATIENCE_MS, notices=0, await_news=self._await_news
         )
         self.closing = asyncio.Event()
         self.is_certain = True

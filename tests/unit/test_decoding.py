@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from controller.http.decoding import read_note_times
+from controller.http.messages.decoding import read_note_times
 
 REPORT = {"stream": "tests/one", "writer": "w", "position": {}}
 

@@ -2,10 +2,10 @@
 
 from tests.garbage import count_of, uncollected
 from tests.property.memory import Memory
-from tidegauge.aggregation import Aggregator
-from tidegauge.settings import StreamSettings
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import KeptReport, Now, Writer
 from tidegauge.topology import Topology
-from tidegauge.writers import KeptReport, Now, Writer
 
 START = Now(0, 0)
 SETTINGS = StreamSettings(mark_resolution_ms=0, max_future_skew_ms=None, writer_retention_ms=10)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.property.memory import Memory
 from tidegauge import Aggregator, Now, StreamSettings, Topology
-from tidegauge.explain import Explanation
+from tidegauge.explain.explanation import Explanation
 from tidegauge.topology import KeyRange, Segment
 
 NOON = 1_704_110_400_000

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from sqlalchemy import Connection, insert
 
-from controller.batch import Batch
+from controller.commit.batch import Batch
+from controller.commit.sequencer import Sequencer
 from controller.database import Database, open_database
-from controller.journal import Journal
-from controller.journal.storage import read_entries
 from controller.schema import streams
-from controller.sequencer import Sequencer
-from controller.stream_changes import StreamChanges
-from tidegauge.changes import Changes
+from controller.store.changes import StreamChanges
+from controller.store.journal import Journal
+from controller.store.journal.storage import read_entries
+from tidegauge.aggregation.changes import Changes
 from tidegauge.marks import Mark
 
 QUIET, BUSY = 200, 4

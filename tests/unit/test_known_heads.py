@@ -3,8 +3,8 @@
 import pytest
 from starlette.types import Scope
 
-from controller import protocol
-from controller.protocol import KnownHeads, Reply
+from controller.serving import protocol
+from controller.serving.protocol import KnownHeads, Reply
 
 
 class Call:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller.http.holders import KnownHolders
-from controller.http.peers import Peer
+from controller.http.forwarding.holders import KnownHolders
+from controller.http.forwarding.peers import Peer
 from controller.schema import reader_groups, streams
 from tidegauge.names import StreamName
 
@@ -16,7 +16,7 @@ PEER = Peer(7, "http://seven")
 
 @pytest.fixture
 def membership() -> Any:
-    return SimpleNamespace(rung=3)
+    return SimpleNamespace(notices=3)
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def test_a_holder_is_known_once_it_was_looked_up(known: KnownHolders) -> None:
 
 
 def test_news_make_all_of_them_unknown(known: KnownHolders, membership: Any) -> None:
-    membership.rung += 1
+    membership.notices += 1
     assert known.find(streams, NAME) is None
 
 
 def test_what_was_looked_up_before_there_was_news_is_not_remembered(
     known: KnownHolders, membership: Any
 ) -> None:
-    membership.rung += 1
+    membership.notices += 1
     assert known.find(streams, NAME) is None
     known.remember(streams, NAME, PEER, seen=3)
     assert known.find(streams, NAME) is None

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from controller.listener import (
+from controller.serving.listener import (
     AddressUnusableError,
     address_of,
     listen,

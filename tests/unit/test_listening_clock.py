@@ -1,6 +1,6 @@
 """Listening time never goes further than its stamps allow, whatever the clock underneath does."""
 
-from controller.listening import ListeningClock
+from controller.clocks import ListeningClock
 
 
 class Underneath:

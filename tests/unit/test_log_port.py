@@ -3,8 +3,8 @@
 import asyncio
 
 from reader_client import AsyncStreamClient
+from tidegauge.client.transport import Transport
 from tidegauge.log import LogReader, LogWriter
-from tidegauge.transport import Transport
 from writer_client._client import WriterCalls
 
 URL = "http://127.0.0.1:1"

@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from controller.http.problems import invalid_request
+from controller.http.messages.problems import invalid_request
 from tidegauge.wire.streams import CreateStream
 
 

@@ -49,7 +49,7 @@ def test_what_cannot_be_served_is_told_in_the_words_of_the_options(
     options: list[str], problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The log would go on to a stream that is closed after this test.
-    monkeypatch.setattr("controller.server.configure_logging", lambda *_: None)
+    monkeypatch.setattr("controller.serving.server.configure_logging", lambda *_: None)
     database = f"sqlite:///{tmp_path / 'unused.db'}"
     command = ["serve", "--port=0", f"--database-url={database}", *options]
     refused = CliRunner().invoke(app, command)

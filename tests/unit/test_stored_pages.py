@@ -1,7 +1,7 @@
 """Pages of reports are read back as they were stored, by this version or before it."""
 
-from controller.stream_changes import load_page
-from tidegauge.changes import StoredPage
+from controller.store.changes import load_page
+from tidegauge.aggregation.changes import StoredPage
 
 
 def test_a_page_says_when_the_writers_of_its_reports_had_last_spoken() -> None:

@@ -7,7 +7,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.http.timing import Timing
-from controller.metrics import Metrics
+from controller.metrics.counters import Metrics
 
 START: Message = {"type": "http.response.start", "status": 200, "headers": []}
 BODY: Message = {"type": "http.response.body", "body": b"{}"}

@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from controller.told_once import ToldOnce
+from controller.logs.deduplication import LogOnce
 
 
 def test_each_reason_is_told_once_until_it_is_over(caplog: pytest.LogCaptureFixture) -> None:
-    lines = ToldOnce(logging.getLogger("tests"))
+    lines = LogOnce(logging.getLogger("tests"))
     for reason in ("100 % away", "full", "100 % away", "full"):
         lines.tell(reason)
     assert caplog.messages == ["100 % away", "full"]

@@ -13,8 +13,8 @@ from typing import ClassVar
 import pytest
 
 from tests.server import free_port
+from tidegauge.client.transport import ServiceUnreachableError, Transport, UnexpectedAnswerError
 from tidegauge.errors import TidegaugeError
-from tidegauge.transport import ServiceUnreachableError, Transport, UnexpectedAnswerError
 from tidegauge.wire.streams import StreamInfo
 
 
@@ -104,7 +104,7 @@ def test_an_address_that_cannot_be_is_refused_at_once(url: str) -> None:
 def test_a_service_that_says_nothing_is_not_waited_for_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tidegauge.transport._SILENCE_S", 0.1)
+    monkeypatch.setattr("tidegauge.client.transport._SILENCE_S", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
         refused = _refused(url, "/v1/streams", retry=False)
@@ -146,7 +146,7 @@ def test_an_outage_that_outlasts_a_request_is_not_told_again(
     url = f"http://127.0.0.1:{free_port()}"
     asyncio.run(scene())
     (record,) = caplog.records
-    assert (record.levelname, record.name) == ("WARNING", "tidegauge.outage")
+    assert (record.levelname, record.name) == ("WARNING", "tidegauge.client.outage")
     assert record.getMessage().startswith(f"{url} is asked again, for up to 0.2 s: ")
 
 

@@ -5,7 +5,7 @@ from weakref import ref
 
 import pytest
 
-from controller.turnstile import Turnstile
+from controller.database.writer_thread import WriterThread
 from tests.garbage import uncollected
 from tests.patience import until
 
@@ -25,15 +25,15 @@ class Work:
 @pytest.mark.parametrize("fails", [False, True])
 def test_work_that_is_done_is_let_go(fails: bool) -> None:  # noqa: FBT001 (pytest gives it by name)
     async def run() -> None:
-        turnstile, work = Turnstile("tests"), Work(fails=fails)
+        writer_thread, work = WriterThread("tests"), Work(fails=fails)
         gone = [ref(work)]
         try:
-            gone.append(ref(await turnstile.pass_through(work)))
+            gone.append(ref(await writer_thread.run(work)))
         except ValueError:
             assert fails
         del work
         await until(lambda: [one() for one in gone] == [None] * len(gone))
-        turnstile.close()
+        writer_thread.close()
 
     with uncollected():
         asyncio.run(run())

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from tidegauge.client.transport import ServiceUnreachableError
 from tidegauge.errors import UnavailableError
-from tidegauge.transport import ServiceUnreachableError
 from tidegauge_cli.watching import watch_stream
 
 NOBODY = ServiceUnreachableError("http://here", "refused")

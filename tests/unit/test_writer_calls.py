@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tidegauge.client.transport import Transport
 from tidegauge.errors import (
     InvalidPositionError,
     InvalidTimeError,
@@ -15,7 +16,6 @@ from tidegauge.errors import (
     WriterFencedError,
 )
 from tidegauge.topology import Position
-from tidegauge.transport import Transport
 from tidegauge.wire.writers import TimesNoted
 from writer_client._client import WriterCalls
 

@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from tidegauge.explain import Reason
+from tidegauge.aggregation.writers import WriterState
+from tidegauge.explain.explanation import Reason
 from tidegauge.wire.streams import MarkInfo
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
-from tidegauge.writers import WriterState
 
 
 class RegisterWriter(Request):

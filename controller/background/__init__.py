@@ -1,0 +1,1 @@
+"""What goes on by itself: compaction, thinning, purging, stamps of listening time."""

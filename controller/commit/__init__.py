@@ -1,0 +1,1 @@
+"""Group commit: one order for all changes, and waiting for what they bring."""

@@ -1,0 +1,277 @@
+"""The sequencer: one order for all changes, and group commit.
+
+What arrives while a transaction is being written shares the next one. Within a batch every
+change is first decided in memory, in order of arrival; then the passes that are due run; then
+everything is written in one transaction; then, and not before, the callers are answered and
+those who wait are woken. Memory is ahead of the disk only between the first and the last of
+these steps, and nobody can look in between.
+
+Races settled here: a registration and a pass are serialised, because both run in this loop. A
+transaction that fails leaves memory ahead of the disk, so all that it touched is read back
+before the next batch; its callers are told that nothing was stored. A transaction that does not
+come to an end is given up by the database, and nobody's outcome is known; those who wait behind
+it are refused before, and what they asked for is not done later.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+from controller.commit.batch import Awaited, Batch, Submission, Touched
+from controller.commit.failures import Outage
+from controller.commit.timeouts import BatchTimeout
+from controller.database import Database
+from tidegauge.errors import UnavailableError
+
+_T = TypeVar("_T")
+_GATHER_S = 0.001
+_MANY_TOUCHED = 256
+"""A batch takes no more changes then: what it touched would not stay in the processor's caches."""
+_READ_BACK_S = 1.0
+_STUCK = "the database does not come to an end with what was asked before"
+_AWAY = "what a failed transaction touched cannot be read back"
+
+
+class Sequencer:
+    """Runs batches one after another until it is closed.
+
+    Parameters
+    ----------
+    database
+        Where they are written.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._queue: list[Submission] = []
+        self._arrived = asyncio.Event()
+        self._expected = 1
+        self._left = False
+        """Whether the last batch left submissions to the next."""
+        self._gathering: asyncio.TimerHandle | None = None
+        self._stale: dict[Touched, None] = {}
+        self._outage = Outage()
+        self._closing = False
+        self._loop: asyncio.AbstractEventLoop
+        self._task: asyncio.Task[None] | None = None
+        self._looks: list[Submission] = []
+        self._busy = False
+        self._busy_since = 0.0
+        self._timeout = BatchTimeout(database, self._refuse_who_wait)
+        self.unstored = 0
+        """How many changes the database failed to store, or nobody knows whether it did."""
+        self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
+        """Told of every batch: how many changes, and the seconds its transaction took."""
+        self.on_failure: Callable[[], None] = lambda: None
+        """Told of every transaction that failed."""
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin to work, on the running event loop; the task ends when this is closed."""
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name="the sequencer")
+        return self._task
+
+    async def close(self) -> None:
+        """Finish what was submitted; refuse what comes from now on."""
+        self._closing = True
+        self._arrived.set()
+        if self._task is not None:
+            await self._task
+
+    @property
+    def queue_length(self) -> int:
+        """How many submissions wait for the next batch."""
+        return len(self._queue)
+
+    @property
+    def busy_s(self) -> float:
+        """How long the present batch has been under way; 0 between batches."""
+        return self._loop.time() - self._busy_since if self._busy else 0.0
+
+    @property
+    def look_count(self) -> int:
+        """How many looks at memory wait for a batch to end."""
+        return len(self._looks)
+
+    @overload
+    def submit(self, decide: Callable[[Batch], _T]) -> "asyncio.Future[_T]": ...
+
+    @overload
+    def submit(
+        self, decide: Callable[[Batch], object], answer: Callable[[], _T]
+    ) -> "asyncio.Future[_T]": ...
+
+    def submit(
+        self, decide: Callable[[Batch], Any], answer: Callable[[], Any] | None = None
+    ) -> "asyncio.Future[Any]":
+        """Have a change made durable.
+
+        Parameters
+        ----------
+        decide
+            Changes memory and adds writes to the batch. If it raises, it must have changed
+            nothing; only its own caller fails.
+        answer
+            Makes the result from what is durable, before anything else changes; without it the
+            result is what ``decide`` returned.
+
+        Returns
+        -------
+        Future
+            Done when the change is on disk. Fails with `UnavailableError` if the transaction
+            failed; nothing is stored then, and memory equals the disk again.
+        """
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self.enter(Awaited(decide, answer, future))
+        return future
+
+    def enter(self, submission: Submission) -> None:
+        """Have a change made durable that nobody awaits, but that answers itself."""
+        if self._closing:
+            submission.fail(UnavailableError("the service is shutting down"))
+        else:
+            self._queue.append(submission)
+            self._begin_when_gathered()
+
+    async def read(self, look: Callable[[], _T]) -> _T:
+        """Look at memory when it equals the disk: between two batches.
+
+        Raises
+        ------
+        UnavailableError
+            If a transaction failed and what it touched cannot be read back.
+        """
+        if not self._busy and not self._stale:
+            return look()
+        future: asyncio.Future[_T] = self._loop.create_future()
+        self._looks.append(Awaited(_nothing, look, future))
+        if not self._busy:
+            self.submit(_nothing).add_done_callback(asyncio.Future.exception)
+        return await future
+
+    async def _run(self) -> None:
+        while self._queue or not self._closing:
+            await self._arrived.wait()
+            count = len(self._queue)
+            if count:
+                self._busy, self._busy_since = True, self._loop.time()
+                self._timeout.begin(self._loop, self._busy_since)
+                await self._take()
+                self._timeout.end(level=not self._stale)
+                self._busy = False
+            self._look()
+            self._expect(1 if self._left else max(1, count + len(self._queue)))
+
+    def _refuse_who_wait(self) -> None:
+        waiting = [*self._queue, *self._looks]
+        self.unstored += len(self._queue)
+        self._queue, self._looks = [], []
+        _fail(waiting, UnavailableError(_STUCK))
+
+    def _look(self) -> None:
+        looks, self._looks = self._looks, []
+        if self._stale:
+            _fail(looks, UnavailableError(_AWAY))
+            return
+        for one in looks:
+            one.finish()
+
+    def _expect(self, count: int) -> None:
+        self._expected = count
+        self._arrived.clear()
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        self._begin_when_gathered()
+
+    def _begin_when_gathered(self) -> None:
+        """Begin a batch with all who are expected, or with who came until the time is over.
+
+        Who was answered by the last batch will, under load, ask again at once. A batch that
+        began with the first of them would make the others wait for a commit of their own.
+        """
+        if len(self._queue) >= self._expected or self._closing:
+            self._arrived.set()
+        elif self._queue and self._gathering is None:
+            self._gathering = self._loop.call_later(_GATHER_S, self._arrived.set)
+
+    async def _take(self) -> None:
+        readable = not self._stale or await self._reload()
+        submissions, self._queue = self._queue, []
+        if not readable:
+            self.unstored += len(submissions)
+            _fail(submissions, UnavailableError(_AWAY))
+            return
+        if not submissions:
+            return
+        batch, seconds = Batch(), 0.0
+        decided = self._decide(submissions, batch)
+        try:
+            for one in list(batch.touched):
+                one.before_commit(batch)
+            if batch.writes or batch.together:
+                began = self._loop.time()
+                await self._database.write(batch.carry_out, rows=batch.rows)
+                seconds = self._loop.time() - began
+                self._outage.end()
+        except Exception as error:  # noqa: BLE001 (every caller gets it)
+            await self._roll_back(batch, decided, error)
+            return
+        self.on_batch(len(decided), seconds)
+        for one in batch.touched:
+            one.after_commit()
+        for submission in decided:
+            submission.finish()
+
+    def _decide(self, submissions: list[Submission], batch: Batch) -> list[Submission]:
+        """Decide as many as a batch takes; tell which do not fail."""
+        decided = []
+        self._left = False
+        for place, one in enumerate(submissions):
+            if len(batch.touched) >= _MANY_TOUCHED:
+                self._queue[:0] = submissions[place:]
+                self._left = True
+                break
+            if _decide(one, batch):
+                decided.append(one)
+        return decided
+
+    async def _roll_back(
+        self, batch: Batch, decided: list[Submission], error: Exception
+    ) -> None:
+        self._outage.tell(error, changes=len(decided))
+        self.on_failure()
+        self.unstored += len(decided)
+        self._stale |= batch.touched
+        reading_back = self._loop.create_task(self._reload())
+        await asyncio.wait({reading_back}, timeout=_READ_BACK_S)
+        _fail(decided, error)
+        await reading_back
+
+    async def _reload(self) -> bool:
+        for one in reversed(list(self._stale)):  # what they were stored through comes last
+            try:
+                await one.reload()
+            except UnavailableError as error:
+                self._outage.tell_stale(error)
+                return False
+            del self._stale[one]
+        return True
+
+
+def _nothing(_batch: Batch) -> None:
+    pass
+
+
+def _decide(submission: Submission, batch: Batch) -> bool:
+    try:
+        submission.decide(batch)
+    except Exception as error:  # noqa: BLE001 (its caller gets it)
+        submission.fail(error)
+        return False
+    return True
+
+
+def _fail(submissions: list[Submission], error: Exception) -> None:
+    for one in submissions:
+        one.fail(error)

@@ -1,0 +1,171 @@
+"""Calls about marks and the tail: what readers wait on, and the index of time and position."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from controller.http.routing import (
+    HungUp,
+    ServiceOf,
+    StreamOf,
+    StrictRoute,
+    WaitMs,
+    stream_facts,
+)
+from controller.streams import history
+from controller.streams.stream import StreamState
+from tidegauge.errors import InvalidPositionError, InvalidRequestError, LogIsExternalError
+from tidegauge.event_time import parse_event_time
+from tidegauge.lattice import UnknownSegmentError
+from tidegauge.topology import Position
+from tidegauge.wire.streams import MarkInfo, MarkList, MarksAtPosition, MarksAtTime, Tail
+from tidegauge.wire.values import Between, Integer, parse_position
+from tidegauge.wire.writers import ExplanationInfo, Watermark
+
+router = APIRouter(route_class=StrictRoute, tags=["marks"])
+ONE = "/v1/streams/{scope}/{stream}"
+_Revision = Annotated[
+    Integer, Between(0), Query(description="The newest revision that is known.")
+]
+_MarkLimit = Annotated[
+    Integer,
+    Between(1, 1_000),
+    Query(
+        description="At most so many marks, and no more than have 50 000 entries of cuts together: "
+        "12 in a stream of 4 000 segments. One with fewer need not be the last: read on until a "
+        "page is empty."
+    ),
+]
+_PositionText = Annotated[
+    str | None, Query(description="Segment to offset, written `0:40,1:12`.")
+]
+
+
+@router.get(ONE + "/watermark")
+async def watermark(service: ServiceOf, state: StreamOf) -> Watermark:
+    """Say where event time stands, and why."""
+    explanation = await service.sequencer.read(
+        lambda: state.aggregator.inspect(service.clocks.now()).explain()
+    )
+    return Watermark(
+        stream=str(state.identity.name),
+        mark=None if state.published is None else MarkInfo.of(state.published),
+        explanation=ExplanationInfo.model_validate(explanation, from_attributes=True),
+        **stream_facts(state),
+    )
+
+
+@router.get(ONE + "/tail")
+async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
+    service: ServiceOf,
+    state: StreamOf,
+    hung_up: HungUp,
+    after: _PositionText = None,
+    revision: _Revision = 0,
+    wait_ms: WaitMs = 0,
+) -> Tail:
+    """Answer as soon as there is an event beyond ``after``, a new segment or a new mark."""
+    known = {} if after is None else _position(state, after, "after")
+    if state.published_tails is None:
+        raise LogIsExternalError(str(state.identity.name))
+
+    def has_news() -> bool | None:
+        tails = (state.published_tails or {}).items()
+        grown = any(offset > known.get(number, -1) for number, offset in tails)
+        return grown or state.revision > revision or state.deleted or None
+
+    await service.waiting.until(state.changed, has_news, wait_ms=wait_ms, hung_up=hung_up)
+    state.refuse_if_deleted()
+    return Tail(
+        tail=state.published_tails,
+        topology_revision=state.published_topology.revision,
+        revision=state.revision,
+        **stream_facts(state),
+    )
+
+
+@router.get(ONE + "/marks")
+async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
+    service: ServiceOf,
+    state: StreamOf,
+    hung_up: HungUp,
+    after: _Revision = 0,
+    limit: _MarkLimit = 100,
+    wait_ms: WaitMs = 0,
+) -> MarkList:
+    """List marks after a revision; wait for the next if there is none.
+
+    Read on after the revision of the last one, until a page is empty.
+    """
+
+    def has_news() -> bool | None:
+        return state.revision > after or state.deleted or None
+
+    await service.waiting.until(state.changed, has_news, wait_ms=wait_ms, hung_up=hung_up)
+    state.refuse_if_deleted()
+    found = []
+    if state.published is not None and state.revision == after + 1:
+        found = [state.published]
+    elif state.revision > after:
+        found = await history.marks_after(service, state, after, limit=limit)
+    return MarkList(marks=[MarkInfo.of(one) for one in found], **stream_facts(state))
+
+
+@router.get(ONE + "/marks/at")
+async def marks_at(
+    service: ServiceOf,
+    state: StreamOf,
+    time: Annotated[
+        str | None, Query(description="Event time: ms, or RFC 3339 with a zone.")
+    ] = None,
+    position: _PositionText = None,
+) -> MarksAtTime | MarksAtPosition:
+    """Find where a time starts and is complete, or the watermark in force at a position."""
+    if (time is None) == (position is None):
+        raise InvalidRequestError.of("time", "send either time or position")
+    if time is not None:
+        return await _at_time(service, state, time)
+    place = _position(state, position or "", "position")
+    try:
+        window, passed = await history.at_position(service, state, place)
+    except UnknownSegmentError as error:
+        reason = "there is no such segment"
+        raise InvalidPositionError(error.segment, place[error.segment], reason, {}) from error
+    return MarksAtPosition(
+        lower=window.lower,
+        upper=window.upper,
+        passed=None if passed is None else MarkInfo.of(passed),
+        **stream_facts(state),
+    )
+
+
+async def _at_time(service: ServiceOf, state: StreamOf, text: str) -> MarksAtTime:
+    try:
+        time = parse_event_time(text)
+    except ValueError as error:
+        raise InvalidRequestError.of("time", str(error)) from error
+    start, exact = await history.start_of(service, state, time)
+    stop = await history.first_mark_from(service, state, time)
+    return MarksAtTime(
+        time=time,
+        start=start,
+        exact=exact,
+        stop=None if stop is None else MarkInfo.of(stop),
+        **stream_facts(state),
+    )
+
+
+def _position(state: StreamState, text: str, field: str) -> dict[int, int]:
+    try:
+        position = parse_position(text)
+    except ValueError as error:
+        raise InvalidRequestError.of(field, str(error)) from error
+    state.limits.check_position(position)
+    _check_offsets(position)
+    return position
+
+
+def _check_offsets(position: Position) -> None:
+    for number, offset in position.items():
+        if offset < 0:
+            raise InvalidPositionError(number, offset, "offsets are 0 or more", {})

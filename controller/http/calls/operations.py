@@ -1,0 +1,43 @@
+"""Calls of operators: is it alive, is it ready, what does it count."""
+
+from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import Field
+
+from controller.http.routing import ServiceOf, StrictRoute
+from controller.metrics.exposition import expose
+from tidegauge.errors import UnhealthyError
+from tidegauge.wire.values import Answer
+
+router = APIRouter(route_class=StrictRoute, tags=["operations"])
+
+
+class Health(Answer):
+    """The answer while all is well."""
+
+    status: str = Field(description="`ok`.")
+
+
+@router.get("/healthz")
+async def healthz(service: ServiceOf) -> Health:
+    """Say that the process moves; 503, with the reasons, if it should be started anew."""
+    return _answer(service.health.ailments())
+
+
+@router.get("/readyz")
+async def readyz(service: ServiceOf) -> Health:
+    """Say that requests are served; 503, with the reasons, while they are not."""
+    return _answer(await service.health.obstacles())
+
+
+def _answer(reasons: list[str]) -> Health:
+    if reasons:
+        raise UnhealthyError(reasons)
+    return Health(status="ok")
+
+
+@router.get("/metrics", response_class=PlainTextResponse)
+async def metrics(service: ServiceOf) -> Response:
+    """Count, for Prometheus."""
+    return Response(await expose(service), media_type=CONTENT_TYPE_LATEST)

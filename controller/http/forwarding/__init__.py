@@ -1,0 +1,1 @@
+"""Calls about what another controller holds, passed on to it."""

@@ -1,0 +1,241 @@
+"""Any controller takes any call: what it does not hold itself, it passes on to the holder.
+
+While something has no holder, calls about it wait: a little longer than a lease lasts, since by
+then another controller has taken it.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from functools import partial
+from hashlib import blake2b
+
+from sqlalchemy import Table
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from controller.cluster import SharedOwnership
+from controller.http.forwarding.holders import KnownHolders
+from controller.http.forwarding.long_polls import LongPoll
+from controller.http.forwarding.lost_calls import log_lost
+from controller.http.forwarding.peers import (
+    ASKED_AGAIN,
+    NOT_HOLDER,
+    PassedOn,
+    Peer,
+    Peers,
+    is_passed_on,
+    says_moved,
+)
+from controller.http.messages.plain import read_body
+from controller.http.messages.problems import send_problem, write_problem
+from controller.schema import reader_groups, streams
+from controller.service import Service
+from controller.streams.relocation import Relocations
+from tidegauge.errors import OutcomeUnknownError, ProblemError, UnavailableError
+from tidegauge.names import NAME_PATTERN, StreamName
+
+_NAME = NAME_PATTERN.strip("^$")
+_PLACE = re.compile(rf"/v1/(streams|reader-groups)/({_NAME})/({_NAME})(/.*)?")
+"""Of names alone: what is none is no matter for the database, and refused here."""
+_TABLES = {"streams": streams, "reader-groups": reader_groups}
+_Find = Callable[..., Awaitable[Peer | None]]
+_LOOK_MS = 100
+_CLOSING = "the service is shutting down"
+_CUT_OFF = "the holder does nothing, and this controller hears nothing from the database"
+NOBODY = "no controller holds it at the moment"
+
+
+class Forwarding:
+    """Lets an application answer for what this controller holds, and others for the rest.
+
+    Parameters
+    ----------
+    app
+        Answers for what is held.
+    service
+        Of this controller.
+    holding
+        What it holds.
+    peers
+        The way to the others.
+    """
+
+    def __init__(
+        self, app: ASGIApp, service: Service, holding: SharedOwnership, peers: Peers
+    ) -> None:
+        self._app = app
+        self._service = service
+        self._ownership = holding
+        self._peers = peers
+        self._known = KnownHolders(holding.membership)
+        self._limit = service.settings.max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, here or elsewhere."""
+        place = _PLACE.fullmatch(scope["path"])
+        if place is None:
+            await self._app(scope, receive, send)
+            return
+        table, name = _TABLES[place[1]], StreamName(place[2], place[3])
+        if self.holds(table, name) and not _can_ask_again(scope):
+            await self._app(scope, receive, send)
+            return
+        creates = scope["method"] == "PUT" and place[4] is None
+        try:
+            request = PassedOn(scope, await read_body(receive, self._limit), receive)
+            await self._answer(partial(self.find, table, name, creates=creates), request, send)
+        except UnavailableError as error:
+            await refuse(error, send)
+        except OutcomeUnknownError as error:  # the holder may be gone before it logged it
+            log_lost(scope)
+            await send_problem(send, error)
+        except ProblemError as error:
+            await send_problem(send, error)
+
+    def _relocations(self, table: Table) -> Relocations:
+        return (
+            self._service.registry.relocations
+            if table is streams
+            else self._service.groups.relocations
+        )
+
+    async def _answer(self, find: _Find, request: PassedOn, send: Send) -> None:
+        """Answer as soon as somebody can.
+
+        The race: what was found moves before it is asked, or while it lets the call wait for
+        news. Then whoever was asked says so, and has done nothing.
+        """
+        anew = is_passed_on(request.scope)
+        poll = LongPoll(request.scope)
+        while not await self._ask(peer := await find(anew=anew), request, send):
+            await self.await_news(peer, deadline=self.deadline(since=poll.waited_until))
+            poll.shorten()
+            anew = True
+
+    async def _ask(self, peer: Peer | None, request: PassedOn, send: Send) -> bool:
+        if peer is None:
+            return await self._ask_here(request, send)
+        if is_passed_on(request.scope):
+            raise UnavailableError(NOBODY)
+        return await self._peers.ask(peer, request, send)
+
+    async def _ask_here(self, request: PassedOn, send: Send) -> bool:
+        """Answer what is held here; False if it moved away before it was answered."""
+        moved = False
+
+        async def send_unless_moved(message: Message) -> None:
+            nonlocal moved
+            moved = moved or says_moved(message)
+            if not moved:
+                await send(message)
+
+        if not _can_ask_again(request.scope):
+            await self._app(request.scope, request.replay(), send)
+            return True
+        await self._app(request.scope, request.replay(), send_unless_moved)
+        return not moved
+
+    def holds(self, table: Table, name: StreamName) -> bool:
+        """Whether this controller holds something, for certain."""
+        if not self._ownership.is_certain:
+            return False
+        if table is streams:
+            return self._service.registry.find(name) is not None
+        return name in self._service.groups
+
+    def deadline(self, *, since: float | None = None) -> float:
+        """Say until when to ask in vain: longer than a lease could hide who is lost."""
+        since = asyncio.get_running_loop().time() if since is None else since
+        return since + 2 * self._timeout_s
+
+    async def await_news(self, asked: Peer | None, *, deadline: float) -> None:
+        """Wait a moment, after who was asked had done nothing, until it makes sense to ask again.
+
+        The race: the database hangs, so that the holder, no longer sure of its lease, has waited
+        for it already. This controller would wait as long, if it is not sure of its own.
+
+        Raises
+        ------
+        UnavailableError
+            If it was asked for long enough, or the service is shutting down.
+        """
+        left_s = deadline - asyncio.get_running_loop().time()
+        if left_s < self._timeout_s and not self._ownership.is_certain:
+            raise UnavailableError(_CUT_OFF)
+        if left_s < 0:
+            raise UnavailableError(NOBODY if asked is None else _not_reached(asked))
+        if self._ownership.closing.is_set():
+            raise UnavailableError(_CLOSING)
+        membership = self._ownership.membership
+        await membership.await_news(membership.notices, wait_ms=_LOOK_MS)
+
+    async def find(
+        self, table: Table, name: StreamName, *, creates: bool = False, anew: bool = False
+    ) -> Peer | None:
+        """Find who answers about something; None for this controller.
+
+        What is not there is answered for here; what is to be created, by one controller for
+        each name, so that two who create it at once are told apart. Unless it is to be found
+        ``anew``, who was found before is good enough.
+
+        Raises
+        ------
+        UnavailableError
+            If nobody holds it for too long.
+        """
+        membership, loop = self._ownership.membership, asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_s
+        while not self.holds(table, name):
+            known = None if anew else self._known.find(table, name)
+            if known is not None:
+                return known
+            seen = membership.notices
+            found = await self._ownership.find(table, name)
+            if found is None:
+                self._known.drop(table, name)
+                self._relocations(table).end(name)
+                return self._creator(name) if creates else None
+            if found.controller != self._ownership.controller and found.address:
+                peer = Peer(found.controller, found.address)
+                self._known.remember(table, name, peer, seen=seen)
+                return peer
+            left_ms = int((deadline - loop.time()) * 1_000)
+            if left_ms <= 0:
+                raise UnavailableError(NOBODY)
+            if self._ownership.closing.is_set():
+                raise UnavailableError(_CLOSING)
+            await membership.await_news(seen, wait_ms=min(left_ms, _LOOK_MS))
+        return None
+
+    @property
+    def _timeout_s(self) -> float:
+        return self._ownership.membership.timeout_ms / 1_000
+
+    def _creator(self, name: StreamName) -> Peer | None:
+        """Choose who creates what has this name; all controllers choose the same."""
+        addresses = self._ownership.addresses
+        chosen = max(addresses, key=lambda one: _weight(one, name), default=None)
+        if chosen is None or chosen == self._ownership.controller or not addresses[chosen]:
+            return None
+        return Peer(chosen, addresses[chosen])
+
+
+def _can_ask_again(scope: Scope) -> bool:
+    """Whether this controller may answer, and ask the next holder should it hold no more."""
+    return scope["method"] in ASKED_AGAIN and not is_passed_on(scope)
+
+
+def _not_reached(peer: Peer) -> str:
+    return f"the controller at {peer.address}, which holds it, is not reached"
+
+
+def _weight(controller: int, name: StreamName) -> bytes:
+    return blake2b(f"{controller} {name}".encode(), digest_size=8).digest()
+
+
+async def refuse(error: UnavailableError, send: Send) -> None:
+    """Say that nothing was done; whoever passed the request on may ask somebody else."""
+    status, headers, body = write_problem(error)
+    headers = [*headers, (NOT_HOLDER, b"1")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,228 @@
+"""Asking another controller what it holds, on behalf of a caller."""
+
+import logging
+import ssl
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from urllib.parse import quote
+
+import httpx
+from starlette.types import Message, Receive, Scope, Send
+
+from controller.commit.cancellation import Reason, unless, until_hung_up
+from controller.http.messages.head_calls import method_of
+from tidegauge.errors import OutcomeUnknownError
+
+HOP = b"tidegauge-hop"
+"""A request with it was passed on once, and is not passed on again."""
+NOT_HOLDER = b"tidegauge-not-holder"
+"""An answer with it says that nothing was done, since another controller may be the holder."""
+ASKED_AGAIN = {"GET", "PUT"}
+"""Methods of what is asked for again if it moved before anything was done."""
+
+_log = logging.getLogger(__name__)
+logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
+_LONGEST_ANSWER_S = 60.0
+_CONNECT_S = 1.0
+_IDLE_S = 2.0
+"""Before the other closes a connection, which it does after 5 s: what is sent then is lost."""
+_BETWEEN_TWO = {
+    b"connection",
+    b"content-length",
+    b"date",
+    b"host",
+    b"keep-alive",
+    b"server",
+    b"transfer-encoding",
+    b"upgrade",
+}
+_Headers = list[tuple[bytes, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another controller.
+
+    Attributes
+    ----------
+    controller
+        The fencing token of its lease.
+    address
+        Where it is reached.
+    """
+
+    controller: int
+    address: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOn:
+    """A request as it is passed on.
+
+    Attributes
+    ----------
+    scope
+        What was asked.
+    body
+        All of it.
+    receive
+        Tells what comes after it: that the caller has hung up.
+    """
+
+    scope: Scope
+    body: bytes
+    receive: Receive
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether asking twice does no harm."""
+        method: str = self.scope["method"]
+        return method == "GET"
+
+    def replay(self) -> Receive:
+        """Give an application the body, which was read already, and then what comes after."""
+        messages = iter([{"type": "http.request", "body": self.body, "more_body": False}])
+
+        async def receive() -> Message:
+            return next(messages, None) or await self.receive()
+
+        return receive
+
+
+class Peers:
+    """The way to the other controllers.
+
+    Parameters
+    ----------
+    until_gone
+        Returns once a controller has lost its lease: then it need not be waited for.
+    until_closing
+        Returns once this controller shuts down: then who only looks is not waited for.
+    trusted
+        Knows whose certificates are good; None: those of the authorities that all trust.
+    """
+
+    def __init__(
+        self,
+        until_gone: Callable[[int], Awaitable[None]],
+        until_closing: Callable[[], Awaitable[object]],
+        *,
+        trusted: ssl.SSLContext | None,
+    ) -> None:
+        self._until_gone = until_gone
+        self._until_closing = until_closing
+        self._complaints: dict[Peer, str] = {}
+        self._client = httpx.AsyncClient(
+            timeout=httpx.Timeout(_LONGEST_ANSWER_S, connect=_CONNECT_S),
+            limits=httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_S),
+            trust_env=False,
+            verify=True if trusted is None else trusted,
+        )
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def ask(self, peer: Peer, request: PassedOn, send: Send) -> bool:
+        """Pass a request on, and its answer back as it comes.
+
+        Returns
+        -------
+        bool
+            False if nothing was done and nothing was sent: ask again.
+
+        Raises
+        ------
+        OutcomeUnknownError
+            If the other controller may have done it, and was lost before it answered.
+        """
+        response = await self._open(peer, request)
+        if response is None:
+            return False
+        try:
+            if NOT_HOLDER.decode() in response.headers:
+                return False
+            await _pass_back(response, send)
+        finally:
+            await response.aclose()
+        return True
+
+    async def _open(self, peer: Peer, request: PassedOn) -> httpx.Response | None:
+        sending = self._client.send(self._request(peer, request), stream=True)
+        try:
+            return await unless(sending, *self._reasons(peer, request))
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            self._complain(peer, error)
+            return None
+        except (httpx.TransportError, _GivenUpError) as error:
+            if request.is_safe:
+                return None
+            raise OutcomeUnknownError(str(error) or type(error).__name__) from error
+
+    def _complain(self, peer: Peer, error: httpx.TransportError) -> None:
+        """Log why a controller is not reached, once for each: calls try it many times."""
+        if self._complaints.get(peer) != (reason := str(error) or type(error).__name__):
+            self._complaints[peer] = reason
+            _log.warning("%s is not reached: %s", peer.address, reason)
+
+    def _request(self, peer: Peer, request: PassedOn) -> httpx.Request:
+        scope = request.scope
+        path = scope.get("raw_path") or quote(scope["path"]).encode()
+        query = b"?" + scope["query_string"] if scope["query_string"] else b""
+        headers = [*_end_to_end(scope["headers"]), (HOP, b"1")]
+        return self._client.build_request(
+            method_of(scope),
+            peer.address,
+            headers=headers,
+            content=request.body,
+            extensions={"target": path + query},  # httpx refuses long ones as a part of the URL
+        )
+
+    def _reasons(self, peer: Peer, request: PassedOn) -> list[Reason]:
+        """Say when to give an answer up: who is dead or paused is not waited for.
+
+        Nor is anybody, where nothing is done, once nobody is there to hear of it.
+        """
+        lost = partial(self._until_lost, peer.controller)
+        if not request.is_safe:
+            return [lost]
+        return [lost, self._until_none_asked, partial(until_hung_up, request.receive)]
+
+    async def _until_lost(self, controller: int) -> Exception:
+        await self._until_gone(controller)
+        return _GivenUpError(f"controller {controller} lost its lease")
+
+    async def _until_none_asked(self) -> Exception:
+        await self._until_closing()
+        return _GivenUpError("the service is shutting down")
+
+
+class _GivenUpError(Exception):
+    """A controller lost its lease while it was asked, or need not be asked any more."""
+
+
+def is_passed_on(scope: Scope) -> bool:
+    """Whether another controller passed a request on."""
+    return any(name == HOP for name, _ in scope["headers"])
+
+
+def says_moved(message: Message) -> bool:
+    """Whether an answer that begins so says that another controller is to be asked."""
+    return any(name == NOT_HOLDER for name, _ in message.get("headers", ()))
+
+
+def _end_to_end(headers: _Headers) -> _Headers:
+    return [(name, value) for name, value in headers if name.lower() not in _BETWEEN_TWO]
+
+
+async def _pass_back(response: httpx.Response, send: Send) -> None:
+    headers = _end_to_end(response.headers.raw)
+    if "content-length" in response.headers:
+        headers.append((b"content-length", response.headers["content-length"].encode()))
+    await send(
+        {"type": "http.response.start", "status": response.status_code, "headers": headers}
+    )
+    async for part in response.aiter_raw():
+        await send({"type": "http.response.body", "body": part, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})

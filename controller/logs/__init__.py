@@ -1,0 +1,1 @@
+"""The log: its form, and lines that are told once."""

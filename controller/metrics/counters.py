@@ -1,0 +1,92 @@
+"""What is counted for Prometheus; one set a service, so that tests may run several."""
+
+from collections import Counter as Tally
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+
+from controller.metrics.histograms import SECONDS, Histogram, RequestTimes
+from tidegauge.aggregation.outcomes import PassOutcome
+
+ACCEPTED = "accepted"
+_BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000)
+_SHORT = (0.0001, 0.0002, *SECONDS)
+
+
+class Metrics:
+    """The counters of one service; all belong to the event loop's thread.
+
+    Attributes
+    ----------
+    report_tally
+        Reports by outcome: ``accepted`` or the code of the refusal.
+    request_times
+        Of requests that do not wait for news.
+    long_poll_times
+        Of those that do.
+    """
+
+    def __init__(self) -> None:
+        self.report_tally: Tally[str] = Tally({ACCEPTED: 0})
+        self.request_times = RequestTimes()
+        self.long_poll_times = RequestTimes()
+        self._tally: Tally[str] = Tally()
+        self._batch_changes = Histogram(_BATCHES)
+        self._commit_seconds = Histogram(_SHORT)
+        self._pass_seconds = Histogram(_SHORT)
+
+    def count_batch(self, changes: int, seconds: float) -> None:
+        """Count a batch and the time of its transaction."""
+        self._batch_changes.observe(changes)
+        self._commit_seconds.observe(seconds)
+
+    def count_commit_failure(self) -> None:
+        """Count a transaction that failed."""
+        self._tally["commit_failures"] += 1
+
+    def count_defect(self) -> None:
+        """Count a request that failed by a defect."""
+        self._tally["defects"] += 1
+
+    def count_pass(self, outcome: PassOutcome, seconds: float) -> None:
+        """Count a pass and what came of it."""
+        self._pass_seconds.observe(seconds)
+        self._tally["marks"] += len(outcome.marks)
+        self._tally["expirations"] += len(outcome.expired)
+
+    def families(self) -> Iterator[Metric]:
+        """Lay out all that was counted."""
+        reports = CounterMetricFamily(
+            "tidegauge_reports",
+            "Reports: accepted, or the code of the refusal.",
+            labels=["outcome"],
+        )
+        for outcome, count in sorted(self.report_tally.items()):
+            reports.add_metric([outcome], count)
+        yield reports
+        for name, documentation in (
+            ("marks", "Marks made."),
+            ("expirations", "Writers that expired since they were silent."),
+            ("commit_failures", "Transactions that failed; nothing of them is stored."),
+            ("defects", "Requests that were answered with 500."),
+        ):
+            yield CounterMetricFamily(
+                f"tidegauge_{name}", documentation, value=self._tally[name]
+            )
+        for name, documentation, histogram in (
+            ("batch_changes", "Changes that shared one transaction.", self._batch_changes),
+            ("commit_duration_seconds", "How long a transaction took.", self._commit_seconds),
+            ("pass_duration_seconds", "How long a pass took.", self._pass_seconds),
+        ):
+            family = HistogramMetricFamily(f"tidegauge_{name}", documentation)
+            histogram.show(family)
+            yield family
+        yield self.request_times.show(
+            "tidegauge_http_request_duration_seconds",
+            "From a request to its answer, of calls that do not wait for news.",
+        )
+        yield self.long_poll_times.show(
+            "tidegauge_http_long_poll_duration_seconds",
+            "From a request to its answer, of calls with wait_ms; waiting included.",
+        )

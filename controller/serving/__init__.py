@@ -1,0 +1,1 @@
+"""The process: uvicorn, signals, sockets, and HTTP below the framework."""

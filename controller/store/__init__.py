@@ -1,0 +1,1 @@
+"""Rows: all SQL but that of the event log."""

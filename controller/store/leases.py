@@ -1,0 +1,244 @@
+"""Rows of controllers and holders; PostgreSQL only, for SQLite has one controller.
+
+A controller lives as long as its row. Every transaction that it writes first locks the row
+against being deleted (`tidegauge_check_lease`), and taking over from it begins with deleting
+the row. So either a commit comes first, and whoever takes over sees it, or it fails.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+from sqlalchemy import Connection, Table, text
+
+from controller.schema import reader_groups, streams
+from tidegauge.names import StreamName
+
+CHANNEL = "tidegauge"
+
+_NAMES = {streams: "stream", reader_groups: "reader_group"}
+_EXPIRES = "clock_timestamp() + :lease_ms * interval '1 millisecond'"
+_JOIN = text(
+    "INSERT INTO controllers (address, expires_at, listening_ms) "  # noqa: S608
+    f"VALUES (:address, {_EXPIRES}, 0) RETURNING id"
+)
+_RENEW = text(
+    f"UPDATE controllers SET expires_at = {_EXPIRES}, "  # noqa: S608 (only our own names)
+    "listening_ms = greatest(listening_ms, :listening_ms) WHERE id = :id"
+)
+_CONTROLLERS = text(
+    "SELECT id, address, 1000 * extract(epoch FROM expires_at - clock_timestamp())::float AS left_ms "
+    "FROM controllers"
+)
+_DEAD = "SELECT id FROM controllers WHERE expires_at < clock_timestamp() FOR UPDATE SKIP LOCKED"
+# Sessions that do not go on with what they sent ahead, once a lease is kept though it expired.
+# The name and the bound, that of idle transactions, are what the session that looks has too.
+_A_PAUSE_AGO = (
+    "clock_timestamp() - current_setting('idle_in_transaction_session_timeout')::interval"
+)
+_END_STUCK = text(
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "  # noqa: S608 (only our own names)
+    "WHERE datname = current_database() AND usename = current_user "
+    "AND application_name = current_setting('application_name') "
+    "AND state = 'active' AND wait_event = 'ClientRead' "
+    f"AND state_change < {_A_PAUSE_AGO} "
+    f"AND EXISTS (SELECT FROM controllers WHERE expires_at < {_A_PAUSE_AGO})"
+)
+_STAMP = "UPDATE controllers SET listening_ms = %s WHERE id = %s"
+_UNHOLD_STREAMS = text(
+    "UPDATE streams SET holder = NULL, listening_ms = listening_ms + :listening_ms "
+    "WHERE holder = :id"
+)
+_UNHOLD_GROUPS = text("UPDATE reader_groups SET holder = NULL WHERE holder = :id")
+# "NO KEY", so as not to pass over a stream while a group that reads it is stored.
+_TAKE_STREAMS = text(
+    "UPDATE streams SET holder = :id, listening_ms = listening_ms - :listening_ms "
+    "WHERE key IN (SELECT key FROM streams WHERE holder IS NULL "
+    "ORDER BY key LIMIT :count FOR NO KEY UPDATE SKIP LOCKED) RETURNING key"
+)
+_TAKE_GROUPS = text(
+    "UPDATE reader_groups SET holder = :id WHERE (scope, reader_group) IN ("
+    "SELECT scope, reader_group FROM reader_groups WHERE holder IS NULL "
+    "ORDER BY scope, reader_group LIMIT :count FOR UPDATE SKIP LOCKED)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """Who is there, and who holds how much.
+
+    Attributes
+    ----------
+    addresses
+        Of the controllers that live, by id.
+    streams, groups
+        How many each holds; under None those without a holder.
+    next_expiry_ms
+        When the first of the leases expires unless it is renewed.
+    """
+
+    addresses: dict[int, str]
+    next_expiry_ms: float
+    streams: dict[int | None, int]
+    groups: dict[int | None, int]
+
+
+class Found(NamedTuple):
+    """Who holds something: id and address; 0 and nothing while nobody does."""
+
+    controller: int
+    address: str
+
+
+def join(connection: Connection, address: str, lease_ms: int) -> int:
+    """Get a lease; whoever had this address before is no more."""
+    if address:
+        _bury(connection, "address = :address", address=address)
+    values = {"address": address, "lease_ms": lease_ms}
+    controller: int = connection.execute(_JOIN, values).scalar_one()
+    notify(connection)
+    return controller
+
+
+def left_ms(connection: Connection, address: str) -> float | None:
+    """Say how long the lease of an address lasts if it is not renewed; None if it has none."""
+    query = "SELECT max(expires_at) - clock_timestamp() FROM controllers WHERE address = %s"
+    left: timedelta | None = connection.exec_driver_sql(query, (address,)).scalar_one()
+    return None if left is None or not address else left.total_seconds() * 1_000
+
+
+def renew(connection: Connection, controller: int, lease_ms: int, listening_ms: int) -> bool:
+    """Prolong a lease and stamp listening time; False if somebody took over.
+
+    An expired lease can be prolonged as long as nobody took over. The commit need not wait for
+    the disk: what a crash of the database takes back only makes the lease shorter.
+    """
+    connection.execute(text("SET LOCAL synchronous_commit = off"))
+    values = {"id": controller, "lease_ms": lease_ms, "listening_ms": listening_ms}
+    return connection.execute(_RENEW, values).rowcount == 1
+
+
+def write_stamp(connection: Connection, controller: int, listening_ms: int) -> None:
+    """Stamp the listening time of a controller."""
+    connection.exec_driver_sql(_STAMP, (listening_ms, controller))
+
+
+def leave(connection: Connection, controller: int, listening_ms: int) -> None:
+    """Give a lease back, with everything held under it."""
+    write_stamp(connection, controller, listening_ms)
+    _bury(connection, "id = :id", id=controller)
+
+
+def reap_controllers(connection: Connection) -> list[int]:
+    """End the leases that expired; those with a commit under way are left to the next look.
+
+    Who was paused in the midst of one keeps its locks until the database loses patience. Were
+    that waited for, this controller's renewals would wait behind it, and its own lease expire.
+
+    The race: it was paused with a part of its transaction sent ahead. The database takes that for
+    a statement that goes on, and has patience for ever; so its session is ended from here.
+    """
+    connection.execute(_END_STUCK)
+    return _bury(connection, f"id IN ({_DEAD})")
+
+
+def _bury(connection: Connection, condition: str, **values: object) -> list[int]:
+    dead = connection.execute(
+        text(f"DELETE FROM controllers WHERE {condition} RETURNING id, listening_ms"),  # noqa: S608
+        values,
+    ).all()
+    for one in dead:
+        connection.execute(_UNHOLD_STREAMS, {"id": one.id, "listening_ms": one.listening_ms})
+        connection.execute(_UNHOLD_GROUPS, {"id": one.id})
+    if dead:
+        notify(connection)
+    return [one.id for one in dead]
+
+
+def read_shares(connection: Connection) -> Shares:
+    """Read who is there, and who holds how much."""
+    rows = connection.execute(_CONTROLLERS).all()
+    return Shares(
+        {row.id: row.address for row in rows},
+        min((row.left_ms for row in rows), default=0.0),
+        _counts(connection, streams),
+        _counts(connection, reader_groups),
+    )
+
+
+def _counts(connection: Connection, table: Table) -> dict[int | None, int]:
+    query = text(f"SELECT holder, count(*) AS held FROM {table.name} GROUP BY holder")  # noqa: S608
+    return {row.holder: row.held for row in connection.execute(query)}
+
+
+def take(
+    connection: Connection, controller: int, *, streams: int, groups: int, listening_ms: int
+) -> Sequence[int]:
+    """Take some that have no holder; others who do the same at once take others.
+
+    Returns the keys of the streams.
+    """
+    check_lease(connection, controller)
+    values = {"id": controller, "count": streams, "listening_ms": listening_ms}
+    taken = connection.execute(_TAKE_STREAMS, values).scalars().all()
+    connection.execute(_TAKE_GROUPS, {"id": controller, "count": groups})
+    notify(connection)
+    return taken
+
+
+def check_lease(connection: Connection, controller: int) -> None:
+    """Make this transaction fail unless the lease is in force, and last until it is over."""
+    connection.exec_driver_sql("SELECT tidegauge_check_lease(%s)", (controller,))
+
+
+def await_commits(connection: Connection, controller: int) -> None:
+    """Wait until no transaction of a controller is under way, on whatever connection."""
+    connection.exec_driver_sql(
+        "SELECT 1 FROM controllers WHERE id = %s FOR UPDATE", (controller,)
+    )
+
+
+def release_stream(connection: Connection, stream_key: int, *, listening_ms: int) -> None:
+    """Give a stream up, for another controller to take."""
+    connection.exec_driver_sql(
+        "UPDATE streams SET holder = NULL, listening_ms = listening_ms + %s WHERE key = %s",
+        (listening_ms, stream_key),
+    )
+    notify(connection)
+
+
+def release_group(connection: Connection, name: StreamName) -> None:
+    """Give a reader group up, for another controller to take."""
+    connection.exec_driver_sql(
+        "UPDATE reader_groups SET holder = NULL WHERE scope = %s AND reader_group = %s",
+        (name.scope, name.stream),
+    )
+    notify(connection)
+
+
+def find_holder(connection: Connection, table: Table, name: StreamName) -> Found | None:
+    """Look up who holds a stream or reader group; None if it is not there."""
+    query = text(
+        f"SELECT holder, address FROM {table.name} LEFT JOIN controllers ON id = holder "  # noqa: S608
+        f"WHERE scope = :scope AND {_NAMES[table]} = :name"
+    )
+    row = connection.execute(query, {"scope": name.scope, "name": name.stream}).first()
+    return None if row is None else Found(row.holder or 0, row.address or "")
+
+
+def new_stream_key(connection: Connection) -> int:
+    """Choose the key of a new stream."""
+    key: int = connection.execute(text("SELECT nextval('stream_keys')")).scalar_one()
+    return key
+
+
+def held_streams(connection: Connection, controller: int) -> Sequence[int]:
+    """List the keys of the streams that a controller holds."""
+    query = text("SELECT key FROM streams WHERE holder = :id ORDER BY key")
+    return connection.execute(query, {"id": controller}).scalars().all()
+
+
+def notify(connection: Connection) -> None:
+    """Wake all controllers once this transaction is committed."""
+    connection.exec_driver_sql(f"NOTIFY {CHANNEL}")

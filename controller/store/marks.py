@@ -1,0 +1,174 @@
+"""Rows of marks; takes and returns values of the core.
+
+Every function runs inside a transaction that its caller owns. The newest marks of a stream may
+not be in their table yet, but in the journal: *recent* ones, in order and without gaps.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Connection, Row, bindparam, select
+
+from controller.database.statements import delete_rows
+from controller.schema import marks
+from controller.store.positions import load_position
+from tidegauge.marks import Mark
+
+_lower, _upper = attrgetter("lower"), attrgetter("upper")
+
+
+class RecentMark(msgspec.Struct, array_like=True, frozen=True):
+    """A row of the table, which may not be there yet."""
+
+    stream_key: int
+    revision: int
+    lower: int
+    upper: int
+    cut: str
+    created_ms: int
+
+
+class StoredMarks(Sequence[Mark]):
+    """All marks of a stream, as a sequence that reads only what is looked at, and that once.
+
+    Indices are looked up by revision, so marks that were removed count as the one before them
+    that is there. Lower bounds, upper bounds and cuts rise with the revision, so a search finds
+    the same mark.
+
+    Parameters
+    ----------
+    connection
+        To the database.
+    stream_key
+        Of the stream.
+    recent
+        Its newest marks as of a moment before; they may have come into the table since.
+    up_to
+        The revision of the newest mark as of that moment, if newer ones are to be left out.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        stream_key: int,
+        recent: Sequence[RecentMark] = (),
+        *,
+        up_to: int | None = None,
+    ) -> None:
+        self._connection = connection
+        self._of_stream = select(marks).where(marks.c.stream_key == stream_key)
+        if up_to is not None:
+            self._of_stream = self._of_stream.where(marks.c.revision <= up_to)
+        self._recent = recent
+        self._seen: dict[int, Mark | None] = {}
+
+    @property
+    def newest(self) -> Mark | None:
+        """The newest mark."""
+        row = self._newest_row
+        return None if row is None else _mark(row)
+
+    @property
+    def newest_created_ms(self) -> int | None:
+        """Wall clock at which it was made."""
+        row = self._newest_row
+        return None if row is None else row.created_ms
+
+    def after(self, revision: int, limit: int) -> list[Mark]:
+        """Read marks after a revision, oldest first."""
+        query = self._of_stream.where(marks.c.revision > revision)
+        if self._recent:
+            query = query.where(marks.c.revision < self._recent[0].revision)
+        rows = self._connection.execute(query.order_by(marks.c.revision).limit(limit))
+        found = [_mark(row) for row in rows]
+        found += [_mark(one) for one in self._recent if one.revision > revision]
+        return found[:limit]
+
+    def first_from(self, time: int) -> Mark | None:
+        """Find the first mark with ``lower`` ≥ time."""
+        at = bisect_left(self, time, key=_lower)
+        return self[at] if at < len(self) else None
+
+    def newest_with_upper_below(self, time: int) -> Mark | None:
+        """Find the newest mark with ``upper`` < time."""
+        at = bisect_left(self, time, key=_upper)
+        return self[at - 1] if at else None
+
+    def __len__(self) -> int:
+        newest = self._newest_row
+        return 0 if newest is None else newest.revision - self._first_revision + 1
+
+    def __getitem__(self, at: Any) -> Any:  # noqa: ANN401 (no slices are asked for)
+        if not 0 <= at < len(self):
+            raise IndexError(at)
+        if at not in self._seen:
+            self._seen[at] = self._newest_by(self._first_revision + at)
+        return self._seen[at]
+
+    def _newest_by(self, revision: int) -> Mark | None:
+        if self._recent and revision >= self._recent[0].revision:
+            return _mark(self._recent[revision - self._recent[0].revision])
+        row = self._connection.execute(self._query_by, {"by": revision}).first()
+        return None if row is None else _mark(row)
+
+    @cached_property
+    def _query_by(self) -> Any:  # noqa: ANN401 (a select)
+        by_revision = self._of_stream.where(marks.c.revision <= bindparam("by"))
+        return by_revision.order_by(marks.c.revision.desc()).limit(1)
+
+    @cached_property
+    def _first_revision(self) -> int:
+        oldest = self._one(self._of_stream.order_by(marks.c.revision))
+        found = [] if oldest is None else [oldest.revision]
+        found += [one.revision for one in self._recent[:1]]
+        return min(found, default=1)
+
+    @cached_property
+    def _newest_row(self) -> Any:  # noqa: ANN401 (of the table, or recent)
+        if self._recent:
+            return self._recent[-1]
+        query = self._of_stream.order_by(marks.c.revision.desc()).limit(1)
+        return self._connection.execute(query).first()
+
+    def _one(self, query: Any) -> Mark | None:  # noqa: ANN401 (a select)
+        row = self._connection.execute(query.limit(1)).first()
+        return None if row is None else _mark(row)
+
+
+class MarkRow(NamedTuple):
+    """What tells whether a mark may go; its cut is read when it is looked at."""
+
+    revision: int
+    lower: int
+    created_ms: int
+    cut_text: str
+
+    def cut(self) -> dict[int, int]:
+        """Read its cut."""
+        return load_position(self.cut_text)
+
+
+def mark_rows(
+    connection: Connection, stream_key: int, *, after: int, limit: int
+) -> list[MarkRow]:
+    """Read some marks after a revision, oldest first."""
+    rows = connection.execute(
+        select(marks.c.revision, marks.c.lower, marks.c.created_ms, marks.c.cut)
+        .where(marks.c.stream_key == stream_key, marks.c.revision > after)
+        .order_by(marks.c.revision)
+        .limit(limit)
+    )
+    return [MarkRow(*row) for row in rows]
+
+
+def delete_marks(connection: Connection, stream_key: int, revisions: Sequence[int]) -> None:
+    """Delete some marks."""
+    delete_rows(connection, marks, [(stream_key, revision) for revision in revisions])
+
+
+def _mark(row: Row[Any] | RecentMark) -> Mark:
+    return Mark(row.revision, row.lower, row.upper, load_position(row.cut))

@@ -1,0 +1,79 @@
+"""What the tables of PostgreSQL say of streams, whoever holds them: many in few queries."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from sqlalchemy import ARRAY, BigInteger, Connection, Row, cast, func, select, true, tuple_
+
+from controller.schema import chunks, marks, streams
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.names import StreamName
+from tidegauge.wire.streams import StreamConfig, StreamInfo, TopologyInfo
+
+_Tails: TypeAlias = dict[int, dict[int, int]]
+
+
+def read_overview(connection: Connection, names: Iterable[StreamName]) -> list[StreamInfo]:
+    """Describe streams in order of name; those that are not there are left out."""
+    rows = sorted(_read_rows(connection, names), key=lambda row: (row.scope, row.stream))
+    topologies = {row.key: TopologyInfo.model_validate_json(row.topology) for row in rows}
+    tails = _read_tails(connection, topologies)
+    return [_describe(row, topologies[row.key], tails[row.key]) for row in rows]
+
+
+def _read_rows(connection: Connection, names: Iterable[StreamName]) -> Sequence[Row[Any]]:
+    """Read streams with their newest marks."""
+    newest = (
+        select(marks.c.revision, marks.c.lower)
+        .where(marks.c.stream_key == streams.c.key)
+        .order_by(marks.c.revision.desc())
+        .limit(1)
+        .lateral()
+    )
+    wanted = tuple_(streams.c.scope, streams.c.stream).in_(
+        [(one.scope, one.stream) for one in names]
+    )
+    query = select(streams, newest).outerjoin_from(streams, newest, true()).where(wanted)
+    return connection.execute(query).all()
+
+
+def _read_tails(connection: Connection, topologies: dict[int, TopologyInfo]) -> _Tails:
+    """Read where the segments of streams end that have events."""
+    places = [
+        (key, one.number) for key, topology in topologies.items() for one in topology.segments
+    ]
+    keys, numbers = ([one[at] for one in places] for at in (0, 1))
+    unnested = func.unnest(_array(keys), _array(numbers))
+    asked = unnested.table_valued("stream_key", "segment").render_derived()
+    last = (
+        select((chunks.c.first_offset + chunks.c.events).label("tail"))
+        .where(chunks.c.stream_key == asked.c.stream_key, chunks.c.segment == asked.c.segment)
+        .order_by(chunks.c.first_offset.desc())
+        .limit(1)
+        .lateral()
+    )
+    found: _Tails = defaultdict(dict)
+    for row in connection.execute(select(asked, last).join_from(asked, last, true())):
+        found[row.stream_key][row.segment] = row.tail
+    return found
+
+
+def _array(numbers: list[int]) -> Any:  # noqa: ANN401 (an SQL expression)
+    return cast(numbers, ARRAY(BigInteger))
+
+
+def _describe(row: Row[Any], topology: TopologyInfo, ends: dict[int, int]) -> StreamInfo:
+    config = StreamConfig.model_validate_json(row.config)
+    tail = dict.fromkeys((one.number for one in topology.segments), 0) | ends
+    return StreamInfo(
+        stream=str(StreamName(row.scope, row.stream)),
+        stream_id=row.stream_id,
+        created_ms=row.created_ms,
+        config=config,
+        topology=topology,
+        watermark=row.lower,
+        revision=row.revision or 0,
+        final=row.lower == END_OF_TIME,
+        tail=tail if config.log == "embedded" else None,
+    )

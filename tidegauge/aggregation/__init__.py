@@ -1,0 +1,1 @@
+"""Aggregation: from the reports of writers to marks."""

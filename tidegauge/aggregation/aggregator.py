@@ -1,0 +1,501 @@
+"""Aggregation: from the reports of writers to marks.
+
+`Aggregator` holds one stream's writers and kept reports and is told everything that happens;
+`Aggregator.run_pass` concludes marks from it. It is pure: no I/O, both clocks injected, and what
+has to be stored is handed out by `Aggregator.take_changes`.
+
+A report costs O(log writers + entries it changes), a mark O(its cut), a pass what has changed
+since the one before it: never writers times segments.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tidegauge.aggregation.acceptance import Acceptance, check_incarnation, sealed_topology
+from tidegauge.aggregation.capping import Capping
+from tidegauge.aggregation.changes import Changes, Standing, StoredAggregation, StoredReport
+from tidegauge.aggregation.departures import Departures
+from tidegauge.aggregation.intake import Intake, SignedReport
+from tidegauge.aggregation.ledger import Ledger
+from tidegauge.aggregation.marking import Marking
+from tidegauge.aggregation.outcomes import PassOutcome, Registration
+from tidegauge.aggregation.progress import Progress
+from tidegauge.aggregation.roster import Roster
+from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import KeptReport, Now, Writer, WriterState
+from tidegauge.explain.inspection import Inspection
+from tidegauge.lattice import cut_of, down_set, raise_to
+from tidegauge.marks import Mark
+from tidegauge.topology import Position, Topology
+
+
+class Aggregator:
+    """The aggregation of one stream.
+
+    Parameters
+    ----------
+    stream
+        Its name, for messages.
+    settings
+        How reports become marks.
+    topology
+        Its segments.
+    """
+
+    def __init__(self, stream: str, settings: StreamSettings, topology: Topology) -> None:
+        self.stream = stream
+        self.settings = settings
+        self.topology = topology
+        self.pass_due = False
+        self._ledger = Ledger()
+        self._roster = Roster(self._ledger)
+        self._cut = RunningCut()
+        self._capping = Capping(self._cut, self._ledger)
+        self._progress = Progress()
+        self._departures = Departures()
+        self._marking = Marking(
+            roster=self._roster, progress=self._progress, cut=self._cut, ledger=self._ledger
+        )
+        self._acceptance = self._acceptance_now()
+        self._intake = Intake(
+            roster=self._roster,
+            ledger=self._ledger,
+            cut=self._cut,
+            capping=self._capping,
+            progress=self._progress,
+        )
+
+    @classmethod
+    def restore(
+        cls,
+        stream: str,
+        settings: StreamSettings,
+        topology: Topology,
+        stored: StoredAggregation,
+    ) -> "Aggregator":
+        """Make the aggregation that wrote these rows, as of its last transaction."""
+        self = cls(stream, settings, topology)
+        self._roster.reporters = stored.reporters
+        self._roster.forgotten_incarnation = stored.forgotten_incarnation
+        self._marking.restore(stored.newest, stored.marked_ms, topology)
+        self._acceptance = self._acceptance_now()
+        for row in stored.writers:
+            writer = Writer.restore(row)
+            self._roster.restore(writer)
+            self._cut.release(writer.former_position, writer.former_time)
+        self._ledger.restore_pages(stored.pages, self._restore_report)
+        self._roster.find_last_heard()
+        for writer in self._roster:
+            self._classify(writer)
+        self._progress.clocks.restore(self._roster)
+        self._departures.restore(self._roster)
+        self.pass_due = True
+        if self.final:
+            self.drop_reports()
+        return self
+
+    @property
+    def newest(self) -> Mark | None:
+        """The newest mark."""
+        return self._marking.newest
+
+    @property
+    def watermark(self) -> int | None:
+        """``lower`` of the newest mark, ms; None before the first."""
+        return self._marking.watermark
+
+    @property
+    def revision(self) -> int:
+        """Of the newest mark; 0 before the first."""
+        return self._marking.revision
+
+    @property
+    def final(self) -> bool:
+        """Whether the stream is sealed."""
+        return self._marking.final
+
+    def note_time(  # noqa: PLR0913 (a report has so many parts)
+        self,
+        writer: str,
+        time: int,
+        position: Position,
+        *,
+        now: Now,
+        incarnation: int | None = None,
+        tails: Position | None = None,
+    ) -> None:
+        """Take in a report: what the writer writes after the position is at or above the time.
+
+        Parameters
+        ----------
+        writer
+            Its stable name.
+        time
+            Event time, ms.
+        position
+            Only the segments that changed need be named.
+        now
+            Both clocks.
+        incarnation
+            From its registration; None if it never registered.
+        tails
+            Appended lengths that bound the position; None where they are not known.
+
+        Raises
+        ------
+        ReportRefusedError
+            One of the refusals of section 2 of the rules; nothing has changed then.
+        """
+        record = self._roster.find(writer)
+        counts = self._acceptance.check(
+            writer,
+            record,
+            time=time,
+            position=position,
+            incarnation=incarnation,
+            wall_ms=now.wall_ms,
+            tails=tails,
+        )
+        if record is None:
+            record = self._roster.add(writer, incarnation or 0)
+        elif incarnation is not None and incarnation > record.incarnation:
+            self._start_afresh(record, incarnation)
+        self._take_in(record, time, counts, now)
+
+    def note_times(
+        self, reports: Sequence[SignedReport], *, now: Now, tails: Position | None = None
+    ) -> Iterator[int]:
+        """Take in the usual reports among some, in order; see `Intake`.
+
+        Yields
+        ------
+        int
+            The place of each that is not usual: give it to `note_time` before going on.
+        """
+        self.pass_due = True
+        bounds = self._acceptance.bounds(now.wall_ms, tails, self._marking.watermark)
+        return self._intake.take(reports, bounds, now.wall_ms)
+
+    def register(
+        self,
+        writer: str,
+        *,
+        now: Now,
+        time: int | None = None,
+        appended: Position | None = None,
+        above: int = 0,
+    ) -> Registration:
+        """Start a new incarnation of a writer, with a fresh record.
+
+        Parameters
+        ----------
+        writer
+            Its stable name.
+        now
+            Both clocks.
+        time
+            The same as a first report with an empty position right after it.
+        appended
+            What former incarnations appended to the embedded log, reported or not.
+        above
+            The highest incarnation that appended.
+
+        Raises
+        ------
+        ReportRefusedError
+            If the stream is sealed or the time is refused; nothing has changed then.
+        """
+        self._acceptance.refuse_if_sealed()
+        if time is not None:
+            self._acceptance.check_first_time(writer, time, now.wall_ms)
+        record = self._roster.find(writer)
+        if record is None:
+            record = self._roster.add(writer, 0)
+        former = max(record.incarnation, self._roster.forgotten_incarnation, above)
+        self._start_afresh(record, former + 1)
+        if appended:
+            counts = down_set(self.topology, appended)
+            raise_to(record.former_position, counts)
+            self._cut.release(counts, None)
+        self._roster.hear(record, now.wall_ms)
+        if record.standing != "expired" or record.proved:
+            self._set_standing(record, "live", now)
+        self._classify(record)
+        if time is not None:
+            self._take_in(record, time, {}, now)
+        return Registration(
+            record.incarnation, self.watermark, self.state(writer), record.whole_position
+        )
+
+    def leave(  # noqa: PLR0913 (a last report has so many parts)
+        self,
+        writer: str,
+        *,
+        now: Now,
+        time: int | None = None,
+        position: Position | None = None,
+        incarnation: int | None = None,
+        tails: Position | None = None,
+    ) -> None:
+        """Count a writer no longer: it will write no more. See `note_time` for the parameters.
+
+        Raises
+        ------
+        UnknownWriterError
+            If the stream does not know the writer.
+        ReportRefusedError
+            If the incarnation or the last report is refused; the writer has not left then.
+        """
+        record = self._roster.get(writer)
+        if time is not None:
+            self.note_time(
+                writer, time, position or {}, now=now, incarnation=incarnation, tails=tails
+            )
+        else:
+            check_incarnation(writer, record.incarnation, incarnation)
+            if incarnation is not None and incarnation > record.incarnation:
+                self._start_afresh(record, incarnation)
+        self._roster.hear(record, now.wall_ms)
+        self._go(record, "left", now)
+
+    def expire(self, writer: str, *, now: Now) -> None:
+        """Drop a writer by hand; what it reported still counts.
+
+        Raises
+        ------
+        UnknownWriterError
+            If the stream does not know the writer.
+        """
+        self._go(self._roster.get(writer), "expired", now)
+
+    def run_pass(self, now: Now) -> PassOutcome:
+        """Conclude: look at the clocks, expire, emit marks, look again, forget."""
+        self.pass_due = False
+        self._progress.look_at_clocks(now.listening_ms)
+        expired = self._expire_run_out(now)
+        marks = self._marking.emit(self.topology, self.settings, now)
+        self._progress.look_at_clocks(now.listening_ms)
+        return PassOutcome(marks, expired, self._forget(now))
+
+    def seal(self, lengths: Position, now: Now) -> list[Mark]:
+        """End the stream: a pass, and then the final mark at the end of time.
+
+        Parameters
+        ----------
+        lengths
+            Of every segment that still grows.
+        now
+            Both clocks.
+
+        Returns
+        -------
+        list of Mark
+            Those of the pass, and the final one last.
+
+        Raises
+        ------
+        InvalidPositionError
+            If a length is missing or below what a writer reported.
+        StreamSealedError
+            If it is sealed.
+        """
+        self._acceptance.refuse_if_sealed()
+        sealed = sealed_topology(self.topology, lengths, self._roster)
+        marks = self.run_pass(now).marks
+        self.change_topology(sealed)
+        cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
+        final = self._marking.end(cut, sealed, now)
+        self.drop_reports()
+        self._acceptance = self._acceptance_now()
+        self._progress.look_at_clocks(now.listening_ms)
+        self.pass_due = True
+        return [*marks, final]
+
+    def change_settings(self, settings: StreamSettings) -> None:
+        """Go on with other settings."""
+        self.settings = settings
+        self._acceptance = self._acceptance_now()
+        self._departures.reconsider()
+        self.pass_due = True
+
+    def change_topology(self, topology: Topology) -> None:
+        """Go on with more segments."""
+        self.topology = topology
+        self._acceptance = self._acceptance_now()
+
+    def shift_clocks(self, by_ms: int) -> None:
+        """Count listening time from another point: so much is added to what clocks show."""
+        self._progress.clocks.shift(by_ms)
+        self._departures.shift(by_ms)
+
+    @property
+    def holds_run(self) -> bool:
+        """Whether the clock of any writer runs, so that listening time matters."""
+        return bool(self._progress.clocks)
+
+    def next_deadline(self) -> int | None:
+        """Say at which listening time a clock or a retention runs out, ms."""
+        hold = self._progress.clocks.first_end(self.settings.aggregation_timeout_ms)
+        due = self._departures.first_due(self.settings.writer_retention_ms)
+        if hold is None or (due is not None and due < hold):
+            return due
+        return hold
+
+    def __contains__(self, writer: object) -> bool:
+        return writer in self._roster
+
+    def __len__(self) -> int:
+        return len(self._roster)
+
+    def incarnation(self, writer: str) -> int:
+        """Look up a writer's incarnation; raises `UnknownWriterError`."""
+        return self._roster.get(writer).incarnation
+
+    def state(self, writer: str) -> WriterState:
+        """Name a writer's state; one that is forgotten stays expired."""
+        return self.states([writer])[0]
+
+    def states(self, writers: Iterable[str]) -> list[WriterState]:
+        """Name the states of some writers."""
+        return [
+            "active"  # nearly always, and said without a call
+            if record is not None and record.ahead and record.standing == "live"
+            else self._progress.state(record)
+            for record in map(self._roster.find, writers)
+        ]
+
+    def inspect(self, now: Now) -> Inspection:
+        """Look at the stream as of one moment, as operators do."""
+        return Inspection(
+            now=now,
+            stream=self.stream,
+            settings=self.settings,
+            topology=self.topology,
+            newest=self.newest,
+            marked_ms=self._marking.marked_ms,
+            reach=self._cut.reach,
+            roster=self._roster,
+            progress=self._progress,
+        )
+
+    def fold_along(self) -> None:
+        """Have needless reports deleted with the next changes, as fast as others come."""
+        self._ledger.fold_along(self._marking.newest, len(self._roster))
+
+    def fold(self, most: int) -> None:
+        """Have needless reports deleted with the next changes; see `Ledger.fold`."""
+        self._ledger.fold(self.newest, most)
+
+    @property
+    def kept_reports(self) -> int:
+        """How many reports above the watermark are kept."""
+        return len(self._cut)
+
+    def drop_reports(self) -> None:
+        """Let go of all reports: the stream is sealed, or this aggregation is used no more.
+
+        Reports and writers refer to each other: left alone, they would all be there until the
+        next full garbage collection.
+        """
+        self._cut.drop_of_all(self._roster)
+        self._ledger.leave_stored(self._roster)
+
+    def take_changes(self) -> Changes:
+        """Hand out what storage must write in one transaction, and begin anew."""
+        clocks = self._progress.clocks
+        holds, clocks.changed = clocks.changed, {}
+        return self._ledger.take(holds)
+
+    def _acceptance_now(self) -> Acceptance:
+        return Acceptance(
+            self.stream, self.final, self.topology, self.settings.max_future_skew_ms
+        )
+
+    def _take_in(self, record: Writer, time: int, counts: Position, now: Now) -> None:
+        position = record.position
+        gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
+        position.update(gained)
+        record.time = time
+        self._roster.hear(record, now.wall_ms)
+        watermark = self._marking.watermark
+        if record.standing != "live" and (watermark is None or time >= watermark):
+            self._set_standing(record, "live", now)
+        if not record.proved and (watermark is None or time > watermark):
+            record.proved = True
+            self._ledger.change(record)
+        if not record.reported:
+            self._roster.count_reporter(record)
+        serial, page = self._ledger.next_entry
+        report = KeptReport(serial, time, gained, record, page)
+        self._ledger.enter([report])
+        self._keep(report)
+        self._classify(record)
+        self.pass_due = True
+
+    def _keep(self, report: KeptReport) -> None:
+        if self._cut.add(report, self._marking.watermark):
+            self._capping.look_at(report.writer, len(self._roster))
+            self._capping.look_at_all(self._roster.writers)
+        else:
+            self._ledger.settle(report)
+
+    def _start_afresh(self, record: Writer, incarnation: int) -> None:
+        self._cut.drop_all(record)
+        reported = record.start_afresh(incarnation)
+        self._cut.release(reported, record.former_time)
+        self._ledger.begin(record)
+        self._classify(record)
+        self.pass_due = True
+
+    def _set_standing(self, record: Writer, standing: Standing, now: Now) -> None:
+        if standing != "live":
+            record.gone_ms = now.listening_ms
+            self._departures.add(record)
+            self._progress.goes(record)
+        elif record.standing != "live":
+            record.gone_ms = None
+            record.proved = False
+            self._departures.remove(record)
+        self._roster.stand(record, standing)
+        self.pass_due = True
+
+    def _go(self, record: Writer, standing: Standing, now: Now) -> None:
+        self._set_standing(record, standing, now)
+        self._classify(record)
+
+    def _classify(self, record: Writer) -> None:
+        self._progress.classify(record, self._marking.watermark)
+
+    def _expire_run_out(self, now: Now) -> list[str]:
+        timeout = self.settings.aggregation_timeout_ms
+        writers = self._progress.run_out(now.listening_ms, timeout)
+        for writer in writers:
+            self._go(writer, "expired", now)
+        return sorted(writer.name for writer in writers)
+
+    def _forget(self, now: Now) -> list[str]:
+        retention = self.settings.writer_retention_ms
+        if retention is None or not self._departures:
+            return []
+        forgotten = self._departures.take_forgotten(
+            gone_by_ms=now.listening_ms - retention,
+            covered=self._marking.covered,
+            revision=self.revision,
+        )
+        for writer in forgotten:
+            self._cut.drop_all(writer)
+            self._progress.forget(writer)
+            self._roster.forget(writer)
+        self._cut.forget_upper(forgotten, self.newest, self._roster)
+        self.pass_due = self.pass_due or bool(forgotten)
+        return sorted(writer.name for writer in forgotten)
+
+    def _restore_report(self, page: int, row: StoredReport) -> KeptReport | None:
+        _, name, _, _, heard_ms = row
+        record = self._roster.find(name)
+        report = self._ledger.restore(page, row, record)
+        if report is None or record is None:
+            return None
+        record.know(report, heard_ms)
+        self._keep(report)
+        return report

@@ -1,0 +1,53 @@
+"""The cap on kept reports: beyond it inner ones are dropped, which loosens cuts, soundly."""
+
+from collections.abc import Collection
+
+from tidegauge.aggregation.ledger import Ledger
+from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.writers import Writer
+
+KEPT_PER_WRITER = 1_024
+KEPT_PER_STREAM = 1_000_000
+_KEPT_AT_LEAST = 4
+"""Of each writer, however many there are."""
+
+
+class Capping:
+    """Thins out the kept reports of writers that have too many.
+
+    Parameters
+    ----------
+    cut
+        Where they are kept.
+    ledger
+        Where they are stored.
+    """
+
+    def __init__(self, cut: RunningCut, ledger: Ledger) -> None:
+        self._cut = cut
+        self._ledger = ledger
+        self._thinned_to = 0
+        """How many kept reports the last thinning of all writers left over."""
+
+    def most_of(self, writers: int) -> int:
+        """Tell how many reports each of so many writers may keep."""
+        return min(KEPT_PER_WRITER, max(_KEPT_AT_LEAST, KEPT_PER_STREAM // max(writers, 1)))
+
+    def look_at(self, writer: Writer, writers: int) -> None:
+        """Thin out a writer that kept one more report, if it has too many for so many writers."""
+        kept = len(writer.kept)
+        if kept > _KEPT_AT_LEAST and kept > self.most_of(writers):
+            self.thin_out(writer)
+
+    def look_at_all(self, writers: Collection[Writer]) -> None:
+        """Thin out all writers, if they have too many together."""
+        kept = len(self._cut)
+        if kept > KEPT_PER_STREAM and kept > self._thinned_to + len(writers):
+            for one in writers:
+                self.thin_out(one)
+            self._thinned_to = len(self._cut)
+
+    def thin_out(self, writer: Writer) -> None:
+        """Drop inner reports of a writer."""
+        for into in self._cut.thin_out(writer):
+            self._ledger.merge(into)

@@ -1,0 +1,157 @@
+"""The usual report, taken in with as little work as there can be.
+
+Nearly every report is *usual*: it is above the watermark; its writer is live, has been ahead of
+the watermark since it last became so, speaks for its present incarnation, and names offsets that
+do not fall, of segments that grow in a stream that never scaled. Such a report changes the
+writer's record, where it stands and the kept reports, and nothing else. Whatever is not usual,
+every refusal included, goes the long way, `Aggregator.note_time`, which does the same to a usual
+report.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Protocol
+
+import msgspec
+
+from tidegauge.aggregation.capping import Capping
+from tidegauge.aggregation.ledger import Ledger
+from tidegauge.aggregation.progress import Progress
+from tidegauge.aggregation.roster import Roster
+from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.writers import KeptReport
+from tidegauge.topology import Position
+
+_time = attrgetter("time")
+
+
+class TimeReport(Protocol):
+    """What a report says, whatever read it."""
+
+    @property
+    def time(self) -> int:
+        """Event time, ms."""
+
+    @property
+    def position(self) -> Position | None:
+        """How far the writer has written; None for the current tails."""
+
+    @property
+    def incarnation(self) -> int | None:
+        """From its registration; None if it never registered."""
+
+
+class SignedReport(TimeReport, Protocol):
+    """A report that says whose it is."""
+
+    @property
+    def writer(self) -> str:
+        """The writer's stable name."""
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What a usual report is within."""
+
+    offsets: Mapping[int, int]
+    """The greatest that may be named, of each segment that grows."""
+    latest: int
+    """The latest time, ms."""
+    watermark: int | None
+    """All times are above it, ms; None before the first mark."""
+
+
+class Intake:
+    """Takes in usual reports.
+
+    Parameters
+    ----------
+    roster, ledger, cut, capping, progress
+        Of the stream's aggregation.
+    """
+
+    def __init__(
+        self,
+        *,
+        roster: Roster,
+        ledger: Ledger,
+        cut: RunningCut,
+        capping: Capping,
+        progress: Progress,
+    ) -> None:
+        self._roster = roster
+        self._ledger = ledger
+        self._cut = cut
+        self._capping = capping
+        self._progress = progress
+
+    def take(
+        self, reports: Sequence[SignedReport], bounds: Bounds, wall_ms: int
+    ) -> Iterator[int]:
+        """Take in reports in order.
+
+        Yields
+        ------
+        int
+            The place of each that is not usual, for the caller to deal with before it goes on.
+        """
+        places = enumerate(reports)
+        while (unusual := self._take_usual(places, bounds, wall_ms)) is not None:
+            yield unusual
+
+    def _take_usual(
+        self, reports: Iterator[tuple[int, SignedReport]], bounds: Bounds, wall_ms: int
+    ) -> int | None:
+        """Take in reports up to one that is not usual; tell its place, None if all are."""
+        find = self._roster.find
+        greatest, latest, watermark = bounds.offsets, bounds.latest, bounds.watermark
+        serial, page = self._ledger.next_entry
+        taken: list[KeptReport] = []
+        unusual = None
+        for place, report in reports:
+            record, time, position = find(report.writer), report.time, report.position
+            if (
+                record is None
+                or position is None
+                or not record.proved
+                or record.standing != "live"
+                or record.incarnation != (report.incarnation or 0)
+                or record.time is None
+                or not record.time <= time <= latest
+                or (watermark is not None and time <= watermark)
+            ):
+                unusual = place
+                break
+            known = record.position
+            gained = {}
+            for number, offset in position.items():
+                before = known.get(number, 0)
+                if offset < before or offset > greatest.get(number, -1):
+                    unusual = place
+                    break
+                if offset > before:
+                    gained[number] = offset
+            if unusual is not None:
+                break
+            known.update(gained)
+            record.time = time
+            record.heard_ms = wall_ms
+            taken.append(KeptReport(serial, time, gained, record, page))
+            serial += 1
+            if not record.ahead:
+                self._progress.classify(record, watermark)
+        if taken:
+            self._enter(taken)
+        return unusual
+
+    def _enter(self, taken: list[KeptReport]) -> None:
+        """Keep what was taken in so far."""
+        self._ledger.enter(taken)
+        self._cut.keep(taken)
+        furthest = max(taken, key=_time)
+        self._progress.follow(furthest.writer, furthest.time)
+        most = self._capping.most_of(len(self._roster))
+        for report in taken:
+            if len(report.writer.kept) > most:
+                self._capping.thin_out(report.writer)
+        self._capping.look_at_all(self._roster.writers)
+        self._roster.last_heard = taken[-1].writer

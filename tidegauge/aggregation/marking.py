@@ -1,0 +1,115 @@
+"""How marks are made: up to which time, at which times below it, and with which cuts."""
+
+from tidegauge.aggregation.ledger import Ledger
+from tidegauge.aggregation.progress import Progress
+from tidegauge.aggregation.roster import Roster
+from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.thinning import most_marks, thinned
+from tidegauge.aggregation.writers import KeptReport, Now
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.lattice import DownSet, down_set, frontier
+from tidegauge.marks import Mark
+from tidegauge.topology import Position, Topology
+
+
+class Marking:
+    """The newest mark of a stream, and those that follow it.
+
+    Parameters
+    ----------
+    roster, progress, cut, ledger
+        Of the stream's aggregation.
+
+    Attributes
+    ----------
+    newest
+        The newest mark.
+    watermark
+        Its ``lower``, ms; None before the first.
+    marked_ms
+        Wall clock at which it was made.
+    covered
+        Its cut, as a down-set.
+    """
+
+    def __init__(
+        self, *, roster: Roster, progress: Progress, cut: RunningCut, ledger: Ledger
+    ) -> None:
+        self.newest: Mark | None = None
+        self.watermark: int | None = None
+        self.marked_ms: int | None = None
+        self.covered: DownSet = {}
+        self._roster = roster
+        self._progress = progress
+        self._cut = cut
+        self._ledger = ledger
+
+    @property
+    def revision(self) -> int:
+        """Of the newest mark; 0 before the first."""
+        return 0 if self.newest is None else self.newest.revision
+
+    @property
+    def final(self) -> bool:
+        """Whether the newest mark ends the stream."""
+        return self.newest is not None and self.newest.final
+
+    def restore(self, newest: Mark | None, marked_ms: int | None, topology: Topology) -> None:
+        """Take in the newest mark that is stored."""
+        self.marked_ms = marked_ms
+        if newest is not None:
+            self.newest, self.watermark = newest, newest.lower
+            self.covered = down_set(topology, newest.cut)
+            self._cut.release(self.covered, newest.upper)
+
+    def emit(self, topology: Topology, settings: StreamSettings, now: Now) -> list[Mark]:
+        """Make the marks that all reports so far allow."""
+        passed = self._reached(settings.min_writers)
+        if not passed:
+            return []
+        target = passed[-1].time
+        times = [report.time for report in passed]
+        most = most_marks(len(topology.segments))
+        lowers = thinned(times, target, self.watermark, settings.mark_resolution_ms, most=most)
+        marks = []
+        for lower in self._cut.advance(passed, lowers):
+            marks.append(self._mark(lower, topology))
+            self._publish(marks[-1], now)
+        self._ledger.settle_all(passed, target)
+        for report in passed:
+            if report.following is None:
+                self._progress.classify(report.writer, self.watermark)
+        return marks
+
+    def end(self, cut: Position, topology: Topology, now: Now) -> Mark:
+        """Make the final mark, at the end of time."""
+        final = Mark(self.revision + 1, END_OF_TIME, END_OF_TIME, cut)
+        self._cut.release(down_set(topology, cut), END_OF_TIME)
+        self._publish(final, now)
+        for writer in self._roster:
+            self._progress.classify(writer, self.watermark)
+        return final
+
+    def _reached(self, min_writers: int) -> list[KeptReport]:
+        """Take out the kept reports up to T.
+
+        T is the time that all live writers have reached; if nobody is live, the greatest that
+        one who left has.
+        """
+        too_few = self.newest is None and self._roster.reporters < min_writers
+        if too_few or not self._progress.may_rise:
+            return []
+        if self._roster.standings["live"]:
+            return self._cut.take_reached(END_OF_TIME)
+        return self._cut.take_reached(self._progress.greatest)
+
+    def _mark(self, lower: int, topology: Topology) -> Mark:
+        upper = lower if self._cut.upper is None else max(lower, self._cut.upper)
+        return Mark(self.revision + 1, lower, upper, frontier(topology, self._cut.reach))
+
+    def _publish(self, mark: Mark, now: Now) -> None:
+        self.newest, self.watermark, self.marked_ms = mark, mark.lower, now.wall_ms
+        self._cut.upper = mark.upper
+        self.covered = self._cut.reach.copy()
+        self._ledger.publish(mark)

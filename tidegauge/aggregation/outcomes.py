@@ -1,0 +1,26 @@
+"""What the aggregation answers."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from tidegauge.aggregation.writers import WriterState
+from tidegauge.marks import Mark
+from tidegauge.topology import Position
+
+
+class Registration(NamedTuple):
+    """The answer to a registration."""
+
+    incarnation: int
+    watermark: int | None
+    state: WriterState
+    position: Position
+
+
+class PassOutcome(msgspec.Struct, frozen=True):
+    """What one pass did."""
+
+    marks: list[Mark]
+    expired: list[str]
+    forgotten: list[str]

@@ -1,0 +1,124 @@
+"""The writers of one stream by name, and what is remembered of those that are forgotten."""
+
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Callable, Iterator, ValuesView
+
+from tidegauge.aggregation.changes import Standing
+from tidegauge.aggregation.ledger import Ledger
+from tidegauge.aggregation.writers import Writer
+from tidegauge.errors import UnknownWriterError
+
+
+class Roster:
+    """Who writes to a stream.
+
+    Parameters
+    ----------
+    ledger
+        Where writers are stored.
+
+    Attributes
+    ----------
+    reporters
+        How many distinct writers ever had a report accepted, forgotten ones too.
+    forgotten_incarnation
+        The highest of all forgotten writers: who registers starts above it.
+    standings
+        How many writers are live, left and expired.
+    last_heard
+        Who spoke last; None if nobody did.
+    find
+        Looks a writer up by name; None if nobody knows it.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.reporters = 0
+        self.forgotten_incarnation = 0
+        self.standings: Counter[Standing] = Counter()
+        self.last_heard: Writer | None = None
+        self._by_name: dict[str, Writer] = {}
+        self.find: Callable[[str], Writer | None] = self._by_name.get
+        self._names: list[str] | None = None
+        """In order; None until somebody wants to see them so."""
+        self._ledger = ledger
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __iter__(self) -> Iterator[Writer]:
+        return iter(self._by_name.values())
+
+    @property
+    def writers(self) -> ValuesView[Writer]:
+        """All of them, in no order."""
+        return self._by_name.values()
+
+    def get(self, name: str) -> Writer:
+        """Look a writer up, or raise `UnknownWriterError`."""
+        writer = self._by_name.get(name)
+        if writer is None:
+            raise UnknownWriterError(name)
+        return writer
+
+    def after(self, name: str) -> Iterator[Writer]:
+        """List the writers whose names come after one, in order of name."""
+        if self._names is None:
+            self._names = sorted(self._by_name)
+        names = self._names
+        places = range(bisect_right(names, name), len(names))
+        return (self._by_name[names[at]] for at in places)
+
+    def restore(self, writer: Writer) -> None:
+        """Take in a writer that is stored."""
+        self._take_in(writer)
+        self._ledger.restore_writer(writer)
+
+    def find_last_heard(self) -> None:
+        """Find who spoke last, once all that is stored is taken in."""
+        self.last_heard = max(self, key=lambda one: one.heard_ms or 0, default=None)
+
+    def add(self, name: str, incarnation: int) -> Writer:
+        """Take in a writer that nobody knew."""
+        writer = Writer(name, incarnation)
+        self._take_in(writer)
+        self._ledger.begin(writer)
+        return writer
+
+    def hear(self, writer: Writer, wall_ms: int) -> None:
+        """Note that a writer spoke."""
+        writer.heard_ms = wall_ms
+        self.last_heard = writer
+
+    def stand(self, writer: Writer, standing: Standing) -> None:
+        """Note that a writer is live, left or expired from now on."""
+        self.standings[writer.standing] -= 1
+        self.standings[standing] += 1
+        writer.standing = standing
+        self._ledger.change(writer)
+
+    def count_reporter(self, writer: Writer) -> None:
+        """Note that a writer had its first report accepted."""
+        writer.reported = True
+        self.reporters += 1
+        self._ledger.change(writer)
+        self._ledger.count(self.reporters, self.forgotten_incarnation)
+
+    def forget(self, writer: Writer) -> None:
+        """Leave out a writer that is gone."""
+        self._ledger.forget(writer)
+        del self._by_name[writer.name]
+        self._names = None
+        self.standings[writer.standing] -= 1
+        if writer.incarnation > self.forgotten_incarnation:
+            self.forgotten_incarnation = writer.incarnation
+            self._ledger.count(self.reporters, self.forgotten_incarnation)
+
+    def _take_in(self, writer: Writer) -> None:
+        self._by_name[writer.name] = writer
+        if self._names is not None:
+            insort(self._names, writer.name)
+        self.standings[writer.standing] += 1

@@ -1,0 +1,1 @@
+"""Why the watermark is where it is, for operators."""

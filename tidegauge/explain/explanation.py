@@ -1,0 +1,72 @@
+"""Explain: why the watermark is where it is, as data and in one sentence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tidegauge.aggregation.writers import WriterState
+from tidegauge.explain.hints import hint_of
+from tidegauge.explain.sentences import cure_of, sentence_of
+from tidegauge.explain.situation import Situation, WriterStatus
+
+Reason: TypeAlias = Literal[
+    "no_writers",
+    "min_writers",
+    "nobody_live",
+    "joining",
+    "holding",
+    "pass_due",
+    "caught_up",
+    "sealed",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why the watermark is where it is; the fields are those of the HTTP API."""
+
+    reason: Reason
+    sentence: str
+    cure: str | None
+    hint: str | None
+    stood_ms: int | None
+    states: Mapping[WriterState, int]
+    holders: list[WriterStatus]
+    holder_count: int
+    waiting: list[str]
+    waiting_count: int
+    next_expiry_ms: int | None
+
+
+def explain(situation: Situation) -> Explanation:
+    """Choose the reason and say it."""
+    reason = reason_of(situation)
+    return Explanation(
+        reason=reason,
+        sentence=sentence_of(situation, reason),
+        cure=cure_of(situation, reason),
+        hint=hint_of(situation),
+        stood_ms=situation.stood_ms,
+        states=situation.states,
+        holders=situation.holders,
+        holder_count=situation.holder_count,
+        waiting=situation.waiting,
+        waiting_count=situation.waiting_count,
+        next_expiry_ms=situation.next_expiry_ms,
+    )
+
+
+def reason_of(situation: Situation) -> Reason:
+    """Find the first thing that has to change before the watermark rises."""
+    newest = situation.newest
+    if newest is not None and newest.final:
+        return "sealed"
+    if not any(situation.states.values()):
+        return "no_writers"
+    if newest is None and situation.reporters < situation.settings.min_writers:
+        return "min_writers"
+    if situation.states["joining"]:
+        return "joining"
+    if situation.waiting_count:
+        return "holding" if situation.holder_count else "pass_due"
+    return "caught_up" if situation.live else "nobody_live"

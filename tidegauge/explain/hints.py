@@ -1,0 +1,56 @@
+"""Hints: what is probably wrong although nothing was refused."""
+
+from tidegauge.event_time import describe_span, looks_like_seconds
+from tidegauge.explain.situation import Situation
+
+
+def hint_of(situation: Situation) -> str | None:
+    """Say what looks wrong; None if nothing does."""
+    if situation.newest is not None and situation.newest.final:
+        return None
+    hints = [_unplaced(situation), _seconds(situation), _ahead_of_clock(situation)]
+    return " ".join(hint for hint in hints if hint is not None) or None
+
+
+def _unplaced(situation: Situation) -> str | None:
+    if not situation.unplaced:
+        return None
+    return (
+        "No report has named an offset, so that the marks cover no event of the external log: "
+        "send the next offset of each partition as the position."
+    )
+
+
+def _seconds(situation: Situation) -> str | None:
+    if situation.settings.max_future_skew_ms is None:
+        return None
+    for one in (*situation.holders, situation.leader):
+        if one is not None and one.time is not None and looks_like_seconds(one.time):
+            return (
+                f"Writer {one.writer!r} noted {one.time}, which lies in early 1970: are these "
+                "seconds? Times are milliseconds."
+            )
+    newest = situation.newest
+    if newest is not None and looks_like_seconds(newest.lower):
+        return (
+            f"The watermark {newest.lower} lies in early 1970: were these seconds? Times are "
+            "milliseconds."
+        )
+    return None
+
+
+def _ahead_of_clock(situation: Situation) -> str | None:
+    newest, leader = situation.newest, situation.doubtful_leader
+    if newest is not None and situation.is_ahead_of_clock(newest.lower):
+        ahead = describe_span(newest.lower - situation.wall_ms)
+        return (
+            f"The watermark is {ahead} ahead of this server's clock: is a writer's clock wrong? "
+            "It cannot go back, so whatever is older is late until then."
+        )
+    if leader is None or leader.time is None:
+        return None
+    ahead = describe_span(leader.time - situation.wall_ms)
+    return (
+        f"Writer {leader.writer!r} noted a time {ahead} ahead of this server's clock: is its "
+        "clock wrong?"
+    )

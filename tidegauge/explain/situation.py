@@ -1,0 +1,120 @@
+"""The situation of a stream: all that can be the reason why its watermark stands."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import WriterState
+from tidegauge.marks import Mark
+from tidegauge.topology import Position
+
+_CLOCKS_AGREE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterStatus:
+    """One writer, as operators see it.
+
+    Attributes
+    ----------
+    writer, state, incarnation
+        Who it is.
+    time
+        Latest noted in this incarnation, ms.
+    position
+        How far it reported, former incarnations too.
+    behind_ms
+        Event time to whoever is furthest ahead, or to the watermark if nobody is.
+    silent_ms
+        Wall clock since it last spoke.
+    holding_ms
+        Listening time since its clock started; None if it does not run.
+    expires_in_ms
+        Listening time until its clock runs out.
+    """
+
+    writer: str
+    state: WriterState
+    incarnation: int
+    time: int | None
+    position: Position
+    behind_ms: int | None
+    silent_ms: int | None
+    holding_ms: int | None
+    expires_in_ms: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """A stream at one moment.
+
+    Attributes
+    ----------
+    stream
+        Its name.
+    newest
+        Mark.
+    stood_ms
+        Wall clock since then.
+    settings
+        How reports become marks.
+    states
+        How many writers are in each state.
+    reporters
+        How many distinct writers ever had a report accepted.
+    holders, waiting
+        The first few of each; ``holder_count`` and ``waiting_count`` are the whole numbers.
+    leader
+        Who is furthest ahead of the watermark.
+    heard
+        Who spoke last.
+    wall_ms
+        The server's clock.
+    unplaced
+        Whether the log is external and no report ever named an offset.
+    """
+
+    stream: str
+    newest: Mark | None
+    stood_ms: int | None
+    settings: StreamSettings
+    states: Mapping[WriterState, int]
+    reporters: int
+    holders: list[WriterStatus]
+    holder_count: int
+    waiting: list[str]
+    waiting_count: int
+    leader: WriterStatus | None
+    heard: WriterStatus | None
+    wall_ms: int
+    unplaced: bool
+
+    @property
+    def next_expiry_ms(self) -> int | None:
+        """Listening time until the first clock runs out."""
+        left = (one.expires_in_ms for one in self.holders if one.expires_in_ms is not None)
+        return min(left, default=None)
+
+    @property
+    def interval_left_ms(self) -> int:
+        """Wall clock until a pass may run; one after a restart does not wait so long."""
+        interval_ms = self.settings.mark_interval_ms
+        return 0 if self.stood_ms is None else max(0, interval_ms - self.stood_ms)
+
+    @property
+    def doubtful_leader(self) -> WriterStatus | None:
+        """Who noted a time ahead of the server's clock, in a stream whose times follow it."""
+        one = self.leader
+        if one is None or one.time is None or not self.is_ahead_of_clock(one.time):
+            return None
+        return one
+
+    def is_ahead_of_clock(self, time: int) -> bool:
+        """Whether a time is so far in the future that somebody's clock may be wrong."""
+        follows_clock = self.settings.max_future_skew_ms is not None
+        return follows_clock and time > self.wall_ms + _CLOCKS_AGREE_MS
+
+    @property
+    def live(self) -> int:
+        """How many writers count for the watermark."""
+        return self.states["joining"] + self.states["active"] + self.states["behind"]
