@@ -66,7 +66,10 @@ class Maintenance:
             await self._take_silent_offline()
             await self._compact()
             before_ms = self._clocks.now().wall_ms - _ANSWERS_KEPT_MS
-            self._sequencer.submit_quietly(partial(_delete_answers, before_ms))
+            delete = partial(log_storage.delete_answers, before_ms=before_ms)
+            self._sequencer.submit_quietly(
+                partial(Batch.write, work=delete, rows=_ANSWERS_AT_ONCE)
+            )
 
     async def _take_silent_offline(self) -> None:
         now_ms = self._clocks.now().listening_ms
@@ -100,10 +103,8 @@ class Maintenance:
             try:
                 await self._compactor.compact(state.identity.key, state.published_tails)
             except (OutcomeUnknownError, UnavailableError) as error:
-                _log.debug("nothing is compacted yet: %s", error)  # the database told all of it
+                _log.debug(
+                    "nothing is compacted yet: %s", error
+                )  # the database logged all of it
             except TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
-
-
-def _delete_answers(before_ms: int, batch: Batch) -> None:
-    batch.write(partial(log_storage.delete_answers, before_ms=before_ms), rows=_ANSWERS_AT_ONCE)

@@ -60,7 +60,7 @@ class Purger:
             left = await self._database.read(storage.has_deleted_streams)
             purged = left and await self._database.change(self._step)
         except TidegaugeError as error:
-            self._not_removed.tell(f"rows of deleted streams were not removed: {error}")
+            self._not_removed.log(f"rows of deleted streams were not removed: {error}")
             return False
         self._not_removed.end()
         return purged

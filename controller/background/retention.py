@@ -71,17 +71,17 @@ class Sweep:
     tiers: dict[Tier, Progress] = field(default_factory=dict)
     due_s: float = 0.0
 
-    def next(self, wanted: list[Tier], now_s: float) -> tuple[Tier, Progress] | None:
+    def next(self, tiers: list[Tier], now_s: float) -> tuple[Tier, Progress] | None:
         """Choose the oldest tier that is due; it begins where older ones have been at least."""
         furthest = Progress()
-        for tier in wanted:
+        for tier in tiers:
             progress = self.tiers.setdefault(tier, Progress())
             if progress.revision < furthest.revision:
                 progress.revision, progress.lower = furthest.revision, furthest.lower
             if progress.due_s <= now_s:
                 return tier, progress
             furthest = progress
-        self.due_s = min((self.tiers[tier].due_s for tier in wanted), default=now_s)
+        self.due_s = min((self.tiers[tier].due_s for tier in tiers), default=now_s)
         self.due_s = max(self.due_s, now_s + _SOONEST_S)
         return None
 
@@ -132,7 +132,7 @@ class Sweeper:
             try:
                 busy |= await self.sweep(state)
             except (OutcomeUnknownError, UnavailableError) as error:
-                # The database has told all of it already.
+                # The database has logged all of it already.
                 _log.debug("no marks are swept yet: %s", error)
                 busy = False
             except TidegaugeError:

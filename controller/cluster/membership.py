@@ -177,7 +177,7 @@ class Membership:
             try:
                 await self._renew()
             except TidegaugeError as error:
-                self._not_renewed.tell(f"the lease was not renewed: {error}")
+                self._not_renewed.log(f"the lease was not renewed: {error}")
             else:
                 self._not_renewed.end()
 
@@ -217,5 +217,5 @@ class Membership:
                     async for _ in connection.notifies():
                         self.notify_all()
             except psycopg.Error as error:
-                self._no_news.tell(f"the database tells no news: {error}")
+                self._no_news.log(f"the database tells no news: {error}")
             await asyncio.sleep(_RECONNECT_S)

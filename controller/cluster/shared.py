@@ -154,7 +154,7 @@ class SharedOwnership:
             try:
                 await self._look()
             except TidegaugeError as error:
-                self._not_looked.tell(f"holders were not looked at: {error}")
+                self._not_looked.log(f"holders were not looked at: {error}")
             else:
                 self._not_looked.end()
             await self.membership.await_news(seen, wait_ms=self._rest_ms)
@@ -162,21 +162,21 @@ class SharedOwnership:
     async def _look(self) -> None:
         """End what is dead, give up what is too much, take what is missing, read it back."""
         await self._database.change_aside(storage.reap_controllers)
-        found = await self._database.read(storage.read_shares, patient=True)
+        shared = await self._database.read(storage.read_shares, patient=True)
         self._looks += 1
-        self.addresses = found.addresses
+        self.addresses = shared.addresses
         me = self.membership.controller
-        self._stored = sum(found.streams.values())
-        self._stored_here = found.streams.get(me, 0)
-        self._rest_ms = min(_LOOK_MS, max(_SOONEST_MS, int(found.next_expiry_ms) + 1))
-        if me in found.addresses:
-            await self._balance(found, me)
+        self._stored = sum(shared.streams.values())
+        self._stored_here = shared.streams.get(me, 0)
+        self._rest_ms = min(_LOOK_MS, max(_SOONEST_MS, int(shared.next_expiry_ms) + 1))
+        if me in shared.addresses:
+            await self._balance(shared, me)
             await self._read_back(me)
 
-    async def _balance(self, found: Shares, me: int) -> None:
-        streams = _missing(found.streams, found.addresses, me)
-        groups = _missing(found.groups, found.addresses, me)
-        # The newest go: the others have been read back, and asked for, for longer.
+    async def _balance(self, shared: Shares, me: int) -> None:
+        streams = _missing(shared.streams, shared.addresses, me)
+        groups = _missing(shared.groups, shared.addresses, me)
+        # The newest go: what was held for longest, and most call about here, stays.
         for state in list(self.registry)[streams:] if streams < 0 else ():
             await self._sequencer.submit(partial(self._give_up_stream, state))
         for group in list(self.groups)[groups:] if groups < 0 else ():

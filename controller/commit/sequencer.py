@@ -257,7 +257,7 @@ class Sequencer:
     async def _roll_back(
         self, batch: Batch, decided: list[Submission], error: Exception
     ) -> None:
-        self._outage.tell(error, changes=len(decided))
+        self._outage.log(error, changes=len(decided))
         self.on_failure()
         self.unstored += len(decided)
         self._stale |= batch.touched
@@ -271,7 +271,7 @@ class Sequencer:
             try:
                 await touched.reload()
             except UnavailableError as error:
-                self._outage.tell_stale(error)
+                self._outage.log_stale(error)
                 return False
             del self._stale[touched]
         return True

@@ -133,11 +133,11 @@ def leave(connection: Connection, controller: int, listening_ms: int) -> None:
 def reap_controllers(connection: Connection) -> list[int]:
     """End the leases that expired; those with a commit under way are left to the next look.
 
-    Who was paused in the midst of one keeps its locks until the database loses patience. Were
+    Who was paused in the midst of one keeps its locks until the database times it out. Were
     that waited for, this controller's renewals would wait behind it, and its own lease expire.
 
     The race: it was paused with a part of its transaction sent ahead. The database takes that for
-    a statement that goes on, and has patience for ever; so its session is ended from here.
+    a statement that goes on, which no timeout ends; so its session is ended from here.
     """
     connection.execute(_END_STUCK)
     return _reap(connection, f"id IN ({_DEAD})")

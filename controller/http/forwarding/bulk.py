@@ -97,7 +97,8 @@ class BulkForwarding:
             check_call(scope)
             request = PassedOn(scope, await read_body(receive, self._limit), receive)
             is_here = self._holds_all_plainly(request.body)
-            reports = [] if is_here else _split(request.body)
+            bodies = [] if is_here else split_note_times(request.body)
+            reports = [_Report(_stream(body), body) for body in bodies]
         except (ClientDisconnect, ProblemError) as error:
             await self._app(scope, _receive_nothing(error), send)  # it counts what it refuses
             return
@@ -233,10 +234,6 @@ def _receive_nothing(error: Exception) -> Receive:
         raise error
 
     return receive
-
-
-def _split(body: bytes) -> list[_Report]:
-    return [_Report(_stream(one), one) for one in split_note_times(body)]
 
 
 def _stream(report: bytes) -> str | None:

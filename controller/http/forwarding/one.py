@@ -153,7 +153,12 @@ class Forwarding:
         if left_s < self._timeout_s and not self._ownership.lease.is_certain:
             raise UnavailableError(_CUT_OFF)
         if left_s < 0:
-            raise UnavailableError(NOBODY if asked is None else _not_reached(asked))
+            reason = (
+                f"the controller at {asked.address}, which holds it, is not reached"
+                if asked
+                else NOBODY
+            )
+            raise UnavailableError(reason)
         if self._ownership.closing.is_set():
             raise UnavailableError(_CLOSING)
         membership = self._ownership.membership
@@ -205,7 +210,11 @@ class Forwarding:
     def _creator(self, name: StreamName) -> Peer | None:
         """Choose who creates what has this name; all controllers choose the same."""
         addresses = self._ownership.addresses
-        chosen = max(addresses, key=lambda one: _weight(one, name), default=None)
+
+        def weight(controller: int) -> bytes:
+            return blake2b(f"{controller} {name}".encode(), digest_size=8).digest()
+
+        chosen = max(addresses, key=weight, default=None)
         if (
             chosen is None
             or chosen == self._ownership.membership.controller
@@ -218,14 +227,6 @@ class Forwarding:
 def _can_ask_again(scope: Scope) -> bool:
     """Whether this controller may answer, and ask the next holder should it hold no more."""
     return scope["method"] in ASKED_AGAIN and not is_passed_on(scope)
-
-
-def _not_reached(peer: Peer) -> str:
-    return f"the controller at {peer.address}, which holds it, is not reached"
-
-
-def _weight(controller: int, name: StreamName) -> bytes:
-    return blake2b(f"{controller} {name}".encode(), digest_size=8).digest()
 
 
 async def refuse(error: UnavailableError, send: Send) -> None:
