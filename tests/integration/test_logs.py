@@ -18,7 +18,7 @@ from tests.server import LAUNCHER, Api, ServerProcess
 FULL = "the database has no room: its disk is full, or max_database_bytes is reached"
 NOW = 1_700_000_000_000
 DEFECTIVE = """
-from controller import lifecycle, reports
+from controller.streams import lifecycle, reports
 
 def fail(*args, **more):
     password = "hunter2 is local"
