@@ -294,7 +294,7 @@ def test_who_hangs_up_in_the_middle_has_passed_nothing_on(two: Controllers) -> N
 
 def _hang_up(server: ServerProcess) -> None:
     """Send the beginning of a body."""
-    head = f"POST /v1/note-times HTTP/1.1\r\nhost: here\r\ncontent-type: {JSON}\r\n"
+    head = f"POST /v1/note-times HTTP/1.1\r\nhost: localhost\r\ncontent-type: {JSON}\r\n"
     with socket.create_connection(("127.0.0.1", server.port), 20) as connection:
         connection.sendall(f"{head}content-length: 100\r\n\r\n{{".encode())
         wait_until_read(connection)

@@ -33,7 +33,7 @@ def two(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def _hang_up_in(server: ServerProcess, stream: str, call: str) -> None:
     head = [
         f"POST /v1/streams/{stream}/{call} HTTP/1.1",
-        "host: here",
+        "host: localhost",
         f"content-type: {TYPES[call]}",
         "content-length: 1000",
     ]

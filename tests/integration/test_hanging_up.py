@@ -34,7 +34,9 @@ def test_a_seat_is_free_once_who_had_it_hangs_up(
     holder = two.holder_of("tests/a")
     (other,) = (one for one in two.servers if one is not holder)
     asked = other if passed_on else holder
-    request = f"GET /v1/streams/tests/a/{call}&wait_ms=30000 HTTP/1.1\r\nhost: here\r\n\r\n"
+    request = (
+        f"GET /v1/streams/tests/a/{call}&wait_ms=30000 HTTP/1.1\r\nhost: localhost\r\n\r\n"
+    )
     with _asking(asked, request) as staying:
         holder.wait_for_waiting(1)
         for _ in range(2):

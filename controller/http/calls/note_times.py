@@ -156,6 +156,7 @@ class NoteTimesApp:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._limit = service.settings.max_body_bytes
+        self._limit_each = service.settings.max_report_bytes
 
     def serves(self, path: str) -> bool:
         """Whether a path is this call's."""
@@ -189,6 +190,6 @@ class NoteTimesApp:
 
     async def _read(self, scope: Scope, receive: Receive) -> _Call:
         check_call(scope)
-        many = await read_note_times(await read_body(receive, self._limit))
+        many = await read_note_times(await read_body(receive, self._limit), self._limit_each)
         service = self._service
         return _Call(service.registry, service.clocks, scope["user"], many)
