@@ -1,8 +1,11 @@
 """JSON as callers send it: read strictly, and shown as they wrote it, never as Python does."""
 
 import json
+import re
 from typing import Any
 
+_TOKENS = re.compile(rb'"(?:[^"\\]|\\.)*"|(NaN|-?Infinity)')
+"""Strings, and outside of them what is no number."""
 _LONGEST_INTEGER = 100
 """Far beyond 64 bits; reading an integer takes time with the square of its digits."""
 
@@ -22,6 +25,11 @@ def parse_json(body: bytes) -> Any:  # noqa: ANN401 (JSON)
             parse_int=_integer,
             parse_constant=_refuse_constant,
         )
+    except _ConstantError as error:
+        found = (one for one in _TOKENS.finditer(body) if one[1])
+        place = next(found).start(1)
+        msg = f"has {error}, which is no JSON (byte {place})"
+        raise ValueError(msg) from None
     except RecursionError:
         msg = "is nested too deeply"
         raise ValueError(msg) from None
@@ -49,6 +57,9 @@ def _integer(text: str) -> int:
     return int(text)
 
 
+class _ConstantError(Exception):
+    """A number that Python's reader takes, and JSON does not have."""
+
+
 def _refuse_constant(name: str) -> None:
-    msg = f"has {name}, which is no JSON"
-    raise ValueError(msg)
+    raise _ConstantError(name)

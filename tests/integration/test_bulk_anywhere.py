@@ -97,7 +97,7 @@ CASES = {
         _raw(
             f'{{"stream": 1, "stream": "{HERE}", "writer": "w", "time": {NOW}, "position": {{}}}}'
         ),
-        [200, 200],
+        [200, 422],
     ),
     "a report nested deeply": Case(_of_here(f'"time": {"[" * 500}{"]" * 500}'), [200, 422]),
     "no UTF-8": Case(_raw('"\udcff"'), [200, 422]),
@@ -119,7 +119,7 @@ CASES = {
     "no reports": Case(b"{}", 422),
     "null for reports": Case(b'{"reports": null}', 422),
     "an object for reports": Case(b'{"reports": {}}', 422),
-    "reports twice": Case(b'{"reports": [null], "reports": []}', []),
+    "reports twice": Case(b'{"reports": [null], "reports": []}', 422),
     "reports twice, the first a number": Case(b'{"reports": 1, "reports": []}', 422),
     "a list": Case(b"[]", 422),
     # no JSON

@@ -21,7 +21,7 @@ from controller.http.messages.plain import (
     send_json,
 )
 from controller.http.messages.problems import send_problem
-from controller.http.routing import StreamOf, WriterName
+from controller.http.routing import StreamOf, WriterName, stream_facts
 from controller.metrics.counters import ACCEPTED
 from controller.service import Service
 from controller.streams import reports
@@ -57,13 +57,7 @@ def write_noted(stream: StreamState, state: WriterState, hint: str | None) -> by
             watermark,
             state.encode(),
         )
-    noted = TimeNoted(
-        stream_id=stream.identity.stream_id,
-        watermark=watermark,
-        state=state,
-        final=stream.final,
-        hint=hint,
-    )
+    noted = TimeNoted(**stream_facts(stream), state=state, hint=hint)
     return noted.model_dump_json().encode()
 
 
