@@ -70,8 +70,8 @@ def measure() -> Iterator[tuple[str, str, str]]:
         running_cluster(durable=True) as cluster,
     ):
         folder = Path(name)
-        yield from _compare(folder, bare_url, "SQLite", servers.sqlite_url(folder), 0.30)
-        yield from _compare(folder, bare_url, "PostgreSQL", cluster.database(), 0.25)
+        yield from _compare(folder, bare_url, "SQLite", servers.sqlite_url(folder), 0.28)
+        yield from _compare(folder, bare_url, "PostgreSQL", cluster.database(), 0.22)
 
 
 def _compare(

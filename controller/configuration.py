@@ -65,6 +65,9 @@ class ServeSettings(BaseSettings):
     max_body_bytes: int = Field(
         16 * 2**20, ge=1_024, description="Refuse request bodies beyond this size."
     )
+    max_report_bytes: int = Field(
+        2**16, ge=1_024, description="Refuse single reports beyond this size."
+    )
     mark_thinning: Annotated[str, AfterValidator(_check_thinning)] = Field(
         "3600000:1000,86400000:60000",
         description="age_ms:step_ms,…: of marks older than an age, in wall clock, keep one in so "
@@ -72,6 +75,18 @@ class ServeSettings(BaseSettings):
     )
     max_head_bytes: int = Field(
         2**20, ge=1_024, description="Refuse longer addresses and headers."
+    )
+    max_unfinished_head_bytes: int = Field(
+        2**26,
+        ge=1_024,
+        description="Let the addresses and headers that are not whole yet take so much memory in "
+        "all; the oldest are refused.",
+    )
+    head_timeout_ms: int = Field(
+        10_000,
+        ge=100,
+        description="Wait so long for the first byte of a connection, and for the rest of an "
+        "address and headers.",
     )
     log_level: LogLevel = Field("info", description="How much to log.")
     log_format: LogFormat = Field(

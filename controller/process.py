@@ -34,7 +34,7 @@ class Process:
 
     def __init__(self, parts: Parts) -> None:
         self.on_start: Callable[[], None] = lambda: None
-        self._parts = parts
+        self.parts = parts
         self._starting: asyncio.Task[None] | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._handing_over: asyncio.Task[None] | None = None
@@ -50,11 +50,11 @@ class Process:
     def failed(self) -> bool:
         """Whether the start came to nothing."""
         starting = self._starting
-        return starting is not None and starting.done() and not self._parts.health.started
+        return starting is not None and starting.done() and not self.parts.health.started
 
     async def start(self) -> None:
         """Read the streams back and begin to work."""
-        parts, health = self._parts, self._parts.health
+        parts, health = self.parts, self.parts.health
         # Before anything is read: clocks of writers are compared with this one.
         parts.clocks.listening.go_on_from(await parts.ownership.stored_listening())
         # The sequencer first, since to read back means to submit; `_hand_over` ends it last.
@@ -82,7 +82,7 @@ class Process:
         other controllers can go on with is given up sooner, however long a client takes to send
         the rest of its call.
         """
-        parts = self._parts
+        parts = self.parts
         if self._grace is None:
             loop = asyncio.get_running_loop()
             self._grace = loop.call_later(_DATABASE_GRACE_S, parts.database.give_up)
@@ -97,7 +97,7 @@ class Process:
         """Answer who waits, finish what was submitted, give the database back."""
         self.begin_to_end()
         await self._begin_to_hand_over()
-        self._parts.database.close()
+        self.parts.database.close()
 
     def _begin_to_hand_over(self) -> asyncio.Task[None]:
         if self._handing_over is None:
@@ -106,7 +106,7 @@ class Process:
 
     async def _hand_over(self) -> None:
         """Finish what was submitted, and give everything up, or say what is left undone."""
-        parts = self._parts
+        parts = self.parts
         await _cancel([self._starting] if self._starting is not None else [])
         if parts.health.started:
             _, *background = parts.health.tasks

@@ -6,6 +6,8 @@ What a time means belongs to the application, so nothing here asks a clock for o
 import re
 from datetime import UTC, datetime, timedelta
 
+from tidegauge.json_text import show_json
+
 END_OF_TIME = 2**63 - 1
 """The watermark of a sealed stream: nothing will follow."""
 
@@ -76,7 +78,7 @@ def parse_event_time(value: object) -> int:
         if _RFC3339.match(value):
             return to_event_time(datetime.fromisoformat(value.upper()))
     msg = (
-        f"{value!r} is no event time; send integer milliseconds (a JSON integer or a decimal "
+        f"{show_json(value)} is no event time; send integer milliseconds (a JSON integer or a decimal "
         "string) or an RFC 3339 time with a zone such as 2024-01-01T00:00:00Z"
     )
     raise ValueError(msg)

@@ -86,6 +86,23 @@ MaxNameLength = Annotated[
 MaxHeadBytes = Annotated[
     int, _option(_LIMITS, "max_head_bytes", "Refuse longer addresses and headers.")
 ]
+MaxReportBytes = Annotated[
+    int, _option(_LIMITS, "max_report_bytes", "Refuse larger single reports.")
+]
+MaxUnfinishedHeadBytes = Annotated[
+    int,
+    _option(
+        _LIMITS,
+        "max_unfinished_head_bytes",
+        "Memory for all addresses and headers that are not whole yet; the oldest give way.",
+    ),
+]
+HeadTimeoutMs = Annotated[
+    int,
+    _option(
+        _LIMITS, "head_timeout_ms", "Wait so long for a first byte, and for the rest of a head."
+    ),
+]
 MaxPositionSegments = Annotated[
     int, _option(_LIMITS, "max_position_segments", "Refuse positions that name more segments.")
 ]

@@ -62,7 +62,10 @@ def serve(  # noqa: PLR0913 (options, each with a default)
     tls_key: option.TlsKey = None,
     insecure: option.Insecure = False,
     max_body_bytes: option.MaxBodyBytes = 16 * 2**20,
+    max_report_bytes: option.MaxReportBytes = 2**16,
     max_head_bytes: option.MaxHeadBytes = 2**20,
+    max_unfinished_head_bytes: option.MaxUnfinishedHeadBytes = 2**26,
+    head_timeout_ms: option.HeadTimeoutMs = 10_000,
     max_name_length: option.MaxNameLength = 255,
     max_position_segments: option.MaxPositionSegments = 10_000,
     max_writers_per_stream: option.MaxWritersPerStream = 1_000_000,
@@ -82,7 +85,7 @@ def serve(  # noqa: PLR0913 (options, each with a default)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     if traces:
         with needs_extra("otel"):
-            import controller.tracing  # noqa: PLC0415 (the same)
+            import controller.metrics.tracing  # noqa: PLC0415 (the same)
     try:
         controller.serve(controller.ServeSettings(**options))
     except (TidegaugeError, OSError, ValueError) as error:

@@ -2,14 +2,10 @@
 
 import logging
 import ssl
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
-from time import time
 from typing import Any
 
 from controller.access.changes import Rereading
-from controller.access.expiry import end_of
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
@@ -41,8 +37,6 @@ class Certificate:
     ----------
     certificate, key
         PEM files; None if the key is in the file of the certificate.
-    clock
-        Wall clock, seconds since 1970.
 
     Raises
     ------
@@ -55,22 +49,18 @@ class Certificate:
         For a server; it stays the same.
     """
 
-    def __init__(
-        self, certificate: Path, key: Path | None, *, clock: Callable[[], float] = time
-    ) -> None:
+    def __init__(self, certificate: Path, key: Path | None) -> None:
         self._certificate = certificate
-        self._clock = clock
         self._key = key
         self._rereading = Rereading(
             certificate,
             key or certificate,
             read=self._load,
-            take=self._take,
+            take=self._tell,
             kept="the certificate read before stays in force",
         )
-        self._newest = self.context = self._load()
-        self._doubt()
-        self.context.sni_callback = self._show_newest
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self._load()
 
     def look(self) -> None:
         """Read the files again if they changed.
@@ -80,34 +70,16 @@ class Certificate:
         """
         self._rereading.look()
 
-    def _take(self, newest: ssl.SSLContext) -> None:
-        self._newest = newest
+    def _load(self) -> None:
+        # A context that could not load a key has lost the former one: another one tries first.
+        for context in (ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), self.context):
+            try:
+                context.load_cert_chain(self._certificate, self._key, _no_password)
+            except (OSError, ValueError) as error:
+                raise CertificateError(self._certificate, self._key, str(error)) from error
+
+    def _tell(self, _loaded: None) -> None:
         _log.info("certificate read again from %s", self._certificate)
-        self._doubt()
-
-    def _doubt(self) -> None:
-        """Warn of what clients will refuse."""
-        try:
-            end_s = end_of(self._certificate, shown_by=self._newest)
-        except OSError as error:
-            _log.warning("certificate %s: a client may refuse it: %s", self._certificate, error)
-        else:
-            if end_s <= self._clock():
-                end = datetime.fromtimestamp(end_s, UTC)
-                _log.warning("certificate %s: expired at %s", self._certificate, end)
-
-    def _load(self) -> ssl.SSLContext:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        try:
-            context.load_cert_chain(self._certificate, self._key, _no_password)
-        except (OSError, ValueError) as error:
-            raise CertificateError(self._certificate, self._key, str(error)) from error
-        return context
-
-    def _show_newest(
-        self, connection: ssl.SSLSocket | ssl.SSLObject, _name: str | None, _: ssl.SSLContext
-    ) -> None:
-        connection.context = self._newest
 
 
 class Authorities:

@@ -34,13 +34,8 @@ class _Tokens:
         self._seen: dict[bytes, Caller] = {}
         """By the header's value: hashing it anew at every request would cost as much again."""
 
-        self._ids = frozenset(map(id, callers.values()))
-
     def __len__(self) -> int:
         return len(self._callers)
-
-    def __contains__(self, caller: Caller) -> bool:
-        return id(caller) in self._ids
 
     def find(self, header: bytes) -> Caller:
         """Look up who shows a header; raises `UnauthenticatedError`."""
@@ -105,10 +100,6 @@ class Guard:
         if self._is_expired(caller):
             raise UnauthenticatedError("expired")
         return caller
-
-    def vouches_for(self, caller: Caller) -> bool:
-        """Whether a caller that was identified before still shows a valid token."""
-        return self._path is None or (caller in self._tokens and not self._is_expired(caller))
 
     def look(self) -> None:
         """Read the file again if it changed; while it cannot be read, the former tokens stay."""

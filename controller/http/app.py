@@ -4,7 +4,6 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
@@ -13,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controller.access import OPEN_PATHS, Authorities, Certificate, Guard, watch
 from controller.cluster import SharedOwnership
 from controller.configuration import ServeSettings
-from controller.factory import Parts, compose
+from controller.factory import compose
 from controller.http.calls import (
     events,
     groups,
@@ -28,16 +27,17 @@ from controller.http.calls.note_time import NoteTimeApp
 from controller.http.calls.note_times import NoteTimesApp
 from controller.http.forwarding.bulk import BulkForwarding
 from controller.http.forwarding.one import Forwarding
-from controller.http.forwarding.peers import Peers
+from controller.http.forwarding.peers import ROUTE, Peers
 from controller.http.messages import problems
 from controller.http.messages.head_calls import as_get
-from controller.http.messages.recalled import RecalledCall
-from controller.http.timing import Timing
+from controller.http.messages.hosts import check_host
+from controller.http.messages.plain import check_announced
+from controller.http.messages.problems import send_problem
+from controller.http.timing import OTHER, Timing
 from controller.process import Process
 from tidegauge.errors import (
     BodyTooLargeError,
     ProblemError,
-    UnauthenticatedError,
     UnavailableError,
 )
 
@@ -56,12 +56,17 @@ Errors are RFC 9457 problem documents with a stable `code`.
 
 
 def create_app(
-    settings: ServeSettings, *, address: str = "", certificate: Certificate | None = None
+    settings: ServeSettings,
+    *,
+    address: str = "",
+    certificate: Certificate | None = None,
+    checks_host: bool = False,
 ) -> "ControllerApp":
     """Make the application; its lifespan opens and closes the database.
 
     ``address`` is where other controllers of the same database reach this one, ``certificate``
-    what it shows them, which is read again when it is renewed.
+    what it shows them, which is read again when it is renewed. ``checks_host``: only who calls by
+    a name of this machine is answered.
     """
     guard = Guard(settings.tokens)
     authorities = None if settings.peer_ca is None else Authorities(settings.peer_ca)
@@ -108,9 +113,9 @@ def create_app(
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     trusted = None if authorities is None else authorities.context
-    whole = ControllerApp(
-        app, parts, process, guard, trusted=trusted
-    )  # the lifespan closes it, too
+    whole = ControllerApp(  # the lifespan closes it, too
+        app, process, guard, trusted=trusted, checks_host=checks_host
+    )
     return whole
 
 
@@ -131,91 +136,90 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 class ControllerApp:
-    """Who asks; then the hot paths, then the framework; bodies are bounded for all.
+    """Who asks, and whether by its head; then the hot paths, the framework, or another controller.
 
     Parameters
     ----------
     app
         Everything but the hot paths.
-    parts
-        What both ask.
     process
-        Its start and end.
+        What both ask, with its start and end.
     guard
         Tells who asks.
     trusted
         Knows whose certificates are good among the other controllers.
+    checks_host
+        Whether only who calls by a name of this machine is answered.
     """
 
     def __init__(
         self,
         app: ASGIApp,
-        parts: Parts,
         process: Process,
         guard: Guard,
         *,
         trusted: ssl.SSLContext | None,
+        checks_host: bool,
     ) -> None:
-        self.parts = parts
         self.process = process
+        self.parts = parts = process.parts
         self._app = app
         self._guard = guard
-        self._timing = Timing(parts.metrics)
+        self._timing = Timing(self._answer, parts.metrics)
         self._limit = limit = parts.settings.max_body_bytes
         intake = parts.registry, parts.sequencer, parts.metrics
-        self._note_time = NoteTimeApp(
-            *intake, guard, parts.ownership.lease, max_body_bytes=limit
+        limit_each = parts.settings.max_report_bytes
+        self._hot = (
+            NoteTimeApp(*intake, max_report_bytes=limit_each),
+            NoteTimesApp(*intake, max_body_bytes=limit, max_report_bytes=limit_each),
         )
-        self._note_times = NoteTimesApp(*intake, max_body_bytes=limit)
+        self._checks_host = checks_host
         self._peers: Peers | None = None
-        self._dispatch: ASGIApp = self._answer
+        self._dispatch: ASGIApp = self._answer_here
         if isinstance(parts.ownership, SharedOwnership):
             self._peers = _peers(parts.ownership, trusted)
-            forwarding = _forwarding(
-                self._answer, parts.ownership, self._peers, max_body_bytes=limit
+            self._dispatch = _forwarding(
+                self._answer_here, parts.ownership, self._peers, max_body_bytes=limit
             )
-            self._dispatch = partial(self._timing.call_elsewhere, forwarding)
 
     async def aclose(self) -> None:
         """Close the connections to other controllers."""
         if self._peers is not None:
             await self._peers.aclose()
 
-    def recall(self, scope: Scope) -> RecalledCall | None:
-        """Say what requests like this one ask for, if it is a report."""
-        if not self.parts.health.started or not self._note_time.serves(scope["path"]):
-            return None
-        return self._note_time.recall(scope)
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope = as_get(scope)
-        if _announced_length(scope) > self._limit:
-            too_large = BodyTooLargeError(self._limit)
-            await self._timing.call(partial(_refuse, too_large), scope, receive, send)
-            return
+        await self._timing(as_get(scope), receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            scope["user"] = self._guard.identify(scope["path"], scope["headers"])
-        except UnauthenticatedError as error:
-            await self._timing.call(partial(_refuse, error), scope, receive, send)
-            return
-        if not self.parts.health.started and scope["path"] not in OPEN_PATHS:
-            await self._timing.call(partial(_refuse, _STARTING), scope, receive, send)
+            self._check_head(scope)
+        except ProblemError as error:
+            scope[ROUTE] = OTHER
+            await send_problem(send, error)
             return
         await self._dispatch(scope, receive, send)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._note_time.serves(scope["path"]):
-            await self._timing.call_hot(self._note_time, scope, receive, send)
-        elif self._note_times.serves(scope["path"]):
-            await self._timing.call_hot(self._note_times, scope, receive, send)
-        else:
-            await self._timing.call(self._call_framework, scope, receive, send)
+    def _check_head(self, scope: Scope) -> None:
+        """Refuse what can be refused before anything of a body came; tell who asks."""
+        if self._checks_host:
+            check_host(scope["headers"])
+        check_announced(scope, self._limit)
+        scope["user"] = self._guard.identify(scope["path"], scope["headers"])
+        if not self.parts.health.started and scope["path"] not in OPEN_PATHS:
+            raise _STARTING
 
-    async def _call_framework(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer_here(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope["path"]
+        for hot in self._hot:
+            if hot.serves(path):
+                scope[ROUTE] = hot.route
+                await hot(scope, receive, send)
+                return
+        scope[ROUTE] = None  # the framework tells
         await self._app(scope, self._bounded(receive), send)
 
     def _bounded(self, receive: Receive) -> Receive:
@@ -248,14 +252,3 @@ def _forwarding(
         await chosen(scope, receive, send)
 
     return forwarding
-
-
-async def _refuse(error: ProblemError, _scope: Scope, _receive: Receive, send: Send) -> None:
-    await problems.send_problem(send, error)
-
-
-def _announced_length(scope: Scope) -> int:
-    for name, value in scope["headers"]:
-        if name == b"content-length":
-            return int(value) if value.isdigit() else 0
-    return 0

@@ -3,13 +3,12 @@
 import logging
 from asyncio import CancelledError
 from time import perf_counter
-from typing import Protocol
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.http.forwarding.lost_calls import log_lost
-from controller.http.forwarding.peers import is_passed_on, says_moved
+from controller.http.forwarding.peers import ROUTE, is_passed_on, says_moved
 from controller.http.messages.problems import send_problem
 from controller.http.messages.request_fields import request_fields
 from controller.metrics.counters import Metrics
@@ -19,96 +18,66 @@ OTHER = "other"
 """The route of requests that no route serves, and of the documentation."""
 FORWARDED = "forwarded"
 """The route of requests that another controller answers, or nobody."""
-_COUNTED = "tidegauge.counted"
-_MOVED = "tidegauge.moved"
-_FAILED = 500
 _HUNG_UP = 499
 """Counted for who is gone before all of the request came: an error of the client's."""
 _ENDED = "the service ended before the answer"
 _log = logging.getLogger(__name__)
 
 
-class HotApp(Protocol):
-    """An application of one route."""
-
-    route: str
-    """Its template."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-
-
 class Timing:
-    """Calls applications, counts how long they take, and logs their defects.
+    """The one middleware around every call: it counts how long an answer takes, and logs defects.
 
     A defect ends here, answered with 500 by the application: uvicorn would log it once more. So
     does what is cut off when the service ends and has waited long enough: that is no defect.
 
     Parameters
     ----------
+    app
+        Answers, and tells by `ROUTE` in the scope which route did; None if the framework tells.
     metrics
         What is told.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self._app = app
         self._metrics = metrics
-        self._observe = metrics.request_times.observe
 
-    async def call_hot(self, app: HotApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of a hot path; this adds two microseconds."""
-        scope[_COUNTED] = True
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; this adds two microseconds."""
         began = perf_counter()
-        status = await self._status_of(app, scope, receive, send)
-        self._observe(app.route, status, perf_counter() - began)
-
-    async def call(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request of the framework, which leaves its route in the scope."""
-        scope[_COUNTED] = True
-        began = perf_counter()
-        status = await self._status_of(app, scope, receive, send)
-        if scope.get(_MOVED):  # nobody gets this answer: another one is asked for
-            del scope[_COUNTED]
-        else:
-            self._count(scope, getattr(scope.get("route"), "path", OTHER), status, began=began)
-
-    async def call_elsewhere(
-        self, app: ASGIApp, scope: Scope, receive: Receive, send: Send
-    ) -> None:
-        """Answer a request, at another controller perhaps; if it is here, it counts itself."""
-        began = perf_counter()
-        status = await self._status_of(app, scope, receive, send)
-        passed_on = scope.get(_MOVED) and is_passed_on(scope)
-        if _COUNTED not in scope and not passed_on:
-            self._count(scope, FORWARDED, status, began=began)
-
-    async def _status_of(self, app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> int:
         status: int | None = None
+        is_moved = False
 
         async def noting(message: Message) -> None:
-            nonlocal status
+            nonlocal status, is_moved
             await send(message)
             if message["type"] == "http.response.start":
                 status = message["status"]
-                scope[_MOVED] = status == UnavailableError.status and says_moved(message)
+                is_moved = status == UnavailableError.status and says_moved(message)
 
         try:
-            await app(scope, receive, noting)
+            await self._app(scope, receive, noting)
         except ClientDisconnect:
-            return _HUNG_UP
+            status = _HUNG_UP
         except CancelledError:
-            return status or await _cut_off(scope, send)
+            status = status or await _cut_off(scope, send)
         except Exception:  # noqa: BLE001 (it is logged)
             self._metrics.count_defect()
             _log.exception("request failed", extra=request_fields(scope))
             if status is None:
                 request = f"{scope['method']} {scope['path']}"
                 await send_problem(send, InternalError(request))
-        return status or _FAILED
+        # Whoever passed on what has moved asks another controller, and counts that.
+        if not (is_moved and is_passed_on(scope)):
+            self._count(scope, status or InternalError.status, perf_counter() - began)
 
-    def _count(self, scope: Scope, route: str, status: int, *, began: float) -> None:
+    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        route: str | None = scope.get(ROUTE, FORWARDED)
+        if route is None:
+            route = getattr(scope.get("route"), "path", OTHER)
         waits = b"wait_ms=" in scope["query_string"]
         times = self._metrics.long_poll_times if waits else self._metrics.request_times
-        times.observe(route, status, perf_counter() - began)
+        times.observe(route, status, seconds)
 
 
 async def _cut_off(scope: Scope, send: Send) -> int:

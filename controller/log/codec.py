@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import ipc
 
 from tidegauge.errors import InvalidRequestError
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.events import EVENT_SCHEMA
 
 SCHEMA_MESSAGE = EVENT_SCHEMA.serialize().to_pybytes()
@@ -108,9 +109,13 @@ def read_arrow(body: bytes) -> pa.RecordBatch:
     for field in table.schema:
         _check_nulls(field.name, table.column(field.name))
     try:
-        return _one_batch(table.cast(EVENT_SCHEMA))
+        events = _one_batch(table.cast(EVENT_SCHEMA))
     except (pa.ArrowException, ValueError) as error:
         raise InvalidRequestError.of("body", f"{error}; send {EVENT_SCHEMA}") from error
+    if _greatest_time(events) == END_OF_TIME:
+        message = f"{END_OF_TIME} is the end of time; seal the stream to end it"
+        raise InvalidRequestError.of("event_time", message)
+    return events
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -7,7 +7,8 @@ import orjson
 import pyarrow as pa
 
 from tidegauge.errors import InvalidRequestError
-from tidegauge.event_time import parse_event_time
+from tidegauge.event_time import END_OF_TIME, parse_event_time
+from tidegauge.json_text import parse_json, show_json
 from tidegauge.wire.events import EVENT_SCHEMA
 
 _FIELDS = {"key", "event_time", "value", "value_base64"}
@@ -47,6 +48,9 @@ def _event(line: bytes) -> tuple[str, int | None, bytes]:
     except orjson.JSONDecodeError as error:
         msg = f"is no JSON: {error}"
         raise ValueError(msg) from error
+    # Where nothing but keys has a colon, none of them is there twice; else look closely.
+    if not isinstance(event, dict) or line.count(b":") != len(event):
+        event = parse_json(line)
     if not isinstance(event, dict):
         msg = 'is no object; send {"key": …, "event_time": …, "value": …}'
         raise ValueError(msg)  # noqa: TRY004 (answered like the others)
@@ -54,10 +58,18 @@ def _event(line: bytes) -> tuple[str, int | None, bytes]:
         msg = f"has unknown fields {sorted(unknown)}; send some of {sorted(_FIELDS)}"
         raise ValueError(msg)
     if not isinstance(event.get("key"), str):
-        msg = f"key is {event.get('key')!r}; send a string, it routes the event"
+        msg = f"key is {show_json(event.get('key'))}; send a string, it routes the event"
         raise ValueError(msg)  # noqa: TRY004 (answered like the others)
     time = event.get("event_time")
-    return event["key"], None if time is None else parse_event_time(time), _value(event)
+    return event["key"], None if time is None else _time(time), _value(event)
+
+
+def _time(given: object) -> int:
+    time = parse_event_time(given)
+    if time == END_OF_TIME:
+        msg = f"event_time is {time}, the end of time; seal the stream to end it"
+        raise ValueError(msg)
+    return time
 
 
 def _value(event: dict[str, object]) -> bytes:
@@ -66,7 +78,7 @@ def _value(event: dict[str, object]) -> bytes:
         raise ValueError(msg)
     value = event.get("value", event.get("value_base64"))
     if not isinstance(value, str):
-        msg = f"value is {value!r}; send a string, or bytes as value_base64"
+        msg = f"value is {show_json(value)}; send a string, or bytes as value_base64"
         raise ValueError(msg)  # noqa: TRY004 (answered like the others)
     if "value" in event:
         return value.encode()

@@ -45,3 +45,12 @@ def check_exposure(settings: ServeSettings) -> None:
         _log.warning("anybody who reaches %s may read, write and delete", settings.host)
     elif settings.tls_certificate is None:
         _log.warning("tokens travel in the clear unless a proxy in front of this speaks TLS")
+
+
+def is_for_this_machine(settings: ServeSettings) -> bool:
+    """Whether callers are let in because they are on this machine, and for nothing else."""
+    return (
+        settings.tokens is None
+        and not settings.insecure
+        and address_of(settings.host).is_loopback
+    )

@@ -1,216 +1,360 @@
-"""HTTP/1.1 as uvicorn speaks it, with a short cut for heads that came before.
+"""HTTP/1.1 below the framework: heads are bounded in size and time, offers of upgrades declined.
 
-A producer sends the same head over and over: of path, host, type and length of a report only
-the length changes. What such a head means is remembered by its other bytes, so that the next
-request with it is neither parsed nor given a task of its own. Everything else goes through
-uvicorn.
+uvicorn would gather a head until memory ends, and wait for its end for ever; it answers what is no
+HTTP in plain text; and it takes a head that offers another protocol for the last of HTTP on its
+connection. What this module leans on in uvicorn and httptools is named by the test of the
+dependencies' upper bounds.
 """
 
-import re
-from collections.abc import Iterable
-from typing import Any, Protocol, cast
+import asyncio
+from typing import Any, NamedTuple
 
-from starlette.types import Scope
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from controller.http.messages.recalled import RecalledCall
-from controller.serving.heads import BoundedProtocol
+from controller.http.messages.problems import write_problem
+from tidegauge.errors import (
+    HeadTimeoutError,
+    HeadTooLargeError,
+    MalformedRequestError,
+    ProblemError,
+    UnavailableError,
+)
 
-_A_GENERATION = 131_072
-_LONGEST_HEAD = 2_048
-_LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ?(\d{1,9})(?=\r\n|\Z)")
-_END = b"\r\n\r\n"
-_POST = b"POST "
-_Headers = Iterable[tuple[bytes, bytes]]
-
-
-class RecallingApp(Protocol):
-    """An application that can tell what a head will mean when it comes again."""
-
-    def recall(self, scope: Scope) -> RecalledCall | None:
-        """Say what requests like this one ask for; None if that is not worth remembering."""
+_LONGEST_PARSED = 65_535
+"""Longer addresses are too long for the parser of addresses."""
+_HEADER_BYTES = 150
+"""What Python takes for a header of a few bytes: two bytes objects and a tuple."""
+_LINGER_S = 2.0
 
 
-class KnownHeads:
-    """The heads that came before, on any connection.
+class HeadLimits(NamedTuple):
+    """What connections may do before a request is whole enough to be asked for its token.
+
+    Attributes
+    ----------
+    max_bytes
+        Of the first line and the headers of one request.
+    timeout_s
+        Until the first byte of a connection, and from the first byte of a head to its last.
+    unfinished
+        The heads that are not whole yet.
+    """
+
+    max_bytes: int
+    timeout_s: float
+    unfinished: "UnfinishedHeads"
+
+
+class UnfinishedHeads:
+    """What the heads of all connections take that have begun and are not whole; it is bounded.
+
+    Where there is too much, the oldest is refused. A head is usually whole within milliseconds, and
+    most come in one piece and are never counted: the oldest are of those who hold them back.
 
     Parameters
     ----------
-    app
-        Knows what they mean.
-    longest_body
-        In bytes; a head that announces a longer one is not known.
+    max_bytes
+        That they may take together.
     """
 
-    def __init__(self, app: RecallingApp, *, longest_body: int) -> None:
-        self._app = app
-        self._longest_body = longest_body
-        self._calls: dict[bytes, RecalledCall] = {}
-        """By their bytes without the length."""
-        self._former: dict[bytes, RecalledCall] = {}
-        """The generation before, which is forgotten as a whole, but for who comes again."""
-        self._common: _Headers = ()
-        self._ok = b""
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._sizes: dict[BoundedProtocol, int] = {}
+        """In the order in which they began."""
+        self._total = 0
 
-    def find(self, head: bytes, length: int) -> RecalledCall | None:
-        """Look up what a head means, if it announces a body of this length."""
-        key = _without_length(head, length)
-        if key is None or length > self._longest_body:
-            return None
-        call = self._calls.get(key)
-        if call is None:
-            call = self._former.pop(key, None)
-            if call is None:
-                return None
-            self._remember(key, call)
-        if call.is_current:
-            return call
-        del self._calls[key]
-        return None
+    def count(self, connection: "BoundedProtocol", size: int) -> None:
+        """Count a head, or what it has grown to."""
+        self._total += size - self._sizes.get(connection, 0)
+        self._sizes[connection] = size
+        while self._total > self._max_bytes:
+            oldest = next(iter(self._sizes))
+            self.forget(oldest)
+            reason = (
+                f"unfinished heads take more than {self._max_bytes} bytes "
+                "(max_unfinished_head_bytes), and this one was the oldest"
+            )
+            oldest.refuse(UnavailableError(reason))
 
-    def learn(self, head: bytes, length: int, scope: Scope) -> None:
-        """Remember what a head means that was just parsed, if that is worth it."""
-        key = _without_length(head, length)
-        if key is None or len(head) > _LONGEST_HEAD:
-            return
-        call = self._app.recall(scope)
-        if call is not None:
-            self._remember(key, call)
-
-    def ok(self, common: _Headers) -> bytes:
-        """Write the head of a success up to its length; ``common`` headers go into all."""
-        if common is not self._common:
-            self._common = common
-            headers = [*common, (b"content-type", b"application/json")]
-            self._ok = STATUS_LINE[200] + _lines(headers) + b"content-length: "
-        return self._ok
-
-    def _remember(self, key: bytes, call: RecalledCall) -> None:
-        if len(self._calls) >= _A_GENERATION:
-            self._former, self._calls = self._calls, {}
-        self._calls[key] = call
+    def forget(self, connection: "BoundedProtocol") -> None:
+        """Count a head no longer: it is whole, or will never be."""
+        self._total -= self._sizes.pop(connection, 0)
 
 
-def _without_length(head: bytes, length: int) -> bytes | None:
-    """Cut the length out of a head that announces it; None if it announces none, or another."""
-    announced = _LENGTH.search(head)
-    if announced is None or int(announced[1]) != length:
-        return None
-    return head[: announced.start(1)] + head[announced.end(1) :]
-
-
-class RecallingProtocol(BoundedProtocol):
+class BoundedProtocol(HttpToolsProtocol):
     """One connection.
 
     Parameters
     ----------
-    heads
-        Those that came before.
+    limits
+        Of its heads.
     given
-        The bound of heads, and what uvicorn gives.
+        As uvicorn gives it.
     """
 
-    def __init__(self, heads: KnownHeads, **given: Any) -> None:  # noqa: ANN401 (mostly uvicorn's)
+    def __init__(self, limits: HeadLimits, **given: Any) -> None:  # noqa: ANN401 (uvicorn's)
         super().__init__(**given)
-        self._heads = heads
-        self._inside = False
-        """Whether the parser waits for the rest of a message."""
-        self._answering = False
-        """Whether a recalled call has not been answered yet."""
-        self._held = b""
-        """What came meanwhile."""
-        self._closing = False
-        self._last_used = 0.0
+        self.parser = _DecliningParser(self)
+        self._limits = limits
+        self._head_bytes: int | None = None
+        """How much came of a head that is not whole; None between heads."""
+        self._come_bytes = 0
+        """How much came since that head began, what is being parsed included."""
+        self._overdue: asyncio.TimerHandle | None = None
+        """Runs while a head is waited for, but for the time in which uvicorn keeps alive."""
+        self._refusal: ProblemError = MalformedRequestError()
+        """What is wrong, if the parser stops."""
+        self._ended = False
+        """Whether nothing more will be read."""
+        self._due: ProblemError | None = None
+        """What is to be refused once the requests before it are answered."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for the first head."""
+        super().connection_made(_GatheringTransport(transport, self))  # type: ignore[arg-type]
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait for nothing more."""
+        self._await_head_no_longer()
+        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take the short cut if the whole request is here and its head is known."""
-        if self._answering:
-            self._held += data
-            self.transport.pause_reading()
+        """Parse what came, unless a head grows too long, or nothing more is to be read."""
+        if self._ended or self.transport.is_closing():
             return
-        is_whole = not self._inside and data.startswith(_POST) and self._is_idle()
-        if not is_whole:
-            super().data_received(data)
+        self._come_bytes = (self._head_bytes or 0) + len(data)
+        super().data_received(data)
+        if self._ended:
             return
-        head, _, body = data.partition(_END)
-        call = self._heads.find(head, len(body))
-        if call is None:
-            super().data_received(data)
-            self._learn(head, body)
-            return
-        self._answering = True
-        call.take(body, self)
+        if self._head_bytes is not None:
+            self._head_bytes = self._come_bytes
+            if self._head_bytes > self._limits.max_bytes:
+                self.refuse(HeadTooLargeError(self._limits.max_bytes))
+                return
+            size = self._head_bytes + _HEADER_BYTES * len(self.headers)
+            self._limits.unfinished.count(self, size)
+        # uvicorn keeps alive no longer once anything came, be it an empty line, or the body of a
+        # request that was refused by its head.
+        is_waiting = self._head_bytes is not None or self._is_idle()
+        if is_waiting and self._overdue is None and not self._ended:
+            self._await_head()
 
     def on_message_begin(self) -> None:
-        """Begin a message."""
-        self._inside = True
+        """Begin a head."""
+        self._head_bytes = 0
         super().on_message_begin()
 
+    def on_headers_complete(self) -> None:
+        """End a head, unless it is parsed again without its offer; one too long ends all."""
+        if self.parser.should_upgrade():
+            return
+        self._head_bytes = None
+        if self._overdue is not None:
+            self._await_head_no_longer()
+        if self._come_bytes > self._limits.max_bytes < self._measure_head():
+            self._refusal = HeadTooLargeError(self._limits.max_bytes)
+            raise self._refusal
+        if len(self.url) <= _LONGEST_PARSED:
+            super().on_headers_complete()
+        else:
+            self._complete_long_head()
+
     def on_message_complete(self) -> None:
-        """End a message."""
-        self._inside = False
-        super().on_message_complete()
+        """End a message, unless its head is parsed again."""
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
-    def succeed(self, body: bytes) -> None:
-        """Answer a recalled call."""
-        head = self._heads.ok(self.server_state.default_headers)
-        self._answer(b"%s%d\r\n\r\n%s" % (head, len(body), body))
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or refuse what came after the last."""
+        is_last = not self.pipeline
+        super().on_response_complete()
+        if is_last and self._due is not None and not self.transport.is_closing():
+            self._end_with(self._due)
 
-    def refuse(self, status: int, headers: _Headers, body: bytes) -> None:
-        """Answer a recalled call with an error."""
-        head = STATUS_LINE[status] + _lines([*self.server_state.default_headers, *headers])
-        self._answer(head + b"\r\n" + body)
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn says the same always)
+        """Refuse what is no HTTP, or was too long."""
+        self.refuse(self._refusal)
 
-    def shutdown(self) -> None:
-        """Close after the answer that is due."""
-        if self._answering:
-            self._closing = True
-        else:
-            super().shutdown()
+    def refuse(self, error: ProblemError) -> None:
+        """Read nothing more: where the next request begins cannot be known.
 
-    def timeout_keep_alive_handler(self) -> None:
-        """Close, unless short cuts were taken meanwhile: they leave the timer alone."""
-        idle_s = 0.0 if self._answering else self.loop.time() - self._last_used
-        if idle_s < self.timeout_keep_alive:
-            self._watch_idle(self.timeout_keep_alive - idle_s)
-        else:
-            super().timeout_keep_alive_handler()
-
-    def _learn(self, head: bytes, body: bytes) -> None:
-        cycle = self.cycle
-        if (
-            self._inside
-            or cycle is None
-            or cycle.more_body
-            or not cycle.keep_alive
-            or cycle.waiting_for_100_continue
-            or cycle.body != body
-        ):
+        The race: whole requests came before, and are not answered yet. They are served, and
+        who sent them would take this for the answer.
+        """
+        self._await_head_no_longer()
+        self._ended = True
+        if self._head_bytes is not None:  # the connection lingers, and is counted no longer
+            self._head_bytes = None
+            self.headers.clear()
+            self.url = b""
+        self.parser = None  # type: ignore[assignment]  # it keeps a part of the head, too
+        is_begun = self.cycle is not None and self.cycle.more_body
+        if self._is_idle() or (is_begun and not self.pipeline):
+            self._end_with(error)
             return
-        self._heads.learn(head, len(body), cast("Scope", self.scope))
+        if is_begun:  # it is malformed itself, and will not be served
+            self.pipeline.popleft()
+        self._due = error
 
-    def _answer(self, data: bytes) -> None:
-        self._answering = False
-        self.server_state.total_requests += 1
-        if self.transport.is_closing():
-            return
-        self.transport.write_now(data)  # type: ignore[attr-defined]
-        if self._closing:
-            self.transport.close()
-            return
-        self._last_used = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self._watch_idle(self.timeout_keep_alive)
-        if self._held:
-            held, self._held = self._held, b""
-            self.transport.resume_reading()
-            self.data_received(held)
-
-    def _watch_idle(self, delay_s: float) -> None:
-        self.timeout_keep_alive_task = self.loop.call_later(
-            delay_s, self.timeout_keep_alive_handler
+    @property
+    def is_unread(self) -> bool:
+        """Whether a request was answered of which more may come."""
+        return self._ended or (
+            self._is_idle() and self.cycle is not None and self.cycle.more_body
         )
 
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
 
-def _lines(headers: _Headers) -> bytes:
-    return b"".join(b"%s: %s\r\n" % header for header in headers)
+    def _await_head(self) -> None:
+        self._overdue = self.loop.call_later(self._limits.timeout_s, self._give_up)
+
+    def _await_head_no_longer(self) -> None:
+        if self._overdue is not None:
+            self._overdue.cancel()
+            self._overdue = None
+        self._limits.unfinished.forget(self)
+
+    def _give_up(self) -> None:
+        self._overdue = None
+        if self.transport.is_closing():
+            return
+        if not self._is_idle():  # while answers are due, what was sent may not be read
+            self._await_head()
+        elif self._head_bytes is None:
+            self.transport.close()
+        else:
+            self.refuse(HeadTimeoutError(round(self._limits.timeout_s * 1_000)))
+
+    def _complete_long_head(self) -> None:
+        """End a head whose address is long: its query names thousands of segments.
+
+        No call has a path that is nearly as long, and so none has the beginning of one.
+        """
+        path, _, query = self.url.partition(b"#")[0].partition(b"?")
+        self.url = path[:_LONGEST_PARSED]
+        super().on_headers_complete()
+        self.scope["query_string"] = query
+
+    def _measure_head(self) -> int:
+        """Measure a head as it is written without needless spaces."""
+        line = len(b"%s %s HTTP/1.1\r\n\r\n" % (self.parser.get_method(), self.url))
+        return line + sum(len(b"%s: %s\r\n" % one) for one in self.headers)
+
+    def _end_with(self, error: ProblemError) -> None:
+        status, headers, body = write_problem(error)
+        lines = [*self.server_state.default_headers, *headers, (b"connection", b"close")]
+        head = b"".join(b"%s: %s\r\n" % line for line in lines)
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
+        self.transport.close()
+
+
+class _DecliningParser(HttpRequestParser):
+    """A parser that stays with HTTP/1.1, as RFC 9110, section 7.8, allows.
+
+    Java's `HttpClient` offers HTTP/2 with every call unless told otherwise. A head with an offer is
+    parsed again without it; the protocol leaves alone what it hears while `should_upgrade` says
+    True.
+    """
+
+    def __init__(self, protocol: BoundedProtocol) -> None:
+        self._protocol = protocol
+        self._begin_anew()
+
+    def feed_data(self, data: bytes) -> None:  # type: ignore[override]  # (connections give bytes)
+        """Parse what came; raises `HttpParserError` for what is no HTTP."""
+        while data:
+            try:
+                super().feed_data(data)
+            except HttpParserUpgrade as upgrade:
+                data = self._head_without_offer() + data[upgrade.args[0] :]
+                self._begin_anew()
+            else:
+                return
+
+    def _begin_anew(self) -> None:
+        """Forget what was parsed: after a head that closes, the parser drops what follows."""
+        super().__init__(self._protocol)
+        self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
+
+    def _head_without_offer(self) -> bytes:
+        method = self.get_method()
+        if method == b"CONNECT":
+            msg = "CONNECT is for proxies"
+            raise HttpParserError(msg)
+        line = b"%s %s HTTP/%s" % (method, self._protocol.url, self.get_http_version().encode())
+        kept = [b"%s: %s" % one for one in self._protocol.headers if one[0] != b"upgrade"]
+        return b"\r\n".join([line, *kept, b"", b""])
+
+
+class _GatheringTransport:
+    """A transport that writes at the end of the turn, and whose end lets the last answer arrive.
+
+    uvicorn writes the head of an answer and its body separately, and each write goes through the
+    whole network stack: for short answers that is a third of all the work.
+
+    Parameters
+    ----------
+    transport
+        Of a connection; it does all else.
+    protocol
+        What reads from it.
+    """
+
+    __slots__ = ("_parts", "_protocol", "_transport", "is_closing")
+
+    def __init__(self, transport: asyncio.Transport, protocol: BoundedProtocol) -> None:
+        self._transport = transport
+        self._protocol = protocol
+        self._parts: list[bytes] = []
+        self.is_closing = transport.is_closing
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever the transport has)
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write before the loop's next turn."""
+        if not self._parts:
+            self._protocol.loop.call_soon(self._flush)
+        self._parts.append(data)
+
+    def _flush(self) -> None:
+        if self._parts:
+            data = b"".join(self._parts)
+            self._parts.clear()
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Close, after who is still sending had the time to read the answer.
+
+        The race: bytes that come after the end of a connection make the kernel reset it, and
+        an answer that was not read yet is lost with it. So for a short while the protocol goes
+        on to drop what comes (RFC 9112, section 9.6).
+        """
+        self._flush()
+        if self.is_closing() or not self._protocol.is_unread:
+            self._end()
+            return
+        self.is_closing = _always
+        self._transport.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._protocol.loop.call_later(_LINGER_S, self._end)
+
+    def _end(self) -> None:
+        self._transport.close()
+        if self._transport.get_extra_info("sslcontext") is not None:
+            self._protocol.loop.call_later(_LINGER_S, self._abort)
+
+    def _abort(self) -> None:
+        """Wait no longer until the peer says over TLS that it closes too: many never do."""
+        if self._transport.get_write_buffer_size():
+            self._protocol.loop.call_later(_LINGER_S, self._abort)
+        else:
+            self._transport.abort()
+
+
+def _always() -> bool:
+    return True

@@ -16,10 +16,10 @@ from controller.access import Certificate
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from controller.logs.setup import configure_logging
-from controller.serving.exposure import check_exposure
+from controller.serving.exposure import check_exposure, is_for_this_machine
 from controller.serving.listener import BACKLOG, listen, reachable, show_address
 from controller.serving.open_files import allow_open_files
-from controller.serving.protocol import KnownHeads, RecallingProtocol
+from controller.serving.protocol import BoundedProtocol, HeadLimits, UnfinishedHeads
 
 _GRACE_S = 10
 
@@ -96,18 +96,19 @@ def serve(settings: ServeSettings) -> None:
         scheme = "http" if certificate is None else "https"
         here = show_address(reachable(host), port)
         address = settings.advertise_url or f"{scheme}://{here}"
-        app = create_app(settings, address=address, certificate=certificate)
+        app = create_app(
+            settings,
+            address=address,
+            certificate=certificate,
+            checks_host=is_for_this_machine(settings),
+        )
         print(f"database {app.parts.database.name}", flush=True)  # noqa: T201
         serving = f"serving  {scheme}://{show_address(host, port)}  (docs: /docs)"
         app.process.on_start = partial(print, serving, flush=True)
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http=partial(  # type: ignore[arg-type]
-                RecallingProtocol,
-                KnownHeads(app, longest_body=settings.max_body_bytes),
-                max_head_bytes=settings.max_head_bytes,
-            ),
+            http=partial(BoundedProtocol, _head_limits(settings)),  # type: ignore[arg-type]
             ws="none",
             proxy_headers=False,
             ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
@@ -124,6 +125,14 @@ def serve(settings: ServeSettings) -> None:
         if not server.started or app.process.failed:
             msg = "the service could not start; its log says why"
             raise SystemExit(msg)
+
+
+def _head_limits(settings: ServeSettings) -> HeadLimits:
+    return HeadLimits(
+        settings.max_head_bytes,
+        settings.head_timeout_ms / 1_000,
+        UnfinishedHeads(settings.max_unfinished_head_bytes),
+    )
 
 
 def _certificate(settings: ServeSettings) -> Certificate | None:

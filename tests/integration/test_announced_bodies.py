@@ -43,7 +43,7 @@ def connection(server: ServerProcess) -> Iterator[HTTPConnection]:
 
 def _head(method: str, path: str, **headers: object) -> bytes:
     lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
-    head = [f"{method} {path} HTTP/1.1", "host: here", "content-type: application/json"]
+    head = [f"{method} {path} HTTP/1.1", "host: localhost", "content-type: application/json"]
     return "\r\n".join([*head, *lines, "", ""]).encode()
 
 

@@ -7,20 +7,20 @@ import pytest
 
 from tests.server import ServerProcess
 
-HEALTH = b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n"
+HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 LINE = b'{"key": "k", "value": "v"}\n'
 STREAM = b"/v1/streams/order/one"
 CREATE = b'{"log": "embedded", "segments": 1}'
 GARBAGE = b"garbage\r\n\r\n"
 BAD_CHUNK = (
-    b"POST /v1/note-times HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
+    b"POST /v1/note-times HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     b"transfer-encoding: chunked\r\n\r\nzz\r\n"
 )
 TOO_LONG = b"GET /healthz HTTP/1.1\r\na: " + b"b" * 2**20 + b"\r\n\r\n"
 
 
 def _request(line: bytes, media_type: bytes, body: bytes, *, announced: int) -> bytes:
-    head = [line + b" HTTP/1.1", b"host: here", b"content-type: " + media_type]
+    head = [line + b" HTTP/1.1", b"host: localhost", b"content-type: " + media_type]
     return b"\r\n".join([*head, b"content-length: %d" % announced, b"", body])
 
 

@@ -45,7 +45,7 @@ def test_who_sends_no_end_of_a_body_is_told_that_the_service_has_ended(
 
 
 def _begin(server: ServerProcess, call: str) -> socket.socket:
-    head = f"{call} HTTP/1.1\r\nhost: here\r\ncontent-type: application/json"
+    head = f"{call} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json"
     connection = socket.create_connection(("127.0.0.1", server.port), 20)
     connection.sendall(f"{head}\r\ncontent-length: 100\r\n\r\n{{".encode())
     wait_until_read(connection)

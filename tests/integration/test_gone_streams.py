@@ -17,7 +17,6 @@ from controller.background.pace import Pace
 from controller.background.retention import Sweeper
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp
-from controller.http.messages.recalled import RecalledCall
 from controller.store import leases as storage
 from controller.streams.stream import StreamState
 from tests.conftest import NewServer
@@ -32,7 +31,6 @@ NOW = 1_700_000_000_000
 DAY_MS = 86_400_000
 NAME = StreamName("tests", "one")
 PATH = f"/v1/streams/{NAME}"
-NOTE_TIME = f"{PATH}/writers/w/note-time"
 
 
 class Controller:
@@ -40,8 +38,6 @@ class Controller:
 
     def __init__(self, app: ControllerApp, client: httpx.AsyncClient) -> None:
         self.app, self.client = app, client
-        self.recalled: list[RecalledCall] = []
-        """What the heads of requests that came are known to ask for."""
 
     @property
     def state(self) -> StreamState:
@@ -65,20 +61,6 @@ class Controller:
         report = {"time": NOW + at, "position": {"0": at}}
         return await self.client.post(f"{PATH}/writers/{writer}/note-time", json=report)
 
-    def recall(self) -> RecalledCall:
-        """Remember a request's head, as a connection does."""
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": NOTE_TIME,
-            "query_string": b"",
-            "headers": [(b"content-type", b"application/json")],
-        }
-        call = self.app.recall(scope)
-        assert call is not None
-        self.recalled.append(call)
-        return call
-
 
 @asynccontextmanager
 async def _running(database_url: str) -> AsyncIterator[Controller]:
@@ -90,11 +72,6 @@ async def _running(database_url: str) -> AsyncIterator[Controller]:
 async def _reports(controller: Controller) -> None:
     for at, writer in ((1, "w"), (2, "v"), (3, "w"), (4, "w")):
         assert (await controller.note(at, writer)).is_success
-
-
-async def _remembered_head(controller: Controller) -> None:
-    await _reports(controller)
-    assert controller.recall().is_current
 
 
 async def _refused_report(controller: Controller) -> None:
@@ -128,7 +105,7 @@ Scene = Callable[[Controller], Coroutine[Any, Any, None]]
 
 @pytest.mark.parametrize(
     "scene",
-    [_reports, _remembered_head, _refused_report, _writer_to_forget_in_a_day, _long_poll],
+    [_reports, _refused_report, _writer_to_forget_in_a_day, _long_poll],
 )
 def test_a_stream_that_is_deleted_is_held_by_nothing(scene: Scene, database_url: str) -> None:
     async def run() -> None:
@@ -139,7 +116,6 @@ def test_a_stream_that_is_deleted_is_held_by_nothing(scene: Scene, database_url:
             (await controller.client.delete(PATH)).raise_for_status()
             await until(lambda: gone() is None)
             await until(lambda: count_of(Writer) == 0)
-            assert not any(call.is_current for call in controller.recalled)
 
     asyncio.run(run())
 
@@ -225,15 +201,12 @@ def test_a_stream_that_is_given_up_is_held_by_nothing_and_taken_back_it_is_anoth
             await controller.create("first")
             await controller.create()  # the newest are given up first
             await _writer_to_forget_in_a_day(controller)
-            call, gone = controller.recall(), ref(controller.state)
+            gone = ref(controller.state)
             async with _running(database_url) as other:
                 await until(lambda: other.holds)
                 await until(lambda: gone() is None)
                 await until(lambda: count_of(Writer) == 2)  # of the other one
-                assert not call.is_current
             await until(lambda: controller.holds)
-            assert not call.is_current
-            assert controller.recall().is_current
             assert (await controller.note(5)).is_success
 
     asyncio.run(run())

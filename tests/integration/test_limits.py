@@ -270,7 +270,7 @@ def test_a_head_that_is_a_byte_too_long_in_one_piece(
     limited: ServerProcess, begun: bytes, end: bytes, body: bytes
 ) -> None:
     for more, is_refused in ((0, False), (1, True)):
-        head = begun + b" HTTP/1.1\r\nhost: here\r\na: "
+        head = begun + b" HTTP/1.1\r\nhost: localhost\r\na: "
         head += b"b" * (2_000 + more - len(head + end)) + end
         with closing(HTTPConnection("127.0.0.1", limited.port, timeout=20)) as connection:
             connection.connect()
@@ -294,7 +294,7 @@ def test_what_is_no_http(limited: ServerProcess) -> None:
 @contextmanager
 def _somebody_waits(server: ServerProcess) -> Iterator[None]:
     """Take the only seat, and hang up in the end."""
-    request = f"GET {ONE}/marks?after=9&wait_ms=30000 HTTP/1.1\r\nhost: here\r\n\r\n"
+    request = f"GET {ONE}/marks?after=9&wait_ms=30000 HTTP/1.1\r\nhost: localhost\r\n\r\n"
     with socket.create_connection(("127.0.0.1", server.port)) as connection:
         connection.sendall(request.encode())
         server.wait_for_waiting(1)

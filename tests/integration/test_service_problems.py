@@ -22,7 +22,10 @@ LONG = "x" * 50_000
 
 @pytest.fixture(scope="module")
 def client(new_server: NewServer) -> Iterator[httpx.Client]:
-    with new_server(max_body_bytes=LIMIT) as server, asked(server) as client:
+    with (
+        new_server(max_body_bytes=LIMIT, max_report_bytes=LIMIT) as server,
+        asked(server) as client,
+    ):
         yield client
 
 

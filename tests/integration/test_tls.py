@@ -3,24 +3,19 @@
 import asyncio
 import ssl
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 import trustme
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
-from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
-    NoEncryption,
     PrivateFormat,
     load_pem_private_key,
 )
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
@@ -38,7 +33,6 @@ from writer_client import TimeReporter, Writer
 pytestmark = pytest.mark.only_on("sqlite", "connections come before any database")
 
 NOW = 1_700_000_000_000
-END = datetime(2101, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture(scope="module")
@@ -83,19 +77,6 @@ def test_every_client_and_the_verbs_speak_tls(secure: ServerProcess) -> None:
     assert "2023-11-14T22:13:20.000Z" in shown.output
 
 
-def test_a_large_answer_and_a_large_body_pass(secure: ServerProcess) -> None:
-    with httpx.Client(base_url=secure.url) as client:
-        client.put("/v1/streams/a/b", json={"segments": 1}).raise_for_status()
-        line = '{"key": "k", "value": "' + "v" * 1_000_000 + '"}\n'
-        ndjson = {"content-type": "application/x-ndjson"}
-        for _ in range(3):
-            appended = client.post("/v1/streams/a/b/events", content=line, headers=ndjson)
-            appended.raise_for_status()
-    with StreamClient(secure.url, "a/b") as reader:
-        values = [one.batch.column("value").to_pylist() for one in reader.read(0, 0, 3)]
-    assert [len(value) for page in values for value in page] == [1_000_000] * 3
-
-
 def test_who_does_not_trust_the_authority_or_speaks_no_tls_gets_no_answer(
     secure: ServerProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,21 +95,6 @@ def test_who_does_not_trust_the_authority_or_speaks_no_tls_gets_no_answer(
         careless.tail()
 
 
-def test_clients_trust_whom_the_environment_names_when_they_connect(
-    secure: ServerProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    soon = timedelta(milliseconds=1)
-    httpx.put(f"{secure.url}/v1/streams/a/t", json={"segments": 1}).raise_for_status()
-    with StreamClient(secure.url, "a/t") as one, StreamClient(secure.url, "a/t") as two:
-        assert one.tail().tail == two.tail().tail == {0: 0}
-    monkeypatch.setenv("SSL_CERT_FILE", str(Files(tmp_path).authority))
-    with (
-        StreamClient(secure.url, "a/t", retry_for=soon) as stranger,
-        pytest.raises(ServiceUnreachableError, match="CERTIFICATE_VERIFY_FAILED"),
-    ):
-        stranger.tail()
-
-
 def test_who_never_closes_a_connection_does_not_keep_the_service_from_its_end(
     files: Files, new_server: NewServer
 ) -> None:
@@ -139,17 +105,6 @@ def test_who_never_closes_a_connection_does_not_keep_the_service_from_its_end(
         assert idle.get(f"{server.url}/healthz").is_success
         assert server.stop() == 0
         assert "graceful shutdown exceeded" not in server.log.read_text()
-
-
-def test_an_old_version_of_tls_is_refused(secure: ServerProcess, files: Files) -> None:
-    context = ssl.create_default_context(cafile=files.authority)
-    context.set_ciphers("DEFAULT:@SECLEVEL=0")
-    context.maximum_version = ssl.TLSVersion.TLSv1_2
-    assert httpx.get(f"{secure.url}/healthz", verify=context).is_success
-    with pytest.warns(DeprecationWarning, match="TLSv1_1 is deprecated"):
-        context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_1
-    with pytest.raises(httpx.ConnectError):
-        httpx.get(f"{secure.url}/healthz", verify=context)
 
 
 def test_the_key_may_be_in_the_file_of_the_certificate(
@@ -181,59 +136,6 @@ def test_a_renewed_certificate_is_shown_from_the_next_connection_on(
             client.get("/healthz").raise_for_status()
         trusting = ssl.create_default_context(cafile=fresh.authority)
         assert httpx.get(f"{server.url}/healthz", verify=trusting).is_success
-
-
-@pytest.mark.parametrize("is_in_one_file", [True, False])
-def test_a_certificate_is_warned_of_at_its_end(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, is_in_one_file: bool
-) -> None:
-    ending = Files(tmp_path, end=END)
-    shown = (ending.both, None) if is_in_one_file else (ending.certificate, ending.key)
-    Certificate(*shown, clock=lambda: END.timestamp() - 1)
-    assert caplog.records == []
-    Certificate(*shown, clock=END.timestamp)
-    assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
-        ("WARNING", f"certificate {shown[0]}: expired at 2101-01-01 00:00:00+00:00")
-    ]
-
-
-def test_a_renewed_certificate_that_expired_is_warned_of(
-    tmp_path: Path, files: Files, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = tmp_path / "shown.pem"
-    file.write_bytes(files.both.read_bytes())
-    certificate = Certificate(file, None)
-    yesterday = datetime.now(UTC) - timedelta(days=1)
-    file.write_bytes(Files(tmp_path, end=yesterday).both.read_bytes())
-    certificate.look()
-    assert caplog.records == []
-    certificate.look()
-    assert "expired at" in caplog.text
-
-
-def test_a_certificate_that_is_none_of_a_server_is_warned_of(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    file = tmp_path / "client.pem"
-    file.write_bytes(_of_client())
-    Certificate(file, None)
-    assert "a client may refuse it" in caplog.text
-    assert "unsuitable certificate purpose" in caplog.text
-
-
-def _of_client() -> bytes:
-    """Make a key and a certificate that only clients may show."""
-    key, now = generate_private_key(SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "client")])
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now)
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=True)
-        .sign(key, SHA256())
-    )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    return private + certificate.public_bytes(Encoding.PEM)
 
 
 def _shown_by(server: ServerProcess) -> str:

@@ -38,7 +38,7 @@ BODIES = {
     "in chunks": ([b"transfer-encoding: chunked"], CHUNKS, [200]),
     "expected": ([LENGTH, b"expect: 100-continue"], BODY, [100, 200]),
 }
-GET = b"GET /healthz HTTP/1.1\r\nhost: here\r\n\r\n"
+GET = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 every_offer = pytest.mark.parametrize("offer", OFFERS.values(), ids=OFFERS.keys())
 every_closing = pytest.mark.parametrize("closing", CLOSING.values(), ids=CLOSING.keys())
 every_body = pytest.mark.parametrize("body", BODIES.values(), ids=BODIES.keys())
@@ -77,7 +77,7 @@ def test_a_report_with_an_offer_is_taken_each_time(
 def test_a_body_that_comes_after_its_head_is_no_request_of_its_own(
     connection: HTTPConnection, offer: dict[str, str]
 ) -> None:
-    smuggled = b"DELETE /v1/streams/tests/one HTTP/1.1\r\nhost: x\r\n\r\n"
+    smuggled = b"DELETE /v1/streams/tests/one HTTP/1.1\r\nhost: localhost\r\n\r\n"
     headers = {**offer, "content-length": str(len(smuggled))}
     connection.request("POST", "/v1/note-times", headers=JSON | headers)
     connection.send(smuggled)
@@ -96,7 +96,7 @@ def test_a_call_without_a_body_is_answered(
 
 
 def offering(line: bytes, *headers: bytes) -> bytes:
-    return b"\r\n".join([line, b"host: here", *headers, b"upgrade: h2c", b"", b""])
+    return b"\r\n".join([line, b"host: localhost", *headers, b"upgrade: h2c", b"", b""])
 
 
 def answered_until_closed(server: ServerProcess, *parts: bytes) -> list[int]:

@@ -54,11 +54,10 @@ class _Counts:
     """Counts answers by status."""
 
     def __init__(self) -> None:
-        metrics = Metrics()
+        self.metrics = Metrics()
         self.statuses: list[int] = []
-        for times in (metrics.long_poll_times, metrics.request_times):
+        for times in (self.metrics.long_poll_times, self.metrics.request_times):
             times.observe = self._observe  # type: ignore[method-assign]
-        self.timing = Timing(metrics)
 
     def _observe(self, route: str, status: int, seconds: float) -> None:  # noqa: ARG002 (what it is told)
         self.statuses.append(status)
@@ -82,20 +81,17 @@ def _ask(
     async def receive() -> Message:
         return {"type": "http.request", "body": b"", "more_body": False}
 
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        await counts.timing.call(holder.answer, scope, receive, send)
-
     async def scene() -> None:
         loop: Any = asyncio.get_running_loop()
         loop.time = lambda: holder.now_s
-        whole: Any = Forwarding(answer, holder, SimpleNamespace(), max_body_bytes=1)  # type: ignore[arg-type]
+        whole: Any = Forwarding(holder.answer, holder, SimpleNamespace(), max_body_bytes=1)  # type: ignore[arg-type]
         scope = {
             "method": method,
             "path": "/v1/streams/tests/one/marks",
             "headers": [(HOP, b"1")] if hop else [],
             "query_string": query,
         }
-        await counts.timing.call_elsewhere(whole, scope, receive, send)
+        await Timing(whole, counts.metrics)(scope, receive, send)
 
     asyncio.run(scene())
     return sent

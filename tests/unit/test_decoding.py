@@ -16,7 +16,7 @@ def test_others_go_on_while_many_reports_are_read_thoroughly(time: str) -> None:
     body = json.dumps({"reports": [REPORT | {"time": time}] * 1_000}).encode()
 
     async def turns_of_another() -> int:
-        reading = asyncio.create_task(read_note_times(body))
+        reading = asyncio.create_task(read_note_times(body, 2**16))
         for turns in count():
             if reading.done():
                 assert len(reading.result()) == 1_000

@@ -17,8 +17,6 @@ SCOPE = {"type": "http", "path": "/v1/note-times", "query_string": b""}
 class _Answering:
     """Sends some of an answer, and hangs."""
 
-    route = "/v1/note-times"
-
     def __init__(self, *messages: Message) -> None:
         self._messages = messages
         self.hangs = asyncio.Event()
@@ -42,7 +40,7 @@ def _cut_off(*messages: Message, method: str = "POST") -> list[Message]:
 
     async def scene() -> None:
         app = _Answering(*messages)
-        call = Timing(Metrics()).call_hot(app, SCOPE | {"method": method}, receive, send)
+        call = Timing(app, Metrics())(SCOPE | {"method": method}, receive, send)
         task = asyncio.create_task(call)
         await app.hangs.wait()
         task.cancel()

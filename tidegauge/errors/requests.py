@@ -61,13 +61,14 @@ class BodyTooLargeError(ProblemError):
     """A request beyond the limit of the service."""
 
     limit_bytes: int
+    setting: str = "max_body_bytes"
 
     @property
     def detail(self) -> str:
-        return (
-            f"the body is larger than {self.limit_bytes} bytes (max_body_bytes); "
-            "send it in parts"
-        )
+        what, cure = "body", "send it in parts"
+        if self.setting == "max_report_bytes":
+            what, cure = "report", "name only the segments that changed, or raise that"
+        return f"the {what} is larger than {self.limit_bytes} bytes ({self.setting}); {cure}"
 
 
 @problem("head_too_large", 431)
@@ -79,6 +80,42 @@ class HeadTooLargeError(ProblemError):
     @property
     def detail(self) -> str:
         return f"address and headers are larger than {self.limit_bytes} bytes (max_head_bytes)"
+
+
+@problem("head_timeout", 408)
+class HeadTimeoutError(ProblemError):
+    """A request whose head was begun and not ended in time."""
+
+    timeout_ms: int
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"address and headers were not whole after {self.timeout_ms} ms (head_timeout_ms); "
+            "send them at once"
+        )
+
+
+@problem("misdirected_request", 421)
+class MisdirectedRequestError(ProblemError):
+    """A host that a service without tokens does not answer for.
+
+    A page of another site can have its own name mean this machine, and so reach what listens on
+    it; what it cannot do is to send another name than its own.
+    """
+
+    host: str
+
+    def __post_init__(self) -> None:
+        self.host = shortened(self.host)
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"the header `Host` says {self.host!r}, and a service without tokens answers for "
+            "localhost and 127.0.0.1 only; call it so, or serve with --tokens FILE (or with "
+            "--insecure, if something else keeps strangers out)"
+        )
 
 
 @problem("malformed_request", 400)

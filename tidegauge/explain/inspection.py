@@ -1,7 +1,7 @@
 """Inspection: what operators ask about the writers of a stream, answered from memory."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
 
@@ -9,6 +9,7 @@ from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer, WriterState
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.explanation import Explanation, explain
 from tidegauge.explain.situation import Situation, WriterStatus
 from tidegauge.lattice import DownSet
@@ -53,11 +54,11 @@ class Inspection:
         return self._status(self.roster.get(writer))
 
     def statuses(
-        self, *, after: str = "", state: WriterState | None = None
+        self, *, after: str = "", states: Collection[WriterState] = ()
     ) -> Iterator[WriterStatus]:
-        """Describe all writers, or those in a state, after a name, in order of name."""
+        """Describe all writers, or those in some states, after a name, in order of name."""
         for writer in self.roster.after(after):
-            if state in {None, self._state(writer)}:
+            if not states or self._state(writer) in states:
                 yield self._status(writer)
 
     def count_states(self) -> Counter[WriterState]:
@@ -139,7 +140,8 @@ class Inspection:
         goal = leader.time if leader is not None else newest.lower if newest else None
         if writer.time is None or goal is None or (newest is not None and newest.final):
             return None
-        return max(0, goal - writer.time)
+        # Two times can lie further apart than 64 bits tell.
+        return min(max(0, goal - writer.time), END_OF_TIME)
 
     def _since(self, wall_ms: int | None) -> int | None:
         return None if wall_ms is None else max(0, self.now.wall_ms - wall_ms)

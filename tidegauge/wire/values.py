@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from tidegauge.event_time import parse_event_time
+from tidegauge.json_text import show_json
 from tidegauge.names import NAME_PATTERN
 
 _DECIMAL = re.compile(r"-?[0-9]{1,19}\Z", re.ASCII)
@@ -29,7 +30,7 @@ def _integer(value: object) -> int:
     elif isinstance(value, str) and _DECIMAL.match(value):
         number = int(value)
     else:
-        msg = f"{value!r} is no integer; send a JSON integer or a decimal string"
+        msg = f"{show_json(value)} is no integer; send a JSON integer or a decimal string"
         raise ValueError(msg)
     if not -(2**63) <= number < 2**63:
         msg = f"{number} does not fit into a signed 64-bit integer"
@@ -39,7 +40,7 @@ def _integer(value: object) -> int:
 
 def _position(value: object) -> dict[int, int]:
     if not isinstance(value, Mapping):
-        msg = f'{value!r} is no position; send an object such as {{"0": 40, "1": 12}}'
+        msg = f'{show_json(value)} is no position; send an object such as {{"0": 40, "1": 12}}'
         raise ValueError(msg)  # noqa: TRY004 (pydantic reports a ValueError)
     return _without_doubles(
         [(_integer(number), _integer(offset)) for number, offset in value.items()]

@@ -16,22 +16,6 @@ class RegisterWriter(Request):
     )
 
 
-class WriterRegistered(Answer):
-    """The answer to a registration."""
-
-    stream_id: str = Field(description="The stream.")
-    incarnation: int = Field(description="To be sent with everything that this process says.")
-    watermark: int | None = Field(
-        description="Who writes only times at or above it is never late, ms."
-    )
-    final: bool = Field(False, description="Whether the stream is sealed.")
-    state: WriterState = Field(description="`joining`, or `expired` in a crash loop.")
-    position: WirePosition = Field(
-        description="What former incarnations wrote; joined into every report of this one."
-    )
-    hint: str | None = Field(None, description="What looks wrong with the first time.")
-
-
 class NoteTime(Request):
     """``POST …/writers/{writer}/note-time``."""
 
@@ -56,6 +40,15 @@ class TimeNoted(Answer):
     state: WriterState = Field(description="Of the writer.")
     final: bool = Field(False, description="Whether the stream is sealed.")
     hint: str | None = Field(None, description="What looks wrong with an accepted report.")
+
+
+class WriterRegistered(TimeNoted):
+    """The answer to a registration: with a first time, that of a report, and what it starts with."""
+
+    incarnation: int = Field(description="To be sent with everything that this process says.")
+    position: WirePosition = Field(
+        description="What former incarnations wrote; joined into every report of this one."
+    )
 
 
 class Report(NoteTime):
@@ -105,13 +98,8 @@ class WriterInfo(Answer):
     expires_in_ms: int | None = Field(description="When its clock runs out, ms.")
 
 
-class WriterAnswer(WriterInfo):
-    """The answer to leave and expire."""
-
-    stream_id: str = Field(description="The stream.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(False, description="Whether the stream is sealed.")
-    hint: str | None = Field(None, description="What looks wrong with the last report.")
+class WriterAnswer(WriterInfo, TimeNoted):
+    """The answer to leave and expire: that of a report, and what became of the writer."""
 
 
 class WriterList(Answer):

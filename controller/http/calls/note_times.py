@@ -152,6 +152,8 @@ class NoteTimesApp:
         Count them.
     max_body_bytes
         Longer requests are refused.
+    max_report_bytes
+        Longer reports in them are refused.
     """
 
     route = PATH
@@ -163,11 +165,13 @@ class NoteTimesApp:
         metrics: Metrics,
         *,
         max_body_bytes: int,
+        max_report_bytes: int,
     ) -> None:
         self._registry = registry
         self._sequencer = sequencer
         self._metrics = metrics
         self._limit = max_body_bytes
+        self._limit_each = max_report_bytes
 
     def serves(self, path: str) -> bool:
         """Whether a path is this call's."""
@@ -201,5 +205,5 @@ class NoteTimesApp:
 
     async def _read(self, scope: Scope, receive: Receive) -> _Call:
         check_call(scope)
-        many = await read_note_times(await read_body(receive, self._limit))
+        many = await read_note_times(await read_body(receive, self._limit), self._limit_each)
         return _Call(self._registry, scope["user"], many)

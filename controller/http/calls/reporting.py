@@ -7,9 +7,9 @@ from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
 
 from controller.http.messages.problems import problem_of
-from controller.http.routing import StrictRoute
+from controller.http.routing import StrictRequest, StrictRoute
 from controller.metrics.counters import ACCEPTED
-from tidegauge.errors import BodyTooLargeError
+from tidegauge.errors import BodyTooLargeError, InvalidRequestError
 
 
 class ReportingRoute(StrictRoute):
@@ -27,7 +27,8 @@ class ReportingRoute(StrictRoute):
             if await carries_report(request):
                 request.app.state.parts.metrics.report_tally[outcome] += 1
 
-        async def counted(request: Request) -> Response:
+        async def counted(given: Request) -> Response:
+            request = StrictRequest.of(given)
             try:
                 response = await handle(request)
             except ClientDisconnect:
@@ -51,6 +52,6 @@ async def _has_time(request: Request) -> bool:
     """Whether a body has a time; one that cannot be read is not known to have any."""
     try:
         body = await request.json()
-    except (BodyTooLargeError, ClientDisconnect, RecursionError, ValueError):
+    except (BodyTooLargeError, ClientDisconnect, InvalidRequestError):
         return False
     return isinstance(body, dict) and body.get("time") is not None

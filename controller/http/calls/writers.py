@@ -89,9 +89,12 @@ def _answer(state: StreamState, status: WriterStatus, hint: str | None) -> Write
 async def list_writers(
     sequencer: SequencerOf,
     state: StreamOf,
-    state_is: Annotated[
-        WriterState | None, Query(alias="state", description="Only writers in this state.")
-    ] = None,
+    states: Annotated[
+        tuple[WriterState, ...],
+        Query(
+            alias="state", description="Only writers in this state; repeated, in any of them."
+        ),
+    ] = (),
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> WriterList:
@@ -100,7 +103,7 @@ async def list_writers(
 
     def look() -> tuple[list[WriterInfo], bool]:
         seen = state.aggregator.inspect(state.now())
-        statuses = seen.statuses(after=after, state=state_is)
+        statuses = seen.statuses(after=after, states=states)
         page, more = first_page(statuses, limit, entries=lambda one: len(one.position))
         return [_info(one) for one in page], more
 

@@ -20,6 +20,7 @@ from controller.http.forwarding.lost_calls import log_lost
 from controller.http.forwarding.peers import (
     ASKED_AGAIN,
     NOT_HOLDER,
+    ROUTE,
     PassedOn,
     Peer,
     Peers,
@@ -123,6 +124,8 @@ class Forwarding:
             await self._app(request.scope, request.replay(), send)
             return True
         await self._app(request.scope, request.replay(), send_unless_moved)
+        if moved:
+            request.scope.pop(ROUTE, None)  # another controller answers
         return not moved
 
     def holds(self, table: Table, name: StreamName) -> bool:

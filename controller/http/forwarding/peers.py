@@ -18,6 +18,8 @@ HOP = b"tidegauge-hop"
 """A request with it was passed on once, and is not passed on again."""
 NOT_HOLDER = b"tidegauge-not-holder"
 """An answer with it says that nothing was done, since another controller may be the holder."""
+ROUTE = "tidegauge.route"
+"""In the scope of a request that this controller answers: which route does."""
 ASKED_AGAIN = {"GET", "PUT"}
 """Methods of what is asked for again if it moved before anything was done."""
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from controller.http.messages.problems import invalid_request
 from tidegauge.errors import InvalidRequestError
+from tidegauge.json_text import parse_json
 from tidegauge.wire.values import Request
 from tidegauge.wire.writers import NoteTime, Report
 
@@ -61,18 +62,44 @@ AnyReport: TypeAlias = Report | PlainReport
 _decode_one = msgspec.json.Decoder(PlainNoteTime).decode
 _split_many = msgspec.json.Decoder(_RawReports).decode
 _decode_many = msgspec.json.Decoder(_PlainReports).decode
+_decode_signed = msgspec.json.Decoder(PlainReport).decode
+
+
+def read_json(body: bytes) -> Any:  # noqa: ANN401 (JSON)
+    """Read a body that is JSON; raises `InvalidRequestError`."""
+    try:
+        return parse_json(body)
+    except ValueError as error:
+        raise InvalidRequestError.of("body", f"cannot be read: {error}") from error
 
 
 def read_note_time(body: bytes) -> NoteTime | PlainNoteTime:
     """Read the body of a note-time call; raises `InvalidRequestError`."""
     try:
-        return _decode_one(body)
+        report = _decode_one(body)
     except _NOT_PLAIN:
         return _thoroughly(NoteTime, body)
+    return report if body.count(b":") == _keys(report) else _thoroughly(NoteTime, body)
 
 
-async def read_note_times(body: bytes) -> Sequence[AnyReport | InvalidRequestError]:
+def _keys(report: PlainNoteTime) -> int:
+    """Count the keys of a report.
+
+    msgspec takes the last of two keys that are the same. Where all values are integers, each colon
+    is behind a key, and so there are more colons than keys if one is there twice; or if one is
+    null, which is rare enough to look closely, too.
+    """
+    position = report.position
+    count = 1 if position is None else 2 + len(position)
+    return count if report.incarnation is None else count + 1
+
+
+async def read_note_times(
+    body: bytes, max_bytes: int
+) -> Sequence[AnyReport | InvalidRequestError]:
     """Read the body of a note-times call; a report that cannot be read is an error in its place.
+
+    So is one that is larger than so many bytes, and is not written plainly.
 
     Raises
     ------
@@ -80,9 +107,12 @@ async def read_note_times(body: bytes) -> Sequence[AnyReport | InvalidRequestErr
         If the body is no list of reports.
     """
     try:
-        return _decode_many(body).reports
+        many = _decode_many(body).reports
     except _NOT_PLAIN:
-        return await _one_by_one(split_note_times(body))
+        many = None
+    if many is not None and body.count(b":") == 1 + sum(map(_signed_keys, many)):
+        return many
+    return await _one_by_one(split_note_times(body), max_bytes)
 
 
 def split_note_times(body: bytes) -> list[bytes]:
@@ -95,6 +125,8 @@ def split_note_times(body: bytes) -> list[bytes]:
     """
     try:
         split = _split_many(body).reports
+        if body.count(b'"reports"') != 1:
+            read_json(body)
     except _NOT_PLAIN as error:
         _thoroughly(_AnyReports, body)
         raise InvalidRequestError.of("body", f"cannot be read: {error}") from error
@@ -104,16 +136,36 @@ def split_note_times(body: bytes) -> list[bytes]:
     return [bytes(raw) for raw in split]
 
 
-async def _one_by_one(split: list[bytes]) -> Sequence[AnyReport | InvalidRequestError]:
-    reports = []
+def _signed_keys(report: PlainReport) -> int:
+    count = _keys(report) + 2
+    return count if report.stream_id is None else count + 1
+
+
+def _plainly(body: bytes) -> PlainReport | None:
+    try:
+        report = _decode_signed(body)
+    except _NOT_PLAIN:
+        return None
+    return report if body.count(b":") == _signed_keys(report) else None
+
+
+async def _one_by_one(
+    split: list[bytes], max_bytes: int
+) -> Sequence[AnyReport | InvalidRequestError]:
+    reports: list[AnyReport | InvalidRequestError] = []
     for at, body in enumerate(split):
         if at % _AT_A_TIME == _AT_A_TIME - 1:
             await asyncio.sleep(0)
-        reports.append(_one_of_many(body))
+        reports.append(_one_of_many(body, max_bytes))
     return reports
 
 
-def _one_of_many(body: bytes) -> Report | InvalidRequestError:
+def _one_of_many(body: bytes, max_bytes: int) -> AnyReport | InvalidRequestError:
+    if len(body) > max_bytes:
+        # Reading it thoroughly would keep all others waiting.
+        message = f"is larger than {max_bytes} bytes (max_report_bytes), and not plain integers"
+        plain = _plainly(body)
+        return InvalidRequestError.of("report", message) if plain is None else plain
     try:
         return _thoroughly(Report, body)
     except InvalidRequestError as error:
@@ -122,6 +174,6 @@ def _one_of_many(body: bytes) -> Report | InvalidRequestError:
 
 def _thoroughly(model: type[_M], body: bytes) -> _M:
     try:
-        return model.model_validate_json(body)
+        return model.model_validate(read_json(body))
     except ValidationError as error:
         raise invalid_request(error) from error

@@ -29,8 +29,15 @@ def read_query(query: bytes, known: set[str]) -> dict[str, str]:
     return {name: given[-1] for name, given in values.items()}
 
 
-async def read_body(receive: Receive, limit: int) -> bytes:
-    """Read a body, unless it is larger than the limit.
+def check_announced(scope: Scope, limit: int, setting: str = "max_body_bytes") -> None:
+    """Refuse a body that is announced to be larger than the limit, before any of it is read."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > limit:
+            raise BodyTooLargeError(limit, setting)
+
+
+async def read_body(receive: Receive, limit: int, setting: str = "max_body_bytes") -> bytes:
+    """Read a body, unless it is larger than the limit, which this setting sets.
 
     Raises
     ------
@@ -50,7 +57,7 @@ async def read_body(receive: Receive, limit: int) -> bytes:
         size += len(part)
         more = message.get("more_body", False)
     if size > limit:
-        raise BodyTooLargeError(limit)
+        raise BodyTooLargeError(limit, setting)
     return b"".join(parts)
 
 

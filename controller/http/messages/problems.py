@@ -28,11 +28,13 @@ from tidegauge.errors import (
     UnhealthyError,
     UnsupportedContentEncodingError,
 )
+from tidegauge.json_text import show_json
 from tidegauge.names import INVALID_NAME, NAME_PATTERN
 
 PROBLEM_JSON = "application/problem+json"
 _RETRY_AFTER_S = "1"
 _OUT_OF_BOUNDS = {"greater_than_equal", "less_than_equal"}
+_NO_OBJECT = {"dict_type", "model_attributes_type", "model_type"}
 _CURES = {
     "aggregation_timeout_ms": "null waits for ever",
     "mark_retention_ms": "null keeps marks as long as the events",
@@ -113,8 +115,12 @@ def _field_error(one: Any) -> dict[str, str]:  # noqa: ANN401 (pydantic's error 
     message = one["msg"].removeprefix("Value error, ")
     if one["type"] == "extra_forbidden":
         message = "this call has no such field"
+    if one["type"] in _NO_OBJECT:
+        message = f"{show_json(one['input'])} is no JSON object"
     if one["type"] in _OUT_OF_BOUNDS:
-        message = f"{message}, not {one['input']}{_cure(field)}"
+        given = one["input"]
+        shown = given if isinstance(given, str) else show_json(given)
+        message = f"{message}, not {shown}{_cure(field)}"
     if one.get("ctx", {}).get("pattern") == NAME_PATTERN:
         message = f"{one['input']!r} {INVALID_NAME}"
     return {"field": field, "message": message}
