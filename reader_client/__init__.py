@@ -2,12 +2,16 @@
 
 Every error is a `TidegaugeError`. What the service refused is a `ProblemError` with a stable
 ``code``, such as `ReaderFencedError`; the rest is about the client and reaching the service.
+
+Reading events needs the extra ``reader``; everything else needs ``reporter`` only.
 """
+
+import typing
 
 from reader_client._exclusive import AsyncExclusiveReader, ExclusiveReader
 from reader_client._group import AsyncReaderGroup, ReaderGroup
-from reader_client._reader import AsyncReader, Event, Reader
-from reader_client._stream import AsyncStreamClient, Events, StreamClient
+from reader_client._stream import AsyncStreamClient, StreamClient
+from tidegauge import extras as _extras
 from tidegauge.errors import (
     ForbiddenError,
     GroupExistsError,
@@ -27,6 +31,18 @@ from tidegauge.sync import ClientClosedError, ForkedClientError
 from tidegauge.tokens import InvalidTokenError
 from tidegauge.transport import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.windows import TimeWindow
+
+if typing.TYPE_CHECKING:
+    from reader_client._events import Events
+    from reader_client._reader import AsyncReader, Event, Reader
+else:
+    _NEED_ARROW = {
+        "AsyncReader": "reader_client._reader",
+        "Event": "reader_client._reader",
+        "Events": "reader_client._events",
+        "Reader": "reader_client._reader",
+    }
+    __getattr__ = _extras.on_demand(__name__, _NEED_ARROW, extra="reader")
 
 __all__ = [
     "AsyncExclusiveReader",

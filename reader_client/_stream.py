@@ -1,15 +1,17 @@
 """Reading one stream: its topology, tail, marks, events and writers."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import httpx
-import pyarrow as pa
 from pydantic import BaseModel
 
 from reader_client._options import StreamOptions
 from tidegauge.blocks import Closing
+from tidegauge.extras import needs_extra
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName, check_name
 from tidegauge.sync import LoopThread
@@ -32,24 +34,13 @@ from tidegauge.wire.writers import (
 )
 from tidegauge.writers import WriterState
 
+if TYPE_CHECKING:
+    from reader_client._events import Events
+
 _A = TypeVar("_A", bound=BaseModel)
 _T = TypeVar("_T")
 _PAGE_EVENTS = 131_072
 _PAGE_WRITERS = 1_000
-
-
-class Events(NamedTuple):
-    """Consecutive events of one segment."""
-
-    segment: int
-    first_offset: int
-    batch: pa.RecordBatch
-    """Columns ``key``, ``event_time`` (ms, may be null) and ``value``."""
-
-    @property
-    def end_offset(self) -> int:
-        """One past the offset of the last event."""
-        return self.first_offset + int(self.batch.num_rows)
 
 
 class AsyncStreamClient:
@@ -183,6 +174,8 @@ class AsyncStreamClient:
         self, segment: int, start: int, end: int, *, wait_ms: int = 0
     ) -> list[Events]:
         """Read one page of events: at least one event, if there is one."""
+        with needs_extra("reading events", extra="reader"):
+            from reader_client._events import sliced  # noqa: PLC0415 (the rest needs no Arrow)
         page_end = min(end, start + _PAGE_EVENTS)
         params = {"start": start, "end": page_end, "wait_ms": wait_ms}
         path = f"/v1/streams/{self.stream}/segments/{segment}/events"
@@ -196,7 +189,7 @@ class AsyncStreamClient:
                         first = int(response.headers[FIRST_OFFSET_HEADER])
         except httpx.TransportError as error:
             raise ServiceUnreachableError(self._transport.url, str(error)) from error
-        return list(_sliced(segment, body, first=first, start=start, end=end))
+        return list(sliced(segment, body, first=first, start=start, end=end))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -295,13 +288,3 @@ class StreamClient(Closing):
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return self._thread.run(work)
-
-
-def _sliced(segment: int, body: bytes, *, first: int, start: int, end: int) -> Iterator[Events]:
-    """Cut whole chunks to the offsets that were asked for, without copying."""
-    with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
-        for batch in stream:
-            begin, stop = max(start, first), min(end, first + batch.num_rows)
-            if begin < stop:
-                yield Events(segment, begin, batch.slice(begin - first, stop - begin))
-            first += batch.num_rows
