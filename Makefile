@@ -14,7 +14,7 @@ endif
 # Set, it would make each of the many processes compile all modules anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup demo test lint bench serve clean
+.PHONY: setup demo test lint docs bench serve clean
 
 setup: $(READY)
 
@@ -22,7 +22,7 @@ $(READY): pyproject.toml constraints.txt scripts/check_machine.sh
 	@PYTHON="$(PYTHON)" sh scripts/check_machine.sh
 	$(PYTHON) -m venv $(ANEW) $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip --constraint constraints.txt
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,bench,test]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[all,bench,docs,test]'
 	@touch $@
 
 demo: setup
@@ -40,6 +40,11 @@ lint: setup
 test: lint
 	@sh scripts/install_test_tools.sh
 	$(BIN)/python -m pytest -q --numprocesses=2 --dist=loadfile
+
+# The theme advertises its successor at every build.
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "Open site/index.html in a browser; it needs no internet."
 
 bench: setup
 	$(BIN)/python -m bench
