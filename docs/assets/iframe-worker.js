@@ -1,5 +1,5 @@
 /*!
- * iframe-worker 1.0.4, https://www.npmjs.com/package/iframe-worker, shim/index.js as it is.
+ * shim/index.js of the npm package iframe-worker 1.0.4, as it is.
  *
  * Copyright (c) 2020-2022 Martin Donath <martin.donath@squidfunk.com>
  *
