@@ -190,6 +190,7 @@ class _Demo:
             lambda: min(done()) >= batches,
             lambda: self._console.print(f"{min(done())} of {batches} batches"),
             go_on=check,
+            every_s=10,
         )
         found = []
         for delay_h, query in queries.items():
