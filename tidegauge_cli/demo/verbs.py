@@ -43,6 +43,11 @@ Stream = Annotated[
         help="Which stream.",
     ),
 ]
+_INTENT = """\
+Flights of 2013 are replayed through Tidegauge into a query of Spark; four queries with Spark's
+own watermark read the same batches again; and all five are compared with the truth.
+This takes two to three minutes on two cores. Ctrl-C ends it.
+"""
 FLIGHTS: Any = "demo/flights"  # typer reads a default as it reads what is typed
 
 
@@ -50,7 +55,7 @@ FLIGHTS: Any = "demo/flights"  # typer reads a default as it reads what is typed
 def run(
     context: typer.Context,
     *,
-    days: Days = 31,
+    days: Days = 3,
     speed: Annotated[float, _speed(f"{_MEANS}, at most: they wait for Spark.")] = 35_000,
     output: Annotated[
         Path, typer.Option(help="Folder for the table, the picture and the results.")
@@ -59,6 +64,7 @@ def run(
     """Replay real flights through the service and Spark, and compare with the truth."""
     if context.invoked_subcommand is not None:
         return
+    print(_INTENT, flush=True)  # what is imported next takes seconds
     with needs_extra("all"):
         from tidegauge_cli.demo.run import run_demo  # noqa: PLC0415 (says which is missing)
     sys.exit(run_demo(days=days, speed=speed, output=output))
