@@ -116,7 +116,7 @@ def _count(
     """Run the query until event time has ended; return how many rows Spark dropped."""
     flights = read_flights_stream(spark, address)
     query = start_windows("flights", flights, checkpoint, windows.take)
-    patience = _Patience(query, address)
+    patience = Patience(query, address)
     watch_until(
         lambda: _watermark(query) == _END_OF_TIME,
         lambda: console.print(
@@ -144,7 +144,7 @@ def _watermark(query: StreamingQuery) -> str | None:
     return None if progress is None else progress["eventTime"].get("watermark")
 
 
-class _Patience:
+class Patience:
     """Gives a query up that failed, or that nothing comes for any more.
 
     Parameters
