@@ -69,10 +69,9 @@ def test_every_image_has_a_plain_name_and_a_version() -> None:
 
 def test_one_service_of_each_image_of_ours_builds_it_and_nobody_pulls_it() -> None:
     ours = [one for one in read_services({}, profiles=_PROFILES).values() if one.role]
-    assert sorted(one.builds for one in ours if one.builds) == sorted(
-        {one.role for one in ours}
-    )
-    assert {one.builds for one in ours} - {None} == {one.role for one in ours if one.builds}
+    builders = [one for one in ours if one.builds]
+    assert sorted(one.image for one in builders) == sorted({one.image for one in ours})
+    assert [one.builds for one in builders] == [one.role for one in builders]
     assert [one.name for one in ours if one.is_pulled] == []
 
 
