@@ -81,10 +81,12 @@ class GatheringTransport:
             self._transport.abort()
 
     def _flush(self) -> None:
+        """Write what is gathered, unless the connection was lost since: uvloop would raise."""
         if self._parts:
             data = b"".join(self._parts)
             self._parts.clear()
-            self._transport.write(data)
+            if not self._transport.is_closing():
+                self._transport.write(data)
 
 
 def _always() -> bool:

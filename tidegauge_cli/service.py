@@ -30,10 +30,14 @@ class Service:
         Bearer token, if it wants one.
     tell
         Takes a line when it does not answer, and when it answers again.
+    retry_for
+        How long a call is repeated while it does not answer.
     """
 
-    def __init__(self, url: str, token: str | None, tell: Tell) -> None:
-        self._transport = Transport(url, token=token, retry_for=_RETRY_FOR, tell=tell)
+    def __init__(
+        self, url: str, token: str | None, tell: Tell, retry_for: timedelta = _RETRY_FOR
+    ) -> None:
+        self._transport = Transport(url, token=token, retry_for=retry_for, tell=tell)
 
     async def get(self, path: str, answer: type[_A], **params: object) -> _A:
         """Read something."""
@@ -41,10 +45,17 @@ class Service:
             "GET", path, answer=answer, retry=True, params=params
         )
 
-    async def post(self, path: str, answer: type[_A], body: BaseModel | None = None) -> _A:
-        """Change something; repeated only when it is certain that nothing was done."""
+    async def post(
+        self,
+        path: str,
+        answer: type[_A],
+        body: BaseModel | None = None,
+        *,
+        repeatable: bool = False,
+    ) -> _A:
+        """Change something; repeated when it does no harm, or certainly nothing was done."""
         return await self._transport.request(
-            "POST", path, answer=answer, retry=False, body=body
+            "POST", path, answer=answer, retry=repeatable, body=body
         )
 
     async def put(self, path: str, answer: type[_A], body: BaseModel) -> _A:
@@ -77,10 +88,11 @@ def ask(
     work: Callable[[Service], Awaitable[_T]],
     *,
     tell: Tell = warn,
+    retry_for: timedelta = _RETRY_FOR,
 ) -> _T:
     """Do something with a service; an error ends the program with its message."""
     try:
-        return asyncio.run(_with_service(Service(url, token, tell), work))
+        return asyncio.run(_with_service(Service(url, token, tell, retry_for), work))
     except (TidegaugeError, ValueError) as error:
         sys.exit(f"tidegauge: {error}")
 

@@ -7,10 +7,13 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from tidegauge_cli.demo import pipeline
+from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.carriers import oldest_unreported
 from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
 from tidegauge_cli.demo.pipeline import WindowFolder
 from tidegauge_cli.demo.run import run_demo
+from tidegauge_cli.demo.waiting import DemoFailedError
 from tidegauge_cli.demo.windows import ClosedWindows, judge
 from tidegauge_cli.verbs import app
 
@@ -79,6 +82,26 @@ def test_a_batch_that_is_repeated_is_stored_once(tmp_path: Path) -> None:
     stored = folder.read()
     assert stored.to_numpy().tolist() == [["JFK", 0, 3, 1.5], ["LGA", 0, 2, -0.1]]
     assert len(list((tmp_path / "windows").iterdir())) == 2
+
+
+class _Query:
+    """A query that no rows come for."""
+
+    lastProgress = {"batchId": 3}  # noqa: N815, RUF012 (Spark's)
+
+    def exception(self) -> None:
+        return None
+
+
+def test_a_pipeline_that_nothing_comes_for_says_what_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipeline, "_PATIENCE_S", 0.0)
+    query: Any = _Query()
+    patience = pipeline.Patience(query, StreamAddress("http://127.0.0.1:1", "demo/flights"))
+    patience.check()
+    with pytest.raises(DemoFailedError, match="nothing came from demo/flights"):
+        patience.check()
 
 
 def test_a_part_of_the_demo_knows_its_stream_without_being_told() -> None:

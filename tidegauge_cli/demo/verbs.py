@@ -80,7 +80,7 @@ def producer(
     speed: Annotated[float, _speed(f"{_MEANS}.")] = 35_000,
 ) -> None:
     """Only write: replay the flights into a stream of a service, and seal it."""
-    with needs_extra("writer,demo"):
+    with needs_extra("writer,flights"):
         from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
         from tidegauge_cli.demo.producer import run_producer  # noqa: PLC0415
     sys.exit(run_producer(StreamAddress(url, str(stream), token), days=days, speed=speed))
@@ -105,7 +105,7 @@ def pipeline(  # noqa: PLR0913 (options, each with a default)
     ] = Path("tidegauge-demo"),
 ) -> None:
     """Only read: count the flights of a stream until it is sealed, and check the windows."""
-    with needs_extra("spark,demo"):
+    with needs_extra("spark,flights"):
         from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
         from tidegauge_cli.demo.pipeline import run_pipeline  # noqa: PLC0415
     sys.exit(
