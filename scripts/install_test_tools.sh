@@ -6,6 +6,7 @@ command -v postgres >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/postgres >/d
     packages="$packages postgresql"
 command -v haproxy >/dev/null 2>&1 || [ -x /usr/sbin/haproxy ] || packages="$packages haproxy"
 command -v wget >/dev/null 2>&1 || packages="$packages wget"
+command -v chromium >/dev/null 2>&1 || packages="$packages chromium"
 [ -z "$packages" ] && exit 0
 
 as_root=""
@@ -17,8 +18,8 @@ if command -v apt-get >/dev/null 2>&1; then
         echo 'create_main_cluster = false' |
         $as_root tee /etc/postgresql-common/createcluster.d/tidegauge.conf >/dev/null &&
         $as_root apt-get update -qq &&
-        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $packages >/dev/null &&
+        $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null &&
         exit 0
 fi
-printf 'The tests trace system calls with strace, and start PostgreSQL and HAProxy; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
+printf 'The tests trace system calls with strace, start PostgreSQL and HAProxy, and look at pages with Chromium; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
 exit 1
