@@ -11,10 +11,12 @@ from reader_client._stream import AsyncStreamClient, Events, StreamClient
 from tidegauge.errors import (
     ForbiddenError,
     GroupExistsError,
+    ImmutableSettingError,
     InvalidPositionError,
     InvalidTransitionError,
     ProblemError,
     ReaderFencedError,
+    StreamExistsError,
     StreamReplacedError,
     TidegaugeError,
     UnauthenticatedError,
@@ -23,6 +25,7 @@ from tidegauge.errors import (
     UnknownStreamError,
     UnknownWriterError,
 )
+from tidegauge.stream_calls import WatermarkTimeoutError
 from tidegauge.sync import ClientClosedError, ForkedClientError
 from tidegauge.tokens import InvalidTokenError
 from tidegauge.transport import ServiceUnreachableError, UnexpectedAnswerError
@@ -40,6 +43,7 @@ __all__ = [
     "ForbiddenError",
     "ForkedClientError",
     "GroupExistsError",
+    "ImmutableSettingError",
     "InvalidPositionError",
     "InvalidTokenError",
     "InvalidTransitionError",
@@ -49,6 +53,7 @@ __all__ = [
     "ReaderGroup",
     "ServiceUnreachableError",
     "StreamClient",
+    "StreamExistsError",
     "StreamReplacedError",
     "TidegaugeError",
     "TimeWindow",
@@ -58,4 +63,5 @@ __all__ = [
     "UnknownReaderError",
     "UnknownStreamError",
     "UnknownWriterError",
+    "WatermarkTimeoutError",
 ]
