@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from tidegauge.errors import TidegaugeError, UnknownStreamError
 from tidegauge.event_time import describe_event_time, describe_span, to_event_time
 from tidegauge.names import StreamName
-from tidegauge.transport import Transport
+from tidegauge.transport import ServiceUnreachableError, Transport
 from tidegauge.wire.streams import ChangeStream, CreateStream, MarkList, StreamInfo
 from tidegauge.wire.values import Answer
 from tidegauge.wire.writers import ExplanationInfo, Watermark
@@ -18,6 +18,8 @@ from tidegauge.wire.writers import ExplanationInfo, Watermark
 _A = TypeVar("_A", bound=BaseModel)
 _POLL_MS = 30_000
 """How long one long poll of the marks lasts: the most that the service takes."""
+_LAST_WORD_S = 5.0
+"""How long a service may take to tell why a time was not reached: a busy one, some seconds."""
 
 
 class WatermarkTimeoutError(TidegaugeError, TimeoutError):
@@ -172,16 +174,27 @@ class StreamCalls:
         ------
         WatermarkTimeoutError
             If it was not reached in time; it tells why.
+        ServiceUnreachableError
+            If the service does not answer, neither then.
         """
         wanted = to_event_time(time)
         try:
             async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
                 return await self._reach(wanted)
         except TimeoutError:
-            seen = await self.explain()
+            seen = await self._explain_soon()
         if seen.watermark is not None and seen.watermark >= wanted:
             return seen.watermark
         raise WatermarkTimeoutError(wanted, timeout or timedelta(0), seen)
+
+    async def _explain_soon(self) -> Watermark:
+        """Explain while somebody's time is up: an outage is not waited for any longer."""
+        try:
+            async with asyncio.timeout(_LAST_WORD_S):
+                return await self.explain()
+        except TimeoutError:
+            reason = f"none in the {_LAST_WORD_S:g} s after the time to wait was over"
+            raise ServiceUnreachableError(self._transport.url, reason) from None
 
     async def _reach(self, wanted: int) -> int:
         found = await self.describe()

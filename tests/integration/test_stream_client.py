@@ -11,6 +11,7 @@ from reader_client import (
     AsyncStreamClient,
     Events,
     ImmutableSettingError,
+    ServiceUnreachableError,
     StreamClient,
     StreamExistsError,
     StreamReplacedError,
@@ -19,7 +20,7 @@ from reader_client import (
     WatermarkTimeoutError,
 )
 from tests.patience import PATIENCE_S
-from tests.server import Api, ServerProcess
+from tests.server import Api, ServerProcess, free_port
 
 NOW = 1_700_000_000_000
 MANY = 1_001
@@ -160,3 +161,16 @@ def test_a_time_is_waited_for(shared_server: ServerProcess) -> None:
         waiting = thread.submit(client.wait_until, noon)
         api.note("a", 1_704_110_400_000, 2)
         assert waiting.result(timeout=PATIENCE_S) == 1_704_110_400_000
+
+
+def test_a_wait_ends_soon_after_its_time_though_the_service_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidegauge.stream_calls._LAST_WORD_S", 0.1)
+    hour = timedelta(hours=1)
+    nobody = f"http://127.0.0.1:{free_port()}"
+    with (
+        StreamClient(nobody, "operated/away", retry_for=hour) as client,
+        pytest.raises(ServiceUnreachableError, match="after the time to wait was over"),
+    ):
+        client.wait_until(NOW, timedelta(milliseconds=50))
