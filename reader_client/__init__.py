@@ -15,10 +15,12 @@ from tidegauge import extras as _extras
 from tidegauge.errors import (
     ForbiddenError,
     GroupExistsError,
+    ImmutableSettingError,
     InvalidPositionError,
     InvalidTransitionError,
     ProblemError,
     ReaderFencedError,
+    StreamExistsError,
     StreamReplacedError,
     TidegaugeError,
     UnauthenticatedError,
@@ -27,6 +29,7 @@ from tidegauge.errors import (
     UnknownStreamError,
     UnknownWriterError,
 )
+from tidegauge.stream_calls import WatermarkTimeoutError
 from tidegauge.sync import ClientClosedError, ForkedClientError
 from tidegauge.tokens import InvalidTokenError
 from tidegauge.transport import ServiceUnreachableError, UnexpectedAnswerError
@@ -56,6 +59,7 @@ __all__ = [
     "ForbiddenError",
     "ForkedClientError",
     "GroupExistsError",
+    "ImmutableSettingError",
     "InvalidPositionError",
     "InvalidTokenError",
     "InvalidTransitionError",
@@ -65,6 +69,7 @@ __all__ = [
     "ReaderGroup",
     "ServiceUnreachableError",
     "StreamClient",
+    "StreamExistsError",
     "StreamReplacedError",
     "TidegaugeError",
     "TimeWindow",
@@ -74,4 +79,5 @@ __all__ = [
     "UnknownReaderError",
     "UnknownStreamError",
     "UnknownWriterError",
+    "WatermarkTimeoutError",
 ]

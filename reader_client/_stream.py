@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import httpx
-from pydantic import BaseModel
 
 from reader_client._options import StreamOptions
 from tidegauge.blocks import Closing
 from tidegauge.extras import needs_extra
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName, check_name
+from tidegauge.stream_calls import StreamCalls
 from tidegauge.sync import LoopThread
 from tidegauge.topology import Position, Topology
 from tidegauge.transport import RETRY_FOR, ServiceUnreachableError, Transport
@@ -37,14 +37,13 @@ from tidegauge.writers import WriterState
 if TYPE_CHECKING:
     from reader_client._events import Events
 
-_A = TypeVar("_A", bound=BaseModel)
 _T = TypeVar("_T")
 _PAGE_EVENTS = 131_072
 _PAGE_WRITERS = 1_000
 
 
-class AsyncStreamClient:
-    """Reads a stream, without being a member of anything.
+class AsyncStreamClient(StreamCalls):
+    """Reads a stream, and looks after it, without being a member of anything.
 
     Parameters
     ----------
@@ -69,23 +68,8 @@ class AsyncStreamClient:
         stream_id: str | None = None,
         retry_for: timedelta = RETRY_FOR,
     ) -> None:
-        self._transport = Transport(url, token=token, retry_for=retry_for)
-        self.stream = StreamName.parse(stream)
-        self.stream_id = stream_id
-
-    async def describe(self) -> StreamInfo:
-        """Describe the stream: settings, topology, watermark and tail.
-
-        Raises
-        ------
-        UnknownStreamError
-            If there is none.
-        StreamReplacedError
-            If it is another one than before; every method may raise it.
-        ServiceUnreachableError
-            If the service does not answer; every method may raise it.
-        """
-        return await self._get("", StreamInfo)
+        transport = Transport(url, token=token, retry_for=retry_for)
+        super().__init__(transport, StreamName.parse(stream), stream_id=stream_id)
 
     async def topology(self) -> Topology:
         """Read the topology."""
@@ -121,10 +105,6 @@ class AsyncStreamClient:
     async def marks_at_position(self, position: Position) -> MarksAtPosition:
         """Find the time window at a position."""
         return await self._get("/marks/at", MarksAtPosition, position=format_position(position))
-
-    async def explain(self) -> Watermark:
-        """Ask where the watermark stands, and why."""
-        return await self._get("/watermark", Watermark)
 
     async def writers(self, *, state: WriterState | None = None) -> list[WriterInfo]:
         """List all writers, or those in one state, in order of name."""
@@ -195,29 +175,6 @@ class AsyncStreamClient:
         """Close the connections."""
         await self._transport.aclose()
 
-    async def _get(self, path: str, answer: type[_A], **params: Any) -> _A:  # noqa: ANN401 (query values)
-        return await self._ask("GET", path, answer, retry=True, **params)
-
-    async def _ask(
-        self,
-        method: str,
-        path: str,
-        answer: type[_A],
-        *,
-        retry: bool,
-        **params: Any,  # noqa: ANN401 (query values)
-    ) -> _A:
-        found = await self._transport.request(
-            method,
-            f"/v1/streams/{self.stream}{path}",
-            answer=answer,
-            params=params | {"stream_id": self.stream_id},
-            retry=retry,
-        )
-        if self.stream_id is None:
-            self.stream_id = getattr(found, "stream_id", None)
-        return found
-
 
 class StreamClient(Closing):
     """The synchronous face of `AsyncStreamClient`, with a thread of its own."""
@@ -230,6 +187,25 @@ class StreamClient(Closing):
     def stream_id(self) -> str | None:
         """The stream that this client insists on."""
         return self._core.stream_id
+
+    def create(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
+        """Create the stream; see `AsyncStreamClient.create`.
+
+        Examples
+        --------
+        >>> with StreamClient("http://127.0.0.1:8470", "shop/orders") as client:
+        ...     client.create(log="external", segments=4, min_writers=2).config.segments
+        4
+        """
+        return self._run(self._core.create(**settings))
+
+    def configure(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of ChangeStream)
+        """Change some settings; see `AsyncStreamClient.configure`."""
+        return self._run(self._core.configure(**settings))
+
+    def delete(self) -> None:
+        """Delete the stream; see `AsyncStreamClient.delete`."""
+        self._run(self._core.delete())
 
     def describe(self) -> StreamInfo:
         """Describe the stream."""
@@ -260,6 +236,17 @@ class StreamClient(Closing):
     def explain(self) -> Watermark:
         """Ask where the watermark stands, and why."""
         return self._run(self._core.explain())
+
+    def wait_until(self, time: int | datetime, timeout: timedelta | None = None) -> int:
+        """Wait until every event below a time is there; see `AsyncStreamClient.wait_until`.
+
+        Examples
+        --------
+        >>> with StreamClient("http://127.0.0.1:8470", "shop/orders") as client:
+        ...     client.wait_until(datetime(2024, 1, 1, 13, tzinfo=UTC), timedelta(minutes=10))
+        1704114000000
+        """
+        return self._run(self._core.wait_until(time, timeout))
 
     def writers(self, *, state: WriterState | None = None) -> list[WriterInfo]:
         """List all writers, or those in one state, in order of name."""

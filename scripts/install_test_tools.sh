@@ -9,6 +9,7 @@ command -v wget >/dev/null 2>&1 || packages="$packages wget"
 if ! command -v prometheus >/dev/null 2>&1 || ! command -v promtool >/dev/null 2>&1; then
     packages="$packages prometheus"
 fi
+command -v chromium >/dev/null 2>&1 || packages="$packages chromium"
 [ -z "$packages" ] && exit 0
 
 as_root=""
@@ -26,5 +27,5 @@ if command -v apt-get >/dev/null 2>&1; then
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null &&
         exit 0
 fi
-printf 'The tests trace system calls with strace, and start PostgreSQL, HAProxy and Prometheus; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
+printf 'The tests trace system calls with strace, start PostgreSQL, HAProxy and Prometheus, and look at pages with Chromium; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
 exit 1

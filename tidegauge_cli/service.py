@@ -9,10 +9,13 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from tidegauge.errors import TidegaugeError
+from tidegauge.names import StreamName
 from tidegauge.outage import Tell
+from tidegauge.stream_calls import StreamCalls
 from tidegauge.transport import Transport
 
 _RETRY_FOR = timedelta(seconds=3)
+"""Somebody sits in front of most verbs, and would rather be told."""
 
 
 _A = TypeVar("_A", bound=BaseModel)
@@ -31,11 +34,11 @@ class Service:
     tell
         Takes a line when it does not answer, and when it answers again.
     retry_for
-        How long a call is repeated while it does not answer.
+        How long a request is repeated while the service is away.
     """
 
     def __init__(
-        self, url: str, token: str | None, tell: Tell, retry_for: timedelta = _RETRY_FOR
+        self, url: str, token: str | None, tell: Tell, *, retry_for: timedelta = _RETRY_FOR
     ) -> None:
         self._transport = Transport(url, token=token, retry_for=retry_for, tell=tell)
 
@@ -58,9 +61,18 @@ class Service:
             "POST", path, answer=answer, retry=repeatable, body=body
         )
 
-    async def put(self, path: str, answer: type[_A], body: BaseModel) -> _A:
-        """Make something; fine if it is there already as described."""
-        return await self._transport.request("PUT", path, answer=answer, retry=True, body=body)
+    async def put(
+        self, path: str, answer: type[_A], body: BaseModel, *, only_new: bool = False
+    ) -> _A:
+        """Make something; if it is there already as described, that is fine unless only new is."""
+        headers = {"if-none-match": "*"} if only_new else None
+        return await self._transport.request(
+            "PUT", path, answer=answer, retry=True, body=body, headers=headers
+        )
+
+    def stream(self, name: StreamName) -> StreamCalls:
+        """Make the calls about one stream."""
+        return StreamCalls(self._transport, name)
 
     async def pages(self, path: str, answer: type[_A], **params: object) -> AsyncIterator[_A]:
         """Read a whole list, page by page."""
@@ -92,7 +104,7 @@ def ask(
 ) -> _T:
     """Do something with a service; an error ends the program with its message."""
     try:
-        return asyncio.run(_with_service(Service(url, token, tell, retry_for), work))
+        return asyncio.run(_with_service(Service(url, token, tell, retry_for=retry_for), work))
     except (TidegaugeError, ValueError) as error:
         sys.exit(f"tidegauge: {error}")
 

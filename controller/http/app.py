@@ -8,12 +8,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.access import OPEN_PATHS, Authorities, Certificate, Guard, watch
+from controller.access import (
+    DOCUMENTATION,
+    DOCUMENTATION_ASSETS,
+    OPEN_PATHS,
+    Authorities,
+    Certificate,
+    Guard,
+    watch,
+)
 from controller.configuration import ServeSettings
 from controller.http import (
     events,
+    front_page,
     groups,
     marks,
     note_time,
@@ -82,7 +92,10 @@ def create_app(
             if traces is not None:
                 await asyncio.to_thread(traces.end)
 
-    app = FastAPI(
+    app = FastAPIOffline(
+        docs_url=DOCUMENTATION,
+        redoc_url=None,
+        static_url=DOCUMENTATION_ASSETS,
         title="Tidegauge",
         version="1",
         description=_DESCRIPTION,
@@ -100,6 +113,7 @@ def create_app(
     )
     app.state.service = service
     routers = [one.router for one in (streams, writers, marks, events, groups, operations)]
+    routers.append(front_page.router)
     routers += [one.reporting for one in (writers, events)]
     for router in routers:
         app.include_router(router)

@@ -8,7 +8,7 @@ import typer
 
 from tidegauge.names import StreamName
 from tidegauge_cli.extras import needs_extra
-from tidegauge_cli.operators import LOCAL, Token, Url
+from tidegauge_cli.options import LOCAL, Token, Url
 from tidegauge_cli.parsing import in_range, reading
 
 demo = typer.Typer()
@@ -51,7 +51,7 @@ This takes two to three minutes on two cores. Ctrl-C ends it.
 FLIGHTS: Any = "demo/flights"  # typer reads a default as it reads what is typed
 
 
-@demo.callback(invoke_without_command=True)
+@demo.callback(invoke_without_command=True, epilog="Example: tidegauge demo --days 7")
 def run(
     context: typer.Context,
     *,
@@ -70,7 +70,7 @@ def run(
     sys.exit(run_demo(days=days, speed=speed, output=output))
 
 
-@demo.command()
+@demo.command(epilog="Example: tidegauge demo producer --url http://gauge:8470 --days 7")
 def producer(
     *,
     url: Url = LOCAL,
@@ -86,7 +86,7 @@ def producer(
     sys.exit(run_producer(StreamAddress(url, str(stream), token), days=days, speed=speed))
 
 
-@demo.command()
+@demo.command(epilog="Example: tidegauge demo pipeline --url http://gauge:8470 --days 7")
 def pipeline(  # noqa: PLR0913 (options, each with a default)
     *,
     url: Url = LOCAL,
