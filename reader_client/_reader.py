@@ -7,10 +7,11 @@ from functools import partial
 from types import TracebackType
 from typing import NamedTuple, Unpack
 
+from reader_client._events import Events
 from reader_client._group import AsyncReaderGroup
 from reader_client._heartbeat import Heartbeat
 from reader_client._options import ReaderOptions
-from reader_client._stream import AsyncStreamClient, Events
+from reader_client._stream import AsyncStreamClient
 from tidegauge import groups
 from tidegauge.client.blocks import AsyncOpening, Opening
 from tidegauge.client.sync import LoopThread

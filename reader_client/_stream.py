@@ -1,18 +1,20 @@
 """Reading one stream: its topology, tail, marks, events and writers."""
 
+from __future__ import annotations
+
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from datetime import timedelta
-from typing import Any, NamedTuple, TypeVar, Unpack
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import httpx
-import pyarrow as pa
-from pydantic import BaseModel
 
 from reader_client._options import StreamOptions
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.client.blocks import Closing
+from tidegauge.client.stream_calls import StreamCalls
 from tidegauge.client.sync import LoopThread
 from tidegauge.client.transport import RETRY_FOR, ServiceUnreachableError, Transport
+from tidegauge.extras import needs_extra
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName, check_name
 from tidegauge.topology import Position, Topology
@@ -32,28 +34,16 @@ from tidegauge.wire.writers import (
     WriterList,
 )
 
-_A = TypeVar("_A", bound=BaseModel)
+if TYPE_CHECKING:
+    from reader_client._events import Events
+
 _T = TypeVar("_T")
 _PAGE_EVENTS = 131_072
 _PAGE_WRITERS = 1_000
 
 
-class Events(NamedTuple):
-    """Consecutive events of one segment."""
-
-    segment: int
-    first_offset: int
-    batch: pa.RecordBatch
-    """Columns ``key``, ``event_time`` (ms, may be null) and ``value``."""
-
-    @property
-    def end_offset(self) -> int:
-        """One past the offset of the last event."""
-        return self.first_offset + int(self.batch.num_rows)
-
-
-class AsyncStreamClient:
-    """Reads a stream, without being a member of anything.
+class AsyncStreamClient(StreamCalls):
+    """Reads a stream, and looks after it, without being a member of anything.
 
     Parameters
     ----------
@@ -78,23 +68,8 @@ class AsyncStreamClient:
         stream_id: str | None = None,
         retry_for: timedelta = RETRY_FOR,
     ) -> None:
-        self._transport = Transport(url, token=token, retry_for=retry_for)
-        self.stream = StreamName.parse(stream)
-        self.stream_id = stream_id
-
-    async def describe(self) -> StreamInfo:
-        """Describe the stream: settings, topology, watermark and tail.
-
-        Raises
-        ------
-        UnknownStreamError
-            If there is none.
-        StreamReplacedError
-            If it is another one than before; every method may raise it.
-        ServiceUnreachableError
-            If the service does not answer; every method may raise it.
-        """
-        return await self._get("", StreamInfo)
+        transport = Transport(url, token=token, retry_for=retry_for)
+        super().__init__(transport, StreamName.parse(stream), stream_id=stream_id)
 
     async def topology(self) -> Topology:
         """Read the topology."""
@@ -130,10 +105,6 @@ class AsyncStreamClient:
     async def marks_at_position(self, position: Position) -> MarksAtPosition:
         """Find the time window at a position."""
         return await self._get("/marks/at", MarksAtPosition, position=format_position(position))
-
-    async def explain(self) -> Watermark:
-        """Ask where the watermark stands, and why."""
-        return await self._get("/watermark", Watermark)
 
     async def writers(self, *, state: WriterState | None = None) -> list[WriterInfo]:
         """List all writers, or those in one state, in order of name."""
@@ -183,6 +154,8 @@ class AsyncStreamClient:
         self, segment: int, start: int, end: int, *, wait_ms: int = 0
     ) -> list[Events]:
         """Read one page of events: at least one event, if there is one."""
+        with needs_extra("reading events", extra="reader"):
+            from reader_client._events import sliced  # noqa: PLC0415 (the rest needs no Arrow)
         page_end = min(end, start + _PAGE_EVENTS)
         params = {"start": start, "end": page_end, "wait_ms": wait_ms}
         path = f"/v1/streams/{self.stream}/segments/{segment}/events"
@@ -196,34 +169,11 @@ class AsyncStreamClient:
                         first = int(response.headers[FIRST_OFFSET_HEADER])
         except httpx.TransportError as error:
             raise ServiceUnreachableError(self._transport.url, str(error)) from error
-        return list(_sliced(segment, body, first=first, start=start, end=end))
+        return list(sliced(segment, body, first=first, start=start, end=end))
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
-
-    async def _get(self, path: str, answer: type[_A], **params: Any) -> _A:  # noqa: ANN401 (query values)
-        return await self._ask("GET", path, answer, retry=True, **params)
-
-    async def _ask(
-        self,
-        method: str,
-        path: str,
-        answer: type[_A],
-        *,
-        retry: bool,
-        **params: Any,  # noqa: ANN401 (query values)
-    ) -> _A:
-        found = await self._transport.request(
-            method,
-            f"/v1/streams/{self.stream}{path}",
-            answer=answer,
-            params=params | {"stream_id": self.stream_id},
-            retry=retry,
-        )
-        if self.stream_id is None:
-            self.stream_id = getattr(found, "stream_id", None)
-        return found
 
 
 class StreamClient(Closing):
@@ -237,6 +187,25 @@ class StreamClient(Closing):
     def stream_id(self) -> str | None:
         """The stream that this client insists on."""
         return self._core.stream_id
+
+    def create(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
+        """Create the stream; see `AsyncStreamClient.create`.
+
+        Examples
+        --------
+        >>> with StreamClient("http://127.0.0.1:8470", "shop/orders") as client:
+        ...     client.create(log="external", segments=4, min_writers=2).config.segments
+        4
+        """
+        return self._run(self._core.create(**settings))
+
+    def configure(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of ChangeStream)
+        """Change some settings; see `AsyncStreamClient.configure`."""
+        return self._run(self._core.configure(**settings))
+
+    def delete(self) -> None:
+        """Delete the stream; see `AsyncStreamClient.delete`."""
+        self._run(self._core.delete())
 
     def describe(self) -> StreamInfo:
         """Describe the stream."""
@@ -268,6 +237,17 @@ class StreamClient(Closing):
         """Ask where the watermark stands, and why."""
         return self._run(self._core.explain())
 
+    def wait_until(self, time: int | datetime, timeout: timedelta | None = None) -> int:
+        """Wait until every event below a time is there; see `AsyncStreamClient.wait_until`.
+
+        Examples
+        --------
+        >>> with StreamClient("http://127.0.0.1:8470", "shop/orders") as client:
+        ...     client.wait_until(datetime(2024, 1, 1, 13, tzinfo=UTC), timedelta(minutes=10))
+        1704114000000
+        """
+        return self._run(self._core.wait_until(time, timeout))
+
     def writers(self, *, state: WriterState | None = None) -> list[WriterInfo]:
         """List all writers, or those in one state, in order of name."""
         return self._run(self._core.writers(state=state))
@@ -295,13 +275,3 @@ class StreamClient(Closing):
 
     def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return self._thread.run(work)
-
-
-def _sliced(segment: int, body: bytes, *, first: int, start: int, end: int) -> Iterator[Events]:
-    """Cut whole chunks to the offsets that were asked for, without copying."""
-    with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
-        for batch in stream:
-            begin, stop = max(start, first), min(end, first + batch.num_rows)
-            if begin < stop:
-                yield Events(segment, begin, batch.slice(begin - first, stop - begin))
-            first += batch.num_rows

@@ -37,31 +37,24 @@ class TidegaugeDataSource(DataSource):
     An option that is not listed is an error. Times are ms or RFC 3339 with a zone, cuts are
     written ``0:40,1:12``, durations ``10 minutes``.
 
-    =========================  ============================================================
-    ``url``                    Of the service, such as ``http://127.0.0.1:8470``.
-    ``stream``                 ``scope/stream``.
-    ``token``                  Bearer token, if the service wants one.
-    ``readerGroup``            ``scope/group``, or a group of the stream's scope: the query
-                               is its only reader, and its commits advance it; a start takes it over from an older query, which
-                               fails with ``reader_fenced``. Without a checkpoint the query
-                               starts where the group stands.
-    ``startingOffsets``        ``earliest`` (default) or ``latest``.
-    ``startingTime``           Only rows at or above it, from where the first of them lies.
-    ``startingCut``            Start there.
-    ``endingTime``             Only rows below it; fails if they are not complete yet.
-    ``endingCut``              End there.
-    ``allowIncomplete``        ``true``: ``endingTime`` may lie above the watermark.
-    ``maxEventTimePerTrigger`` A batch ends at the next multiple of it.
-    ``maxRowsPerTrigger``      1 000 000 by default; ``none`` lifts it.
-    ``admission``              ``tail`` (default) reads on beyond the newest mark, ``marks``
-                               never does.
-    ``minTimeStep``            Event time alone makes a batch when it rose by so much;
-                               1 second by default.
-    ``failOnDataLoss``         ``false``: go on with what is there when the log lost events
-                               that the query needs.
-    ``outOfRange``             ``null``: read a time that Spark cannot hold as null; ``fail``
-                               is the default.
-    =========================  ============================================================
+    | option | meaning |
+    |---|---|
+    | ``url`` | Of the service, such as ``http://127.0.0.1:8470``. |
+    | ``stream`` | ``scope/stream``. |
+    | ``token`` | Bearer token, if the service wants one. |
+    | ``readerGroup`` | ``scope/group``, or a group of the stream's scope: the query is its only reader, and its commits advance it; a start takes it over from an older query, which fails with ``reader_fenced``. Without a checkpoint the query starts where the group stands. |
+    | ``startingOffsets`` | ``earliest`` (default) or ``latest``. |
+    | ``startingTime`` | Only rows at or above it, from where the first of them lies. |
+    | ``startingCut`` | Start there. |
+    | ``endingTime`` | Only rows below it; fails if they are not complete yet. |
+    | ``endingCut`` | End there. |
+    | ``allowIncomplete`` | ``true``: ``endingTime`` may lie above the watermark. |
+    | ``maxEventTimePerTrigger`` | A batch ends at the next multiple of it. |
+    | ``maxRowsPerTrigger`` | 1 000 000 by default; ``none`` lifts it. |
+    | ``admission`` | ``tail`` (default) reads on beyond the newest mark, ``marks`` never does. |
+    | ``minTimeStep`` | Event time alone makes a batch when it rose by so much; 1 second by default. |
+    | ``failOnDataLoss`` | ``false``: go on with what is there when the log lost events that the query needs. |
+    | ``outOfRange`` | ``null``: read a time that Spark cannot hold as null; ``fail`` is the default. |
     """
 
     @classmethod

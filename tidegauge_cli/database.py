@@ -15,7 +15,9 @@ def _root() -> None:
     """Look after the database."""
 
 
-@database.command()
+@database.command(
+    epilog="Example: tidegauge db upgrade --database-url postgresql://tidegauge@localhost/tidegauge"
+)
 def upgrade(
     database_url: Annotated[
         str,

@@ -1,6 +1,6 @@
 """The marks of a stream, page by page; a page may hold fewer than are asked for."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from tidegauge.wire.streams import MarkInfo
 
@@ -56,3 +56,17 @@ async def newest_marks(
         found = [one for one in page if one.revision <= seen_down_to] + found
         seen_down_to, step = after, step * 2
     return found[-limit:]
+
+
+def describe_extent(found: Sequence[MarkInfo], *, revision: int, limit: int) -> str | None:
+    """Say which of all marks the newest ones are; None if they are all that were ever made.
+
+    Revisions have no gaps, so that the newest one counts the marks that were made. How many of
+    them were thinned since would have to be counted.
+    """
+    shown = len(found)
+    if shown == revision:
+        return None
+    if shown < limit:
+        return f"these {shown} are left of {revision} marks: older ones were thinned or removed"
+    return f"the newest {shown} of {revision} marks; --limit shows more, --after older ones"

@@ -1,5 +1,6 @@
-"""The operator's verbs: look at streams, writers, marks and groups, ask why, and step in."""
+"""The operator's verbs: look at streams, writers, marks and groups, ask why, watch and wait."""
 
+from datetime import timedelta
 from operator import attrgetter
 from typing import Annotated, get_args
 
@@ -9,29 +10,25 @@ from tidegauge_cli.extras import needs_extra
 
 with needs_extra("cli"):
     from tidegauge.aggregation.writers import WriterState
-    from tidegauge.event_time import parse_event_time
-    from tidegauge.names import StreamName, check_name, parse_group
+    from tidegauge.client.transport import RETRY_FOR
+    from tidegauge.names import StreamName, parse_group
     from tidegauge.wire.groups import GroupList, TimeWindowInfo
-    from tidegauge.wire.streams import (
-        MarkInfo,
-        MarkList,
-        SealedStream,
-        SealStream,
-        StreamInfo,
-        StreamList,
+    from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo, StreamList
+    from tidegauge.wire.writers import Watermark, WriterList
+    from tidegauge_cli.mark_pages import PAGE, describe_extent, first_marks, newest_marks
+    from tidegauge_cli.options import (
+        LOCAL,
+        NEGATIVE_TIMES,
+        Json,
+        Stream,
+        Time,
+        Token,
+        Url,
+        path_of,
     )
-    from tidegauge.wire.values import parse_position
-    from tidegauge.wire.writers import (
-        NoteTime,
-        TimeNoted,
-        Watermark,
-        WriterAnswer,
-        WriterList,
-    )
-    from tidegauge_cli.mark_pages import PAGE, first_marks, newest_marks
     from tidegauge_cli.output import Output, print_pages, show, show_json
     from tidegauge_cli.parsing import in_range, one_of, reading
-    from tidegauge_cli.service import Service, ask
+    from tidegauge_cli.service import Service, ask, warn
     from tidegauge_cli.tables import (
         describe_position,
         describe_rest,
@@ -47,31 +44,7 @@ with needs_extra("cli"):
 operators = typer.Typer()
 
 
-Stream = Annotated[
-    StreamName,
-    typer.Argument(
-        parser=reading(StreamName.parse), metavar="SCOPE/STREAM", help="Which stream."
-    ),
-]
-Writer = Annotated[
-    str, typer.Argument(parser=reading(check_name), metavar="WRITER", help="Its name.")
-]
-Url = Annotated[str, typer.Option(envvar="TIDEGAUGE_URL", help="Of the service.")]
-Token = Annotated[
-    str | None,
-    typer.Option(envvar="TIDEGAUGE_TOKEN", help="Bearer token.", show_default=False),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-Position = Annotated[
-    dict[int, int] | None,
-    typer.Option(
-        parser=reading(parse_position), metavar="0:40,1:12", help="Next offset of each segment."
-    ),
-]
-LOCAL = "http://127.0.0.1:8470"
-
-
-@operators.command()
+@operators.command(epilog="Example: tidegauge streams --json")
 def streams(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
     """List the streams and where their watermarks stand."""
     output = Output(table_of_streams, as_json=as_json)
@@ -84,7 +57,7 @@ def streams(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> 
     )
 
 
-@operators.command()
+@operators.command(epilog="Example: tidegauge writers shop/orders --state behind")
 def writers(
     stream: Stream,
     *,
@@ -101,7 +74,7 @@ def writers(
     as_json: Json = False,
 ) -> None:
     """List the writers of a stream and what each of them noted."""
-    path = f"{_path(stream)}/writers"
+    path = f"{path_of(stream)}/writers"
     output = Output(table_of_writers, as_json=as_json)
     ask(
         url,
@@ -112,7 +85,7 @@ def writers(
     )
 
 
-@operators.command()
+@operators.command(epilog="Example: tidegauge marks shop/orders --limit 5")
 def marks(  # noqa: PLR0913 (options, each with a default)
     stream: Stream,
     *,
@@ -136,7 +109,7 @@ def marks(  # noqa: PLR0913 (options, each with a default)
     as_json: Json = False,
 ) -> None:
     """List the marks of a stream, oldest first."""
-    path = _path(stream)
+    path = path_of(stream)
 
     async def read(service: Service) -> list[MarkInfo]:
         async def page(first: int, most: int = PAGE) -> list[MarkInfo]:
@@ -146,12 +119,15 @@ def marks(  # noqa: PLR0913 (options, each with a default)
         if after is not None:
             return await first_marks(page, after=after, limit=limit)
         newest = await service.get(path, StreamInfo)
-        return await newest_marks(page, revision=newest.revision, limit=limit)
+        found = await newest_marks(page, revision=newest.revision, limit=limit)
+        if extent := describe_extent(found, revision=newest.revision, limit=limit):
+            warn(extent)
+        return found
 
     show(ask(url, token, read), table_of_marks, as_json=as_json)
 
 
-@operators.command()
+@operators.command(epilog="Example: tidegauge groups")
 def groups(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
     """List the reader groups and what each reader owns."""
     output = Output(table_of_groups, as_json=as_json)
@@ -164,7 +140,7 @@ def groups(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> N
     )
 
 
-@operators.command()
+@operators.command(epilog="Example: tidegauge window shop/billing shop/orders")
 def window(
     group: Annotated[
         StreamName,
@@ -191,13 +167,13 @@ def window(
     print(f"position  {describe_position(found.position)}")
 
 
-@operators.command()
+@operators.command(epilog="Example: tidegauge why shop/orders")
 def why(
     stream: Stream, *, url: Url = LOCAL, token: Token = None, as_json: Json = False
 ) -> None:
     """Tell why the watermark is where it is: who holds it, who waits, what to do."""
     found = ask(
-        url, token, lambda service: service.get(f"{_path(stream)}/watermark", Watermark)
+        url, token, lambda service: service.get(f"{path_of(stream)}/watermark", Watermark)
     )
     if as_json:
         show_json(found)
@@ -212,7 +188,7 @@ def why(
         print(rest)
 
 
-@operators.command()
+@operators.command(epilog="Example: tidegauge watch shop/orders")
 def watch(
     stream: Stream, *, url: Url = LOCAL, token: Token = None, as_json: Json = False
 ) -> None:
@@ -221,98 +197,50 @@ def watch(
         ask(
             url,
             token,
-            lambda service: watch_stream(service, _path(stream), as_json=as_json),
+            lambda service: watch_stream(service, path_of(stream), as_json=as_json),
             tell=_say_nothing,  # it waits for longer, and says so itself
         )
     except KeyboardInterrupt:
         raise typer.Exit(130) from None
 
 
-@operators.command("note-time", context_settings={"ignore_unknown_options": True})
-def note_time(  # noqa: PLR0913 (one report has as many parts)
+@operators.command(
+    context_settings=NEGATIVE_TIMES,
+    epilog="Example: tidegauge wait shop/orders 2024-01-01T13:00:00Z --timeout 600 && run-report",
+)
+def wait(  # noqa: PLR0913 (options, each with a default)
     stream: Stream,
-    writer: Writer,
-    time: Annotated[
-        int,
-        typer.Argument(
-            parser=reading(parse_event_time),
-            metavar="TIME",
-            help="Milliseconds, or 2024-01-01T00:00:00Z; below zero after --.",
-        ),
-    ],
+    time: Time,
     *,
-    position: Position = None,
-    incarnation: Annotated[
-        int | None,
+    timeout: Annotated[
+        float | None,
         typer.Option(
-            parser=in_range(int, 1),
-            metavar="NUMBER",
-            help="From a registration, if there was one.",
+            parser=in_range(float, 0),
+            metavar="SECONDS",
+            help="Give up after so long, with status 1.",
+            show_default="never",
         ),
     ] = None,
     url: Url = LOCAL,
     token: Token = None,
     as_json: Json = False,
 ) -> None:
-    """Note time for a writer: whatever it writes after the position is not older."""
-    report = NoteTime(time=time, position=position, incarnation=incarnation)
-    path = f"{_path(stream)}/writers/{writer}/note-time"
-    noted = ask(url, token, lambda service: service.post(path, TimeNoted, report))
+    """Wait until every event below a time is there; if it takes too long, tell why."""
+    patience = None if timeout is None else timedelta(seconds=timeout)
+    watermark = ask(
+        url,
+        token,
+        lambda service: service.stream(stream).wait_until(time, patience),
+        retry_for=RETRY_FOR,  # nobody sits in front of it: it waits as long as other clients
+    )
     if as_json:
-        show_json(noted)
+        show_json({"stream": str(stream), "time": time, "watermark": watermark})
         return
-    print(f"{writer} is {noted.state}; watermark {describe_time(noted.watermark)}")
-    if noted.hint is not None:
-        print(noted.hint)
-
-
-@operators.command()
-def expire(
-    stream: Stream,
-    writer: Writer,
-    *,
-    url: Url = LOCAL,
-    token: Token = None,
-    as_json: Json = False,
-) -> None:
-    """Drop a writer that holds the others up; it returns with a time at or above the mark."""
-    path = f"{_path(stream)}/writers/{writer}/expire"
-    dropped = ask(url, token, lambda service: service.post(path, WriterAnswer))
-    if as_json:
-        show_json(dropped)
-    else:
-        print(f"{writer} is {dropped.state}; watermark {describe_time(dropped.watermark)}")
-
-
-@operators.command()
-def seal(  # noqa: PLR0913 (options, each with a default)
-    stream: Stream,
-    *,
-    position: Position = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask first.")] = False,
-    url: Url = LOCAL,
-    token: Token = None,
-    as_json: Json = False,
-) -> None:
-    """End a stream for ever, with a final mark; an external log needs its end position."""
-    if not yes:
-        question = f"Nothing can be written to {stream} afterwards. Seal it?"
-        typer.confirm(question, abort=True, err=True)
-
-    async def post(service: Service) -> SealedStream:
-        body = SealStream(position=position)
-        return await service.post(f"{_path(stream)}/seal", SealedStream, body)
-
-    sealed = ask(url, token, post)
-    if as_json:
-        show_json(sealed)
-    else:
-        print(f"{stream} is sealed at {describe_position(sealed.mark.cut)}")
+    print(
+        f"{stream} is complete below {describe_time(time)}; "
+        f"watermark {describe_time(watermark)}"
+    )
 
 
 def _say_nothing(_line: str) -> None:
     pass
-
-
-def _path(stream: StreamName) -> str:
-    return f"/v1/streams/{stream}"

@@ -13,7 +13,9 @@ from tidegauge_cli.parsing import in_range
 tokens = typer.Typer(help="Who is let in by a service.", no_args_is_help=True)
 
 
-@tokens.command()
+@tokens.command(
+    epilog="Example: tidegauge token new gateway-7 --grant flights:write --tokens tokens.toml"
+)
 def new(
     name: Annotated[
         str, typer.Argument(help="Whose it is; what its holder does is logged with it.")

@@ -11,7 +11,9 @@ from tidegauge_cli.complaints import what_is_wrong
 from tidegauge_cli.database import database
 from tidegauge_cli.demo.verbs import demo
 from tidegauge_cli.extras import needs_extra
+from tidegauge_cli.lifecycle import lifecycle
 from tidegauge_cli.operators import operators
+from tidegauge_cli.reporting import reporting
 from tidegauge_cli.tokens import tokens as token_verbs
 
 app = typer.Typer(
@@ -20,7 +22,9 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(lifecycle)
 app.add_typer(operators)
+app.add_typer(reporting)
 app.add_typer(token_verbs, name="token")
 app.add_typer(database, name="db")
 app.add_typer(demo, name="demo")
@@ -45,7 +49,9 @@ def _root(
     """Event-time watermarks for partitioned streams."""
 
 
-@app.command()
+@app.command(
+    epilog="Example: tidegauge serve --port 8470 --database-url sqlite:///tidegauge.db"
+)
 def serve(  # noqa: PLR0913 (options, each with a default)
     *,
     host: option.Host = "127.0.0.1",

@@ -3,8 +3,13 @@
 Every error is a `TidegaugeError`. What is wrong with the writer itself is a `WriterError`: fenced,
 refused, closed, or stopped with something not stored. What the service refused, for whatever
 reason, is a `ProblemError` with a stable ``code``. The rest is about reaching the service.
+
+Noting time needs the extra ``reporter`` only; writing events needs ``writer``.
 """
 
+import typing
+
+from tidegauge import extras as _extras
 from tidegauge.client.sync import ClientClosedError, ForkedClientError
 from tidegauge.client.tokens import InvalidTokenError
 from tidegauge.client.transport import ServiceUnreachableError, UnexpectedAnswerError
@@ -24,10 +29,18 @@ from tidegauge.errors import (
     WriterError,
     WriterFencedError,
 )
-from writer_client._async_writer import AsyncWriter
 from writer_client._errors import EventsNotStoredError, WriterClosedError
 from writer_client._reporter import AsyncTimeReporter, TimeReporter
-from writer_client._writer import Writer
+
+if typing.TYPE_CHECKING:
+    from writer_client._async_writer import AsyncWriter
+    from writer_client._writer import Writer
+else:
+    _NEED_ARROW = {
+        "AsyncWriter": "writer_client._async_writer",
+        "Writer": "writer_client._writer",
+    }
+    __getattr__ = _extras.on_demand(__name__, _NEED_ARROW, extra="writer")
 
 __all__ = [
     "AsyncTimeReporter",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from tidegauge.event_time import to_event_time
-from tidegauge.wire.events import EVENT_SCHEMA
+from tidegauge.wire.columns import EVENT_SCHEMA
 
 _OVERHEAD_BYTES = 64
 

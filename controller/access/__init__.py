@@ -5,7 +5,15 @@ from controller.access.callers import ANYBODY, EVERYWHERE, NOBODY, Caller, Role
 from controller.access.changes import watch
 from controller.access.encryption import Authorities, Certificate, CertificateError
 from controller.access.guard import Guard
-from controller.access.needs import NEEDS, OPEN_PATHS, Need, operates
+from controller.access.needs import (
+    DOCUMENTATION,
+    DOCUMENTATION_ASSETS,
+    FRONT_PAGE,
+    NEEDS,
+    OPEN_PATHS,
+    Need,
+    operates,
+)
 from controller.access.tokens import (
     Grants,
     NewToken,
@@ -20,7 +28,10 @@ from controller.access.tokens import (
 
 __all__ = [
     "ANYBODY",
+    "DOCUMENTATION",
+    "DOCUMENTATION_ASSETS",
     "EVERYWHERE",
+    "FRONT_PAGE",
     "NEEDS",
     "NOBODY",
     "OPEN_PATHS",

@@ -8,7 +8,7 @@ from time import time
 
 from controller.access.callers import ANYBODY, NOBODY, Caller
 from controller.access.changes import Rereading
-from controller.access.needs import OPEN_PATHS
+from controller.access.needs import FRONT_PAGE, OPEN_PATHS
 from controller.access.tokens import Digest, digest_of, read_tokens
 from tidegauge.errors import UnauthenticatedError
 
@@ -94,6 +94,8 @@ class Guard:
         if path in OPEN_PATHS:
             return NOBODY
         shown = [value for name, value in headers if name == b"authorization"]
+        if path == FRONT_PAGE and not shown:
+            return NOBODY
         if len(shown) != 1:
             raise UnauthenticatedError("repeated" if shown else "missing")
         caller = self._tokens.find(shown[0])

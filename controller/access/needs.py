@@ -7,10 +7,24 @@ from enum import Enum
 from controller.access.callers import EVERYWHERE, Caller, Role
 from tidegauge.errors import ForbiddenError
 
+DOCUMENTATION = "/docs"
+DOCUMENTATION_ASSETS = "/docs/assets"
 OPEN_PATHS = frozenset(
-    ["/healthz", "/readyz", "/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"]
+    [
+        "/healthz",
+        "/readyz",
+        "/openapi.json",
+        DOCUMENTATION,
+        f"{DOCUMENTATION}/oauth2-redirect",
+        f"{DOCUMENTATION_ASSETS}/favicon.png",
+        f"{DOCUMENTATION_ASSETS}/swagger-ui-bundle.js",
+        f"{DOCUMENTATION_ASSETS}/swagger-ui.css",
+    ]
 )
 """Answered without a token: what load balancers ask, and the documentation."""
+
+FRONT_PAGE = "/"
+"""Answered without a token, too; it names the streams to who shows one that may see them."""
 
 
 class Need(Enum):
@@ -43,6 +57,7 @@ _GROUP = "/v1/reader-groups/{scope}/{group}"
 _READER = _GROUP + "/readers/{reader}"
 
 NEEDS: Mapping[str, Need] = {
+    f"GET {FRONT_PAGE}": Need.NOTHING,
     "GET /healthz": Need.NOTHING,
     "GET /readyz": Need.NOTHING,
     "GET /metrics": Need.READ_EVERYWHERE,

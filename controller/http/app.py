@@ -7,12 +7,22 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
+from fastapi_offline import FastAPIOffline
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.access import OPEN_PATHS, Authorities, Certificate, Guard, watch
+from controller.access import (
+    DOCUMENTATION,
+    DOCUMENTATION_ASSETS,
+    OPEN_PATHS,
+    Authorities,
+    Certificate,
+    Guard,
+    watch,
+)
 from controller.cluster import SharedOwnership
 from controller.configuration import ServeSettings
 from controller.factory import compose
+from controller.http import front_page
 from controller.http.calls import (
     events,
     groups,
@@ -89,7 +99,10 @@ def create_app(
             if traces is not None:
                 await asyncio.to_thread(traces.end)
 
-    app = FastAPI(
+    app = FastAPIOffline(
+        docs_url=DOCUMENTATION,
+        redoc_url=None,
+        static_url=DOCUMENTATION_ASSETS,
         title="Tidegauge",
         version="1",
         description=_DESCRIPTION,
@@ -107,6 +120,7 @@ def create_app(
     )
     app.state.parts = parts
     routers = [one.router for one in (streams, writers, marks, events, groups, operations)]
+    routers.append(front_page.router)
     routers += [one.reporting for one in (writers, events)]
     for router in routers:
         app.include_router(router)

@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 
 from controller.access import NEEDS, Caller, Need, log_done, log_refused
 from controller.access.limits import Limits
+from controller.clocks import Clocks
 from controller.cluster import Ownership
 from controller.cluster.listing import Listing
 from controller.commit.cancellation import Reason, until_hung_up
@@ -135,6 +136,7 @@ def _part(name: str) -> Any:  # noqa: ANN401 (a parameter's default)
 
 CallerOf = Annotated[Caller, Depends(get_caller)]
 HungUp = Annotated[Reason, Depends(get_hung_up)]
+ClocksOf = Annotated[Clocks, _part("clocks")]
 DatabaseOf = Annotated[Database, _part("database")]
 GaugesOf = Annotated[Gauges, _part("gauges")]
 GroupCreationOf = Annotated[GroupCreation, _part("group_creation")]

@@ -15,7 +15,7 @@ from controller.metrics.counters import Metrics
 from tidegauge.errors import InternalError, OutcomeUnknownError, UnavailableError
 
 OTHER = "other"
-"""The route of requests that no route serves, and of the documentation."""
+"""The route of requests that no route serves, and of the files of the documentation."""
 FORWARDED = "forwarded"
 """The route of requests that another controller answers, or nobody."""
 _HUNG_UP = 499

@@ -14,7 +14,7 @@ from pyarrow import ipc
 
 from tidegauge.errors import InvalidRequestError
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.wire.events import EVENT_SCHEMA
+from tidegauge.wire.columns import EVENT_SCHEMA
 
 SCHEMA_MESSAGE = EVENT_SCHEMA.serialize().to_pybytes()
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from tidegauge.errors import InvalidRequestError
 from tidegauge.event_time import END_OF_TIME, parse_event_time
 from tidegauge.json_text import parse_json, show_json
-from tidegauge.wire.events import EVENT_SCHEMA
+from tidegauge.wire.columns import EVENT_SCHEMA
 
 _FIELDS = {"key", "event_time", "value", "value_base64"}
 

@@ -33,6 +33,8 @@ class StreamFigures(NamedTuple):
     stream: str
     lag_s: float | None
     """None for logical time, before the first mark, and after the last."""
+    held_s: float
+    """How long somebody has waited for a writer that stands."""
     writers: Counter[WriterState]
     kept_reports: int
 
@@ -144,6 +146,11 @@ def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
         "Wall clock minus watermark, of streams whose times are wall clock.",
         "stream",
     )
+    held = _labelled(
+        "stream_held_seconds",
+        "How long somebody has waited for a writer that stands; 0 while nobody waits.",
+        "stream",
+    )
     writers = _labelled("stream_writers", "Writers by state.", "stream", "state")
     kept = _labelled("stream_kept_reports", "Reports above the watermark.", "stream")
     lease = _labelled(
@@ -152,11 +159,12 @@ def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
     for one in present.shown:
         if one.lag_s is not None:
             lag.add_metric([one.stream], one.lag_s)
+        held.add_metric([one.stream], one.held_s)
         for state in _STATES:
             writers.add_metric([one.stream, state], one.writers[state])
         kept.add_metric([one.stream], one.kept_reports)
         lease.add_metric([one.stream], present.leases > 0)
-    yield from (lag, writers, kept, lease)
+    yield from (lag, held, writers, kept, lease)
     yield _gauge(
         "streams_without_series",
         "Streams that are counted in totals only (metrics_streams).",
@@ -167,10 +175,12 @@ def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
 def _figures(state: StreamState, now: Now) -> StreamFigures:
     watermark = state.watermark
     timed = state.config.max_future_skew_ms is not None and not state.final
+    seen = state.aggregator.inspect(now)
     return StreamFigures(
         stream=str(state.identity.name),
         lag_s=(now.wall_ms - watermark) / 1_000 if timed and watermark is not None else None,
-        writers=state.aggregator.inspect(now).count_states(),
+        held_s=seen.held_ms / 1_000,
+        writers=seen.count_states(),
         kept_reports=state.aggregator.kept_reports,
     )
 

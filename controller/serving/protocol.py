@@ -321,10 +321,12 @@ class _GatheringTransport:
         self._parts.append(data)
 
     def _flush(self) -> None:
+        """Write what is gathered, unless the connection was lost since: uvloop would raise."""
         if self._parts:
             data = b"".join(self._parts)
             self._parts.clear()
-            self._transport.write(data)
+            if not self._transport.is_closing():
+                self._transport.write(data)
 
     def close(self) -> None:
         """Close, after who is still sending had the time to read the answer.

@@ -9,7 +9,8 @@ import yaml
 from tests.acceptance.images import ROOT
 
 PATH = ROOT / "docker-compose.yml"
-_VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::-([^}]*))?\})")
+_VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::[-?]([^}]*))?\})")
+_OURS = re.compile(r"tidegauge-(\w+):.*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +23,10 @@ class Service:
         Its name, and that of its image.
     role
         The target in the Dockerfile; None if the image comes from elsewhere.
+    builds
+        The target that it builds; None if another service does.
+    is_pulled
+        Whether a registry is asked for its image.
     command
         Empty: the image's own.
     environment
@@ -38,6 +43,8 @@ class Service:
     name: str
     image: str
     role: str | None
+    builds: str | None
+    is_pulled: bool
     command: list[str]
     environment: dict[str, str]
     health: list[str]
@@ -45,11 +52,20 @@ class Service:
     needs: dict[str, str]
 
 
-def read_services(variables: dict[str, str], *overrides: str) -> dict[str, Service]:
+def read_services(
+    variables: dict[str, str], *overrides: str, profiles: tuple[str, ...] = ()
+) -> dict[str, Service]:
     """Read the services, with variables of the caller's environment and overriding files."""
-    services = _filled(yaml.safe_load(PATH.read_text()), variables)["services"]
+    described = _filled(yaml.safe_load(PATH.read_text()), variables)["services"]
+    services = {
+        name: one
+        for name, one in described.items()
+        if not one.get("profiles") or {*one["profiles"]} & {*profiles}
+    }
     for override in overrides:
-        for name, more in _filled(yaml.safe_load(override), variables)["services"].items():
+        changed = _filled(yaml.safe_load(override), variables)["services"]
+        for name in changed.keys() & services.keys():
+            more = changed[name]
             services[name]["environment"] |= more.get("environment", {})
             services[name].setdefault("volumes", []).extend(more.get("volumes", ()))
     return {name: _service(name, described) for name, described in services.items()}
@@ -57,11 +73,15 @@ def read_services(variables: dict[str, str], *overrides: str) -> dict[str, Servi
 
 def _service(name: str, described: dict[str, Any]) -> Service:
     needs = described.get("depends_on", {})
+    ours = _OURS.fullmatch(described["image"])
+    builds = described.get("build", {}).get("target")
     mounts = (one.split(":") for one in described.get("volumes", ()))
     return Service(
         name,
         image=described["image"],
-        role=described.get("build", {}).get("target"),
+        role=ours[1] if ours else None,
+        builds=builds,
+        is_pulled=builds is None and described.get("pull_policy") != "never",
         command=described.get("command", []),
         environment=described["environment"],
         health=_health(described.get("healthcheck", {}).get("test", ["NONE"])),

@@ -18,13 +18,16 @@ from tests.server import Api, ServerProcess
 
 DEPLOY = ROOT / "docs" / "deploy.md"
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", DEPLOY.read_text(), re.DOTALL)
+CONTROLLERS = ("controller-1", "controller-2", "controller-3")
 FEW_FLIGHTS = {"TIDEGAUGE_DEMO_DAYS": "1", "TIDEGAUGE_DEMO_SPEED": "50000"}
-_PLAIN_AND_PINNED = re.compile(r"[a-z][a-z-]*:\d[\w.]*(-[a-z]+)*")
+_PLAIN_AND_PINNED = re.compile(r"([a-z]+/)?[a-z][a-z-]*:v?\d[\w.]*(-[a-z]+)*")
+_PROFILES = ("observe", "three")
 
 
 @pytest.fixture(scope="module")
 def services() -> dict[str, Service]:
-    return read_services(FEW_FLIGHTS)
+    """Those of the demo, with a third controller."""
+    return read_services(FEW_FLIGHTS, profiles=("three",))
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +57,8 @@ def test_the_dockerfile_has_no_bad_habits() -> None:
     assert linted.stdout + linted.stderr == ""
 
 
-def test_every_image_has_a_plain_name_and_a_version(services: dict[str, Service]) -> None:
+def test_every_image_has_a_plain_name_and_a_version() -> None:
+    services = read_services({}, profiles=_PROFILES)
     images = Images().bases() | {one.image for one in services.values()}
     assert [one for one in images if not _PLAIN_AND_PINNED.fullmatch(one)] == []
     ours = {one.image for one in services.values() if one.role}
@@ -63,9 +67,23 @@ def test_every_image_has_a_plain_name_and_a_version(services: dict[str, Service]
     }
 
 
-def test_every_service_that_stays_says_whether_it_is_well(
-    services: dict[str, Service],
-) -> None:
+def test_one_service_of_each_image_of_ours_builds_it_and_nobody_pulls_it() -> None:
+    ours = [one for one in read_services({}, profiles=_PROFILES).values() if one.role]
+    builders = [one for one in ours if one.builds]
+    assert sorted(one.image for one in builders) == sorted({one.image for one in ours})
+    assert [one.builds for one in builders] == [one.role for one in builders]
+    assert [one.name for one in ours if one.is_pulled] == []
+
+
+def test_every_service_is_contained_and_bounded() -> None:
+    for name, one in yaml.safe_load(PATH.read_text())["services"].items():
+        assert one["security_opt"] == ["no-new-privileges:true"], name
+        assert one["mem_limit"], name
+        assert one["logging"]["options"].keys() == {"max-size", "max-file"}, name
+
+
+def test_every_service_that_stays_says_whether_it_is_well() -> None:
+    services = read_services({}, profiles=_PROFILES)
     jobs = {"migrate", "producer", "pipeline"}
     assert {name for name, one in services.items() if not one.health} == jobs
 
@@ -77,7 +95,7 @@ def test_no_image_of_ours_runs_as_root() -> None:
 
 
 def test_the_images_are_made_of_every_package() -> None:
-    copied = {one[0].rstrip("/") for one in Images().instructions("build", "COPY")[1:]}
+    copied = {one[0].rstrip("/") for one in Images().instructions("wheel", "COPY")[2:]}
     packages = set(CONFIGURATION["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
     assert copied == packages
     let_in = re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE)
@@ -114,6 +132,7 @@ def test_the_cluster_closes_all_windows_and_loses_no_row_though_the_holder_is_ki
         )
         assert api.get("watermark")["final"]
     assert "every flight has landed" in local_cluster.output("producer")
+    assert "REST server" not in local_cluster.output("spark-master")
     verdict = local_cluster.output("pipeline").splitlines()[-1]
     assert verdict == "42 of 42 windows closed, 0 wrong; 0 of 690 rows lost; Spark dropped 0"
 
@@ -121,7 +140,7 @@ def test_the_cluster_closes_all_windows_and_loses_no_row_though_the_holder_is_ki
 def _holder(local_cluster: LocalCluster) -> str:
     """Find the controller that makes the marks of the flights."""
     held = 'tidegauge_stream_lease_held{stream="demo/flights"} 1'
-    for name in ("controller-1", "controller-2"):
+    for name in CONTROLLERS:
         url = f"http://127.0.0.1:{local_cluster.port(name, '8470')}/metrics"
         if held in httpx.get(url).text:
             return name
@@ -160,7 +179,7 @@ def test_who_hangs_up_at_the_proxy_gives_its_seat_at_the_controller_back(
 
 def _seats_taken(local_cluster: LocalCluster) -> int:
     taken = 0
-    for name in ("controller-1", "controller-2"):
+    for name in CONTROLLERS:
         url = f"http://127.0.0.1:{local_cluster.port(name, '8470')}/metrics"
         taken += sum(map(int, re.findall(r"\ntidegauge_long_polls (\d+)", httpx.get(url).text)))
     return taken

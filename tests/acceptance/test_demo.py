@@ -9,10 +9,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pandas as pd
 import psutil
 import pytest
 
 from tests.quick_spark import QUICK_JAVA, link_spark_home
+
+
+@pytest.mark.timeout(300)
+def test_the_demo_says_what_it_does_loses_nothing_and_shows_nothing_of_sparks_log(
+    tmp_path: Path,
+) -> None:
+    with _running_demo(tmp_path, stderr=subprocess.STDOUT) as demo:
+        assert demo.stdout is not None
+        said = demo.stdout.read()
+        assert demo.wait(60) == 0
+    first, *rest = said.splitlines()
+    assert first.startswith("Flights of 2013 are replayed through Tidegauge")
+    assert not [line for line in rest if "WARN" in line or "log level" in line]
+    assert said.count("as the model of Spark's rule says, to the row") == 4
+    compared = pd.read_csv(tmp_path / "out" / "comparison.csv")
+    assert compared["never_closed"].tolist() == [0, 0, 0, 0, 0]
+    ours, after_1_h, after_3_h, *_ = compared["dropped"].tolist()
+    assert (ours, compared["wrong"].tolist()[0]) == (0, 0)
+    assert after_1_h > after_3_h > 0
+    batches = pd.read_csv(tmp_path / "out" / "batches.csv")
+    assert len(batches) <= 90
+    assert batches["rows"].sum() == len(pd.read_csv(tmp_path / "out" / "arrivals.csv")) == 690
+    assert (tmp_path / "out" / "comparison.png").stat().st_size > 10_000
 
 
 @pytest.mark.timeout(180)
@@ -50,7 +74,9 @@ def test_a_demo_that_loses_spark_says_so_in_a_sentence_and_leaves_no_process_beh
 
 
 @contextmanager
-def _running_demo(folder: Path) -> Iterator["subprocess.Popen[str]"]:
+def _running_demo(
+    folder: Path, *, stderr: int = subprocess.DEVNULL
+) -> Iterator["subprocess.Popen[str]"]:
     command = [
         sys.executable,
         "-m",
@@ -67,7 +93,7 @@ def _running_demo(folder: Path) -> Iterator["subprocess.Popen[str]"]:
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         text=True,
         cwd=folder,
         env=os.environ | quickly | {"TMPDIR": str(folder), "COLUMNS": "200"},

@@ -1,6 +1,8 @@
 """The proxy of docker-compose.yml, with TLS as docs/deploy.md tells it."""
 
 import re
+import signal
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,3 +75,26 @@ def test_a_position_of_many_segments_passes_the_proxy(cluster_with_tls: LocalClu
     with StreamClient(url, "wide/one") as stream:
         tail = stream.tail(after=dict.fromkeys(range(SEGMENTS), 2**63 - 1))
     assert tail.revision == 0
+
+
+def test_the_proxy_ends_though_somebody_waits_for_news(cluster_with_tls: LocalCluster) -> None:
+    port = cluster_with_tls.port("proxy", "8470")
+    httpx.put(f"http://127.0.0.1:{port}/v1/streams/tls/quiet", json={"segments": 1}, timeout=20)
+    asked = "GET /v1/streams/tls/quiet/marks?wait_ms=30000 HTTP/1.1\r\nhost: proxy\r\n\r\n"
+    proxy = cluster_with_tls.process("proxy")
+    with socket.create_connection(("127.0.0.1", port)) as waiting:
+        waiting.sendall(asked.encode())
+        cluster_with_tls.wait_until(
+            lambda: _seats_taken(cluster_with_tls) == 1, "a seat to be taken", patience_s=20
+        )
+        proxy.send_signal(signal.SIGUSR1)  # what stops the image
+        proxy.wait(timeout=60)
+        assert waiting.recv(1_000).startswith(b"HTTP/1.1 50")
+
+
+def _seats_taken(cluster: LocalCluster) -> int:
+    urls = [f"https://127.0.0.1:{cluster.port(one, '8470')}/metrics" for one in SERVING[2:4]]
+    shown = [httpx.get(url, verify=False).text for url in urls]
+    return sum(
+        int(one) for text in shown for one in re.findall(r"\ntidegauge_long_polls (\d)", text)
+    )

@@ -7,7 +7,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.client.blocks import Closing
-from tidegauge.wire.events import ARROW, EVENT_SCHEMA, FIRST_OFFSET_HEADER, NDJSON
+from tidegauge.wire.columns import EVENT_SCHEMA
+from tidegauge.wire.events import ARROW, FIRST_OFFSET_HEADER, NDJSON
 
 Event = tuple[str, int | None, bytes]
 

@@ -25,7 +25,7 @@ _WRITER = f"{_ONE}/writers/{{writer}}"
 _GROUP = "/v1/reader-groups/{scope}/{group}"
 _READER = f"{_GROUP}/readers/{{reader}}"
 
-OPEN = {"GET /healthz", "GET /readyz"}
+OPEN = {"GET /", "GET /healthz", "GET /readyz"}
 """What needs no token."""
 FILTERED = {"GET /v1/streams", "GET /v1/reader-groups", "POST /v1/note-times"}
 """What any token may ask; what it gets depends on its roles."""

@@ -23,7 +23,8 @@ from schemathesis.specs.openapi.checks import (
 
 from controller.http.examples import EXAMPLES
 from tests.conftest import NewServer
-from tidegauge.wire.events import ARROW, EVENT_SCHEMA, NDJSON
+from tidegauge.wire.columns import EVENT_SCHEMA
+from tidegauge.wire.events import ARROW, NDJSON
 
 CHECKS = [
     not_a_server_error,

@@ -67,7 +67,17 @@ def test_head_reads_no_events_that_nobody_sees(
 
 @pytest.mark.parametrize(
     "path",
-    ["/healthz", "/readyz", "/docs", "/openapi.json", "/v1/streams", "/v2", "/v1/scope/x"],
+    [
+        "/",
+        "/healthz",
+        "/readyz",
+        "/docs",
+        "/docs/assets/swagger-ui.css",
+        "/openapi.json",
+        "/v1/streams",
+        "/v2",
+        "/v1/scope/x",
+    ],
 )
 def test_head_announces_what_get_would_bring(shared_server: ServerProcess, path: str) -> None:
     with httpx.Client(base_url=shared_server.url) as client:

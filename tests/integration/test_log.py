@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.log_api import LogApi, arrow_of, numbered, stream_of
 from tests.server import ServerProcess
-from tidegauge.wire.events import EVENT_SCHEMA
+from tidegauge.wire.columns import EVENT_SCHEMA
 
 _NAMES = count()
 

@@ -1,4 +1,4 @@
-"""Metrics: complete, bounded, and named as the alert rules of the documentation name them."""
+"""Metrics: complete, bounded, and named as the documentation names them."""
 
 import asyncio
 import re
@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import promql_parser
 import pytest
-import yaml
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -235,6 +233,39 @@ def test_lag_is_wall_clock_minus_watermark_where_times_are_wall_clock(
     play(scene)
 
 
+def test_only_a_stream_in_which_somebody_waits_is_held(play: Callable[..., None]) -> None:
+    """Nobody has to be woken for one that is quiet, that all have left, or that is sealed."""
+
+    async def scene(client: httpx.AsyncClient) -> None:
+        for stream in ("held", "quiet", "left", "sealed"):
+            await _create(client, stream, aggregation_timeout_ms=None)
+            for writer in ("slow", "quick"):
+                await _note(client, stream, writer, NOW)
+        await _note(client, "held", "quick", NOW + 5_000)
+        for writer in ("slow", "quick"):
+            left = f"/v1/streams/tests/left/writers/{writer}/leave"
+            (await client.post(left, json={})).raise_for_status()
+        seal = await client.post("/v1/streams/tests/sealed/seal", json={"position": {"0": 0}})
+        seal.raise_for_status()
+        async with asyncio.timeout(20):
+            while not (held := await _held(client))[_of("held")]:  # noqa: ASYNC110 (no event)
+                await asyncio.sleep(0.01)
+        assert held == {
+            _of("held"): held[_of("held")],
+            _of("quiet"): 0,
+            _of("left"): 0,
+            _of("sealed"): 0,
+        }
+        await _note(client, "held", "slow", NOW + 5_000)
+        assert (await _held(client))[_of("held")] == 0
+
+    play(scene)
+
+
+async def _held(client: httpx.AsyncClient) -> dict[tuple[tuple[str, str], ...], float]:
+    return (await _scrape(client))["tidegauge_stream_held_seconds"]
+
+
 def test_a_controller_that_is_alone_holds_every_lease(play: Callable[..., None]) -> None:
     async def scene(client: httpx.AsyncClient) -> None:
         for stream in ("one", "two"):
@@ -362,43 +393,6 @@ def test_names_follow_the_conventions_and_are_documented(api: Api) -> None:
             assert family.name.endswith("_seconds")
         shown.add(family.name + "_total" if family.type == "counter" else family.name)
     assert shown == documented
-
-
-def test_the_alert_rules_name_metrics_and_labels_that_exist(api: Api) -> None:
-    api.create()
-    api.note("w", NOW)
-    api.client.get(f"{api.path}/marks", params={"wait_ms": 0})
-    shown = _samples(list(text_string_to_metric_families(api.client.get("/metrics").text)))
-    rules = _alert_rules()
-    assert len(rules) == 10
-    for rule in rules:
-        assert rule["annotations"]["summary"], rule["alert"]
-        selectors = list(_selectors(promql_parser.parse(rule["expr"])))
-        assert selectors, rule["alert"]
-        for name, labels in selectors:
-            assert name in shown, (rule["alert"], name)
-            for series in shown[name]:
-                assert labels <= dict(series).keys(), (rule["alert"], name)
-
-
-def _alert_rules() -> list[Any]:
-    block = re.search(r"```yaml\n(groups:.*?)```", OPERATIONS.read_text(), re.DOTALL)
-    assert block is not None
-    groups = yaml.safe_load(block[1])["groups"]
-    return [rule for group in groups for rule in group["rules"]]
-
-
-def _selectors(expression: promql_parser.Expr) -> Iterator[tuple[str, set[str]]]:
-    found: list[tuple[str, set[str]]] = []
-
-    def visit(node: Any) -> bool:
-        if isinstance(node, promql_parser.VectorSelector):
-            assert node.name is not None
-            found.append((node.name, {one.name for one in node.matchers.matchers}))
-        return True
-
-    promql_parser.walk(expression, visit)
-    yield from found
 
 
 def _answer(route: str, status: str) -> tuple[tuple[str, str], ...]:

@@ -7,49 +7,22 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import pytest
 from sqlalchemy import create_engine, insert
-from typer.testing import CliRunner, Result
 
 from controller.schema import marks
 from tests.conftest import NewServer
+from tests.integration.operator import Operator
 from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
-from tests.programs import python
 from tests.server import Api, ServerProcess, free_port
-from tidegauge_cli.verbs import app
 
 STREAM = "shop/orders"
 NOON = 1_704_110_400_000
-
-
-class Operator:
-    """Types verbs."""
-
-    def __init__(self, url: str) -> None:
-        self.url = url
-
-    def type(self, *words: str, answer: str = "") -> Result:
-        environment = {"TIDEGAUGE_URL": self.url, "COLUMNS": "120"}
-        return CliRunner().invoke(app, list(words), env=environment, input=answer)
-
-    def start(self, *words: str) -> AbstractContextManager["subprocess.Popen[str]"]:
-        return python("-m", "tidegauge_cli", *words, "--url", self.url)
-
-    def says(self, *words: str, answer: str = "") -> str:
-        result = self.type(*words, answer=answer)
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    def lines(self, *words: str) -> list[list[str]]:
-        return [line.split() for line in self.says(*words).splitlines()]
-
-    def revisions(self, *words: str) -> list[int]:
-        return [int(line[0]) for line in self.lines(*words)[1:]]
 
 
 @pytest.fixture(scope="module")
@@ -195,7 +168,7 @@ def test_why_shows_no_empty_table(operator: Operator, api: Api) -> None:
     operator.says("note-time", STREAM, "a", str(NOON))
     assert operator.says("why", STREAM) == (
         "There is no mark yet: 1 of min_writers=2 writers have reported; start the others, or "
-        "lower min_writers.\n"
+        "ask for fewer: tidegauge configure shop/orders --min-writers 1.\n"
     )
 
 

@@ -142,9 +142,3 @@ def test_the_examples_are_in_the_document(document: Any) -> None:
     }
     answer = noting["post"]["responses"]["200"]["content"]["application/json"]["example"]
     assert answer["watermark"] == 1_357_034_700_000
-
-
-def test_the_interactive_documentation_is_served(shared_server: ServerProcess) -> None:
-    answer = httpx.get(f"{shared_server.url}/docs")
-    assert answer.status_code == 200
-    assert "Tidegauge" in answer.text

@@ -1,7 +1,8 @@
 """What operators do from Python: list the writers of a stream, and drop one."""
 
 import asyncio
-from datetime import timedelta
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 import pytest
@@ -9,11 +10,17 @@ import pytest
 from reader_client import (
     AsyncStreamClient,
     Events,
+    ImmutableSettingError,
+    ServiceUnreachableError,
     StreamClient,
+    StreamExistsError,
     StreamReplacedError,
+    UnknownStreamError,
     UnknownWriterError,
+    WatermarkTimeoutError,
 )
-from tests.server import Api, ServerProcess
+from tests.patience import PATIENCE_S
+from tests.server import Api, ServerProcess, free_port
 
 NOW = 1_700_000_000_000
 MANY = 1_001
@@ -102,3 +109,68 @@ def test_a_wait_for_events_may_outlast_the_silence_of_other_calls(
             await client.aclose()
 
     assert asyncio.run(fetch()) == []
+
+
+def test_a_stream_is_created_configured_and_deleted(shared_server: ServerProcess) -> None:
+    with StreamClient(shared_server.url, "operated/lifecycle") as client:
+        first = client.create(segments=2, min_writers=2)
+        assert (first.config.segments, first.config.min_writers) == (2, 2)
+        assert client.create(segments=2).stream_id == first.stream_id
+        with pytest.raises(StreamExistsError, match="tidegauge configure operated/lifecycle"):
+            client.create(min_writers=1)
+        changed = client.configure(min_writers=1, aggregation_timeout_ms=None)
+        assert (changed.config.min_writers, changed.config.aggregation_timeout_ms) == (1, None)
+        with pytest.raises(ImmutableSettingError):
+            client.configure(segments=3)
+        client.delete()
+        with pytest.raises(UnknownStreamError, match="in Python StreamClient"):
+            client.delete()
+        assert client.create(segments=1).stream_id != first.stream_id
+        assert client.describe().config.segments == 1
+
+
+def test_a_client_that_looked_at_a_stream_changes_and_deletes_no_other_of_its_name(
+    shared_server: ServerProcess,
+) -> None:
+    name = "operated/replaced"
+    with StreamClient(shared_server.url, name) as late, Api(shared_server.url, name) as api:
+        late.create()
+        api.client.delete(api.path).raise_for_status()
+        api.create()
+        with pytest.raises(StreamReplacedError):
+            late.configure(min_writers=3)
+        with pytest.raises(StreamReplacedError):
+            late.delete()
+        assert api.client.get(api.path).json()["config"]["min_writers"] == 0
+
+
+def test_a_time_is_waited_for(shared_server: ServerProcess) -> None:
+    name, noon = "operated/awaited", datetime(2024, 1, 1, 12, tzinfo=UTC)
+    with (
+        StreamClient(shared_server.url, name) as client,
+        Api(shared_server.url, name) as api,
+        ThreadPoolExecutor() as thread,
+    ):
+        api.create()
+        api.note("a", 1_704_110_399_999, 1)
+        with pytest.raises(WatermarkTimeoutError, match="nobody is ahead; it rises") as caught:
+            client.wait_until(noon, timedelta(milliseconds=50))
+        assert isinstance(caught.value, TimeoutError)
+        assert caught.value.explanation.reason == "caught_up"
+        assert (caught.value.stream, caught.value.watermark) == (name, 1_704_110_399_999)
+        waiting = thread.submit(client.wait_until, noon)
+        api.note("a", 1_704_110_400_000, 2)
+        assert waiting.result(timeout=PATIENCE_S) == 1_704_110_400_000
+
+
+def test_a_wait_ends_soon_after_its_time_though_the_service_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tidegauge.client.stream_calls._LAST_WORD_S", 0.1)
+    hour = timedelta(hours=1)
+    nobody = f"http://127.0.0.1:{free_port()}"
+    with (
+        StreamClient(nobody, "operated/away", retry_for=hour) as client,
+        pytest.raises(ServiceUnreachableError, match="after the time to wait was over"),
+    ):
+        client.wait_until(NOW, timedelta(milliseconds=50))

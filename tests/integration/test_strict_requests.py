@@ -13,7 +13,8 @@ from pyarrow import ipc
 from tests.conftest import NewServer
 from tests.integration.problems import EMBEDDED, EVENTS, NOTE, ONE, asked, check_problem
 from tests.tokens import Tokens
-from tidegauge.wire.events import ARROW, EVENT_SCHEMA, NDJSON
+from tidegauge.wire.columns import EVENT_SCHEMA
+from tidegauge.wire.events import ARROW, NDJSON
 
 JSON = {"content-type": "application/json"}
 LINES = {"content-type": NDJSON}

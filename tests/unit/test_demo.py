@@ -7,11 +7,14 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+from tidegauge_cli.demo import pipeline
+from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.carriers import oldest_unreported
 from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
 from tidegauge_cli.demo.pipeline import WindowFolder
 from tidegauge_cli.demo.run import run_demo
-from tidegauge_cli.demo.windows import Emission, judge, running_clock
+from tidegauge_cli.demo.waiting import DemoFailedError
+from tidegauge_cli.demo.windows import ClosedWindows, judge
 from tidegauge_cli.verbs import app
 
 
@@ -30,7 +33,7 @@ def test_a_carrier_notes_its_oldest_flight_that_has_not_landed() -> None:
     assert oldest_unreported(rows) == [10, 10, 20]
 
 
-def test_lost_rows_and_waits_are_counted_alike_for_every_query() -> None:
+def test_what_is_lost_and_the_waits_are_counted_alike_for_every_query() -> None:
     expected = pd.DataFrame(
         {
             "origin": ["JFK", "LGA"],
@@ -39,14 +42,12 @@ def test_lost_rows_and_waits_are_counted_alike_for_every_query() -> None:
             "mean_delay": [1.0, 2.0],
         }
     )
-    emitted = expected.assign(departures=[3, 1])
-    verdict = judge("q", [Emission(1, emitted, 0.0)], {0: 0, 1: 3 * HOUR_MS}, expected)
-    assert (verdict.lost, verdict.wrong, verdict.emitted, verdict.batches) == (1, 1, 2, 2)
+    windows = expected.assign(departures=[3, 1], batch=[1, 2])
+    clock = pd.Series([0, 3 * HOUR_MS])
+    verdict = judge(ClosedWindows("q", windows, 4), clock, expected)
+    assert (verdict.wrong, verdict.dropped, verdict.never_closed) == (1, 1, 4)
+    # The other window closed in the batch after the end: it has no wait.
     assert (verdict.mean_wait_h, verdict.max_wait_h) == (2.0, 2.0)
-
-
-def test_the_replay_clock_of_a_batch_without_rows_is_the_one_before() -> None:
-    assert running_clock({0: 5, 2: 9, 3: None}, 1) == {0: 5, 1: 5, 2: 9, 3: 9}
 
 
 def test_a_folder_that_cannot_be_written_is_found_out_at_the_start(
@@ -81,6 +82,26 @@ def test_a_batch_that_is_repeated_is_stored_once(tmp_path: Path) -> None:
     stored = folder.read()
     assert stored.to_numpy().tolist() == [["JFK", 0, 3, 1.5], ["LGA", 0, 2, -0.1]]
     assert len(list((tmp_path / "windows").iterdir())) == 2
+
+
+class _Query:
+    """A query that no rows come for."""
+
+    lastProgress = {"batchId": 3}  # noqa: N815, RUF012 (Spark's)
+
+    def exception(self) -> None:
+        return None
+
+
+def test_a_pipeline_that_nothing_comes_for_says_what_to_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pipeline, "_PATIENCE_S", 0.0)
+    query: Any = _Query()
+    patience = pipeline.Patience(query, StreamAddress("http://127.0.0.1:1", "demo/flights"))
+    patience.check()
+    with pytest.raises(DemoFailedError, match="nothing came from demo/flights"):
+        patience.check()
 
 
 def test_a_part_of_the_demo_knows_its_stream_without_being_told() -> None:

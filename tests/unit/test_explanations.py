@@ -83,7 +83,8 @@ def test_too_few_writers() -> None:
     night.register("api-2")
     assert night.says() == (
         "There is no mark yet: 1 of min_writers=3 writers have reported, and 1 registered "
-        "without reporting; start the others, or lower min_writers."
+        "without reporting; start the others, or ask for fewer: tidegauge configure "
+        "shop/orders --min-writers 1."
     )
 
 

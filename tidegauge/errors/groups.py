@@ -52,7 +52,10 @@ class UnknownGroupError(ProblemError):
 
     @property
     def detail(self) -> str:
-        return f"there is no reader group {self.group}; PUT /v1/reader-groups/{self.group} creates it"
+        return (
+            f"there is no reader group {self.group}; to create it: ReaderGroup.create in Python, "
+            f"PUT /v1/reader-groups/{self.group} over HTTP"
+        )
 
 
 @problem("unknown_reader", 404)

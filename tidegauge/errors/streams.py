@@ -6,6 +6,9 @@ from typing import Any
 from tidegauge.errors.base import ProblemError, problem, shortened
 from tidegauge.event_time import describe_event_time
 
+_FIXED = {"log", "segments"}
+"""Settings that no change takes."""
+
 
 @problem("stream_exists", 409)
 class StreamExistsError(ProblemError):
@@ -17,10 +20,27 @@ class StreamExistsError(ProblemError):
     @property
     def detail(self) -> str:
         differing = ", ".join(
-            f"{name} is {one['stored']!r}, not {one['given']!r}"
+            f"{name} is {_shown(one['stored'])}, not {_shown(one['given'])}"
             for name, one in self.differences.items()
         )
-        return f"stream {self.stream} exists: {differing}; PATCH changes settings"
+        return f"stream {self.stream} exists: {differing}; {self._cure()}"
+
+    def _cure(self) -> str:
+        options = [
+            f"--{name.replace('_', '-')} {_shown(one['given'])}"
+            for name, one in self.differences.items()
+            if name not in _FIXED
+        ]
+        if not options:
+            return "that is fixed: leave it out, or create another stream"
+        return (
+            f"to change it: tidegauge configure {self.stream} {' '.join(options)} "
+            "(in Python StreamClient.configure, over HTTP PATCH)"
+        )
+
+
+def _shown(value: object) -> str:
+    return "null" if value is None else str(value)
 
 
 @problem("immutable_setting", 409)
@@ -34,7 +54,7 @@ class ImmutableSettingError(ProblemError):
     def detail(self) -> str:
         return (
             f"{', '.join(self.settings)} of stream {self.stream} cannot change; "
-            "create another stream"
+            "create another stream (tidegauge create, in Python StreamClient.create)"
         )
 
 
@@ -95,7 +115,10 @@ class UnknownStreamError(ProblemError):
 
     @property
     def detail(self) -> str:
-        return f"there is no stream {self.stream}; PUT /v1/streams/{self.stream} creates it"
+        return (
+            f"there is no stream {self.stream}; to create it: tidegauge create {self.stream} "
+            f"(in Python StreamClient.create, over HTTP PUT /v1/streams/{self.stream})"
+        )
 
 
 @problem("unknown_segment", 404)
@@ -106,4 +129,7 @@ class UnknownStreamSegmentError(ProblemError):
 
     @property
     def detail(self) -> str:
-        return f"there is no segment {self.segment}; GET the stream to see its topology"
+        return (
+            f"there is no segment {self.segment}; the stream tells which there are "
+            "(in Python StreamClient.topology, over HTTP GET of the stream)"
+        )

@@ -24,7 +24,7 @@ class IncarnationRequiredError(ReportRefusedError):
     def detail(self) -> str:
         return (
             f"writer {self.writer!r} is registered; send its incarnation "
-            f"(the newest is {self.incarnation})"
+            f"(the newest is {self.incarnation}; from a shell --incarnation {self.incarnation})"
         )
 
 
@@ -95,7 +95,8 @@ class TimeInFutureError(ReportRefusedError):
         return (
             f"time {describe_event_time(self.time)} is {ahead} ahead of the server's clock "
             f"({describe_event_time(self.server_time)}), more than max_future_skew_ms="
-            f"{self.max_future_skew_ms}; {doubt} For logical time set it to null"
+            f"{self.max_future_skew_ms}; {doubt} For logical time: "
+            "tidegauge configure SCOPE/STREAM --max-future-skew-ms null"
         )
 
 
@@ -107,7 +108,10 @@ class StreamSealedError(ReportRefusedError):
 
     @property
     def detail(self) -> str:
-        return f"stream {self.stream} is sealed; write to another, or create it anew"
+        return (
+            f"stream {self.stream} is sealed; write to another, or create it anew "
+            "(tidegauge delete, then tidegauge create)"
+        )
 
 
 @problem("unknown_writer", 404)

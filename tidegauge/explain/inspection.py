@@ -76,6 +76,14 @@ class Inspection:
             }
         )
 
+    @property
+    def held_ms(self) -> int:
+        """Listening time since somebody has waited for a writer that stands; 0 if nobody waits."""
+        somebody_waits = bool(self.progress.ahead)
+        since = (one.hold_since_ms for one in self.progress.clocks if one.holds)
+        oldest = next(since, None) if somebody_waits else None
+        return 0 if oldest is None else self.now.listening_ms - oldest
+
     def explain(self) -> Explanation:
         """Say why the watermark is where it is; the cost does not grow with the writers."""
         progress, leader, heard = self.progress, self.progress.leader, self.roster.last_heard

@@ -23,7 +23,10 @@ def cure_of(situation: Situation, reason: str) -> str | None:
     if reason == "no_writers":
         return "register a writer, or note a time"
     if reason == "min_writers":
-        return "start the others, or lower min_writers"
+        return (
+            "start the others, or ask for fewer: tidegauge configure "
+            f"{situation.stream} --min-writers {max(situation.reporters, 1)}"
+        )
     if reason == "nobody_live":
         return "start a writer"
     if reason in {"joining", "holding"}:

@@ -1,21 +1,11 @@
-"""Messages about events: their columns, and the answers to appends."""
+"""Messages about events: media types, headers, and the answers to appends."""
 
-import pyarrow as pa
 from pydantic import Field
 
 from tidegauge.wire.values import Answer, WirePosition
 
 ARROW = "application/vnd.apache.arrow.stream"
 NDJSON = "application/x-ndjson"
-
-EVENT_SCHEMA = pa.schema(
-    [
-        pa.field("key", pa.string(), nullable=False),
-        pa.field("event_time", pa.int64()),
-        pa.field("value", pa.binary(), nullable=False),
-    ]
-)
-"""The columns of events: the routing key, the event time in ms (may be null), the payload."""
 
 WRITER_HEADER = "Tidegauge-Writer"
 INCARNATION_HEADER = "Tidegauge-Incarnation"

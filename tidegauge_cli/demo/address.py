@@ -1,10 +1,15 @@
 """Where the flights are written to and read from."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
+from tidegauge.client.transport import RETRY_FOR
 from tidegauge.errors import UnknownStreamError
 from tidegauge.wire.streams import CreateStream, SealedStream, SealStream, StreamInfo
 from tidegauge_cli.service import Service, ask
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,13 +30,13 @@ class StreamAddress:
     stream: str
     token: str | None = field(default=None, repr=False)
 
-    def create(self, **settings: int | None) -> None:
+    def create(self, **settings: int | None) -> StreamInfo:
         """Create the stream; fine if it is there already with these settings."""
 
-        async def put(service: Service) -> None:
-            await service.put(self._path, StreamInfo, CreateStream(**settings))
+        async def put(service: Service) -> StreamInfo:
+            return await service.put(self._path, StreamInfo, CreateStream(**settings))
 
-        ask(self.url, self.token, put)
+        return self._ask(put)
 
     def describe(self) -> StreamInfo | None:
         """Ask how the stream stands; None if there is none."""
@@ -42,15 +47,21 @@ class StreamAddress:
             except UnknownStreamError:
                 return None
 
-        return ask(self.url, self.token, get)
+        return self._ask(get)
 
     def seal(self) -> None:
-        """End the stream."""
+        """End the stream; fine if it has ended."""
 
         async def post(service: Service) -> None:
-            await service.post(f"{self._path}/seal", SealedStream, SealStream())
+            await service.post(
+                f"{self._path}/seal", SealedStream, SealStream(), repeatable=True
+            )
 
-        ask(self.url, self.token, post)
+        self._ask(post)
+
+    def _ask(self, work: Callable[[Service], Awaitable[_T]]) -> _T:
+        """Do something, and wait as long for the service as writers do."""
+        return ask(self.url, self.token, work, retry_for=RETRY_FOR)
 
     @property
     def _path(self) -> str:

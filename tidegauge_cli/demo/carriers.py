@@ -3,25 +3,33 @@
 import json
 import os
 import signal
+import sys
 import time
+from collections import Counter
 from ctypes import c_int64
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, TypeAlias
 
 import pandas as pd
 
+from reader_client import StreamClient
 from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.waiting import DemoFailedError
 from writer_client import Writer
 
 _TICK_S = 0.2
 
+_Row: TypeAlias = tuple[str, float, int, int]
+
 
 def start_carriers(flights: pd.DataFrame, address: StreamAddress) -> "Carriers":
-    """Start a process a carrier; each registers and then reports what has landed."""
+    """Start a process a carrier; each registers and then reports what has landed.
+
+    What an interrupted replay has stored is not reported again.
+    """
     context: ForkServerContext = get_context("forkserver")
     context.set_forkserver_preload([__name__])
     carriers = sorted(flights["carrier"].unique())
@@ -88,7 +96,7 @@ class Carriers:
             process.join()
 
 
-def oldest_unreported(rows: list[tuple[str, float, int, int]]) -> list[int]:
+def oldest_unreported(rows: list[_Row]) -> list[int]:
     """Find, for each place in the order of landing, the earliest departure from there on."""
     oldest: list[int] = []
     for _, _, departed, _ in reversed(rows):
@@ -98,7 +106,7 @@ def oldest_unreported(rows: list[tuple[str, float, int, int]]) -> list[int]:
 
 def _run_carrier(  # noqa: PLR0913, PLR0917 (what a process is given)
     carrier: str,
-    rows: list[tuple[str, float, int, int]],
+    rows: list[_Row],
     address: StreamAddress,
     registered: Any,  # noqa: ANN401 (a queue)
     time_ms: c_int64,
@@ -108,6 +116,8 @@ def _run_carrier(  # noqa: PLR0913, PLR0917 (what a process is given)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     writer = Writer(address.url, address.stream, carrier, token=address.token)
     writer.open()
+    # Not before: now a former incarnation stores nothing any more.
+    rows = _unstored(carrier, rows, address)
     registered.put(carrier)
     oldest = oldest_unreported(rows)
     at = 0
@@ -133,7 +143,45 @@ def _is_alive(parent: int) -> bool:
     return True
 
 
-def _report(writer: Writer, carrier: str, row: tuple[str, float, int, int]) -> None:
-    origin, delay, departed, landed = row
+def _report(writer: Writer, carrier: str, row: _Row) -> None:
+    key, value = _event(carrier, row)
+    writer.write(value, key=key, event_time=row[2])
+
+
+def _event(carrier: str, row: _Row) -> tuple[str, bytes]:
+    origin, delay, _, landed = row
     flight = {"origin": origin, "delay": delay, "landed": landed}
-    writer.write(json.dumps(flight), key=f"{carrier}-{origin}", event_time=departed)
+    return f"{carrier}-{origin}", json.dumps(flight).encode()
+
+
+def _unstored(carrier: str, rows: list[_Row], address: StreamAddress) -> list[_Row]:
+    """Leave out the flights that an interrupted replay has stored."""
+    stored = _stored(carrier, address)
+    left: list[_Row] = []
+    for row in rows:
+        event = _event(carrier, row)
+        if stored[event]:
+            stored[event] -= 1
+        else:
+            left.append(row)
+    if stored.total():
+        sys.exit(
+            f"{address.stream} has flights of {carrier} that do not belong to this replay; "
+            f"begin anew: tidegauge delete {address.stream} --yes"
+        )
+    return left
+
+
+def _stored(carrier: str, address: StreamAddress) -> Counter[tuple[str, bytes]]:
+    """Count the events of a carrier."""
+    found: Counter[tuple[str, bytes]] = Counter()
+    with StreamClient(address.url, address.stream, token=address.token) as stream:
+        for segment, end in (stream.tail().tail or {}).items():
+            for events in stream.read(segment, 0, end):
+                columns = (events.batch.column(one).to_pylist() for one in ("key", "value"))
+                found.update(
+                    event
+                    for event in zip(*columns, strict=True)
+                    if event[0].startswith(f"{carrier}-")
+                )
+    return found

@@ -4,6 +4,7 @@ It may start before, while or after the flights are replayed, and be stopped and
 its windows are the same.
 """
 
+import time
 from pathlib import Path
 
 import pandas as pd
@@ -115,12 +116,13 @@ def _count(
     """Run the query until event time has ended; return how many rows Spark dropped."""
     flights = read_flights_stream(spark, address)
     query = start_windows("flights", flights, checkpoint, windows.take)
+    patience = Patience(query, address)
     watch_until(
         lambda: _watermark(query) == _END_OF_TIME,
         lambda: console.print(
             f"watermark {_watermark(query) or 'none yet'}  {len(windows.read())} windows"
         ),
-        go_on=lambda: _raise_failure(query),
+        go_on=patience.check,
     )
     query.processAllAvailable()
     query.stop()
@@ -142,7 +144,35 @@ def _watermark(query: StreamingQuery) -> str | None:
     return None if progress is None else progress["eventTime"].get("watermark")
 
 
-def _raise_failure(query: StreamingQuery) -> None:
-    error = query.exception()
-    if error is not None:
-        raise DemoFailedError(str(error))
+class Patience:
+    """Gives a query up that failed, or that nothing comes for any more.
+
+    Parameters
+    ----------
+    query
+        Which.
+    address
+        What it reads.
+    """
+
+    def __init__(self, query: StreamingQuery, address: StreamAddress) -> None:
+        self._query = query
+        self._address = address
+        self._batch = -1
+        self._moved_s = time.monotonic()
+
+    def check(self) -> None:
+        """Raise `DemoFailedError` if it is in vain to wait for the query."""
+        error = self._query.exception()
+        if error is not None:
+            raise DemoFailedError(str(error))
+        progress = self._query.lastProgress
+        batch = -1 if progress is None else progress["batchId"]
+        if batch != self._batch:
+            self._batch, self._moved_s = batch, time.monotonic()
+        elif time.monotonic() - self._moved_s > _PATIENCE_S:
+            msg = (
+                f"nothing came from {self._address.stream} for {_PATIENCE_S:.0f} s: does its "
+                "producer run? Start it again, then this; both go on where they were"
+            )
+            raise DemoFailedError(msg)

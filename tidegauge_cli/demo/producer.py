@@ -20,7 +20,7 @@ _SEGMENTS = 4
 
 
 def run_producer(address: StreamAddress, *, days: int, speed: float) -> int:
-    """Replay flights into a stream, and seal it.
+    """Replay flights into a stream, and seal it; an interrupted replay goes on where it was.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def run_producer(address: StreamAddress, *, days: int, speed: float) -> int:
         with interruptible():
             _produce(console, address, days=days, speed=speed)
     except KeyboardInterrupt:
-        console.print("stopped; the stream is left as it is")
+        console.print("stopped; started again it goes on where it was")
         return 130
     except DemoFailedError as error:
         console.print(f"[bold red]{error}")
@@ -50,31 +50,22 @@ def run_producer(address: StreamAddress, *, days: int, speed: float) -> int:
 
 
 def _produce(console: Console, address: StreamAddress, *, days: int, speed: float) -> None:
-    if _is_replayed(address):
+    stream = address.describe() or address.create(segments=_SEGMENTS, **REPLAYED)
+    if stream.final:
         console.print(f"{address.stream} is sealed: these flights were replayed before")
         return
     flights = of_first_days(read_flights()[0], days)
     carriers = start_carriers(flights, address)
     try:
         console.print(f"{len(flights)} flights of {days} days; the carriers register")
+        if stream.watermark is not None:
+            carriers.time_ms.value = max(carriers.time_ms.value, stream.watermark)
         end_ms = int(flights["landed"].max())
         _replay(console, address, carriers, end_ms=end_ms, speed=speed)
     finally:
         carriers.end()
     address.seal()
     console.print(f"every flight has landed; {address.stream} is sealed")
-
-
-def _is_replayed(address: StreamAddress) -> bool:
-    """Make the stream, or find it as an earlier replay left it."""
-    stream = address.describe()
-    if stream is None:
-        address.create(segments=_SEGMENTS, **REPLAYED)
-        return False
-    if not stream.final and any((stream.tail or {}).values()):
-        msg = f"an earlier replay into {address.stream} broke off; delete the stream first"
-        raise DemoFailedError(msg)
-    return stream.final
 
 
 def _replay(

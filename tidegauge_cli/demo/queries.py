@@ -3,10 +3,8 @@
 import json
 import os
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +15,15 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import read_stream
+from tidegauge.event_time import END_OF_TIME
 from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.waiting import DemoFailedError, interrupted_later
-from tidegauge_cli.demo.windows import Emission, running_clock
+from tidegauge_cli.demo.windows import ClosedWindows
 
-ROWS_PER_BATCH = 500
-_FLIGHT = "origin string, delay double, landed long"
-_ROW = "carrier string, origin string, delay double, departed long, landed long"
-
+_FLIGHT = "origin string, delay double"
+_ROW = "origin string, delay double, departed long"
+# Longer than the carriers take to report what landed and to note the time, and than a batch.
+_LIVE_BATCH = "0.7 seconds"
 
 LOCAL_SPARK = "local[2]"
 _LOST = (ConnectionRefusedError, ConnectionResetError, Py4JError)
@@ -66,13 +65,17 @@ def start_spark(master: str = LOCAL_SPARK) -> SparkSession:
 
 
 @contextmanager
-def running_spark(master: str = LOCAL_SPARK) -> Iterator[SparkSession]:
+def running_spark(
+    master: str = LOCAL_SPARK, *, log: Path | None = None
+) -> Iterator[SparkSession]:
     """Start a session, and stop it in the end.
 
     Parameters
     ----------
     master
         Where Spark runs.
+    log
+        Takes what its JVM says; standard error if None.
 
     Raises
     ------
@@ -80,7 +83,7 @@ def running_spark(master: str = LOCAL_SPARK) -> Iterator[SparkSession]:
         If its JVM is lost meanwhile.
     """
     with ExitStack() as stack:
-        with interrupted_later():
+        with interrupted_later(), nullcontext() if log is None else _stderr_into(log):
             spark = start_spark(master)
             stack.callback(_stop, spark)
         try:
@@ -89,6 +92,22 @@ def running_spark(master: str = LOCAL_SPARK) -> Iterator[SparkSession]:
             _raise_what_spark_says(error)
             msg = f"Spark ended before the demo did: {error}"
             raise DemoFailedError(msg) from error
+
+
+@contextmanager
+def _stderr_into(log: Path) -> Iterator[None]:
+    """Let processes that are started meanwhile write their standard error to a file for good."""
+    kept = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        yield
+    except Exception:
+        os.write(kept, log.read_bytes())
+        raise
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def _stop(spark: SparkSession) -> None:
@@ -104,7 +123,12 @@ def _raise_what_spark_says(error: Exception) -> None:
 
 
 def start_windows(
-    name: str, flights: DataFrame, checkpoint: Path, take: Callable[[DataFrame, int], None]
+    name: str,
+    flights: DataFrame,
+    checkpoint: Path,
+    take: Callable[[DataFrame, int], None],
+    *,
+    every: str = "0 seconds",
 ) -> StreamingQuery:
     """Start to compute departures and mean delay per origin and hour.
 
@@ -118,6 +142,8 @@ def start_windows(
         Folder of its checkpoint.
     take
         Gets the finished windows of each batch, and its number.
+    every
+        How often it starts a batch at most.
     """
     windows = (
         flights.groupBy("origin", F.window("event_time", "1 hour"))
@@ -133,6 +159,7 @@ def start_windows(
         windows.writeStream.outputMode("append")
         .queryName(name)
         .option("checkpointLocation", str(checkpoint))
+        .trigger(processingTime=every)
         .foreachBatch(take)
         .start()
     )
@@ -150,10 +177,19 @@ def dropped_rows(query: StreamingQuery) -> int:
 def events_read(query: StreamingQuery) -> int:
     """Count the events of its stream that are in finished batches of a query."""
     progress = query.lastProgress
-    if progress is None:
-        return 0
-    position = json.loads(progress["sources"][0]["endOffset"])["position"]
-    return sum(position.values())
+    return 0 if progress is None else sum(_end(progress)["position"].values())
+
+
+def has_ended(query: StreamingQuery) -> bool:
+    """Whether a finished batch of a query told that its stream has ended."""
+    progress = query.lastProgress
+    return progress is not None and bool(_end(progress)["bound"] == END_OF_TIME)
+
+
+def batches_done(query: StreamingQuery) -> int:
+    """Count the finished batches of a query."""
+    progress = query.lastProgress
+    return 0 if progress is None else progress["batchId"] + 1
 
 
 class WindowQuery:
@@ -164,37 +200,36 @@ class WindowQuery:
     name
         Of the query.
     flights
-        Columns ``event_time``, ``origin``, ``delay``, and the observation ``arrivals``.
+        Columns ``event_time``, ``origin``, ``delay``.
     checkpoint
         Folder of its checkpoint.
+    every
+        How often it starts a batch at most.
     """
 
-    def __init__(self, name: str, flights: DataFrame, checkpoint: Path) -> None:
+    def __init__(
+        self, name: str, flights: DataFrame, checkpoint: Path, *, every: str = "0 seconds"
+    ) -> None:
         self.name = name
-        self.emissions: list[Emission] = []
-        self._lock = threading.Lock()
-        self.query = start_windows(name, flights, checkpoint, self._take)
-
-    def clock(self, start_ms: int) -> dict[int, int]:
-        """Find the arrival of the newest row that each batch had read."""
-        newest: dict[int, int | None] = {}
-        for progress in self.query.recentProgress:
-            observed: Any = progress["observedMetrics"].get("arrivals")
-            newest[progress["batchId"]] = None if observed is None else observed["newest"]
-        for emission in self.emissions:
-            newest.setdefault(emission.batch, None)
-        return running_clock(newest, start_ms)
+        self._closed: list[pd.DataFrame] = []
+        self.query = start_windows(name, flights, checkpoint, self._take, every=every)
 
     @property
-    def windows_emitted(self) -> int:
+    def windows_closed(self) -> int:
         """How many windows are finished."""
-        with self._lock:
-            return sum(len(one.windows) for one in self.emissions)
+        return sum(map(len, list(self._closed)))
+
+    def finish(self) -> ClosedWindows:
+        """Wait until everything is read, stop, and tell what was closed."""
+        self.query.processAllAvailable()
+        progress: Any = self.query.lastProgress
+        self.query.stop()
+        (state,) = progress["stateOperators"]
+        closed = pd.concat(self._closed, ignore_index=True)
+        return ClosedWindows(self.name, closed, state["numRowsTotal"])
 
     def _take(self, windows: DataFrame, batch: int) -> None:
-        found = windows.toPandas()
-        with self._lock:
-            self.emissions.append(Emission(batch, found, time.time()))
+        self._closed.append(windows.toPandas().assign(batch=batch))
 
 
 def read_flights_stream(spark: SparkSession, address: StreamAddress) -> DataFrame:
@@ -210,30 +245,27 @@ def tidegauge_query(
     spark: SparkSession, address: StreamAddress, checkpoint: Path
 ) -> WindowQuery:
     """Count the flights with the watermark that their carriers noted."""
-    return WindowQuery("tidegauge", _observed(read_flights_stream(spark, address)), checkpoint)
+    flights = read_flights_stream(spark, address)
+    return WindowQuery("tidegauge", flights, checkpoint, every=_LIVE_BATCH)
 
 
 def baseline_query(
     spark: SparkSession, folder: Path, delay_h: int, checkpoint: Path
 ) -> WindowQuery:
-    """Read the flights in order of arrival, with Spark's guess of the watermark."""
+    """Count the flights of a folder, a file a batch, with Spark's guess of the watermark.
+
+    A row without an origin tells the end, to the watermark alone.
+    """
     rows = spark.readStream.schema(_ROW).option("maxFilesPerTrigger", 1).parquet(str(folder))
     flights = rows.withColumn("event_time", F.timestamp_millis("departed"))
-    guessed = _observed(flights).withWatermark("event_time", f"{delay_h} hours")
-    return WindowQuery(f"delay {delay_h} h", guessed, checkpoint)
+    guessed = flights.withWatermark("event_time", f"{delay_h} hours")
+    # Without an observation the filter would be moved in front of the watermark.
+    observed = guessed.observe("rows", F.count(F.lit(1)).alias("rows"))
+    return WindowQuery(f"delay {delay_h} h", observed.where("origin is not null"), checkpoint)
 
 
-def write_arrivals(flights: pd.DataFrame, folder: Path) -> None:
-    """Write the flights in order of arrival, a file for each batch of the baselines."""
-    folder.mkdir()
-    for number, start in enumerate(range(0, len(flights), ROWS_PER_BATCH)):
-        path = folder / f"{number:05}.parquet"
-        flights.iloc[start : start + ROWS_PER_BATCH].to_parquet(path, index=False)
-        os.utime(path, (number, number))
-
-
-def _observed(flights: DataFrame) -> DataFrame:
-    return flights.observe("arrivals", F.max("landed").alias("newest"))
+def _end(progress: Any) -> Any:  # noqa: ANN401 (JSON)
+    return json.loads(progress["sources"][0]["endOffset"])
 
 
 def _token(address: StreamAddress) -> dict[str, Any]:

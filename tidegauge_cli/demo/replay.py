@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from ctypes import c_int64
+from math import ceil
 
 REPLAYED = {
     "mark_interval_ms": 50,
@@ -68,31 +69,32 @@ class ReplayClock:
 
 
 class Pace:
-    """Keeps the flights that landed and were not yet read few.
-
-    So a query makes a number of batches at least, however long it takes for each.
+    """Divides the flights evenly over the batches of a query, however long it takes for each.
 
     Parameters
     ----------
     landed
         The times at which the flights land, in order.
     batches
-        How many at least.
+        How many it shall make, about.
     """
 
     def __init__(self, landed: Sequence[int], *, batches: int) -> None:
         self._landed = landed
-        self._most_unread = max(1, len(landed) // batches)
+        self._batches = batches
 
-    def limit_ms(self, read: int) -> int:
+    def limit_ms(self, read: int, batches: int) -> int:
         """Find how far the clock may go now.
 
         Parameters
         ----------
         read
             How many flights are in batches that are finished.
+        batches
+            How many batches are finished.
         """
-        beyond = read + self._most_unread
+        batches_left = max(1, self._batches - batches)
+        beyond = read + max(1, ceil((len(self._landed) - read) / batches_left))
         if beyond >= len(self._landed):
             return self._landed[-1]
         return max(self._landed[read], self._landed[beyond] - 1)

@@ -8,7 +8,7 @@ import typer
 
 from tidegauge.names import StreamName
 from tidegauge_cli.extras import needs_extra
-from tidegauge_cli.operators import LOCAL, Token, Url
+from tidegauge_cli.options import LOCAL, Token, Url
 from tidegauge_cli.parsing import in_range, reading
 
 demo = typer.Typer()
@@ -43,14 +43,19 @@ Stream = Annotated[
         help="Which stream.",
     ),
 ]
+_INTENT = """\
+Flights of 2013 are replayed through Tidegauge into a query of Spark; four queries with Spark's
+own watermark read the same batches again; and all five are compared with the truth.
+This takes two to three minutes on two cores. Ctrl-C ends it.
+"""
 FLIGHTS: Any = "demo/flights"  # typer reads a default as it reads what is typed
 
 
-@demo.callback(invoke_without_command=True)
+@demo.callback(invoke_without_command=True, epilog="Example: tidegauge demo --days 7")
 def run(
     context: typer.Context,
     *,
-    days: Days = 31,
+    days: Days = 3,
     speed: Annotated[float, _speed(f"{_MEANS}, at most: they wait for Spark.")] = 35_000,
     output: Annotated[
         Path, typer.Option(help="Folder for the table, the picture and the results.")
@@ -59,12 +64,13 @@ def run(
     """Replay real flights through the service and Spark, and compare with the truth."""
     if context.invoked_subcommand is not None:
         return
+    print(_INTENT, flush=True)  # what is imported next takes seconds
     with needs_extra("all"):
         from tidegauge_cli.demo.run import run_demo  # noqa: PLC0415 (says which is missing)
     sys.exit(run_demo(days=days, speed=speed, output=output))
 
 
-@demo.command()
+@demo.command(epilog="Example: tidegauge demo producer --url http://gauge:8470 --days 7")
 def producer(
     *,
     url: Url = LOCAL,
@@ -74,13 +80,13 @@ def producer(
     speed: Annotated[float, _speed(f"{_MEANS}.")] = 35_000,
 ) -> None:
     """Only write: replay the flights into a stream of a service, and seal it."""
-    with needs_extra("writer,demo"):
+    with needs_extra("writer,flights"):
         from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
         from tidegauge_cli.demo.producer import run_producer  # noqa: PLC0415
     sys.exit(run_producer(StreamAddress(url, str(stream), token), days=days, speed=speed))
 
 
-@demo.command()
+@demo.command(epilog="Example: tidegauge demo pipeline --url http://gauge:8470 --days 7")
 def pipeline(  # noqa: PLR0913 (options, each with a default)
     *,
     url: Url = LOCAL,
@@ -99,7 +105,7 @@ def pipeline(  # noqa: PLR0913 (options, each with a default)
     ] = Path("tidegauge-demo"),
 ) -> None:
     """Only read: count the flights of a stream until it is sealed, and check the windows."""
-    with needs_extra("spark,demo"):
+    with needs_extra("spark,flights"):
         from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
         from tidegauge_cli.demo.pipeline import run_pipeline  # noqa: PLC0415
     sys.exit(

@@ -1,4 +1,4 @@
-"""What a query emitted, compared with the truth; the same arithmetic for every query."""
+"""What a query closed, compared with the truth; the same arithmetic for every query."""
 
 from dataclasses import dataclass
 
@@ -8,22 +8,23 @@ from tidegauge_cli.demo.flights import HOUR_MS
 
 
 @dataclass(frozen=True, slots=True)
-class Emission:
-    """A batch of finished windows.
+class ClosedWindows:
+    """What a query did.
 
     Attributes
     ----------
-    batch
+    name
         Of the query.
     windows
-        Columns ``origin``, ``start`` (ms), ``departures``, ``mean_delay``.
-    wall
-        Wall clock at which they came, s.
+        Those that it closed: columns ``origin``, ``start`` (ms), ``departures``, ``mean_delay``
+        and ``batch``.
+    never_closed
+        How many it still held open when it had read everything and was told the end.
     """
 
-    batch: int
+    name: str
     windows: pd.DataFrame
-    wall: float
+    never_closed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,55 +35,51 @@ class Verdict:
     ----------
     name
         Of the query.
-    batches
-        How many it ran.
-    emitted, wrong
-        Windows it emitted, and those whose numbers differ from the truth.
-    lost
-        Rows of the truth that are in no emitted window.
+    wrong
+        Windows that are missing, or whose numbers differ from the truth.
+    dropped
+        Rows of the truth that are in no closed window.
+    never_closed
+        See `ClosedWindows`.
     mean_wait_h, max_wait_h
-        From the end of a window to its result, in hours of replay.
+        From the end of a window to its result, in hours of replay; not of those windows that
+        closed only because the replay ended.
     """
 
     name: str
-    batches: int
-    emitted: int
     wrong: int
-    lost: int
+    dropped: int
+    never_closed: int
     mean_wait_h: float
     max_wait_h: float
 
 
-def judge(
-    name: str, emissions: list[Emission], clock: dict[int, int], expected: pd.DataFrame
-) -> Verdict:
-    """Compare what a query emitted with the truth.
+def judge(closed: ClosedWindows, clock: "pd.Series[int]", expected: pd.DataFrame) -> Verdict:
+    """Compare what a query closed with the truth.
 
     Parameters
     ----------
-    name
-        Of the query.
-    emissions
-        What it emitted.
+    closed
+        What it closed.
     clock
-        The arrival (ms) of the newest row that each batch had read.
+        The time of the replay (ms) at each batch, but for the one after the end.
     expected
         The truth.
     """
-    emitted = pd.concat(
-        [one.windows.assign(clock=clock[one.batch]) for one in emissions if len(one.windows)],
-        ignore_index=True,
-    )
-    waits = (emitted["clock"] - emitted["start"] - HOUR_MS) / HOUR_MS
+    waits = waits_h(closed.windows, clock)
     return Verdict(
-        name=name,
-        batches=max(clock) + 1,
-        emitted=len(emitted),
-        wrong=wrong_windows(emitted, expected),
-        lost=lost_rows(emitted, expected),
+        name=closed.name,
+        wrong=wrong_windows(closed.windows, expected),
+        dropped=lost_rows(closed.windows, expected),
+        never_closed=closed.never_closed,
         mean_wait_h=float(waits.mean()),
         max_wait_h=float(waits.max()),
     )
+
+
+def waits_h(closed: pd.DataFrame, clock: "pd.Series[int]") -> "pd.Series[float]":
+    """Find how long after its end each window closed; none where only the end closed it."""
+    return (closed["batch"].map(clock) - closed["start"] - HOUR_MS) / HOUR_MS
 
 
 def wrong_windows(emitted: pd.DataFrame, expected: pd.DataFrame) -> int:
@@ -101,13 +98,3 @@ def wrong_windows(emitted: pd.DataFrame, expected: pd.DataFrame) -> int:
 def lost_rows(emitted: pd.DataFrame, expected: pd.DataFrame) -> int:
     """Count the rows of the truth that are in no emitted window."""
     return int(expected["departures"].sum() - emitted["departures"].sum())
-
-
-def running_clock(newest_by_batch: dict[int, int | None], start_ms: int) -> dict[int, int]:
-    """Carry the newest arrival over batches without rows."""
-    clock: dict[int, int] = {}
-    newest = start_ms
-    for batch in range(max(newest_by_batch, default=-1) + 1):
-        newest = max(newest, newest_by_batch.get(batch) or newest)
-        clock[batch] = newest
-    return clock

@@ -4,9 +4,9 @@ import pyarrow as pa
 from pyarrow import ipc
 
 from controller.http.examples.example import STREAM, Example, facts
+from tidegauge.wire.columns import EVENT_SCHEMA
 from tidegauge.wire.events import (
     ARROW,
-    EVENT_SCHEMA,
     INCARNATION_HEADER,
     NDJSON,
     SEQUENCE_HEADER,

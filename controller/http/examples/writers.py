@@ -69,7 +69,7 @@ NOTING = (
                     "status": 409,
                     "code": "incarnation_required",
                     "detail": "writer 'carrier-AA' is registered; send its incarnation "
-                    "(the newest is 1)",
+                    "(the newest is 1; from a shell --incarnation 1)",
                     "writer": "carrier-AA",
                     "incarnation": 1,
                 },

@@ -1,0 +1,121 @@
+"""The page at the root: what this is, where its streams stand, and where to go on."""
+
+from html import escape
+from importlib.metadata import version
+from importlib.resources import files
+from string import Template
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Response
+from fastapi.responses import HTMLResponse
+from pydantic import Field
+
+from controller.access import DOCUMENTATION, FRONT_PAGE, NOBODY
+from controller.http.routing import CallerOf, ClocksOf, ListingOf, StrictRoute
+from tidegauge.event_time import describe_event_time, describe_span
+from tidegauge.wire.streams import StreamInfo
+from tidegauge.wire.values import Answer
+
+router = APIRouter(route_class=StrictRoute, tags=["operations"])
+_PAGE = Template(files(__package__).joinpath("front_page.html").read_text("utf-8"))
+_MOST = 100
+"""How many streams are named: it is a first look, and costs a bounded time."""
+_HEADERS = {
+    # The page loads nothing, so that nothing that gets into it could load anything.
+    "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
+    "vary": "accept",
+}
+
+
+class Standing(Answer):
+    """Where a stream stands."""
+
+    stream: str = Field(description="scope/stream.")
+    watermark: int | None = Field(description="`lower` of the newest mark, ms.")
+    state: str = Field(description="In a few words, for a person.")
+
+
+class FrontPage(Answer):
+    """``GET /``."""
+
+    version: str = Field(description="Of the service.")
+    streams: list[Standing] = Field(
+        description=f"The first {_MOST} at most of those that the caller may see."
+    )
+    more: bool = Field(description="Whether there are others, which `GET /v1/streams` lists.")
+    links: dict[str, str] = Field(description="Where to go on.")
+
+
+@router.get(
+    FRONT_PAGE,
+    response_model=FrontPage,
+    responses={200: {"content": {"text/html": {}}}},
+)
+async def front_page(
+    listing: ListingOf,
+    clocks: ClocksOf,
+    caller: CallerOf,
+    response: Response,
+    accept: Annotated[str, Header(description="`text/html` for the page.")] = "",
+) -> FrontPage | HTMLResponse:
+    """Say which version this is, where the streams stand that the caller may see, and where to go on."""
+    found: list[StreamInfo] = []
+    more = False
+    if caller is not NOBODY:  # who may see none would have all of their names looked through
+        found, more = await listing.streams(None, _MOST, of=caller.roles)
+    wall_ms = clocks.now().wall_ms
+    page = FrontPage(
+        version=version("tidegauge"),
+        streams=[_standing(one, wall_ms) for one in found],
+        more=more,
+        links={
+            "documentation": DOCUMENTATION,
+            "metrics": "/metrics",
+            "openapi": "/openapi.json",
+            "streams": "/v1/streams",
+        },
+    )
+    if "text/html" in accept and "application/json" not in accept:
+        return HTMLResponse(_write(page, is_anonymous=caller is NOBODY), headers=_HEADERS)
+    response.headers.update(_HEADERS)
+    return page
+
+
+def _standing(stream: StreamInfo, wall_ms: int) -> Standing:
+    state = _describe(stream, wall_ms)
+    return Standing(stream=stream.stream, watermark=stream.watermark, state=state)
+
+
+def _describe(stream: StreamInfo, wall_ms: int) -> str:
+    if stream.final:
+        return "sealed"
+    if stream.watermark is None:
+        return "no mark yet"
+    if stream.config.max_future_skew_ms is None:
+        return "open, in logical time"
+    behind_ms = wall_ms - stream.watermark
+    side = "behind" if behind_ms >= 0 else "ahead of"
+    return f"{describe_span(abs(behind_ms))} {side} the clock"
+
+
+def _write(page: FrontPage, *, is_anonymous: bool) -> str:
+    rows = "\n".join(_row(one) for one in page.streams)
+    return _PAGE.substitute(
+        version=escape(page.version), rows=rows, note=_note(page, is_anonymous=is_anonymous)
+    )
+
+
+def _row(one: Standing) -> str:
+    watermark = "—" if one.watermark is None else describe_event_time(one.watermark)
+    cells = (one.stream, watermark, one.state)
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _note(page: FrontPage, *, is_anonymous: bool) -> str:
+    if is_anonymous:
+        return "This service asks for a token: <code>tidegauge streams</code> lists what yours may see."
+    if page.more:
+        return "These are the first: <code>tidegauge streams</code> lists all."
+    if not page.streams:
+        return "No stream yet: <code>tidegauge create SCOPE/STREAM</code> makes one."
+    return "<code>tidegauge why SCOPE/STREAM</code> tells why a watermark is where it is."

@@ -1,0 +1,1 @@
+"""What runs Tidegauge beyond its code: the proxy, Prometheus and Grafana."""

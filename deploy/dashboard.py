@@ -1,0 +1,203 @@
+"""The dashboard of Grafana: ``python -m deploy.dashboard`` writes it anew."""
+
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard, QueryVariable, Row
+from grafana_foundation_sdk.builders.prometheus import Dataquery
+from grafana_foundation_sdk.builders.timeseries import Panel
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.dashboard import DataSourceRef, VariableRefresh
+
+PATH = Path(__file__).parent / "grafana" / "tidegauge.json"
+_PROMETHEUS = DataSourceRef(type_val="prometheus", uid="prometheus")
+_A_THIRD = 8  # of the 24 columns
+_CHOSEN = '{stream=~"$stream"}'
+_NOTED = '{route=~".*/note-times?"}'
+_ACCEPTED = '{outcome="accepted"}'
+_FAILED = '{status="5xx"}'
+_REFUSED = '{outcome!="accepted"}'
+# Other programs tell of their processes, too.
+_OURS = "and on (job, instance) tidegauge_build_info"
+_PERIOD = "[$__rate_interval]"
+
+
+class Chart(NamedTuple):
+    """A panel: its title, its unit, and its queries by legend."""
+
+    title: str
+    unit: str
+    queries: dict[str, str]
+    description: str = ""
+
+
+def _quantiles(histogram: str, matching: str = "") -> dict[str, str]:
+    rates = f"sum by (le) (rate({histogram}_bucket{matching}{_PERIOD}))"
+    return {
+        "p50": f"histogram_quantile(0.5, {rates})",
+        "p99": f"histogram_quantile(0.99, {rates})",
+    }
+
+
+def _rate(counter: str, matching: str = "") -> str:
+    return f"rate({counter}{matching}{_PERIOD})"
+
+
+ROWS: dict[str, list[Chart]] = {
+    "Streams": [
+        Chart(
+            "Watermark lag",
+            "s",
+            {
+                "{{stream}}": "topk(20, max by (stream) "
+                f"(tidegauge_stream_watermark_lag_seconds{_CHOSEN}))"
+            },
+            "Wall clock minus watermark. It rises, too, while nobody has anything to say.",
+        ),
+        Chart(
+            "Held",
+            "s",
+            {"{{stream}}": f"max by (stream) (tidegauge_stream_held_seconds{_CHOSEN}) > 0"},
+            "How long somebody has waited for a writer that stands: `tidegauge why` names it.",
+        ),
+        Chart("Writers", "short", {"{{state}}": "sum by (state) (tidegauge_writers)"}),
+        Chart(
+            "Marks and expirations",
+            "ops",
+            {
+                "marks": f"sum({_rate('tidegauge_marks_total')})",
+                "expirations": f"sum({_rate('tidegauge_expirations_total')})",
+            },
+        ),
+        Chart(
+            "Reports above the watermark",
+            "short",
+            {
+                "{{stream}}": f"topk(20, max by (stream) (tidegauge_stream_kept_reports{_CHOSEN}))"
+            },
+        ),
+        Chart(
+            "Readers",
+            "short",
+            {"{{group}}": "max by (group) (tidegauge_group_readers)"},
+            "Readers of each group; a query that is a group counts as one.",
+        ),
+    ],
+    "Reports": [
+        Chart(
+            "Reports accepted",
+            "ops",
+            {"accepted": f"sum({_rate('tidegauge_reports_total', _ACCEPTED)})"},
+        ),
+        Chart(
+            "Reports refused",
+            "ops",
+            {"{{outcome}}": f"sum by (outcome) ({_rate('tidegauge_reports_total', _REFUSED)})"},
+        ),
+        Chart(
+            "Latency of note-time",
+            "s",
+            _quantiles("tidegauge_http_request_duration_seconds", _NOTED),
+        ),
+    ],
+    "Controllers": [
+        Chart(
+            "Leases",
+            "short",
+            {
+                "{{instance}}": "tidegauge_leases_held",
+                "without a controller": "max(tidegauge_streams) - sum(tidegauge_leases_held)",
+            },
+            "Streams whose marks each controller makes.",
+        ),
+        Chart(
+            "Waiting",
+            "short",
+            {
+                "{{instance}} {{queue}}": "tidegauge_queue_length",
+                "{{instance}} long polls": "tidegauge_long_polls",
+            },
+        ),
+        Chart(
+            "Calls answered with 5xx",
+            "ops",
+            {
+                "{{route}}": "sum by (route) "
+                f"({_rate('tidegauge_http_request_duration_seconds_count', _FAILED)})",
+                "defects": f"sum({_rate('tidegauge_defects_total')})",
+            },
+        ),
+        Chart("Memory", "bytes", {"{{instance}}": f"process_resident_memory_bytes {_OURS}"}),
+        Chart(
+            "Processor",
+            "percentunit",
+            {"{{instance}}": f"{_rate('process_cpu_seconds_total')} {_OURS}"},
+        ),
+        Chart("Open files", "short", {"{{instance}}": f"process_open_fds {_OURS}"}),
+    ],
+    "Database": [
+        Chart("Latency of a transaction", "s", _quantiles("tidegauge_commit_duration_seconds")),
+        Chart(
+            "Transactions",
+            "ops",
+            {
+                "committed": f"sum({_rate('tidegauge_commit_duration_seconds_count')})",
+                "failed": f"sum({_rate('tidegauge_commit_failures_total')})",
+            },
+        ),
+        Chart(
+            "Changes that shared a transaction",
+            "short",
+            _quantiles("tidegauge_batch_changes"),
+        ),
+    ],
+}
+
+
+def draw() -> str:
+    """Write the dashboard as Grafana reads it."""
+    dashboard = (
+        Dashboard("Tidegauge")
+        .uid("tidegauge")
+        .tags(["tidegauge"])
+        .time("now-1h", "now")
+        .refresh("10s")
+        .readonly()
+        .with_variable(
+            QueryVariable("stream")
+            .label("Stream")
+            .datasource(_PROMETHEUS)
+            .query("label_values(tidegauge_stream_lease_held, stream)")
+            .refresh(VariableRefresh.ON_TIME_RANGE_CHANGED)
+            .multi(True)
+            .include_all(True)
+            .all_value(".*")
+        )
+    )
+    numbers = count(1)
+    for title, charts in ROWS.items():
+        dashboard = dashboard.with_row(Row(title).id(next(numbers)))
+        for chart in charts:
+            dashboard = dashboard.with_panel(_panel(chart).id(next(numbers)))
+    return JSONEncoder(sort_keys=True, indent=2).encode(dashboard.build()) + "\n"
+
+
+def _panel(chart: Chart) -> Panel:
+    panel = (
+        Panel()
+        .title(chart.title)
+        .description(chart.description)
+        .unit(chart.unit)
+        .axis_soft_min(0)
+        .span(_A_THIRD)
+        .datasource(_PROMETHEUS)
+    )
+    for number, (legend, query) in enumerate(chart.queries.items()):
+        target = Dataquery().expr(query).legend_format(legend).ref_id("ABCDEF"[number])
+        panel = panel.with_target(target)
+    return panel
+
+
+if __name__ == "__main__":
+    PATH.write_text(draw())

@@ -1,0 +1,46 @@
+"""Turns the names in single backticks of numpydoc docstrings into links to what they name."""
+
+import re
+
+import griffe
+
+_LITERALS_AND_NAMES = re.compile(r"``.+?``|`([A-Za-z_][\w.]*)`", re.DOTALL)
+_CLASS = re.compile(r"[A-Z][a-z]")
+
+
+class DocstringLinks(griffe.Extension):
+    """Links names that the docstring's scope knows, and classes in any case.
+
+    The build complains of a link to what has no place in the reference, so that a docstring
+    cannot name a class or a method that is gone.
+    """
+
+    def on_package(self, *, pkg: griffe.Module, **_: object) -> None:
+        """Rewrite the docstrings of a package, once all its names are known."""
+        self._link(pkg)
+
+    def on_function(self, *, func: griffe.Function, **_: object) -> None:
+        """Drop what the unpacking of options repeats: the class's docstring describes them."""
+        if func.name == "__init__":
+            func.docstring = None
+
+    def _link(self, one: griffe.Object) -> None:
+        # Descriptions of fields are the API's, written in Markdown.
+        if one.docstring is not None and "pydantic-field" not in one.labels:
+            text = one.docstring.value
+            one.docstring.value = _LITERALS_AND_NAMES.sub(lambda name: _linked(one, name), text)
+        for member in one.members.values():
+            if isinstance(member, griffe.Object):
+                self._link(member)
+
+
+def _linked(scope: griffe.Object, found: re.Match[str]) -> str:
+    name = found[1]
+    if name is None:
+        return found[0]
+    first, *rest = name.split(".")
+    try:
+        path = ".".join([scope.resolve(first), *rest])
+    except griffe.NameResolutionError:
+        return f"[`{name}`][{name}]" if _CLASS.match(name) else found[0]
+    return f"[`{name}`][{path}]"

@@ -1,0 +1,223 @@
+"""Verbs from the beginning of a stream to its end, and waiting for an hour to be complete."""
+
+import json
+import signal
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from tests.integration.operator import Operator
+from tests.patience import PATIENCE_S
+from tests.server import Api, ServerProcess
+from tidegauge.wire.streams import ChangeStream, CreateStream
+from tidegauge_cli.verbs import app
+
+NOON = 1_704_110_400_000
+NOON_ISO = "2024-01-01T12:00:00Z"
+_NUMBERS = count(1)
+
+
+@pytest.fixture
+def stream() -> str:
+    """A name that no other test has."""
+    return f"life/stream-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def operator(shared_server: ServerProcess) -> Operator:
+    return Operator(shared_server.url)
+
+
+@pytest.fixture
+def api(shared_server: ServerProcess, stream: str) -> Iterator[Api]:
+    with Api(shared_server.url, stream) as calls:
+        yield calls
+
+
+def _config(api: Api) -> Any:
+    return api.client.get(api.path).raise_for_status().json()["config"]
+
+
+def _commands(one: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if isinstance(one, TyperGroup):
+        for name, command in one.commands.items():
+            yield from _commands(command, *path, name)
+    else:
+        yield path, one
+
+
+def test_every_verb_shows_an_example_of_itself() -> None:
+    for path, command in _commands(typer.main.get_command(app)):
+        example = f"Example: tidegauge {' '.join(path)} "
+        assert f"{command.epilog} ".startswith(example), path
+
+
+def test_every_setting_is_an_option_of_the_verbs_that_take_it() -> None:
+    verbs = dict(_commands(typer.main.get_command(app)))
+    created, changed = ({one.name for one in verbs[v,].params} for v in ("create", "configure"))
+    assert created >= CreateStream.model_fields.keys()
+    fixed = {"segments", "log"}
+    assert changed >= ChangeStream.model_fields.keys() - fixed
+    assert not changed & fixed
+
+
+def test_a_stream_is_created_once_and_the_same_again_changes_nothing(
+    operator: Operator, stream: str
+) -> None:
+    words = ("create", stream, "--segments", "2", "--min-writers", "2", "--log", "external")
+    assert operator.says(*words) == f"{stream} is created: external, 2 segments\n"
+    assert operator.says(*words) == f"{stream} is unchanged: external, 2 segments\n"
+    differing = operator.type(
+        "create", stream, "--mark-retention-ms", "5", "--min-writers", "1"
+    )
+    assert differing.exit_code == 1
+    assert (
+        f"min_writers is 2, not 1, mark_retention_ms is null, not 5; to change it: "
+        f"tidegauge configure {stream} --min-writers 1 --mark-retention-ms 5 (in Python"
+    ) in differing.output
+    fixed = operator.type("create", stream, "--segments", "3")
+    assert "segments is 2, not 3; that is fixed: leave it out, or create" in fixed.output
+
+
+def test_settings_are_changed_and_null_is_a_value(
+    operator: Operator, api: Api, stream: str
+) -> None:
+    api.create()
+    said = operator.says(
+        "configure", stream, "--aggregation-timeout-ms", "null", "--min-writers", "0"
+    )
+    assert said == f"{stream}: aggregation_timeout_ms is null, was 60000\n"
+    again = operator.says("configure", stream, "--aggregation-timeout-ms", "null")
+    assert again == f"{stream}: unchanged\n"
+    assert _config(api)["aggregation_timeout_ms"] is None
+    assert (
+        "name a setting, such as --min-writers 2" in operator.type("configure", stream).output
+    )
+    refused = operator.type("configure", stream, "--min-writers", "some")
+    assert (refused.exit_code, "'some' is no integer" in refused.output) == (2, True)
+
+
+def test_a_stream_that_is_not_there_is_told_with_the_verb_that_creates_it(
+    operator: Operator, stream: str
+) -> None:
+    refused = operator.type("why", stream)
+    assert refused.exit_code == 1
+    assert f"to create it: tidegauge create {stream} (in Python Stre" in refused.output
+
+
+def test_a_stream_is_deleted_only_after_a_yes(
+    operator: Operator, api: Api, stream: str
+) -> None:
+    api.create()
+    for answer in ("n\n", ""):
+        refused = operator.type("delete", stream, answer=answer)
+        assert refused.exit_code == 1
+        assert f"The events, marks and writers of {stream} are lost then." in refused.stderr
+        assert "with --yes it is done without asking" in refused.output
+    assert _config(api)["segments"] == 1
+    assert operator.says("delete", stream, "--yes") == f"{stream} is deleted\n"
+    assert operator.type("delete", stream, "--yes").exit_code == 1
+
+
+def test_a_script_registers_a_writer_and_lets_it_leave(
+    operator: Operator, api: Api, stream: str
+) -> None:
+    api.create()
+    said = operator.says("register", stream, "cron", "--time", NOON_ISO)
+    assert said == "cron is active, incarnation 1; watermark 2024-01-01T12:00:00.000Z\n"
+    refused = operator.type("leave", stream, "cron")
+    assert "from a shell --incarnation 1" in refused.output
+    last = ("--incarnation", "1", "--time", NOON_ISO, "--position", "0:7")
+    said = operator.says("leave", stream, "cron", *last)
+    assert said == "cron is left; watermark 2024-01-01T12:00:00.000Z\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("note-time", "cron", "1704110400"),
+        ("leave", "cron", "--time", "1704110400"),
+        ("register", "cron", "--time", "1704110400"),
+    ],
+)
+def test_seconds_are_taken_only_by_force_or_in_logical_time(
+    operator: Operator, api: Api, stream: str, words: tuple[str, ...]
+) -> None:
+    api.create(log="embedded")
+    api.note("cron", 1, 0)
+    verb, *rest = words
+    refused = operator.type(verb, stream, *rest)
+    assert refused.exit_code == 1
+    assert (
+        "1704110400 lies in early 1970: are these seconds? Times are milliseconds, such as "
+        "1704110400000; --force takes it as it is"
+    ) in refused.output
+    operator.says(verb, stream, *rest, "--force")
+    api.client.delete(api.path)
+    api.create(log="embedded", max_future_skew_ms=None)
+    api.note("cron", 1, 0)
+    operator.says(verb, stream, *rest)
+
+
+def test_marks_say_which_of_how_many_they_are(
+    operator: Operator, api: Api, stream: str
+) -> None:
+    api.create(mark_resolution_ms=0)
+    for step in range(5):
+        api.note("a", NOON + step, step)
+    newest = operator.type("marks", stream, "--limit", "2")
+    assert newest.stderr.startswith("tidegauge: the newest 2 of 5 marks; --limit shows more")
+    assert operator.type("marks", stream).stderr == ""
+
+
+def test_wait_returns_when_the_hour_is_complete(
+    operator: Operator, api: Api, stream: str
+) -> None:
+    api.create(mark_resolution_ms=0)
+    api.note("a", NOON - 1, 1)
+    with operator.start("wait", stream, NOON_ISO) as waiting:
+        api.note("a", NOON, 2)
+        said, complained = waiting.communicate(timeout=PATIENCE_S)
+    moment = "2024-01-01T12:00:00.000Z"
+    assert said == f"{stream} is complete below {moment}; watermark {moment}\n"
+    assert (waiting.returncode, complained) == (0, "")
+    api.post("seal", position={"0": 2})
+    document = operator.says("wait", stream, str(2**63 - 1), "--timeout", "0", "--json")
+    assert json.loads(document)["watermark"] == 2**63 - 1
+
+
+def test_wait_gives_up_with_the_reason_and_status_1(
+    operator: Operator, api: Api, stream: str
+) -> None:
+    api.create(min_writers=2)
+    api.note("a", NOON, 1)
+    late = operator.type("wait", stream, NOON_ISO, "--timeout", "0.2")
+    assert late.exit_code == 1
+    assert late.output == (
+        f"tidegauge: {stream} is not complete below 2024-01-01T12:00:00.000Z after 200ms. There "
+        "is no mark yet: 1 of min_writers=2 writers have reported; start the others, or ask for "
+        f"fewer: tidegauge configure {stream} --min-writers 1.\n"
+    )
+
+
+def test_wait_outlasts_an_outage_and_ends_at_ctrl_c(server: ServerProcess) -> None:
+    operator = Operator(server.url)
+    with Api(server.url) as api:
+        api.create()
+        with operator.start("wait", api.name, NOON_ISO) as waiting:
+            server.wait_for_waiting(1)
+            server.kill()
+            assert waiting.stderr is not None
+            assert "is asked again, for up to 60 s" in waiting.stderr.readline()
+            server.start()
+            api.note("a", NOON, 1)
+            assert waiting.wait(timeout=PATIENCE_S) == 0
+        with operator.start("wait", api.name, str(NOON + 1)) as waiting:
+            server.wait_for_waiting(1)
+            waiting.send_signal(signal.SIGINT)
+            said, complained = waiting.communicate(timeout=PATIENCE_S)
+            assert (waiting.returncode, said, complained) == (130, "", "")

@@ -1,0 +1,235 @@
+"""The calls about one stream that everybody makes: readers, operators and the command line."""
+
+import asyncio
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from tidegauge.client.transport import ServiceUnreachableError, Transport
+from tidegauge.errors import TidegaugeError, UnknownStreamError
+from tidegauge.event_time import describe_event_time, describe_span, to_event_time
+from tidegauge.names import StreamName
+from tidegauge.wire.streams import ChangeStream, CreateStream, MarkList, StreamInfo
+from tidegauge.wire.values import Answer
+from tidegauge.wire.writers import ExplanationInfo, Watermark
+
+_A = TypeVar("_A", bound=BaseModel)
+_POLL_MS = 30_000
+"""How long one long poll of the marks lasts: the most that the service takes."""
+_LAST_WORD_S = 5.0
+"""How long a service may take to tell why a time was not reached: a busy one, some seconds."""
+
+
+class WatermarkTimeoutError(TidegaugeError, TimeoutError):
+    """The watermark did not reach a time while it was waited for.
+
+    Attributes
+    ----------
+    stream
+        ``scope/stream``.
+    time
+        What was waited for, ms.
+    watermark
+        Where it stands, ms; None before the first mark.
+    explanation
+        Why it stands there.
+    """
+
+    def __init__(self, time: int, timeout: timedelta, seen: Watermark) -> None:
+        self.stream: str = seen.stream
+        self.time = time
+        self.watermark: int | None = seen.watermark
+        self.explanation: ExplanationInfo = seen.explanation
+        waited = describe_span(round(timeout / timedelta(milliseconds=1)))
+        super().__init__(
+            f"{seen.stream} is not complete below {describe_event_time(time)} after {waited}. "
+            f"{seen.explanation.sentence}"
+        )
+
+
+class StreamCalls:
+    """The HTTP calls about one stream.
+
+    Parameters
+    ----------
+    transport
+        To the service.
+    stream
+        Which one.
+    stream_id
+        Insist on this stream; otherwise on the one of the first answer.
+    """
+
+    def __init__(
+        self, transport: Transport, stream: StreamName, *, stream_id: str | None = None
+    ) -> None:
+        self._transport = transport
+        self.stream = stream
+        self.stream_id = stream_id
+
+    async def create(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
+        """Create the stream; the same again changes nothing.
+
+        Parameters
+        ----------
+        **settings
+            ``segments``, ``log`` (``embedded``, ``external``), ``max_segments``,
+            ``aggregation_timeout_ms``, ``min_writers``, ``mark_interval_ms``,
+            ``mark_resolution_ms``, ``mark_retention_ms``, ``writer_retention_ms``,
+            ``max_future_skew_ms``; what is left out has its default.
+
+        Raises
+        ------
+        StreamExistsError
+            If it is there with other settings than the given ones.
+        ForbiddenError
+            If the token may not operate.
+        """
+        wanted = CreateStream(**settings)
+        anyone: dict[str, Any] = {"stream_id": None}
+        created = await self._ask("PUT", "", StreamInfo, retry=True, params=anyone, body=wanted)
+        self.stream_id = created.stream_id
+        return created
+
+    async def configure(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of ChangeStream)
+        """Change some settings; what is left out stays as it is.
+
+        Parameters
+        ----------
+        **settings
+            Those of `create`, but for ``segments`` and ``log``, which are fixed.
+
+        Raises
+        ------
+        UnknownStreamError
+            If there is no such stream.
+        ImmutableSettingError
+            If a setting is fixed.
+        ForbiddenError
+            If the token may not operate.
+        """
+        # Whatever the others are by now: nothing is changed that is not named.
+        anyhow = {"if-match": "*"}
+        change = ChangeStream(**settings)
+        return await self._ask("PATCH", "", StreamInfo, retry=True, body=change, headers=anyhow)
+
+    async def delete(self) -> None:
+        """Delete the stream with its events, marks and writers.
+
+        The race: an answer is lost, and while the call is repeated somebody creates a stream of
+        this name. So the one that is there now is looked at first, and only that one is deleted.
+
+        Raises
+        ------
+        UnknownStreamError
+            If there is no such stream.
+        ForbiddenError
+            If the token may not operate.
+        """
+        await self.describe()
+        with suppress(UnknownStreamError):  # it is gone: the answer to a first try was lost
+            await self._ask("DELETE", "", Answer, retry=True)
+        self.stream_id = None
+
+    async def describe(self) -> StreamInfo:
+        """Describe the stream: settings, topology, watermark and tail.
+
+        Raises
+        ------
+        UnknownStreamError
+            If there is none.
+        StreamReplacedError
+            If it is another one than before; every method may raise it.
+        ServiceUnreachableError
+            If the service does not answer; every method may raise it.
+        """
+        return await self._get("", StreamInfo)
+
+    async def explain(self) -> Watermark:
+        """Ask where the watermark stands, and why."""
+        return await self._get("/watermark", Watermark)
+
+    async def wait_until(
+        self,
+        time: int | datetime,
+        timeout: timedelta | None = None,  # noqa: ASYNC109 (it ends in an explanation)
+    ) -> int:
+        """Wait until every event below a time is there: until the watermark has reached it.
+
+        Parameters
+        ----------
+        time
+            In ms, or an aware datetime (floored to ms). A sealed stream has reached them all.
+        timeout
+            How long; None for as long as it takes.
+
+        Returns
+        -------
+        int
+            The watermark, ms.
+
+        Raises
+        ------
+        WatermarkTimeoutError
+            If it was not reached in time; it tells why.
+        ServiceUnreachableError
+            If the service does not answer, neither then.
+        """
+        wanted = to_event_time(time)
+        try:
+            async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
+                return await self._reach(wanted)
+        except TimeoutError:
+            seen = await self._explain_soon()
+        if seen.watermark is not None and seen.watermark >= wanted:
+            return seen.watermark
+        raise WatermarkTimeoutError(wanted, timeout or timedelta(0), seen)
+
+    async def _explain_soon(self) -> Watermark:
+        """Explain while somebody's time is up: an outage is not waited for any longer."""
+        try:
+            async with asyncio.timeout(_LAST_WORD_S):
+                return await self.explain()
+        except TimeoutError:
+            reason = f"none in the {_LAST_WORD_S:g} s after the time to wait was over"
+            raise ServiceUnreachableError(self._transport.url, reason) from None
+
+    async def _reach(self, wanted: int) -> int:
+        found = await self.describe()
+        watermark, revision = found.watermark, found.revision
+        while watermark is None or watermark < wanted:
+            page = await self._get(
+                "/marks", MarkList, after=revision, limit=1, wait_ms=_POLL_MS
+            )
+            watermark = page.watermark
+            revision = page.marks[-1].revision if page.marks else revision
+        return watermark
+
+    async def _get(self, path: str, answer: type[_A], **params: Any) -> _A:  # noqa: ANN401 (query values)
+        return await self._ask("GET", path, answer, retry=True, params=params)
+
+    async def _ask(  # noqa: PLR0913 (parts of a request)
+        self,
+        method: str,
+        path: str,
+        answer: type[_A],
+        *,
+        retry: bool,
+        params: dict[str, Any] | None = None,
+        body: BaseModel | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> _A:
+        found = await self._transport.request(
+            method,
+            f"/v1/streams/{self.stream}{path}",
+            answer=answer,
+            params={"stream_id": self.stream_id, **(params or {})},
+            body=body,
+            headers=headers,
+            retry=retry,
+        )
+        if self.stream_id is None:
+            self.stream_id = getattr(found, "stream_id", None)
+        return found
