@@ -14,6 +14,7 @@ it are refused before, and what they asked for is not done later.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -21,13 +22,16 @@ from controller.commit.batch import Awaited, Batch, Submission, Touched
 from controller.commit.failures import Outage
 from controller.commit.timeouts import BatchTimeout
 from controller.database import Database
-from tidegauge.errors import UnavailableError
+from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 _GATHER_S = 0.001
+"""As long as it takes a caller on this machine to ask again, and a fraction of a commit."""
 _MANY_TOUCHED = 256
 """A batch takes no more changes then: what it touched would not stay in the processor's caches."""
 _READ_BACK_S = 1.0
+"""Callers of a failed batch hear of it then, even if memory does not equal the disk again yet."""
 _STUCK = "the database does not come to an end with what was asked before"
 _AWAY = "what a failed transaction touched cannot be read back"
 
@@ -57,7 +61,7 @@ class Sequencer:
         self._looks: list[Submission] = []
         self._busy = False
         self._busy_since = 0.0
-        self._timeout = BatchTimeout(database, self._refuse_who_wait)
+        self._timeout = BatchTimeout(database, self._refuse_waiting)
         self.unstored = 0
         """How many changes the database failed to store, or nobody knows whether it did."""
         self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
@@ -125,6 +129,15 @@ class Sequencer:
         self.enter(Awaited(decide, answer, future))
         return future
 
+    def submit_quietly(self, decide: Callable[[Batch], object]) -> "asyncio.Future[Any]":
+        """Submit a change that nobody waits for; a defect is logged.
+
+        A transaction that failed is logged by `Outage`, once for all that it was made of.
+        """
+        submitted = self.submit(decide)
+        submitted.add_done_callback(_log_defect)
+        return submitted
+
     def enter(self, submission: Submission) -> None:
         """Have a change made durable that nobody awaits, but that answers itself."""
         if self._closing:
@@ -162,7 +175,7 @@ class Sequencer:
             self._look()
             self._expect(1 if self._left else max(1, count + len(self._queue)))
 
-    def _refuse_who_wait(self) -> None:
+    def _refuse_waiting(self) -> None:
         waiting = [*self._queue, *self._looks]
         self.unstored += len(self._queue)
         self._queue, self._looks = [], []
@@ -173,8 +186,8 @@ class Sequencer:
         if self._stale:
             _fail(looks, UnavailableError(_AWAY))
             return
-        for one in looks:
-            one.finish()
+        for look in looks:
+            look.finish()
 
     def _expect(self, count: int) -> None:
         self._expected = count
@@ -207,8 +220,8 @@ class Sequencer:
         batch, seconds = Batch(), 0.0
         decided = self._decide(submissions, batch)
         try:
-            for one in list(batch.touched):
-                one.before_commit(batch)
+            for touched in list(batch.touched):  # they may touch more, which comes later
+                touched.before_commit(batch)
             if batch.writes or batch.together:
                 began = self._loop.time()
                 await self._database.write(batch.carry_out, rows=batch.rows)
@@ -218,8 +231,9 @@ class Sequencer:
             await self._roll_back(batch, decided, error)
             return
         self.on_batch(len(decided), seconds)
-        for one in batch.touched:
-            one.after_commit()
+        # Publish everything before anybody is answered: answers tell what is durable of all.
+        for touched in batch.touched:
+            touched.after_commit()
         for submission in decided:
             submission.finish()
 
@@ -227,19 +241,23 @@ class Sequencer:
         """Decide as many as a batch takes; tell which do not fail."""
         decided = []
         self._left = False
-        for place, one in enumerate(submissions):
+        for index, submission in enumerate(submissions):
             if len(batch.touched) >= _MANY_TOUCHED:
-                self._queue[:0] = submissions[place:]
+                self._queue[:0] = submissions[index:]
                 self._left = True
                 break
-            if _decide(one, batch):
-                decided.append(one)
+            try:
+                submission.decide(batch)
+            except Exception as error:  # noqa: BLE001 (its caller gets it)
+                submission.fail(error)
+            else:
+                decided.append(submission)
         return decided
 
     async def _roll_back(
         self, batch: Batch, decided: list[Submission], error: Exception
     ) -> None:
-        self._outage.tell(error, changes=len(decided))
+        self._outage.log(error, changes=len(decided))
         self.on_failure()
         self.unstored += len(decided)
         self._stale |= batch.touched
@@ -249,13 +267,13 @@ class Sequencer:
         await reading_back
 
     async def _reload(self) -> bool:
-        for one in reversed(list(self._stale)):  # what they were stored through comes last
+        for touched in reversed(list(self._stale)):  # what they were stored through comes last
             try:
-                await one.reload()
+                await touched.reload()
             except UnavailableError as error:
-                self._outage.tell_stale(error)
+                self._outage.log_stale(error)
                 return False
-            del self._stale[one]
+            del self._stale[touched]
         return True
 
 
@@ -263,15 +281,14 @@ def _nothing(_batch: Batch) -> None:
     pass
 
 
-def _decide(submission: Submission, batch: Batch) -> bool:
-    try:
-        submission.decide(batch)
-    except Exception as error:  # noqa: BLE001 (its caller gets it)
-        submission.fail(error)
-        return False
-    return True
-
-
 def _fail(submissions: list[Submission], error: Exception) -> None:
-    for one in submissions:
-        one.fail(error)
+    for submission in submissions:
+        submission.fail(error)
+
+
+def _log_defect(submitted: "asyncio.Future[Any]") -> None:
+    error = None if submitted.cancelled() else submitted.exception()
+    if error is None or isinstance(error, OutcomeUnknownError | UnavailableError):
+        return
+    traceback = None if isinstance(error, TidegaugeError) else error
+    _log.error("work in the background failed: %s", error, exc_info=traceback)

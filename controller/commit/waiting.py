@@ -27,7 +27,12 @@ class WaitingRoom:
         return self._taken
 
     async def until(
-        self, bell: Condition, look: Callable[[], _T | None], *, wait_ms: int, hung_up: Reason
+        self,
+        condition: Condition,
+        look: Callable[[], _T | None],
+        *,
+        wait_ms: int,
+        hung_up: Reason,
     ) -> _T | None:
         """Wait as `Condition.until` does; who finds something at once needs no seat.
 
@@ -40,13 +45,13 @@ class WaitingRoom:
         TooManyWaitingError
             If all seats are taken.
         """
-        found = look()
-        if found is not None or wait_ms == 0:
-            return found
+        news = look()
+        if news is not None or wait_ms == 0:
+            return news
         if self._taken >= self._seats:
             raise TooManyWaitingError(self._seats)
         self._taken += 1
         try:
-            return await unless(bell.until(look, wait_ms=wait_ms), hung_up)
+            return await unless(condition.until(look, wait_ms=wait_ms), hung_up)
         finally:
             self._taken -= 1

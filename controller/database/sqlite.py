@@ -73,7 +73,7 @@ class SqliteDatabase(Database):
         disk, or many rows, never hold the loop.
         """
         if rows < _MANY and self._is_quick and self._writer.is_free:
-            with self._failures.told():
+            with self._failures.translated():
                 done = self._try_at_once(work)
             if done:
                 return
@@ -81,7 +81,7 @@ class SqliteDatabase(Database):
 
     async def change(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction in the writer's thread; see `Database.change`."""
-        with self._failures.told():
+        with self._failures.translated():
             return await self._writer.run(partial(self._transaction, work))
 
     def check(self, connection: Connection) -> None:

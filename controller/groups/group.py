@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sqlalchemy import Connection
 
@@ -12,8 +12,22 @@ from controller.store.groups import GroupSettings, StoredGroup
 from tidegauge.groups import GroupState
 from tidegauge.names import StreamName
 
-if TYPE_CHECKING:
-    from controller.groups.registry import Groups
+
+class GroupHost(Protocol):
+    """What a group uses of the controller that holds it; `Groups` is one."""
+
+    @property
+    def holder(self) -> int | None:
+        """Who holds it; None if there is one controller."""
+
+    def remove(self, group: "Group") -> None:
+        """Drop a group whose deletion is durable."""
+
+    def release(self, group: "Group") -> None:
+        """Leave a group to another controller."""
+
+    async def reload(self, group: "Group") -> None:
+        """Read a group back after a failed commit."""
 
 
 class Group:
@@ -26,8 +40,8 @@ class Group:
     ----------
     newest
         What is decided of it.
-    groups
-        All groups of the controller.
+    host
+        The controller that holds it.
 
     Attributes
     ----------
@@ -41,12 +55,12 @@ class Group:
         Whether another controller answers for it.
     """
 
-    def __init__(self, newest: StoredGroup, groups: "Groups") -> None:
+    def __init__(self, newest: StoredGroup, host: GroupHost) -> None:
         self.newest = newest
         self.heard: dict[str, int] = {}
         self.deleted = False
         self.moved = False
-        self._groups = groups
+        self._host = host
         self._on_disk: StoredGroup | None = None
         self._is_stored: Callable[[], bool]
 
@@ -86,23 +100,23 @@ class Group:
         if self.deleted:
             batch.write(partial(storage.delete_group, name=self.name))
         elif self._on_disk is None:
-            batch.write(partial(self._insert, group=self.newest, holder=self._groups.holder))
+            batch.write(partial(self._insert, group=self.newest, holder=self._host.holder))
         elif self._on_disk is not self.newest:
             batch.write(partial(storage.update_group, group=self.newest))
 
     def after_commit(self) -> None:
         """Be there, or be gone."""
         if self.deleted:
-            self._groups.remove(self)
+            self._host.remove(self)
         elif self._on_disk is None and not self._is_stored():
-            self._groups.release(self)
+            self._host.release(self)
         else:
             self._on_disk = self.newest
 
     async def reload(self) -> None:
         """Become what the disk says."""
         if not self.moved:
-            await self._groups.reload(self)
+            await self._host.reload(self)
 
     def _insert(self, connection: Connection, group: StoredGroup, holder: int | None) -> None:
         self._is_stored = storage.insert_group(connection, group, holder)

@@ -10,19 +10,19 @@ _T = TypeVar("_T")
 
 
 def first_page(
-    found: Iterable[_T], limit: int, *, entries: Callable[[_T], int]
+    listed: Iterable[_T], limit: int, *, entries: Callable[[_T], int]
 ) -> tuple[list[_T], bool]:
-    """Take the first page of what was found, and tell whether more follows.
+    """Take the first page of a list, and tell whether more follows.
 
     Parameters
     ----------
-    found
-        In order.
+    listed
+        What it has, in order.
     limit
         How much a page has at most.
     entries
         Counts what one has; a page has no more of them than others can wait for, but one of
-        what was found anyhow.
+        what it has anyhow.
 
     Examples
     --------
@@ -33,9 +33,9 @@ def first_page(
     """
     page: list[_T] = []
     left = _ENTRIES_PER_PAGE
-    for one in found:
-        left -= entries(one)
+    for item in listed:
+        left -= entries(item)
         if page and (len(page) == limit or left < 0):
             return page, True
-        page.append(one)
+        page.append(item)
     return page, False

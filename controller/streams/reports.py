@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 
-from controller.clocks import Clock
 from controller.commit.batch import Batch
 from controller.store import streams as storage
-from controller.streams.stream import StreamState, write_topology
+from controller.streams.stream import StreamState
 from tidegauge.aggregation.intake import SignedReport, TimeReport
 from tidegauge.aggregation.outcomes import Registration
 from tidegauge.aggregation.writers import Now
@@ -23,11 +23,11 @@ _AS_THEY_ARE = nullcontext()
 
 def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     batch: Batch,
-    clocks: Clock,
     state: StreamState,
     writer: str,
     report: TimeReport,
     *,
+    now: Now,
     tails: Position | None = None,
 ) -> None:
     """Take in a report; see `Aggregator.note_time` for what it raises.
@@ -37,86 +37,91 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     Raises
     ------
     InvalidRequestError
-        If the writer's name is none.
+        If the writer's name is none, or the report needs a position and has none.
     NameTooLongError, TooManyWritersError
         If the writer is new, and may not be.
     TooManySegmentsError
         If the writer's position names too many segments.
     """
-    if writer not in state.aggregator:
+    aggregator = state.aggregator
+    if writer not in aggregator:
         _check_new(state, writer)
     if report.position is not None and tails is None:
         state.limits.check_position(report.position)
-    if state.ends is not None:
-        state.refuse_if_deleted()
-        tails = tails or state.ends.tails
-        position = tails if report.position is None else report.position
-        state.aggregator.note_time(
+    state.refuse_if_deleted()
+    tails = tails or state.log.tails
+    position = state.log.position_of(report.position, tails)
+    # Nearly all reports name known segments: those do not pay for a context manager.
+    known = position.keys() <= aggregator.topology.segments.keys()
+    with _AS_THEY_ARE if known else _new_partitions(batch, state, position):
+        aggregator.note_time(
             writer,
             report.time,
             position,
             incarnation=report.incarnation,
-            now=clocks.now(),
+            now=now,
             tails=tails,
         )
-    else:
-        _note_external(batch, clocks, state, writer, report)
     batch.touch(state)
 
 
 def note_times(
-    batch: Batch, clocks: Clock, state: StreamState, reports: Sequence[SignedReport]
+    batch: Batch, state: StreamState, reports: Sequence[SignedReport]
 ) -> Mapping[int, ProblemError]:
-    """Take in reports about one stream, in order; see `note_time`.
+    """Take in reports about one stream, in order, as of one moment; see `note_time`.
 
     Returns
     -------
     mapping of int to ProblemError
-        Why some are refused, by their places.
+        Why some are refused, by their index.
     """
+    now = state.now()
     refused: dict[int, ProblemError] = {}
-    for place in _unusual(clocks.now(), state, reports):
-        report = reports[place]
+    for index in _unusual(state, reports, now):
+        report = reports[index]
         try:
-            note_time(batch, clocks, state, report.writer, report)
+            note_time(batch, state, report.writer, report, now=now)
         except ProblemError as error:
-            refused[place] = error
+            refused[index] = error
     if len(refused) < len(reports):
         batch.touch(state)
     return refused
 
 
-def register(
-    batch: Batch, clocks: Clock, state: StreamState, writer: str, time: int | None
-) -> Registration:
+def _unusual(state: StreamState, reports: Sequence[SignedReport], now: Now) -> Iterable[int]:
+    """Take in what is usual, and give the indices of all else before going on."""
+    many_segments = len(state.aggregator.topology.segments) > state.limits.position_segments
+    if many_segments or state.deleted:
+        return range(len(reports))
+    return state.aggregator.note_times(reports, now=now, tails=state.log.tails)
+
+
+def register(batch: Batch, state: StreamState, writer: str, time: int | None) -> Registration:
     """Start a new incarnation; see `Aggregator.register`."""
     state.refuse_if_deleted()
     if writer not in state.aggregator:
         _check_new(state, writer)
-    appended, above = None, 0
-    if state.ends is not None:
-        appended = state.ends.appended_by(writer)
-        above = state.ends.newest_incarnation(writer)
     registration = state.aggregator.register(
-        writer, time=time, appended=appended, above=above, now=clocks.now()
+        writer,
+        time=time,
+        appended=state.log.appended_by(writer),
+        above=state.log.newest_incarnation(writer),
+        now=state.now(),
     )
     batch.touch(state)
     return registration
 
 
-def leave(
-    batch: Batch, clocks: Clock, state: StreamState, writer: str, last: LeaveStream
-) -> WriterStatus:
+def leave(batch: Batch, state: StreamState, writer: str, last: LeaveStream) -> WriterStatus:
     """Count a writer no longer; see `Aggregator.leave`. Tells what became of it."""
     state.refuse_if_deleted()
     if last.position is not None and last.time is None:
         raise InvalidRequestError.of("time", "a last report has a time; send both or none")
-    tails = None if state.ends is None else state.ends.tails
-    position = last.position
+    tails, position = state.log.tails, last.position
     state.limits.check_position(position or ())
     if last.time is not None and position is None:
         position = tails or {}
-    now = clocks.now()
+    now = state.now()
     with _new_partitions(batch, state, position or {}):
         state.aggregator.leave(
             writer,
@@ -130,10 +135,10 @@ def leave(
     return state.aggregator.inspect(now).status(writer)
 
 
-def expire(batch: Batch, clocks: Clock, state: StreamState, writer: str) -> WriterStatus:
+def expire(batch: Batch, state: StreamState, writer: str) -> WriterStatus:
     """Drop a writer by hand; see `Aggregator.expire`. Tells what became of it."""
     state.refuse_if_deleted()
-    now = clocks.now()
+    now = state.now()
     state.aggregator.expire(writer, now=now)
     batch.touch(state)
     return state.aggregator.inspect(now).status(writer)
@@ -146,33 +151,6 @@ def seconds_hint(state: StreamState, time: int | None) -> str | None:
     return f"time {time} lies in early 1970: are these seconds? Times are milliseconds"
 
 
-def _unusual(now: Now, state: StreamState, reports: Sequence[SignedReport]) -> Iterable[int]:
-    """Take in what is usual, and give the places of all else before going on."""
-    many_segments = len(state.aggregator.topology.segments) > state.limits.position_segments
-    if many_segments or state.deleted:
-        return range(len(reports))
-    tails = None if state.ends is None else state.ends.tails
-    return state.aggregator.note_times(reports, now=now, tails=tails)
-
-
-def _note_external(
-    batch: Batch, clocks: Clock, state: StreamState, writer: str, report: TimeReport
-) -> None:
-    """Take in a report about an external log, which may name partitions for the first time."""
-    state.refuse_if_deleted()
-    if report.position is None:
-        message = (
-            "send it: the log is external, so only the writer knows how far it has written"
-        )
-        raise InvalidRequestError.of("position", message)
-    now = clocks.now()
-    known = report.position.keys() <= state.aggregator.topology.segments.keys()
-    with _AS_THEY_ARE if known else _new_partitions(batch, state, report.position):
-        state.aggregator.note_time(
-            writer, report.time, report.position, incarnation=report.incarnation, now=now
-        )
-
-
 @contextmanager
 def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Iterator[None]:
     """Add the partitions that a report names for the first time, unless it is refused.
@@ -181,7 +159,8 @@ def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Ite
     that for whatever else is wrong with it.
     """
     before = state.aggregator.topology
-    if state.ends is not None or position.keys() <= before.segments.keys():
+    is_embedded = state.log.tails is not None  # it gets segments by scaling alone
+    if is_embedded or position.keys() <= before.segments.keys():
         yield
         return
     added = sorted(position.keys() - before.segments.keys())
@@ -196,7 +175,8 @@ def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Ite
         if isinstance(error, InvalidPositionError) and error.segment not in known:
             raise _no_room(error, len(known), limit) from error
         raise
-    _store_topology(batch, state)
+    values = {"topology": storage.dump_topology(state.aggregator.topology)}
+    batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
 
 
 def _no_room(error: InvalidPositionError, segments: int, limit: int) -> InvalidPositionError:
@@ -207,12 +187,6 @@ def _no_room(error: InvalidPositionError, segments: int, limit: int) -> InvalidP
         "raise max_segments if the log has grown"
     )
     return replace(error, reason=reason)
-
-
-def _store_topology(batch: Batch, state: StreamState) -> None:
-    values = {"topology": write_topology(state.aggregator.topology)}
-    key = state.identity.key
-    batch.write(lambda connection: storage.update_stream(connection, key, values))
 
 
 def _check_new(state: StreamState, writer: str) -> None:

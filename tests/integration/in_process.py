@@ -15,11 +15,11 @@ async def in_process(
 ) -> AsyncIterator[tuple[ControllerApp, httpx.AsyncClient]]:
     """Start a service, and end it."""
     app = create_app(settings, address=address)
-    await app.service.start()
+    await app.process.start()
     transport = httpx.ASGITransport(app)
     try:
         async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
             yield app, client
     finally:
-        await app.service.close()
+        await app.process.close()
         await app.aclose()

@@ -62,7 +62,7 @@ NEEDED = {
 }
 
 LOSING = """
-from controller import lifecycle
+from controller.streams import lifecycle
 from tidegauge.errors import OutcomeUnknownError
 
 def lose(*args, **more):

@@ -5,11 +5,12 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from sqlalchemy import Connection, select
 
+from controller.background.pace import Pace
 from controller.background.retention import Sweeper
 from controller.database import open_database
 from controller.database.statements import insert_rows
@@ -70,15 +71,12 @@ class Sweeping:
             identity=SimpleNamespace(key=KEY, name=NAME, stream_id=STREAM_ID),
             aggregator=SimpleNamespace(topology=TOPOLOGY),
             config=SimpleNamespace(mark_retention_ms=1),
-            ends=None,
+            log=SimpleNamespace(tails=None),
             recent_marks=(),
+            now=lambda: SimpleNamespace(wall_ms=1_000_000),
         )
-        service: Any = SimpleNamespace(
-            settings=SimpleNamespace(mark_thinning=""),
-            database=self,
-            clocks=SimpleNamespace(now=lambda: SimpleNamespace(wall_ms=1_000_000)),
-        )
-        self._sweeper = Sweeper(service, rest=0)
+        registry, database = cast("Any", [self.state]), cast("Any", self)
+        self._sweeper = Sweeper(registry, database, (), Pace(rest=0))
         self.read = self.database.read
 
     async def change(self, work: Callable[[Connection], Any]) -> Any:

@@ -3,8 +3,9 @@
 import pytest
 from starlette.types import Scope
 
+from controller.http.messages.recalled import Reply
 from controller.serving import protocol
-from controller.serving.protocol import KnownHeads, Reply
+from controller.serving.protocol import KnownHeads
 
 
 class Call:

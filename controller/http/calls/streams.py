@@ -5,21 +5,22 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
-from controller.cluster import listing
 from controller.http.messages.cursors import read_cursor, write_cursor
 from controller.http.routing import (
     CallerOf,
     Cursor,
     Limit,
+    ListingOf,
     NameInScope,
+    OwnershipOf,
+    RegistryOf,
     ScopeName,
-    ServiceOf,
+    SequencerOf,
     StreamOf,
     StrictRoute,
     stream_facts,
 )
 from controller.streams import lifecycle
-from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import (
@@ -38,10 +39,12 @@ ONE = "/v1/streams/{scope}/{stream}"
 
 @router.put(ONE, responses={201: {"model": StreamInfo, "description": "Created."}})
 async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
-    service: ServiceOf,
+    registry: RegistryOf,
+    ownership: OwnershipOf,
+    sequencer: SequencerOf,
     scope: ScopeName,
     stream: NameInScope,
-    wanted: CreateStream,
+    settings: CreateStream,
     response: Response,
     if_none_match: Annotated[
         str | None, Header(description="`*`: only create; 412 if it is there.")
@@ -50,17 +53,18 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
     """Create a stream; the same again changes nothing."""
     if if_none_match not in {None, "*"}:
         raise InvalidRequestError.of("If-None-Match", "send * or leave it out")
-    created: tuple[StreamState, bool] = await service.sequencer.submit(
+    state, is_new = await sequencer.submit(
         partial(
             lifecycle.create_stream,
-            service=service,
+            registry=registry,
             name=StreamName(scope, stream),
-            wanted=wanted,
+            request=settings,
             only_create=if_none_match is not None,
-            key=await service.ownership.new_stream_key(),
+            streams=ownership.streams,
+            key=await ownership.new_stream_key(),
+            controller=ownership.lease.controller,
         )
     )
-    state, is_new = created
     lifecycle.check_stored(state)
     response.status_code = 201 if is_new else 200
     response.headers["etag"] = lifecycle.etag(state)
@@ -76,7 +80,7 @@ async def describe(state: StreamOf, response: Response) -> StreamInfo:
 
 @router.patch(ONE)
 async def change(
-    service: ServiceOf,
+    sequencer: SequencerOf,
     state: StreamOf,
     settings: ChangeStream,
     response: Response,
@@ -87,7 +91,7 @@ async def change(
     """Change settings: left out is unchanged, null is the value null."""
     if if_match is None:
         raise PreconditionRequiredError("If-Match")
-    await service.sequencer.submit(
+    await sequencer.submit(
         partial(lifecycle.change_stream, state=state, change=settings, if_match=if_match)
     )
     response.headers["etag"] = lifecycle.etag(state)
@@ -95,28 +99,28 @@ async def change(
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
-async def delete(service: ServiceOf, state: StreamOf) -> None:
+async def delete(sequencer: SequencerOf, state: StreamOf) -> None:
     """Delete a stream with its events, marks and writers."""
-    await service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
+    await sequencer.submit(partial(lifecycle.delete_stream, state=state))
 
 
 @router.get("/v1/streams")
 async def list_streams(
-    service: ServiceOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
+    listing: ListingOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
 ) -> StreamList:
     """List streams in order of name, those in scopes where the caller has a role."""
     after = read_cursor(cursor, StreamName.parse)
-    page, more = await listing.page_of_streams(service, after, limit, of=caller.roles)
+    page, more = await listing.streams(after, limit, of=caller.roles)
     return StreamList(streams=page, cursor=write_cursor(page[-1].stream) if more else None)
 
 
 @router.post(ONE + "/seal")
 async def seal(
-    service: ServiceOf, state: StreamOf, end: SealStream | None = None
+    sequencer: SequencerOf, state: StreamOf, end: SealStream | None = None
 ) -> SealedStream:
     """End a stream with its final mark; sealed again, it answers the same mark."""
     position = None if end is None else end.position
-    final = await service.sequencer.submit(
-        partial(lifecycle.seal_stream, service=service, state=state, position=position)
+    final = await sequencer.submit(
+        partial(lifecycle.seal_stream, state=state, position=position)
     )
     return SealedStream(mark=MarkInfo.of(final), **stream_facts(state))

@@ -1,0 +1,139 @@
+"""Puts a controller together: the one place that knows what everything is made of."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from controller.access.limits import Limits
+from controller.background.maintenance import Maintenance
+from controller.background.pace import Pace
+from controller.background.purging import Purger
+from controller.background.retention import Sweeper
+from controller.background.stamping import Stamping
+from controller.clocks import Clocks, ListeningClock
+from controller.cluster import Ownership, SharedOwnership, SoleOwnership
+from controller.cluster.listing import Listing
+from controller.cluster.membership import Membership
+from controller.commit.sequencer import Sequencer
+from controller.commit.waiting import WaitingRoom
+from controller.configuration import ServeSettings
+from controller.database import Database, PostgresDatabase, open_database
+from controller.groups import GroupCreation, Groups
+from controller.metrics.counters import Metrics
+from controller.metrics.gauges import Gauges
+from controller.metrics.health import Health
+from controller.store.journal import Direct, Journal
+from controller.store.streams import write_stamps
+from controller.streams.lease import FileLock
+from controller.streams.registry import Registry
+from tidegauge.retention import parse_thinning
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a controller is made of; each part takes those that it uses, and none takes all.
+
+    Attributes
+    ----------
+    work
+        What goes on in the background, by name, besides stamping.
+    """
+
+    settings: ServeSettings
+    database: Database
+    sequencer: Sequencer
+    clocks: Clocks
+    limits: Limits
+    registry: Registry
+    groups: Groups
+    group_creation: GroupCreation
+    ownership: Ownership
+    listing: Listing
+    waiting: WaitingRoom
+    metrics: Metrics
+    gauges: Gauges
+    health: Health
+    stamping: Stamping
+    work: Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
+
+
+def compose(settings: ServeSettings, *, address: str = "") -> Parts:
+    """Open the database, and make everything over it; nothing runs yet.
+
+    ``address`` is where other controllers of the same database reach this one.
+    """
+    database = open_database(settings.database_url, max_bytes=settings.max_database_bytes)
+    sequencer, limits = Sequencer(database), Limits.of(settings)
+    registry, groups, ownership = _compose_ownership(
+        settings, database, sequencer, limits, address
+    )
+    clocks, waiting = registry.clocks, WaitingRoom(settings.max_long_polls)
+    metrics = Metrics()
+    stamping = Stamping(
+        clocks.listening, ownership.lease, sequencer, database, ownership.keep_stamp
+    )
+
+    def note_failure() -> None:
+        metrics.count_commit_failure()
+        stamping.note_failure()
+
+    sequencer.on_batch, sequencer.on_failure = metrics.count_batch, note_failure
+    registry.on_pass = metrics.count_pass
+    sweeper = Sweeper(registry, database, parse_thinning(settings.mark_thinning), Pace())
+    return Parts(
+        settings=settings,
+        database=database,
+        sequencer=sequencer,
+        clocks=clocks,
+        limits=limits,
+        registry=registry,
+        groups=groups,
+        group_creation=GroupCreation(groups, registry, sequencer, database),
+        ownership=ownership,
+        listing=Listing(registry, groups, ownership, sequencer, database),
+        waiting=waiting,
+        metrics=metrics,
+        gauges=Gauges(
+            registry,
+            groups,
+            ownership,
+            sequencer,
+            waiting,
+            most_series=settings.metrics_streams,
+        ),
+        health=Health(
+            database,
+            sequencer,
+            clocks.listening,
+            max_stall_s=settings.max_stall_ms / 1_000,
+        ),
+        stamping=stamping,
+        work={
+            "the maintenance of streams": Maintenance(
+                registry, groups, sequencer, database, clocks
+            ).run,
+            "the sweeping of marks": sweeper.run,
+            "the purging of deleted streams": Purger(database, ownership.lease, Pace()).run,
+        },
+    )
+
+
+def _compose_ownership(
+    settings: ServeSettings,
+    database: Database,
+    sequencer: Sequencer,
+    limits: Limits,
+    address: str,
+) -> tuple[Registry, Groups, Ownership]:
+    """Make what holds streams and groups: a share of them on PostgreSQL, all of them on SQLite."""
+    if isinstance(database, PostgresDatabase):
+        membership = Membership(database, address=address, lease_ms=settings.lease_ms)
+        clocks = Clocks(ListeningClock(), membership.write_stamps)
+        registry = Registry(database, sequencer, clocks, limits, Direct())
+        groups = Groups(database, clocks, limits, membership)
+        shared = SharedOwnership(membership, registry, groups, sequencer, database)
+        return registry, groups, shared
+    journal, clocks = Journal(database), Clocks(ListeningClock(), write_stamps)
+    registry = Registry(database, sequencer, clocks, limits, journal)
+    groups = Groups(database, clocks, limits, FileLock())
+    return registry, groups, SoleOwnership(registry, groups, sequencer, database, journal)

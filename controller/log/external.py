@@ -1,0 +1,39 @@
+"""The log of a stream somewhere else, Kafka say: the service knows what writers report of it."""
+
+from controller.commit.batch import Batch
+from tidegauge.errors import InvalidRequestError
+from tidegauge.topology import Position, Topology
+
+_ONLY_THE_WRITER = "the log is external, so only the writer knows how far it has written"
+_ONLY_YOU = "the log is external, so only you know where each partition ends"
+
+
+class ExternalLog:
+    """Answers as `EmbeddedLog` does, for a log of which nothing is stored."""
+
+    tails = None
+
+    def position_of(self, position: Position | None, tails: Position | None) -> Position:  # noqa: ARG002 (there are none)
+        """Take the position as it is; a report without one says nothing."""
+        if position is None:
+            raise InvalidRequestError.of("position", f"send it: {_ONLY_THE_WRITER}")
+        return position
+
+    def end(self, topology: Topology, position: Position | None) -> Position:  # noqa: ARG002 (the aggregation checks it)
+        """Take what the caller says who seals the stream."""
+        if position is None:
+            raise InvalidRequestError.of("position", f"send it: {_ONLY_YOU}")
+        return position
+
+    def appended_by(self, writer: str) -> None:
+        """Nobody knows how far a writer appended."""
+
+    def newest_incarnation(self, writer: str) -> int:  # noqa: ARG002 (nobody appends here)
+        """Know of no incarnation but those that registered."""
+        return 0
+
+    def forget(self, writer: str) -> None:
+        """Nothing is known of a writer."""
+
+    def write(self, batch: Batch, stream_key: int, forgotten: list[str]) -> None:
+        """Nothing changes here."""
