@@ -18,10 +18,11 @@ from sqlalchemy import (
 )
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows
-from controller.log.chunks import Chunk, KeyedAnswer, LastAppend
 from controller.log.codec import first_reaching
+from controller.log.state import Chunk, KeyedAnswer, LastAppend, SegmentEnds
 from controller.schema import append_sequences, chunks, idempotency_keys
 from controller.store.positions import dump_position, load_position
+from tidegauge.topology import Topology
 
 CHUNKS_LISTED = 1_000
 _KEY = bindparam("key", type_=Integer)
@@ -40,23 +41,27 @@ class ChunksGoneError(Exception):
     """Chunks that were read a moment ago are not there any more."""
 
 
-def read_last_appends(
-    connection: Connection, stream_key: int
-) -> dict[tuple[str, int], LastAppend]:
-    """Read what the writers of a stream appended last, by writer and segment."""
+def read_ends(connection: Connection, stream_key: int, topology: Topology) -> SegmentEnds:
+    """Read the ends of a stream's segments, and what its writers appended last."""
+    ends = read_tails(connection, stream_key, topology)
     rows = connection.execute(
         select(append_sequences).where(append_sequences.c.stream_key == stream_key)
     )
-    return {
+    last_appends = {
         (row.writer, row.segment): LastAppend(row.incarnation, row.sequence, row.next_offset)
         for row in rows
     }
+    return SegmentEnds(ends.tails, ends.running_times, last_appends)
 
 
-def read_ends(connection: Connection, stream_key: int) -> dict[int, tuple[int, int | None]]:
-    """Read the tail and the greatest event time of each segment that has events."""
-    rows = connection.execute(_ends(), {"key": stream_key})
-    return {row.segment: (row.tail, row.running_time) for row in rows}
+def read_tails(connection: Connection, stream_key: int, topology: Topology) -> SegmentEnds:
+    """Read the ends of a stream's segments."""
+    rows = connection.execute(_ends(), {"key": stream_key}).all()
+    return SegmentEnds(
+        tails=dict.fromkeys(sorted(topology.segments), 0)
+        | {row.segment: row.tail for row in rows},
+        running_times={row.segment: row.running_time for row in rows},
+    )
 
 
 @cache
@@ -104,7 +109,7 @@ def write_appends(
     replace_rows(
         connection,
         append_sequences,
-        [(stream_key, *appender, *last) for appender, last in sequences.items()],
+        [(stream_key, *place, *last) for place, last in sequences.items()],
     )
 
 

@@ -1,13 +1,15 @@
 """What writers say: reports, registrations, leaving; decided inside a batch."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 
+from controller.clocks import Clock
 from controller.commit.batch import Batch
+from controller.log.state import SegmentEnds
 from controller.store import streams as storage
-from controller.streams.stream import StreamState
+from controller.streams.stream import StreamState, write_topology
+from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.intake import SignedReport, TimeReport
 from tidegauge.aggregation.outcomes import Registration
 from tidegauge.aggregation.writers import Now
@@ -23,11 +25,11 @@ _AS_THEY_ARE = nullcontext()
 
 def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     batch: Batch,
+    clocks: Clock,
     state: StreamState,
     writer: str,
     report: TimeReport,
     *,
-    now: Now,
     tails: Position | None = None,
 ) -> None:
     """Take in a report; see `Aggregator.note_time` for what it raises.
@@ -37,91 +39,87 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     Raises
     ------
     InvalidRequestError
-        If the writer's name is none, or the report needs a position and has none.
+        If the writer's name is none.
     NameTooLongError, TooManyWritersError
         If the writer is new, and may not be.
     TooManySegmentsError
         If the writer's position names too many segments.
     """
-    aggregator = state.aggregator
-    if writer not in aggregator:
-        _check_new(state, writer)
+    if writer not in state.aggregator:
+        check_new(state, writer, state.aggregator)
     if report.position is not None and tails is None:
         state.limits.check_position(report.position)
-    state.refuse_if_deleted()
-    tails = tails or state.log.tails
-    position = state.log.position_of(report.position, tails)
-    # Nearly all reports name known segments: those do not pay for a context manager.
-    known = position.keys() <= aggregator.topology.segments.keys()
-    with _AS_THEY_ARE if known else _new_partitions(batch, state, position):
-        aggregator.note_time(
+    if state.ends is not None:
+        state.refuse_if_deleted()
+        tails = tails or state.ends.tails
+        position = tails if report.position is None else report.position
+        state.aggregator.note_time(
             writer,
             report.time,
             position,
             incarnation=report.incarnation,
-            now=now,
+            now=clocks.now(),
             tails=tails,
+            appended=_appended_before(state.ends, state.aggregator, writer, report),
         )
+    else:
+        _note_external(batch, clocks, state, writer, report)
     batch.touch(state)
 
 
 def note_times(
-    batch: Batch, state: StreamState, reports: Sequence[SignedReport]
+    batch: Batch, clocks: Clock, state: StreamState, reports: Sequence[SignedReport]
 ) -> Mapping[int, ProblemError]:
-    """Take in reports about one stream, in order, as of one moment; see `note_time`.
+    """Take in reports about one stream, in order; see `note_time`.
 
     Returns
     -------
     mapping of int to ProblemError
-        Why some are refused, by their index.
+        Why some are refused, by their places.
     """
-    now = state.now()
     refused: dict[int, ProblemError] = {}
-    for index in _unusual(state, reports, now):
-        report = reports[index]
+    for place in _unusual(clocks.now(), state, reports):
+        report = reports[place]
         try:
-            note_time(batch, state, report.writer, report, now=now)
+            note_time(batch, clocks, state, report.writer, report)
         except ProblemError as error:
-            refused[index] = error
+            refused[place] = error
     if len(refused) < len(reports):
         batch.touch(state)
     return refused
 
 
-def _unusual(state: StreamState, reports: Sequence[SignedReport], now: Now) -> Iterable[int]:
-    """Take in what is usual, and give the indices of all else before going on."""
-    many_segments = len(state.aggregator.topology.segments) > state.limits.position_segments
-    if many_segments or state.deleted:
-        return range(len(reports))
-    return state.aggregator.note_times(reports, now=now, tails=state.log.tails)
-
-
-def register(batch: Batch, state: StreamState, writer: str, time: int | None) -> Registration:
+def register(
+    batch: Batch, clocks: Clock, state: StreamState, writer: str, time: int | None
+) -> Registration:
     """Start a new incarnation; see `Aggregator.register`."""
     state.refuse_if_deleted()
     if writer not in state.aggregator:
-        _check_new(state, writer)
+        check_new(state, writer, state.aggregator)
+    appended, above = None, 0
+    if state.ends is not None:
+        appended = state.ends.appended_by(writer)
+        above = state.ends.newest_incarnation(writer)
     registration = state.aggregator.register(
-        writer,
-        time=time,
-        appended=state.log.appended_by(writer),
-        above=state.log.newest_incarnation(writer),
-        now=state.now(),
+        writer, time=time, appended=appended, above=above, now=clocks.now()
     )
     batch.touch(state)
     return registration
 
 
-def leave(batch: Batch, state: StreamState, writer: str, last: LeaveStream) -> WriterStatus:
+def leave(
+    batch: Batch, clocks: Clock, state: StreamState, writer: str, last: LeaveStream
+) -> WriterStatus:
     """Count a writer no longer; see `Aggregator.leave`. Tells what became of it."""
     state.refuse_if_deleted()
     if last.position is not None and last.time is None:
         raise InvalidRequestError.of("time", "a last report has a time; send both or none")
-    tails, position = state.log.tails, last.position
+    tails = None if state.ends is None else state.ends.tails
+    position = last.position
     state.limits.check_position(position or ())
     if last.time is not None and position is None:
         position = tails or {}
-    now = state.now()
+    now = clocks.now()
     with _new_partitions(batch, state, position or {}):
         state.aggregator.leave(
             writer,
@@ -135,10 +133,10 @@ def leave(batch: Batch, state: StreamState, writer: str, last: LeaveStream) -> W
     return state.aggregator.inspect(now).status(writer)
 
 
-def expire(batch: Batch, state: StreamState, writer: str) -> WriterStatus:
+def expire(batch: Batch, clocks: Clock, state: StreamState, writer: str) -> WriterStatus:
     """Drop a writer by hand; see `Aggregator.expire`. Tells what became of it."""
     state.refuse_if_deleted()
-    now = state.now()
+    now = clocks.now()
     state.aggregator.expire(writer, now=now)
     batch.touch(state)
     return state.aggregator.inspect(now).status(writer)
@@ -151,6 +149,33 @@ def seconds_hint(state: StreamState, time: int | None) -> str | None:
     return f"time {time} lies in early 1970: are these seconds? Times are milliseconds"
 
 
+def _unusual(now: Now, state: StreamState, reports: Sequence[SignedReport]) -> Iterable[int]:
+    """Take in what is usual, and give the places of all else before going on."""
+    many_segments = len(state.aggregator.topology.segments) > state.limits.position_segments
+    if many_segments or state.deleted:
+        return range(len(reports))
+    tails = None if state.ends is None else state.ends.tails
+    return state.aggregator.note_times(reports, now=now, tails=tails)
+
+
+def _note_external(
+    batch: Batch, clocks: Clock, state: StreamState, writer: str, report: TimeReport
+) -> None:
+    """Take in a report about an external log, which may name partitions for the first time."""
+    state.refuse_if_deleted()
+    if report.position is None:
+        message = (
+            "send it: the log is external, so only the writer knows how far it has written"
+        )
+        raise InvalidRequestError.of("position", message)
+    now = clocks.now()
+    known = report.position.keys() <= state.aggregator.topology.segments.keys()
+    with _AS_THEY_ARE if known else _new_partitions(batch, state, report.position):
+        state.aggregator.note_time(
+            writer, report.time, report.position, incarnation=report.incarnation, now=now
+        )
+
+
 @contextmanager
 def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Iterator[None]:
     """Add the partitions that a report names for the first time, unless it is refused.
@@ -159,8 +184,7 @@ def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Ite
     that for whatever else is wrong with it.
     """
     before = state.aggregator.topology
-    is_embedded = state.log.tails is not None  # it gets segments by scaling alone
-    if is_embedded or position.keys() <= before.segments.keys():
+    if state.ends is not None or position.keys() <= before.segments.keys():
         yield
         return
     added = sorted(position.keys() - before.segments.keys())
@@ -175,8 +199,7 @@ def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Ite
         if isinstance(error, InvalidPositionError) and error.segment not in known:
             raise _no_room(error, len(known), limit) from error
         raise
-    values = {"topology": storage.dump_topology(state.aggregator.topology)}
-    batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
+    _store_topology(batch, state)
 
 
 def _no_room(error: InvalidPositionError, segments: int, limit: int) -> InvalidPositionError:
@@ -189,9 +212,25 @@ def _no_room(error: InvalidPositionError, segments: int, limit: int) -> InvalidP
     return replace(error, reason=reason)
 
 
-def _check_new(state: StreamState, writer: str) -> None:
+def _store_topology(batch: Batch, state: StreamState) -> None:
+    values = {"topology": write_topology(state.aggregator.topology)}
+    key = state.identity.key
+    batch.write(lambda connection: storage.update_stream(connection, key, values))
+
+
+def _appended_before(
+    ends: SegmentEnds, aggregator: Aggregator, writer: str, report: TimeReport
+) -> Position | None:
+    """Find what a name appended before a report that begins an incarnation of it."""
+    if writer in aggregator and (report.incarnation or 0) <= aggregator.incarnation(writer):
+        return None
+    return ends.appended_by(writer)
+
+
+def check_new(state: StreamState, writer: str, known: Sized) -> None:
+    """Refuse a new writer with a bad name, or next to as many known ones as there may be."""
     try:
         check_name(writer)
     except ValueError as error:
         raise InvalidRequestError.of("writer", str(error)) from error
-    state.limits.check_new_writer(str(state.identity.name), writer, state.aggregator)
+    state.limits.check_new_writer(str(state.identity.name), writer, known)

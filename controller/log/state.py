@@ -1,28 +1,60 @@
-"""The embedded log of a stream in memory: what it decides is stored with the transaction at hand."""
+"""The growing ends of a stream's segments, in memory, and the exactly-once rule of appends."""
 
-from collections.abc import Sequence
+from collections.abc import KeysView, Sequence
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Self
+from typing import NamedTuple
 
-from sqlalchemy import Connection
-
-from controller.commit.batch import Batch
-from controller.log import storage
-from controller.log.chunks import AppendOutcome, Chunk, KeyedAnswer, LastAppend
 from controller.log.codec import EncodedEvents
-from tidegauge.errors import InvalidPositionError, SequenceGapError
-from tidegauge.topology import Position, Topology
+from tidegauge.errors import SequenceGapError
+from tidegauge.topology import Position
 
 _ANSWERS_IN_MEMORY = 10_000
-"""Of each stream: as many idempotency keys as may race; older ones are looked up on disk."""
-_ROW_BYTES = 256
-"""As long as a short row is at most: a batch counts long ones as several."""
+
+
+class Chunk(NamedTuple):
+    """Events of one segment as they are stored."""
+
+    segment: int
+    first_offset: int
+    events: int
+    running_time: int | None
+    data: bytes
+
+
+class LastAppend(NamedTuple):
+    """What a writer last appended to a segment."""
+
+    incarnation: int
+    sequence: int
+    next_offset: int
+
+
+class KeyedAnswer(NamedTuple):
+    """What an idempotency key stands for.
+
+    Attributes
+    ----------
+    fingerprint
+        Of the request, so that a key used for another one is found out.
+    position
+        The next offset of each segment that was written to.
+    """
+
+    fingerprint: str
+    position: Position
+
+
+class AppendOutcome(NamedTuple):
+    """Where an append ended up."""
+
+    next_offset: int
+    sequence: int
+    duplicate: bool
 
 
 @dataclass(slots=True)
-class EmbeddedLog:
-    """The log of a stream that the service stores: where its segments end, and who appended.
+class SegmentEnds:
+    """The ends of all segments of one stream.
 
     Attributes
     ----------
@@ -48,36 +80,6 @@ class EmbeddedLog:
     def __post_init__(self) -> None:
         for writer, segment in self.last_appends:
             self._segments_of.setdefault(writer, set()).add(segment)
-
-    @classmethod
-    def read(cls, connection: Connection, stream_key: int, topology: Topology) -> Self:
-        """Read the ends of a stream's segments, and what its writers appended last."""
-        self = cls.visit(connection, stream_key, topology)
-        last_appends = storage.read_last_appends(connection, stream_key)
-        return cls(self.tails, self.running_times, last_appends)
-
-    @classmethod
-    def visit(cls, connection: Connection, stream_key: int, topology: Topology) -> Self:
-        """Read the ends of a stream's segments alone: nothing is appended here."""
-        ends = storage.read_ends(connection, stream_key)
-        empty = dict.fromkeys(sorted(topology.segments), 0)
-        return cls(
-            tails=empty | {segment: tail for segment, (tail, _) in ends.items()},
-            running_times={segment: running for segment, (_, running) in ends.items()},
-        )
-
-    def position_of(self, position: Position | None, tails: Position | None) -> Position:
-        """Take the tails for a report without a position: the writer has appended it all."""
-        return (tails or self.tails) if position is None else position
-
-    def end(self, topology: Topology, position: Position | None) -> Position:
-        """Name the tails, which a caller need not know; if it does, they must agree."""
-        tails = {number: self.tails[number] for number in topology.unsealed}
-        for number, offset in (position or {}).items():
-            if offset != tails.get(number):
-                reason = f"the end of an embedded segment is its tail, {tails.get(number)}"
-                raise InvalidPositionError(number, offset, reason, tails)
-        return tails
 
     def append(self, segment: int, events: Sequence[EncodedEvents]) -> int:
         """Append events and return the next offset."""
@@ -122,6 +124,11 @@ class EmbeddedLog:
             return LastAppend(incarnation, 0, 0)
         return last if last.incarnation == incarnation else LastAppend(incarnation, 0, 0)
 
+    @property
+    def writers(self) -> KeysView[str]:
+        """Names that appended, whether the stream knows them as writers or not."""
+        return self._segments_of.keys()
+
     def newest_incarnation(self, writer: str) -> int:
         """Find the newest incarnation of a writer that appended; 0 if none did."""
         return max(
@@ -157,21 +164,12 @@ class EmbeddedLog:
             self.last_appends.pop((writer, segment), None)
             self.sequences.pop((writer, segment), None)
 
-    def write(self, batch: Batch, stream_key: int, forgotten: list[str]) -> None:
-        """Add what was appended since the last transaction, and who of the writers is forgotten."""
-        if forgotten:
-            batch.write(
-                partial(storage.forget_sequences, stream_key=stream_key, names=forgotten)
-            )
+    def take_chunks(self) -> list[Chunk]:
+        """Hand out the chunks to store."""
         chunks, self.chunks = self.chunks, []
+        return chunks
+
+    def take_sequences(self) -> dict[tuple[str, int], LastAppend]:
+        """Hand out the sequences to store."""
         sequences, self.sequences = self.sequences, {}
-        if chunks or sequences:
-            batch.write(
-                partial(
-                    storage.write_appends,
-                    stream_key=stream_key,
-                    appended=chunks,
-                    sequences=sequences,
-                ),
-                rows=len(sequences) + sum(1 + len(one.data) // _ROW_BYTES for one in chunks),
-            )
+        return sequences
