@@ -47,7 +47,7 @@ class Failures:
         self._said = LogOnce(_log, logging.ERROR)
 
     @contextmanager
-    def translated(self, *, writes: bool = True) -> Iterator[None]:
+    def told(self, *, writes: bool = True) -> Iterator[None]:
         """Tell callers of the service that the database refuses or is away.
 
         What no database was asked is a defect, and raised as it is. A full disk can be read: only
@@ -69,7 +69,7 @@ class Failures:
 
     def _log(self, error: BaseException | None) -> None:
         if not _is_lease_lost(error):
-            self._said.log(f"the database says: {str(error).strip()}")
+            self._said.tell(f"the database says: {str(error).strip()}")
 
 
 def refusal_of(error: BaseException | None) -> UnavailableError:

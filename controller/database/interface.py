@@ -102,7 +102,7 @@ class Database(ABC):
         be read and no caller to be answered.
         """
         loop = asyncio.get_running_loop()
-        with self._failures.translated(writes=False):
+        with self._failures.told(writes=False):
             return await loop.run_in_executor(self._readers, partial(self._reading, work))
 
     @abstractmethod

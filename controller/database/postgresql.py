@@ -113,12 +113,12 @@ class PostgresDatabase(Database):
 
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:  # noqa: ARG002 (many or few, never on the event loop)
         """Run one transaction, its statements in one round trip; see `Database.write`."""
-        with self._failures.translated():
+        with self._failures.told():
             await self._writer.run(partial(self._transaction, work, _pipelined))
 
     async def change(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction, statement by statement; see `Database.change`."""
-        with self._failures.translated():
+        with self._failures.told():
             return await self._writer.run(partial(self._transaction, work, _one_by_one))
 
     def check(self, connection: Connection) -> None:
@@ -127,7 +127,7 @@ class PostgresDatabase(Database):
 
     async def change_aside(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction without the check, and without waiting for the writer."""
-        with self._failures.translated():
+        with self._failures.told():
             return await self._aside.run(partial(self._transaction_aside, work))
 
     async def connect_to_listen(self) -> psycopg.AsyncConnection[Any]:
@@ -148,7 +148,7 @@ class PostgresDatabase(Database):
         came to must be settled before anything is read back, and it is once the writer has its
         next connection.
         """
-        with self._failures.translated(writes=False):
+        with self._failures.told(writes=False):
             try:
                 async with asyncio.timeout(None if patient else self.timeout_s):
                     if self._connection is None:
