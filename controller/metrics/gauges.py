@@ -11,17 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import nlargest
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 
-from controller.cluster import Ownership
-from controller.commit.sequencer import Sequencer
-from controller.commit.waiting import WaitingRoom
-from controller.groups import Groups
-from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import Now, WriterState
+
+if TYPE_CHECKING:
+    from controller.service import Service
 
 _AT_ONCE = 100
 _STATES: tuple[WriterState, ...] = ("joining", "active", "behind", "expired", "left")
@@ -35,6 +34,14 @@ class StreamFigures(NamedTuple):
     """None for logical time, before the first mark, and after the last."""
     writers: Counter[WriterState]
     kept_reports: int
+    expirations: int
+
+    @property
+    def urgency(self) -> tuple[bool, float]:
+        """Order streams by how much they need to be seen."""
+        writers = self.writers
+        live = writers["joining"] or writers["active"] or writers["behind"]
+        return live > 0, self.lag_s or 0.0
 
 
 @dataclass(slots=True)
@@ -57,87 +64,42 @@ class Present:
         self.kept_reports += figures.kept_reports
 
 
-class Gauges:
-    """Looks up what Prometheus is told of the present.
+async def look(service: "Service") -> Present:
+    """Look at all streams, letting others have their turn in between."""
+    present, limit = Present(), service.settings.metrics_streams
+    now = service.clocks.now()
+    for at, state in enumerate(list(service.registry)):
+        if at % _AT_ONCE == 0:
+            await asyncio.sleep(0)
+        figures = _figures(state, now)
+        present.add(figures)
+        present.shown.append(figures)
+        if len(present.shown) > 2 * limit + _AT_ONCE:
+            present.shown = nlargest(limit, present.shown, key=_urgency)
+    present.shown = nlargest(limit, present.shown, key=_urgency)
+    present.leases = present.streams if service.ownership.is_certain else 0
+    return present
 
-    Parameters
-    ----------
-    registry, groups
-        Those that this controller holds.
-    ownership
-        Knows how many streams there are, and whether what is held is held for certain.
-    sequencer, waiting
-        Where changes, looks and long polls wait.
-    most_series
-        So many streams, and groups, have series of their own.
+
+def total_families(service: "Service", present: Present) -> Iterator[GaugeMetricFamily]:
+    """Lay out the totals, the groups, and what waits now.
+
+    The number of streams is the same at every controller; all else is of what this one holds.
     """
-
-    def __init__(  # noqa: PLR0913 (what is counted, and how much of it is shown)
-        self,
-        registry: Registry,
-        groups: Groups,
-        ownership: Ownership,
-        sequencer: Sequencer,
-        waiting: WaitingRoom,
-        *,
-        most_series: int,
-    ) -> None:
-        self._registry = registry
-        self._groups = groups
-        self._ownership = ownership
-        self._sequencer = sequencer
-        self._waiting = waiting
-        self._most_series = most_series
-
-    async def look(self) -> Present:
-        """Look at all streams, letting others have their turn in between."""
-        present, limit = Present(), self._most_series
-        now = self._registry.clocks.now()
-        for index, state in enumerate(list(self._registry)):
-            if index % _AT_ONCE == 0:
-                await asyncio.sleep(0)
-            figures = _figures(state, now)
-            present.add(figures)
-            present.shown.append(figures)
-            if len(present.shown) > 2 * limit + _AT_ONCE:  # kept short, but not at every step
-                present.shown = nlargest(limit, present.shown, key=_urgency)
-        present.shown = nlargest(limit, present.shown, key=_urgency)
-        present.leases = present.streams if self._ownership.lease.is_certain else 0
-        return present
-
-    def total_families(self, present: Present) -> Iterator[GaugeMetricFamily]:
-        """Lay out the totals, the groups, and what waits now.
-
-        The number of streams is the same at every controller; all else is of what this one holds.
-        """
-        queues = _labelled(
-            "queue_length",
-            "What waits: changes for the next transaction, looks at memory for its end.",
-            "queue",
-        )
-        queues.add_metric(["changes"], self._sequencer.queue_length)
-        queues.add_metric(["looks"], self._sequencer.look_count)
-        yield queues
-        yield _gauge("long_polls", "Calls that wait for news.", len(self._waiting))
-        streams = len(self._ownership.streams)
-        yield _gauge("streams", "Streams, whoever makes their marks.", streams)
-        yield _gauge(
-            "leases_held", "Streams whose marks this controller makes.", present.leases
-        )
-        yield _gauge("kept_reports", "Reports above the watermark.", present.kept_reports)
-        writers = _labelled("writers", "Writers by state.", "state")
-        for state in _STATES:
-            writers.add_metric([state], present.writers[state])
-        yield writers
-        groups = list(self._groups)
-        yield _gauge("groups", "Reader groups.", len(groups))
-        readers = _labelled("group_readers", "Readers of each group.", "group")
-        for group in islice(groups, self._most_series):
-            readers.add_metric([str(group.name)], len(group.state.readers))
-        yield readers
+    yield _queues(service)
+    yield _gauge("long_polls", "Calls that wait for news.", len(service.waiting))
+    streams = len(service.ownership.streams)
+    yield _gauge("streams", "Streams, whoever makes their marks.", streams)
+    yield _gauge("leases_held", "Streams whose marks this controller makes.", present.leases)
+    yield _gauge("kept_reports", "Reports above the watermark.", present.kept_reports)
+    writers = _labelled("writers", "Writers by state.", "state")
+    for state in _STATES:
+        writers.add_metric([state], present.writers[state])
+    yield writers
+    yield from _of_groups(service)
 
 
-def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
+def stream_families(present: Present) -> Iterator[Metric]:
     """Lay out what was looked up of single streams; any thread may do it."""
     lag = _labelled(
         "stream_watermark_lag_seconds",
@@ -146,6 +108,9 @@ def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
     )
     writers = _labelled("stream_writers", "Writers by state.", "stream", "state")
     kept = _labelled("stream_kept_reports", "Reports above the watermark.", "stream")
+    expirations = CounterMetricFamily(
+        "tidegauge_stream_expirations", "Writers that expired.", labels=["stream"]
+    )
     lease = _labelled(
         "stream_lease_held", "Whether this controller makes the stream's marks.", "stream"
     )
@@ -155,13 +120,34 @@ def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
         for state in _STATES:
             writers.add_metric([one.stream, state], one.writers[state])
         kept.add_metric([one.stream], one.kept_reports)
+        expirations.add_metric([one.stream], one.expirations)
         lease.add_metric([one.stream], present.leases > 0)
-    yield from (lag, writers, kept, lease)
+    yield from (lag, writers, kept, lease, expirations)
     yield _gauge(
         "streams_without_series",
         "Streams that are counted in totals only (metrics_streams).",
         present.streams - len(present.shown),
     )
+
+
+def _of_groups(service: "Service") -> Iterator[GaugeMetricFamily]:
+    groups = list(service.groups)
+    yield _gauge("groups", "Reader groups.", len(groups))
+    readers = _labelled("group_readers", "Readers of each group.", "group")
+    for group in islice(groups, service.settings.metrics_streams):
+        readers.add_metric([str(group.name)], len(group.state.readers))
+    yield readers
+
+
+def _queues(service: "Service") -> GaugeMetricFamily:
+    queues = _labelled(
+        "queue_length",
+        "What waits: changes for the next transaction, looks at memory for its end.",
+        "queue",
+    )
+    queues.add_metric(["changes"], service.sequencer.queue_length)
+    queues.add_metric(["looks"], service.sequencer.look_count)
+    return queues
 
 
 def _figures(state: StreamState, now: Now) -> StreamFigures:
@@ -172,14 +158,12 @@ def _figures(state: StreamState, now: Now) -> StreamFigures:
         lag_s=(now.wall_ms - watermark) / 1_000 if timed and watermark is not None else None,
         writers=state.aggregator.inspect(now).count_states(),
         kept_reports=state.aggregator.kept_reports,
+        expirations=state.expirations,
     )
 
 
 def _urgency(figures: StreamFigures) -> tuple[bool, float]:
-    """Order streams by how much they need to be seen."""
-    writers = figures.writers
-    live = writers["joining"] or writers["active"] or writers["behind"]
-    return live > 0, figures.lag_s or 0.0
+    return figures.urgency
 
 
 def _gauge(name: str, documentation: str, value: float) -> GaugeMetricFamily:

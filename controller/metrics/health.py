@@ -3,14 +3,15 @@
 import asyncio
 import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from controller.clocks import ListeningClock
-from controller.commit.sequencer import Sequencer
-from controller.database import Database, DatabaseUnusableError
+from controller.database import DatabaseUnusableError
 from tidegauge.errors import TidegaugeError
 
-_TIMEOUT_S = 2.0
-"""Those who probe wait for little longer, and call a process dead that does not answer."""
+if TYPE_CHECKING:
+    from controller.service import Service
+
+_PATIENCE_S = 2.0
 _log = logging.getLogger(__name__)
 
 
@@ -21,40 +22,19 @@ class Health:
 
     Parameters
     ----------
-    database
-        Is asked whether it answers.
-    sequencer
-        Tells how long the present batch takes.
-    listening
-        Its stamps tell how long the event loop was blocked.
-    max_stall_s
-        The process is called dead when nothing moves for so long.
+    service
+        What is looked at.
 
     Attributes
     ----------
-    tasks
-        What has to go on as long as the service is open.
-    started
-        Whether all streams are read back.
     stopping
         Whether a signal asked the process to end.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        sequencer: Sequencer,
-        listening: ListeningClock,
-        *,
-        max_stall_s: float,
-    ) -> None:
-        self.tasks: list[asyncio.Task[None]] = []
-        self.started = False
+    def __init__(self, service: "Service") -> None:
         self.stopping = False
-        self._database = database
-        self._sequencer = sequencer
-        self._listening = listening
-        self._max_stall_s = max_stall_s
+        self._service = service
+        self._max_stall_s = service.settings.max_stall_ms / 1_000
         self._probe: asyncio.Task[None] | None = None
         self._logged: str | None = None
 
@@ -65,23 +45,23 @@ class Health:
     async def obstacles(self) -> list[str]:
         """List why requests should go elsewhere for now; empty if they are served."""
         database = await self._ask_database()
-        obstacles = self.ailments()
+        found = self.ailments()
         if self.stopping:
-            obstacles.append("the service is shutting down")
-        if not self.started:
-            obstacles.append("the service is reading its streams back")
-        return obstacles if database is None else [*obstacles, database]
+            found.append("the service is shutting down")
+        if not self._service.started:
+            found.append("the service is reading its streams back")
+        return found if database is None else [*found, database]
 
     def _ailments(self) -> Iterator[str]:
-        for task in self.tasks:
+        for task in self._service.tasks:
             if task.done():
                 yield f"{task.get_name()} has ended; the log says why"
-        if not self.started:
+        if not self._service.started:
             return
-        silent_s = self._listening.stamp_age_ms / 1_000
+        silent_s = self._service.clocks.listening.stamp_age_ms / 1_000
         if silent_s > self._max_stall_s:
             yield f"the event loop was blocked for {silent_s:.1f} s"
-        busy_s = self._sequencer.busy_s
+        busy_s = self._service.sequencer.busy_s
         if busy_s > self._max_stall_s:
             yield f"a batch of changes has not come to an end for {busy_s:.1f} s"
 
@@ -92,12 +72,12 @@ class Health:
         """
         probe = self._probe
         if probe is None or probe.done():
-            database = self._database
+            database = self._service.database
             probe = self._probe = asyncio.create_task(database.read(database.check))
             probe.add_done_callback(self._log_probe)
-        answered, _ = await asyncio.wait({probe}, timeout=_TIMEOUT_S)
+        answered, _ = await asyncio.wait({probe}, timeout=_PATIENCE_S)
         if not answered:
-            return f"the database has not answered for {_TIMEOUT_S:g} s"
+            return f"the database has not answered for {_PATIENCE_S:g} s"
         error = probe.exception()
         if isinstance(error, DatabaseUnusableError):
             return "the database is not the one that was opened; the log says why"
