@@ -110,7 +110,7 @@ async def _whole_us() -> float:
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{Path(folder) / 'tidegauge.db'}"
         app = create_app(ServeSettings(database_url=url))
-        await app.process.start()
+        await app.service.start()
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://bench") as client:
             settings = {"log": "external", "segments": 2}
@@ -122,7 +122,7 @@ async def _whole_us() -> float:
             began = time.perf_counter()
             await asyncio.gather(*(_send(client, own) for own in bodies))
             spent = time.perf_counter() - began
-        await app.process.close()
+        await app.service.close()
     return spent / (_SENDERS * _ROUNDS * _REPORTS) * 1e6
 
 

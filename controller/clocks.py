@@ -15,9 +15,8 @@ was suspended finds out at the next transaction, which the database refuses.
 """
 
 import time
-from collections.abc import Callable, Sequence
-
-from sqlalchemy import Connection
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
 
 from tidegauge.aggregation.writers import Now
 
@@ -36,6 +35,13 @@ def _monotonic_ms() -> int:
     return time.monotonic_ns() // 1_000_000
 
 
+class Clock(Protocol):
+    """What can be asked for the time."""
+
+    def now(self) -> Now:
+        """Read wall clock and listening time, in ms."""
+
+
 class ListeningClock:
     """Sums the steps of a monotonic clock between stamps, each counted as 1 s at most.
 
@@ -50,17 +56,11 @@ class ListeningClock:
         The clock underneath.
     """
 
-    def __init__(
-        self, stored_ms: int = 0, monotonic_ms: Callable[[], int] = _monotonic_ms
-    ) -> None:
+    def __init__(self, stored_ms: int, monotonic_ms: Callable[[], int] = _monotonic_ms) -> None:
         self._monotonic_ms = monotonic_ms
         self._stamp_ms = stored_ms
         self._stamped_at = monotonic_ms()
         self._halted = True
-
-    def go_on_from(self, stored_ms: int) -> None:
-        """Take up a stamp that was stored, before the first stamp of this process."""
-        self._stamp_ms = stored_ms
 
     def now_ms(self) -> int:
         """Read the clock."""
@@ -95,18 +95,21 @@ class Clocks:
     ----------
     listening
         The listening clock of this controller.
-    write_stamps
-        Stores the last of some of its stamps, in a transaction.
     """
 
-    def __init__(
-        self,
-        listening: ListeningClock,
-        write_stamps: Callable[[Connection, Sequence[int]], None],
-    ) -> None:
+    def __init__(self, listening: ListeningClock) -> None:
         self.listening = listening
-        self.write_stamps = write_stamps
 
     def now(self) -> Now:
         """Read both, in ms."""
         return Now(time.time_ns() // 1_000_000, self.listening.now_ms())
+
+
+class StillClock(NamedTuple):
+    """One reading for many reports that come together."""
+
+    reading: Now
+
+    def now(self) -> Now:
+        """Give the reading."""
+        return self.reading

@@ -12,7 +12,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from unittest.mock import patch
 
-from controller import ServeSettings, serve
+from controller import ServeSettings, listening, serve
 from tests.server import ServerProcess
 
 _AHEAD = struct.Struct("qq")
@@ -61,5 +61,6 @@ def _serve_ahead(ahead_ns: Callable[[], tuple[int, ...]]) -> None:
         patch.multiple(time, time_ns=wall_ns, time=lambda: wall_ns() / 10**9),
         patch.multiple(time, monotonic_ns=monotonic_ns, clock_gettime=clock_s),
         patch.object(time, "monotonic", lambda: monotonic_ns() / 10**9),
+        patch.object(listening, "monotonic_ns", monotonic_ns),
     ):
         serve(ServeSettings())

@@ -1,110 +1,48 @@
-"""Work in the background, a little at a time: silent readers, compaction, old answers."""
+"""Work in the background, a little at a time: compaction, old answers."""
 
 import asyncio
 import logging
 from functools import partial
+from typing import TYPE_CHECKING
 
-from controller.clocks import Clocks
 from controller.commit.batch import Batch
-from controller.commit.sequencer import Sequencer
-from controller.database import Database
-from controller.groups import Group, Groups, read_logs
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
-from controller.streams.registry import Registry
-from tidegauge.errors import (
-    OutcomeUnknownError,
-    StreamReplacedError,
-    TidegaugeError,
-    UnavailableError,
-    UnknownStreamError,
-)
-from tidegauge.groups import go_offline
+from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
+
+if TYPE_CHECKING:
+    from controller.service import Service
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 2.0
 _STREAMS_AT_ONCE = 100
 _ANSWERS_AT_ONCE = 1_000
-"""Roughly how many idempotency keys run out in two seconds, if many do."""
 _ANSWERS_KEPT_MS = 86_400_000
-"""A day: nobody repeats a request after that."""
 
 
-class Maintenance:
-    """Looks at every stream and reader group now and then.
+async def maintain_streams(service: "Service") -> None:
+    """Look at every stream now and then, until cancelled."""
+    compactor = Compactor(service.database)
+    while True:
+        await asyncio.sleep(_PERIOD_S)
+        await service.groups.take_dead_offline()
+        await _compact(service, compactor)
+        before_ms = service.clocks.now().wall_ms - _ANSWERS_KEPT_MS
+        service.submit_quietly(partial(_delete_answers, before_ms))
 
-    Parameters
-    ----------
-    registry, groups
-        Those that this controller holds.
-    sequencer
-        Makes changes durable.
-    database
-        Where chunks are merged.
-    clocks
-        Tell which readers are silent, and which answers are old.
-    """
 
-    def __init__(
-        self,
-        registry: Registry,
-        groups: Groups,
-        sequencer: Sequencer,
-        database: Database,
-        clocks: Clocks,
-    ) -> None:
-        self._registry = registry
-        self._groups = groups
-        self._sequencer = sequencer
-        self._compactor = Compactor(database)
-        self._clocks = clocks
-
-    async def run(self) -> None:
-        """Look until cancelled."""
-        while True:
-            await asyncio.sleep(_PERIOD_S)
-            await self._take_silent_offline()
-            await self._compact()
-            before_ms = self._clocks.now().wall_ms - _ANSWERS_KEPT_MS
-            delete = partial(log_storage.delete_answers, before_ms=before_ms)
-            self._sequencer.submit_quietly(
-                partial(Batch.write, work=delete, rows=_ANSWERS_AT_ONCE)
-            )
-
-    async def _take_silent_offline(self) -> None:
-        now_ms = self._clocks.now().listening_ms
-        for group in list(self._groups):
-            for reader, heard_ms in list(group.heard.items()):
-                is_silent = now_ms - heard_ms > group.settings.dead_after_ms
-                if is_silent and reader in group.state.readers:
-                    await self._take_offline(group, reader)
-
-    async def _take_offline(self, group: Group, reader: str) -> None:
-        """Take a reader offline; where nothing is left to read, it learns so by its next call.
-
-        While the database is away, this waits for the next look.
-        """
-        try:
-            logs = await read_logs(self._registry, group.settings)
-        except (UnknownStreamError, StreamReplacedError, UnavailableError):
-            return
-        _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
-        offline = partial(go_offline, reader=reader, topologies=logs.topologies)
-        self._sequencer.submit_quietly(
-            lambda batch: self._groups.change(group.name, offline, batch, logs=logs)
-        )
-
-    async def _compact(self) -> None:
-        for index, state in enumerate(list(self._registry)):
-            if index % _STREAMS_AT_ONCE == 0:
-                await asyncio.sleep(0)  # of many streams most have nothing to wait for
-            if state.published_tails is None:
-                continue
+async def _compact(service: "Service", compactor: Compactor) -> None:
+    for at, state in enumerate(list(service.registry)):
+        if at % _STREAMS_AT_ONCE == 0:
+            await asyncio.sleep(0)  # of many streams most have nothing to wait for
+        if state.published_tails:
             try:
-                await self._compactor.compact(state.identity.key, state.published_tails)
+                await compactor.compact(state.identity.key, state.published_tails)
             except (OutcomeUnknownError, UnavailableError) as error:
-                _log.debug(
-                    "nothing is compacted yet: %s", error
-                )  # the database logged all of it
+                _log.debug("nothing is compacted yet: %s", error)  # the database told all of it
             except TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
+
+
+def _delete_answers(before_ms: int, batch: Batch) -> None:
+    batch.write(partial(log_storage.delete_answers, before_ms=before_ms), rows=_ANSWERS_AT_ONCE)

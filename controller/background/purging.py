@@ -8,21 +8,23 @@ and goes on after a restart.
 import asyncio
 import logging
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from controller.background.pace import Pace
-from controller.database import Database
 from controller.logs.deduplication import LogOnce
 from controller.schema import metadata
 from controller.store import streams as storage
-from controller.streams.lease import Lease
 from tidegauge.errors import TidegaugeError
+
+if TYPE_CHECKING:
+    from controller.service import Service
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 1.0
 _FEWEST_ROWS = 4
-"""Rows may be chunks of megabytes: a slow disk removes few of them in a step."""
+_TRANSACTION_S = 0.005
+"""Aimed at, for what grows with the rows."""
 
 
 class Purger:
@@ -30,46 +32,49 @@ class Purger:
 
     Parameters
     ----------
-    database
-        Where they are.
-    lease
-        Nothing is removed by a controller that may have lost it.
-    pace
-        How fast.
+    service
+        In whose database they are.
+    most_rows
+        To remove in one step; fewer where the disk is slow, or rows are long.
+    rest
+        After each step, in times of what it took.
     """
 
-    def __init__(self, database: Database, lease: Lease, pace: Pace) -> None:
-        self._database = database
-        self._lease = lease
-        self._pace = pace
-        self._pace.rows = _FEWEST_ROWS  # until it is known how long the rows are
+    def __init__(self, service: "Service", *, most_rows: int = 500, rest: float = 9.0) -> None:
+        self._service = service
+        self._most_rows, self._rest = most_rows, rest
+        self._rows = _FEWEST_ROWS
         self._not_removed = LogOnce(_log)
 
     async def run(self) -> None:
         """Remove rows until cancelled, with a rest after each step."""
         while True:
-            began = perf_counter()
-            purged = await self._purge_some()
-            await asyncio.sleep(self._pace.rest_s(began) if purged else _PERIOD_S)
+            begun = perf_counter()
+            if await self._purge_some():
+                await asyncio.sleep(self._rest * (perf_counter() - begun))
+            else:
+                await asyncio.sleep(_PERIOD_S)
 
     async def _purge_some(self) -> bool:
         """Make one step; False if there was none to make, or it could not be made now."""
-        if not self._lease.is_certain:
+        if not self._service.ownership.is_certain:
             return False
         try:
-            left = await self._database.read(storage.has_deleted_streams)
-            purged = left and await self._database.change(self._step)
+            left = await self._service.database.read(storage.has_deleted_streams)
+            purged = left and await self._service.database.change(self._step)
         except TidegaugeError as error:
-            self._not_removed.log(f"rows of deleted streams were not removed: {error}")
+            self._not_removed.tell(f"rows of deleted streams were not removed: {error}")
             return False
         self._not_removed.end()
         return purged
 
     def _step(self, connection: Connection) -> bool:
-        leftover = storage.find_leftover(connection, metadata.sorted_tables, self._pace.rows)
-        if leftover is None:
+        found = storage.find_leftover(connection, metadata.sorted_tables, self._rows)
+        if found is None:
             return False
-        began = perf_counter()
-        storage.purge(connection, leftover)
-        self._pace.adjust(began, fewest=_FEWEST_ROWS)
+        begun = perf_counter()
+        storage.purge(connection, found)
+        slow = perf_counter() - begun > _TRANSACTION_S
+        rows = self._rows // 2 if slow else self._rows * 2
+        self._rows = min(self._most_rows, max(_FEWEST_ROWS, rows))
         return True

@@ -15,30 +15,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic, perf_counter
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
-from controller.background.pace import Pace
-from controller.database import Database
 from controller.groups import keep_groups_still, read_positions
 from controller.store.marks import MarkRow, delete_marks, mark_rows
-from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
-from tidegauge.retention import Tier, count_old, newest_at, surplus, tiers
+from tidegauge.retention import Tier, count_old, newest_at, parse_thinning, surplus, tiers
+from tidegauge.topology import Position
+
+if TYPE_CHECKING:
+    from controller.service import Service
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 1.0
 _FEWEST_ROWS = 16
+_TRANSACTION_S = 0.005
+"""Aimed at: so much longer does a report wait that comes during a sweep's transaction."""
 _SOONEST_S, _LATEST_S = 1.0, 3_600.0
-"""When to look again at what is not old yet: a wall clock that is behind stops no sweep for ever."""
-_LOOKS_PER_AGE = 4
-"""So many times in the age of a tier: marks are removed late by a quarter of it at most."""
 _FIRST_REVISION = 1
 
 
 @dataclass(slots=True)
-class Progress:
+class Place:
     """Where the sweep of one tier of a stream has come to.
 
     Attributes
@@ -62,26 +63,26 @@ class Sweep:
 
     Attributes
     ----------
-    tiers
-        Progress by tier.
+    places
+        By tier.
     due_s
         Monotonic clock at which to go on with one of them.
     """
 
-    tiers: dict[Tier, Progress] = field(default_factory=dict)
+    places: dict[Tier, Place] = field(default_factory=dict)
     due_s: float = 0.0
 
-    def next(self, tiers: list[Tier], now_s: float) -> tuple[Tier, Progress] | None:
+    def next(self, wanted: list[Tier], now_s: float) -> tuple[Tier, Place] | None:
         """Choose the oldest tier that is due; it begins where older ones have been at least."""
-        furthest = Progress()
-        for tier in tiers:
-            progress = self.tiers.setdefault(tier, Progress())
-            if progress.revision < furthest.revision:
-                progress.revision, progress.lower = furthest.revision, furthest.lower
-            if progress.due_s <= now_s:
-                return tier, progress
-            furthest = progress
-        self.due_s = min((self.tiers[tier].due_s for tier in tiers), default=now_s)
+        furthest = Place()
+        for tier in wanted:
+            place = self.places.setdefault(tier, Place())
+            if place.revision < furthest.revision:
+                place.revision, place.lower = furthest.revision, furthest.lower
+            if place.due_s <= now_s:
+                return tier, place
+            furthest = place
+        self.due_s = min((self.places[tier].due_s for tier in wanted), default=now_s)
         self.due_s = max(self.due_s, now_s + _SOONEST_S)
         return None
 
@@ -91,33 +92,30 @@ class Sweeper:
 
     Parameters
     ----------
-    registry
-        The streams.
-    database
-        Where their marks are.
-    thinning
-        Which of them go, by age.
-    pace
-        How many marks to look at, and to remove, in one step.
+    service
+        Whose streams they are.
+    most_rows
+        To look at, and to remove, in one step; fewer where the disk is slow.
+    rest
+        After each step, in times of what it took.
     monotonic_s
         The clock that says when to look again.
     """
 
     def __init__(
         self,
-        registry: Registry,
-        database: Database,
-        thinning: Sequence[Tier],
-        pace: Pace,
+        service: "Service",
         *,
+        most_rows: int = 500,
+        rest: float = 9.0,
         monotonic_s: Callable[[], float] = monotonic,
     ) -> None:
-        self._registry = registry
-        self._database = database
-        self._thinning = thinning
-        self._pace = pace
+        self._service = service
+        self._most_rows, self._rest = most_rows, rest
         self._monotonic_s = monotonic_s
+        self._thinning = parse_thinning(service.settings.mark_thinning)
         self._sweeps: dict[int, Sweep] = {}
+        self._rows = most_rows
 
     async def run(self) -> None:
         """Sweep until cancelled: a step of every stream in turn, and a rest after each."""
@@ -132,7 +130,7 @@ class Sweeper:
             try:
                 busy |= await self.sweep(state)
             except (OutcomeUnknownError, UnavailableError) as error:
-                # The database has logged all of it already.
+                # The database has told all of it already.
                 _log.debug("no marks are swept yet: %s", error)
                 busy = False
             except TidegaugeError:
@@ -144,10 +142,10 @@ class Sweeper:
 
     def _due(self) -> list[StreamState]:
         """List the streams to sweep, and forget those that are deleted."""
-        registry, now_s = self._registry, self._monotonic_s()
+        registry, now_s = self._service.registry, self._monotonic_s()
         if len(self._sweeps) > len(registry):
             known = {state.identity.key for state in registry}
-            self._sweeps = {key: sweep for key, sweep in self._sweeps.items() if key in known}
+            self._sweeps = {key: one for key, one in self._sweeps.items() if key in known}
         idle = Sweep()
         return [
             state
@@ -159,39 +157,47 @@ class Sweeper:
         """Make one step; tells whether there was one to make."""
         sweep = self._sweeps.setdefault(state.identity.key, Sweep())
         wanted = tiers(self._thinning, state.config.mark_retention_ms)
-        due = sweep.next(wanted, self._monotonic_s())
-        if due is None:
+        found = sweep.next(wanted, self._monotonic_s())
+        if found is None:
             return False
-        began = perf_counter()
-        await self._step(state, *due)
-        await asyncio.sleep(self._pace.rest_s(began))
+        begun = perf_counter()
+        await self._step(state, *found)
+        await asyncio.sleep(self._rest * (perf_counter() - begun))
         return True
 
-    async def _step(self, state: StreamState, tier: Tier, progress: Progress) -> None:
+    async def _step(self, state: StreamState, tier: Tier, place: Place) -> None:
         """Look at some marks and remove what may go, or say when to look again."""
-        recent, made_by_ms = state.recent_marks, state.now().wall_ms - tier.age_ms
-        if recent and recent[0].created_ms <= made_by_ms:
-            await state.store_marks()  # into the table, whence they are removed
-        rows = await self._database.read(
+        await self._move_old(state, self._wall_ms() - tier.age_ms)
+        rows = await self._service.database.read(
             partial(
                 mark_rows,
                 stream_key=state.identity.key,
-                after=progress.revision,
-                limit=self._pace.rows + 1,
+                after=place.revision,
+                limit=self._rows + 1,
             )
         )
         # The last of them may be the newest; and it tells what is the newest before a position.
-        wall_ms = state.now().wall_ms
-        old = rows[: count_old(rows[:-1], wall_ms - tier.age_ms)]
+        old = rows[: count_old(rows[:-1], self._wall_ms() - tier.age_ms)]
         if not old:
-            progress.due_s = self._monotonic_s() + _pause_s(tier, rows, wall_ms)
+            place.due_s = self._monotonic_s() + _pause_s(tier, rows, self._wall_ms())
             if tier.step_ms is None:  # the few that were spared
-                progress.revision, progress.lower = 0, None
+                place.revision, place.lower = 0, None
             return
-        gone = surplus(old, tier.step_ms, progress.lower)
-        if gone and not await self._database.change(partial(self._remove, state, rows, gone)):
+        gone = surplus(old, tier.step_ms, place.lower)
+        if gone and not await self._service.database.change(
+            partial(self._remove, state, rows, gone)
+        ):
             return
-        progress.revision, progress.lower = old[-1].revision, old[-1].lower
+        place.revision, place.lower = old[-1].revision, old[-1].lower
+
+    async def _move_old(self, state: StreamState, made_by_ms: int) -> None:
+        """Have old marks in the table, whence they are removed."""
+        recent = state.recent_marks
+        if recent and recent[0].created_ms <= made_by_ms:
+            move = partial(
+                self._service.ownership.change_store.move, stream_key=state.identity.key
+            )
+            await self._service.sequencer.submit(move)
 
     def _remove(
         self,
@@ -210,16 +216,34 @@ class Sweeper:
         if not keep_groups_still(connection, identity.key):
             return False
         positions = read_positions(connection, str(identity.name), identity.stream_id)
-        # For each group the newest at or before where it stands; on the embedded log also the
-        # first after the truncation point.
-        topology = state.aggregator.topology
-        needed = {newest_at(topology, rows, position) for position in positions}
-        if state.log.tails is not None:
-            needed.add(_FIRST_REVISION)
-        began = perf_counter()
-        delete_marks(connection, identity.key, [one for one in gone if one not in needed])
-        self._pace.adjust(began, fewest=_FEWEST_ROWS)
+        needed = _needed(state, rows, positions)
+        wanted = [revision for revision in gone if revision not in needed]
+        self._delete(identity.key, wanted, connection)
         return True
+
+    def _delete(self, key: int, revisions: list[int], connection: Connection) -> None:
+        begun = perf_counter()
+        delete_marks(connection, key, revisions)
+        slow = perf_counter() - begun > _TRANSACTION_S
+        rows = self._rows // 2 if slow else self._rows * 2
+        self._rows = min(self._most_rows, max(_FEWEST_ROWS, rows))
+
+    def _wall_ms(self) -> int:
+        return self._service.clocks.now().wall_ms
+
+
+def _needed(
+    state: StreamState, rows: Sequence[MarkRow], positions: list[Position]
+) -> set[int | None]:
+    """List the revisions that stay, of some adjacent marks.
+
+    For each group the newest at or before where it stands; on the embedded log also the first
+    after the truncation point.
+    """
+    needed = {newest_at(state.aggregator.topology, rows, position) for position in positions}
+    if state.ends is not None:
+        needed.add(_FIRST_REVISION)
+    return needed
 
 
 def _pause_s(tier: Tier, rows: Sequence[MarkRow], wall_ms: int) -> float:
@@ -228,5 +252,5 @@ def _pause_s(tier: Tier, rows: Sequence[MarkRow], wall_ms: int) -> float:
     Never longer than an hour: a wall clock that is behind makes marks look made in the future.
     """
     young_ms = rows[0].created_ms + tier.age_ms - wall_ms if rows else 0
-    some_s = max(_SOONEST_S, tier.age_ms / 1_000 / _LOOKS_PER_AGE)
+    some_s = max(_SOONEST_S, tier.age_ms / 4_000)
     return min(_LATEST_S, max(0.0, young_ms / 1_000) + some_s)

@@ -2,18 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from controller.clocks import STAMP_MS, ListeningClock
-from controller.commit.sequencer import Sequencer
-from controller.database import Database
+from controller.clocks import STAMP_MS
 from controller.store import streams as storage
-from controller.streams.lease import Lease
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
+
+if TYPE_CHECKING:
+    from controller.service import Service
 
 _log = logging.getLogger(__name__)
 _LONGEST_BATCH_S = 1.0
-"""Longer ones are an outage: nobody's report is taken meanwhile. A step counts as 1 s at most."""
 
 
 class Stamping:
@@ -25,41 +24,21 @@ class Stamping:
 
     Parameters
     ----------
-    listening
-        The clock of the controller.
-    lease
-        Without it in force the clock stands.
-    sequencer
-        Tells how long the present batch takes.
-    database
-        Where it is tried whether reports can be stored.
-    keep_stamp
-        Has a stamp stored, as often as need be.
+    service
+        Whose clock it is.
     """
 
-    def __init__(
-        self,
-        listening: ListeningClock,
-        lease: Lease,
-        sequencer: Sequencer,
-        database: Database,
-        keep_stamp: Callable[[int], None],
-    ) -> None:
-        self._listening = listening
-        self._lease = lease
-        self._sequencer = sequencer
-        self._database = database
-        self._keep_stamp = keep_stamp
+    def __init__(self, service: "Service") -> None:
+        self._service = service
         self._failures = 0
-        self._failures_over = 0
-        """How many of them were there when a probe last succeeded."""
+        self._failures_settled = 0
 
     def note_failure(self) -> None:
         """Let the clock stand: a transaction failed."""
         if self._has_room:
             _log.warning("listening time stands: changes cannot be stored")
         self._failures += 1
-        self._listening.stamp(halt=True)
+        self._service.clocks.listening.stamp(halt=True)
 
     async def stamp_forever(self) -> None:
         """Make a stamp now, and every 250 ms until cancelled."""
@@ -71,31 +50,32 @@ class Stamping:
         """Try every 250 ms whether reports can be stored again, until cancelled."""
         while True:
             await asyncio.sleep(STAMP_MS / 1_000)
-            if not self._has_room and self._lease.is_certain:
+            if not self._has_room and self._service.ownership.is_certain:
                 await self._probe()
 
     @property
     def _has_room(self) -> bool:
-        return self._failures == self._failures_over
+        return self._failures == self._failures_settled
 
     def _stamp(self) -> None:
+        service = self._service
         listens = (
             self._has_room
-            and self._lease.is_certain
-            and self._sequencer.busy_s < _LONGEST_BATCH_S
+            and service.ownership.is_certain
+            and service.sequencer.busy_s < _LONGEST_BATCH_S
         )
-        stamp = self._listening.stamp(halt=not listens)
+        stamp = service.clocks.listening.stamp(halt=not listens)
         if listens:
-            self._keep_stamp(stamp)
+            service.ownership.keep_stamp(stamp)
 
     async def _probe(self) -> None:
         """Store what reports would; the race: another transaction fails meanwhile."""
         failures = self._failures
         try:
-            await self._database.change(storage.check_room)
+            await self._service.database.change(storage.check_room)
         except (OutcomeUnknownError, UnavailableError) as error:
             _log.debug("changes cannot be stored yet: %s", error)
             return
-        self._failures_over = failures
+        self._failures_settled = failures
         if self._has_room:
             _log.warning("listening time goes on: changes can be stored again")

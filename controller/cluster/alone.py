@@ -2,81 +2,71 @@
 
 import asyncio
 from collections.abc import Sequence, Sized
+from typing import TYPE_CHECKING
 
+from sqlalchemy import Connection
+
+from controller.cluster.ownership import Ownership
 from controller.commit.batch import Batch
-from controller.commit.sequencer import Sequencer
-from controller.database import Database
-from controller.groups import Groups
+from controller.groups import read_groups
 from controller.store import streams as storage
 from controller.store.journal import Journal
-from controller.streams.lease import FileLock
-from controller.streams.registry import Registry
+from controller.streams.stream import restore_all
+
+if TYPE_CHECKING:
+    from controller.service import Service
 
 _STAMPS_BETWEEN_IDLE_WRITES = 240
-"""A minute of stamps: with no clock running, a crash loses that much of listening time."""
 
 
-class SoleOwnership:
+class SoleOwnership(Ownership):
     """Everything there is, from start to end.
 
     Parameters
     ----------
-    registry, groups
-        What is held.
-    sequencer
-        Stores stamps.
-    database
-        Where everything is read back from.
-    journal
-        What is not in the tables yet.
-
-    Attributes
-    ----------
-    lease
-        Under which it is held.
-    closing
-        Set once the service shuts down.
-    tasks
-        What has to go on from `start` to `stop`: nothing.
+    service
+        Whose streams and groups they are.
     """
 
-    tasks: Sequence[asyncio.Task[None]] = ()
+    change_store: Journal
 
-    def __init__(
-        self,
-        registry: Registry,
-        groups: Groups,
-        sequencer: Sequencer,
-        database: Database,
-        journal: Journal,
-    ) -> None:
-        self.lease = FileLock()
-        self.closing = asyncio.Event()
-        self._registry = registry
-        self._groups = groups
-        self._sequencer = sequencer
-        self._database = database
-        self._journal = journal
+    def __init__(self, service: "Service") -> None:
+        super().__init__()
+        self._service = service
         self._stamps = 0
+        self.tasks: list[asyncio.Task[None]] = []
+        self.change_store = Journal(service.database)
+
+    @property
+    def controller(self) -> None:
+        """There cannot be another."""
+        return
+
+    @property
+    def is_certain(self) -> bool:
+        """Always: the file is locked."""
+        return True
 
     @property
     def streams(self) -> Sized:
         """Those in memory."""
-        return self._registry
+        return self._service.registry
 
     async def stored_listening(self) -> int:
         """Read the last stamp that was stored."""
-        return await self._database.read(storage.read_listening)
+        return await self._service.database.read(storage.read_listening)
 
     async def start(self) -> None:
-        """Read everything back, the journal first: streams are read from it, too."""
-        await self._journal.read_back()
-        await self._registry.restore_all()
-        await self._groups.restore_all()
+        """Read everything back."""
+        service = self._service
+        await self.change_store.read_back()
+        await restore_all(service.database, service.registry, service.context)
+        for group in await service.database.read(read_groups):
+            service.groups.add(group)
 
     async def stop(self) -> None:
         """Store an exact stamp."""
-        self._store(self._registry.clocks.listening.stamp())
+        self._store(self._service.clocks.listening.stamp())
 
     async def leave(self) -> None:
         """Do nothing: the database is closed."""
@@ -89,13 +79,17 @@ class SoleOwnership:
         """Store it while any clock runs, and now and then."""
         self._stamps += 1
         # Nothing is ever read back next to these, so nobody asks what was removed meanwhile.
-        self._registry.removed.clear()
-        self._groups.removed.clear()
-        if self._registry.ticking or self._stamps % _STAMPS_BETWEEN_IDLE_WRITES == 0:
+        self._service.registry.removed.clear()
+        self._service.groups.removed.clear()
+        if self._service.registry.ticking or self._stamps % _STAMPS_BETWEEN_IDLE_WRITES == 0:
             self._store(stamp_ms)
 
-    def _store(self, stamp_ms: int) -> None:
-        def decide(batch: Batch) -> None:
-            batch.write_together(self._registry.clocks.write_stamps, stamp_ms)
+    def write_stamps(self, connection: Connection, stamps: Sequence[int]) -> None:
+        """Store the last stamp of listening time."""
+        storage.write_stamps(connection, stamps)
 
-        self._sequencer.submit_quietly(decide)
+    def _store(self, stamp: int) -> None:
+        def decide(batch: Batch) -> None:
+            batch.write_together(self.write_stamps, stamp)
+
+        self._service.submit_quietly(decide)

@@ -19,5 +19,5 @@ def shares(held: Mapping[int, int], total: int) -> dict[int, int]:
         By controller, how many it should hold; they differ by one at most.
     """
     fewest, more = divmod(total, len(held))
-    order = sorted(held, key=lambda controller: (-held[controller], controller))
-    return {controller: fewest + (rank < more) for rank, controller in enumerate(order)}
+    order = sorted(held, key=lambda one: (-held[one], one))
+    return {one: fewest + (at < more) for at, one in enumerate(order)}

@@ -2,140 +2,88 @@
 
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from sqlalchemy import Table
 
-from controller.cluster import Ownership
-from controller.commit.sequencer import Sequencer
-from controller.database import Database
-from controller.groups import Groups, StoredGroup, read_groups
+from controller.groups import StoredGroup, read_groups
 from controller.schema import reader_groups, streams
 from controller.store import streams as storage
 from controller.store.overview import read_overview
 from controller.store.paging import first_page
 from controller.streams import lifecycle
-from controller.streams.registry import Registry
 from tidegauge.names import StreamName
 from tidegauge.wire.groups import GroupInfo
 from tidegauge.wire.streams import StreamInfo
 
-_NAMES_AT_ONCE = 1_000
+if TYPE_CHECKING:
+    from controller.service import Service
+
+_AT_ONCE = 1_000
 _LOOKED_AT_ONCE = 100
-"""Rows may be wide: no more of them are read than a page of wide ones takes."""
 _ENTRIES_PER_SEGMENT = 5
 """How much longer it takes to write a segment of a topology than an entry of a position."""
 _T = TypeVar("_T")
-_InScope: TypeAlias = Callable[[str], object]
-"""Whether streams or groups of a scope are listed."""
+_Wanted: TypeAlias = Callable[[str], object]
 _Page: TypeAlias = tuple[list[_T], bool]
 _LookAt: TypeAlias = Callable[[list[StreamName]], Awaitable[list[_T]]]
 
 
-class Listing:
-    """Lists what all controllers hold: from memory, if there is one controller.
-
-    Parameters
-    ----------
-    registry, groups
-        Those that this controller holds.
-    ownership
-        Says whether there may be other controllers.
-    sequencer
-        Between whose batches memory is looked at.
-    database
-        What the controllers share.
-    """
-
-    def __init__(
-        self,
-        registry: Registry,
-        groups: Groups,
-        ownership: Ownership,
-        sequencer: Sequencer,
-        database: Database,
-    ) -> None:
-        self._registry = registry
-        self._groups = groups
-        self._ownership = ownership
-        self._sequencer = sequencer
-        self._database = database
-
-    async def streams(
-        self, after: StreamName | None, limit: int, *, of: _InScope
-    ) -> _Page[StreamInfo]:
-        """List streams in order of name, after one, of the scopes that ``of`` accepts.
-
-        Tells if more follow.
-        """
-        if self._ownership.lease.controller is None:
-            states, more = first_page(
-                self._registry.page(after, limit + 1, of=of),
-                limit,
-                entries=lambda state: (
-                    _ENTRIES_PER_SEGMENT * len(state.published_topology.segments)
-                ),
-            )
-            return [lifecycle.describe(state) for state in states], more
-
-        async def look_at(names: list[StreamName]) -> list[StreamInfo]:
-            return await self._database.read(partial(read_overview, names=names))
-
-        return await _page(
-            partial(self._names, streams, of=of),
-            after,
+async def page_of_streams(
+    service: "Service", after: StreamName | None, limit: int, *, of: _Wanted
+) -> _Page[StreamInfo]:
+    """List streams in order of name, after one, of scopes that are wanted; tell if more follow."""
+    if service.ownership.controller is None:
+        states, more = first_page(
+            service.registry.page(after, limit + 1, of=of),
             limit,
-            look_at=look_at,
-            entries=lambda info: _ENTRIES_PER_SEGMENT * len(info.topology.segments),
+            entries=lambda one: _ENTRIES_PER_SEGMENT * len(one.published_topology.segments),
         )
+        return [lifecycle.describe(one) for one in states], more
 
-    async def groups(
-        self, after: StreamName | None, limit: int, *, of: _InScope
-    ) -> _Page[GroupInfo]:
-        """List groups in order of name, after one, of the scopes that ``of`` accepts.
+    async def look_at(names: list[StreamName]) -> list[StreamInfo]:
+        return await service.database.read(partial(read_overview, names=names))
 
-        Tells if more follow.
-        """
-        if self._ownership.lease.controller is None:
+    return await _page(
+        partial(_names, service, streams, of=of),
+        after,
+        limit,
+        look_at=look_at,
+        entries=lambda one: _ENTRIES_PER_SEGMENT * len(one.topology.segments),
+    )
 
-            def look() -> _Page[GroupInfo]:
-                stored = self._groups.page(after, limit + 1, of=of)
-                groups, more = first_page(stored, limit, entries=_entries_of_group)
-                return [group.describe() for group in groups], more
 
-            return await self._sequencer.read(look)
+async def page_of_groups(
+    service: "Service", after: StreamName | None, limit: int, *, of: _Wanted
+) -> _Page[GroupInfo]:
+    """List groups in order of name, after one, of scopes that are wanted; tell if more follow."""
+    if service.ownership.controller is None:
 
-        async def look_at(names: list[StreamName]) -> list[StoredGroup]:
-            groups = await self._database.read(partial(read_groups, named=names))
-            return sorted(groups, key=lambda group: group.name)
+        def look() -> _Page[GroupInfo]:
+            found = service.groups.page(after, limit + 1, of=of)
+            groups, more = first_page(found, limit, entries=_entries_of_group)
+            return [one.describe() for one in groups], more
 
-        groups, more = await _page(
-            partial(self._names, reader_groups, of=of),
-            after,
-            limit,
-            look_at=look_at,
-            entries=_entries_of_group,
-        )
-        return [group.describe() for group in groups], more
+        return await service.sequencer.read(look)
 
-    async def _names(
-        self, table: Table, after: StreamName | None, limit: int, *, of: _InScope
-    ) -> list[StreamName]:
-        names: list[StreamName] = []
-        while len(names) < limit:
-            read = partial(storage.read_names, table=table, after=after, limit=_NAMES_AT_ONCE)
-            some = await self._database.read(read)
-            names += [name for name in some if of(name.scope)]
-            if len(some) < _NAMES_AT_ONCE:
-                break
-            after = some[-1]
-        return names[:limit]
+    async def look_at(names: list[StreamName]) -> list[StoredGroup]:
+        groups = await service.database.read(partial(read_groups, named=names))
+        return sorted(groups, key=lambda one: one.name)
+
+    groups, more = await _page(
+        partial(_names, service, reader_groups, of=of),
+        after,
+        limit,
+        look_at=look_at,
+        entries=_entries_of_group,
+    )
+    return [one.describe() for one in groups], more
 
 
 def _entries_of_group(group: StoredGroup) -> int:
     state = group.state
     offsets = [state.unassigned, state.completed, *state.checkpoints.values()]
-    offsets += [reader.owned for reader in state.readers.values()]
+    offsets += [one.owned for one in state.readers.values()]
     return sum(map(len, offsets))
 
 
@@ -152,15 +100,30 @@ async def _page(
     The race: some of it is deleted in between. What follows takes its place, since a page after
     which nothing was found is taken for the last one.
     """
-    listed: list[_T] = []
+    found: list[_T] = []
     while True:
-        missing = limit + 1 - len(listed)
-        names = await read_names(after, missing)
-        for start in range(0, len(names), _LOOKED_AT_ONCE):
-            listed += await look_at(names[start : start + _LOOKED_AT_ONCE])
-            page, more = first_page(listed, limit, entries=entries)
+        wanted = limit + 1 - len(found)
+        names = await read_names(after, wanted)
+        for at in range(0, len(names), _LOOKED_AT_ONCE):
+            found += await look_at(names[at : at + _LOOKED_AT_ONCE])
+            page, more = first_page(found, limit, entries=entries)
             if more:
                 return page, True
-        if len(names) < missing:
-            return listed, False
+        if len(names) < wanted:
+            return found, False
         after = names[-1]
+
+
+async def _names(
+    service: "Service", table: Table, after: StreamName | None, limit: int, *, of: _Wanted
+) -> list[StreamName]:
+    wanted: list[StreamName] = []
+    while len(wanted) < limit:
+        names = await service.database.read(
+            partial(storage.read_names, table=table, after=after, limit=_AT_ONCE)
+        )
+        wanted += [name for name in names if of(name.scope)]
+        if len(names) < _AT_ONCE:
+            break
+        after = names[-1]
+    return wanted[:limit]

@@ -2,11 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 import psycopg
-from sqlalchemy import Connection
 
 from controller.clocks import STAMP_MS, ListeningClock, boot_s
 from controller.commit.condition import Condition
@@ -18,7 +17,6 @@ from tidegauge.errors import TidegaugeError
 _log = logging.getLogger(__name__)
 _RECONNECT_S = 1.0
 _SILENCE_MS = 4 * STAMP_MS
-"""Who has not renewed its lease for so long has missed three renewals: it is dead, or paused."""
 
 
 class AddressTakenError(TidegaugeError):
@@ -40,7 +38,7 @@ class Membership:
     joins again under a new id.
 
     Another race: two controllers are given one address, where only one of them is reached. Who
-    joins while the other renews its lease is refused; of two that join at once one is reaped,
+    joins while the other renews its lease is refused; of two that join at once one is buried,
     and refused when it joins again.
 
     Parameters
@@ -51,6 +49,8 @@ class Membership:
         Where the others reach this one.
     lease_ms
         How long a lease lasts that is not renewed.
+    forget
+        Called when the lease is lost: forgets all that was held.
 
     Attributes
     ----------
@@ -64,13 +64,13 @@ class Membership:
         *,
         address: str,
         lease_ms: int,
+        forget: Callable[[], Awaitable[None]],
     ) -> None:
         self._database = database
         self._listening: ListeningClock
-        self._forget: Callable[[], Awaitable[None]]
         self._address = address
         self._lease_ms = lease_ms
-        database.timeout_s = self.timeout_ms / 1_000
+        self._forget = forget
         self._valid_until = 0.0
         self.tasks: list[asyncio.Task[None]] = []
         self.controller = 0
@@ -79,7 +79,7 @@ class Membership:
         self._not_renewed, self._no_news = LogOnce(_log), LogOnce(_log)
 
     @property
-    def is_certain(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether the lease is in force for certain, so that memory may be looked at.
 
         The race: this machine is suspended, and another controller takes over meanwhile. So it
@@ -94,7 +94,7 @@ class Membership:
 
     @property
     def notices(self) -> int:
-        """How many notices there were; to be looked at before something that may have changed."""
+        """How often it rang; to be looked at before something that may have changed."""
         return self._notices
 
     def notify_all(self) -> None:
@@ -103,26 +103,17 @@ class Membership:
         self._condition.notify_all()
 
     async def await_news(self, seen: int, *, wait_ms: int) -> None:
-        """Wait for more notices than a caller has seen, or until the time is over."""
+        """Wait until it rang more often than a caller has seen, or the time is over."""
         await self._condition.until(lambda: self._notices > seen or None, wait_ms=wait_ms)
 
-    async def start(
-        self, listening: ListeningClock, forget: Callable[[], Awaitable[None]]
-    ) -> None:
-        """Join, and renew the lease from now on; it carries stamps of a listening clock.
-
-        ``forget`` is called when the lease is lost: it forgets all that was held.
-        """
-        self._listening, self._forget = listening, forget
+    async def start(self, listening: ListeningClock) -> None:
+        """Join, and renew the lease from now on; it carries stamps of a listening clock."""
+        self._listening = listening
         await self._join()
         self.tasks = [
             asyncio.create_task(self._renew_forever(), name="renewing the lease"),
             asyncio.create_task(self._listen(), name="listening for news"),
         ]
-
-    def write_stamps(self, connection: Connection, stamps: Sequence[int]) -> None:
-        """Store the last of some stamps of the listening clock, in a transaction."""
-        storage.write_stamp(connection, self.controller, stamps[-1])
 
     async def leave(self) -> None:
         """Give the lease back, and all that is held, with an exact stamp of listening time.
@@ -177,7 +168,7 @@ class Membership:
             try:
                 await self._renew()
             except TidegaugeError as error:
-                self._not_renewed.log(f"the lease was not renewed: {error}")
+                self._not_renewed.tell(f"the lease was not renewed: {error}")
             else:
                 self._not_renewed.end()
 
@@ -194,9 +185,9 @@ class Membership:
         if not renewed:
             await self._start_again()
             return
-        was_certain = self.is_certain
+        was_valid = self.is_valid
         self._valid_until = sent + self._lease_ms / 1_000
-        if not was_certain:
+        if not was_valid:
             self.notify_all()
 
     async def _start_again(self) -> None:
@@ -207,15 +198,18 @@ class Membership:
         self.notify_all()
 
     async def _listen(self) -> None:
-        """Wake who waits for every notice of another controller, until cancelled."""
+        """Ring for every notice of another controller, until cancelled."""
         while True:
             try:
-                async with await self._database.connect_to_listen() as connection:
-                    await connection.execute(f"LISTEN {storage.CHANNEL}")
-                    self._no_news.end()
-                    self.notify_all()  # for what was missed without a connection
-                    async for _ in connection.notifies():
-                        self.notify_all()
+                await self._ring_for_notices()
             except psycopg.Error as error:
-                self._no_news.log(f"the database tells no news: {error}")
+                self._no_news.tell(f"the database tells no news: {error}")
             await asyncio.sleep(_RECONNECT_S)
+
+    async def _ring_for_notices(self) -> None:
+        async with await self._database.connect_to_listen() as connection:
+            await connection.execute(f"LISTEN {storage.CHANNEL}")
+            self._no_news.end()
+            self.notify_all()
+            async for _ in connection.notifies():
+                self.notify_all()

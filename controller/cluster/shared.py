@@ -7,93 +7,93 @@ back before it answers anybody.
 
 import asyncio
 import logging
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from functools import partial
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Table
 
-from controller.clocks import ListeningClock
 from controller.cluster.balance import shares
 from controller.cluster.membership import Membership
+from controller.cluster.ownership import Ownership
 from controller.commit.batch import Batch
-from controller.commit.sequencer import Sequencer
 from controller.database.postgresql import PostgresDatabase
-from controller.groups import Group, Groups, read_groups
+from controller.groups import Group, read_groups
 from controller.logs.deduplication import LogOnce
 from controller.store import leases as storage
 from controller.store import streams as stored
+from controller.store.journal import Direct
 from controller.store.leases import Found, Shares
-from controller.streams.registry import Registry
-from controller.streams.stream import StreamState
+from controller.streams.stream import StreamState, restore_stream
 from tidegauge.errors import TidegaugeError
 from tidegauge.names import StreamName
 
+if TYPE_CHECKING:
+    from controller.service import Service
+
 _log = logging.getLogger(__name__)
 _LOOK_MS = 1_000
-"""News comes at once; a look without any finds what a lost notice did not tell."""
 _SOONEST_MS = 20
-"""After a lease is said to run out, which may be renewed late, and is then looked at again."""
 _GONE_MS = 100
 _AT_ONCE = 100
-"""Streams read back in one transaction: the first are answered for while others are read."""
 
 
-class SharedOwnership:
+class SharedOwnership(Ownership):
     """An even share of the streams and groups of a database that controllers share.
 
     Parameters
     ----------
-    membership
-        The lease of this controller.
-    registry, groups
-        What is held.
-    sequencer
-        Gives up what moves, in the order of all changes.
+    service
+        Whose streams and groups they are.
     database
         What the controllers share.
+    address
+        Where the others reach this one.
 
     Attributes
     ----------
+    membership
+        This controller's lease.
     addresses
         Of the controllers that lived when last looked at, by id.
-    closing
-        Set once the service shuts down.
-    tasks
-        What has to go on from `start` to `stop`.
     """
 
-    def __init__(
-        self,
-        membership: Membership,
-        registry: Registry,
-        groups: Groups,
-        sequencer: Sequencer,
-        database: PostgresDatabase,
-    ) -> None:
-        self.lease = self.membership = membership
-        self.closing = asyncio.Event()
-        self.tasks: list[asyncio.Task[None]] = []
-        self.registry = registry
-        self.groups = groups
-        self.addresses: dict[int, str] = {}
-        self._sequencer = sequencer
+    def __init__(self, service: "Service", database: PostgresDatabase, address: str) -> None:
+        super().__init__()
+        self._service = service
         self._database = database
+        self.tasks: list[asyncio.Task[None]] = []
+        self.membership = Membership(
+            database,
+            address=address,
+            lease_ms=service.settings.lease_ms,
+            forget=self._forget_all,
+        )
+        database.timeout_s = self.membership.timeout_ms / 1_000
         self._looks = 0
         self._taken: dict[int, int] = {}
         """Keys of streams that are not held yet, and listening time when they were taken."""
         self._rest_ms = _LOOK_MS
         self._not_looked = LogOnce(_log)
+        self.addresses: dict[int, str] = {}
         self._stored = self._stored_here = 0
+        self.change_store = Direct()
+
+    @property
+    def controller(self) -> int:
+        """The fencing token of the lease."""
+        return self.membership.controller
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the lease is in force for certain."""
+        return self.membership.is_valid
 
     @property
     def streams(self) -> Sized:
         """Those that were stored when last looked, and those made here since."""
-        made = len(self.registry) - self._stored_here
+        made = len(self._service.registry) - self._stored_here
         return range(self._stored + max(0, made))
-
-    @property
-    def _listening(self) -> ListeningClock:
-        return self.registry.clocks.listening
 
     async def stored_listening(self) -> int:
         """Begin at 0: every stream has its own listening time beyond that of its holder."""
@@ -101,7 +101,7 @@ class SharedOwnership:
 
     async def start(self) -> None:
         """Join the others and take a share."""
-        await self.membership.start(self._listening, self._forget_all)
+        await self.membership.start(self._service.clocks.listening)
         await self._look()
         looking = asyncio.create_task(self._look_forever(), name="looking after holders")
         self.tasks = [looking, *self.membership.tasks]
@@ -123,6 +123,10 @@ class SharedOwnership:
     def keep_stamp(self, stamp_ms: int) -> None:
         """Do nothing: the lease is renewed with it."""
 
+    def write_stamps(self, connection: Connection, stamps: Sequence[int]) -> None:
+        """Store the last stamp of this controller's listening clock."""
+        storage.write_stamp(connection, self.controller, stamps[-1])
+
     async def find(self, table: Table, name: StreamName) -> Found | None:
         """Look up who holds a stream or reader group; None if it is not there."""
         return await self._database.read(partial(storage.find_holder, table=table, name=name))
@@ -140,12 +144,12 @@ class SharedOwnership:
         left to write, and they would be answered as if they were stored. Between two batches
         none is decided, and those that wait are refused.
         """
-        await self._sequencer.read(self._forget)
+        await self._service.sequencer.read(self._forget)
 
     def _forget(self) -> None:
-        for state in list(self.registry):
-            self.registry.move_away(state)
-        self.groups.forget()
+        for state in list(self._service.registry):
+            self._service.registry.move_away(state)
+        self._service.groups.forget()
         self._taken.clear()
 
     async def _look_forever(self) -> None:
@@ -154,7 +158,7 @@ class SharedOwnership:
             try:
                 await self._look()
             except TidegaugeError as error:
-                self._not_looked.log(f"holders were not looked at: {error}")
+                self._not_looked.tell(f"holders were not looked at: {error}")
             else:
                 self._not_looked.end()
             await self.membership.await_news(seen, wait_ms=self._rest_ms)
@@ -162,33 +166,33 @@ class SharedOwnership:
     async def _look(self) -> None:
         """End what is dead, give up what is too much, take what is missing, read it back."""
         await self._database.change_aside(storage.reap_controllers)
-        shared = await self._database.read(storage.read_shares, patient=True)
+        found = await self._database.read(storage.read_shares, patient=True)
         self._looks += 1
-        self.addresses = shared.addresses
+        self.addresses = found.addresses
         me = self.membership.controller
-        self._stored = sum(shared.streams.values())
-        self._stored_here = shared.streams.get(me, 0)
-        self._rest_ms = min(_LOOK_MS, max(_SOONEST_MS, int(shared.next_expiry_ms) + 1))
-        if me in shared.addresses:
-            await self._balance(shared, me)
+        self._stored = sum(found.streams.values())
+        self._stored_here = found.streams.get(me, 0)
+        self._rest_ms = min(_LOOK_MS, max(_SOONEST_MS, int(found.next_expiry_ms) + 1))
+        if me in found.addresses:
+            await self._balance(found, me)
             await self._read_back(me)
 
-    async def _balance(self, shared: Shares, me: int) -> None:
-        streams = _missing(shared.streams, shared.addresses, me)
-        groups = _missing(shared.groups, shared.addresses, me)
-        # The newest go: what was held for longest, and most call about here, stays.
-        for state in list(self.registry)[streams:] if streams < 0 else ():
-            await self._sequencer.submit(partial(self._give_up_stream, state))
-        for group in list(self.groups)[groups:] if groups < 0 else ():
-            await self._sequencer.submit(partial(self._give_up_group, group))
+    async def _balance(self, found: Shares, me: int) -> None:
+        streams = _missing(found.streams, found.addresses, me)
+        groups = _missing(found.groups, found.addresses, me)
+        if streams < 0:
+            await self._give_up_streams(-streams)
+        if groups < 0:
+            await self._give_up_groups(-groups)
         if max(streams, groups) > 0:
             await self._take(me, max(0, streams), max(0, groups))
 
     async def _take(self, me: int, streams: int, groups: int) -> None:
         """Take some; until they are held, nobody is heard, and so their clocks stand."""
+        listening = self._service.clocks.listening
 
         def take(connection: Connection) -> dict[int, int]:
-            now_ms = self._listening.now_ms()
+            now_ms = listening.now_ms()
             keys = storage.take(
                 connection, me, streams=streams, groups=groups, listening_ms=now_ms
             )
@@ -198,6 +202,11 @@ class SharedOwnership:
         self._stored_here += len(taken)
         self._taken |= taken
 
+    async def _give_up_streams(self, count: int) -> None:
+        chosen = list(self._service.registry)[-count:]
+        for state in chosen:
+            await self._service.sequencer.submit(partial(self._give_up_stream, state))
+
     def _give_up_stream(self, state: StreamState, batch: Batch) -> None:
         """Give a stream up.
 
@@ -206,19 +215,24 @@ class SharedOwnership:
         """
         if state.deleted or not state.durable:
             return
+        listening = self._service.clocks.listening
         state.before_commit(batch)
-        self.registry.move_away(state)
+        self._service.registry.move_away(state)
         batch.write(
             lambda connection: storage.release_stream(
-                connection, state.identity.key, listening_ms=self._listening.now_ms()
+                connection, state.identity.key, listening_ms=listening.now_ms()
             )
         )
         batch.touch(state)
         _log.info("stream given up", extra={"stream": str(state.identity.name)})
 
+    async def _give_up_groups(self, count: int) -> None:
+        for group in list(self._service.groups)[-count:]:
+            await self._service.sequencer.submit(partial(self._give_up_group, group))
+
     def _give_up_group(self, group: Group, batch: Batch) -> None:
         if group.durable and not (group.deleted or group.moved):
-            self.groups.release(group)
+            self._service.groups.release(group)
             batch.write(partial(storage.release_group, name=group.name))
 
     async def _read_back(self, me: int) -> None:
@@ -227,25 +241,32 @@ class SharedOwnership:
         The race: something is deleted meanwhile. What was in memory before, or is removed in
         between, is left alone, so that it does not come back.
         """
-        registry, groups = self.registry, self.groups
-        await self._sequencer.read(registry.removed.clear)
-        await self._sequencer.read(groups.removed.clear)
+        registry, groups = self._service.registry, self._service.groups
+        await self._service.sequencer.read(registry.removed.clear)
+        await self._service.sequencer.read(groups.removed.clear)
         known = {state.identity.key for state in registry}
         list_held = partial(storage.held_streams, controller=me)
         held = await self._database.read(list_held, patient=True)
         missing = [key for key in held if key not in known]
         for start in range(0, len(missing), _AT_ONCE):
             some = missing[start : start + _AT_ONCE]
-            self._hold(await self.registry.restore(some), me)
+            restore = partial(self._restore, keys=some)
+            states = await self._database.read(restore, patient=True)
+            self._hold(states, me)
         list_groups = partial(read_groups, holder=me)
         for group in await self._database.read(list_groups, patient=True):
             known_by_now = group.name in groups or group.name in groups.removed
             if me == self.membership.controller and not known_by_now:
                 groups.add(group)
 
+    def _restore(self, connection: Connection, keys: list[int]) -> list[StreamState]:
+        context = self._service.context
+        rows = [row for key in keys for row in stored.read_streams(connection, key)]
+        return [restore_stream(connection, row, context) for row in rows]
+
     def _hold(self, states: list[StreamState], me: int) -> None:
         """Answer for streams from now on, unless the lease was lost while they were read."""
-        registry, begun = self.registry, []
+        registry, begun = self._service.registry, []
         for state in states:
             known_by_now = registry.find(state.identity.name) is not None
             is_lost = me != self.membership.controller
@@ -261,7 +282,7 @@ class SharedOwnership:
 
     def _begin(self, states: list[StreamState]) -> None:
         """Let the clocks of streams go on where they stood when they were taken."""
-        now_ms = self._listening.now_ms()
+        now_ms = self._service.clocks.listening.now_ms()
         for state in states:
             state.skip_listening(now_ms - self._taken.pop(state.identity.key, now_ms))
 
@@ -272,10 +293,10 @@ class SharedOwnership:
             for state in here:
                 batch.touch(state)
 
-        self._sequencer.submit_quietly(decide)
+        self._service.submit_quietly(decide)
 
 
 def _missing(counts: dict[int | None, int], addresses: dict[int, str], me: int) -> int:
     """Say how many a controller should take, or give up if negative."""
-    held = {controller: counts.get(controller, 0) for controller in addresses}
+    held = {one: counts.get(one, 0) for one in addresses}
     return shares(held, sum(counts.values()))[me] - held[me]

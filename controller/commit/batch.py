@@ -43,9 +43,9 @@ class Batch:
         self.together.setdefault(work, []).append(item)
         self.rows += rows
 
-    def touch(self, thing: Touched) -> None:
+    def touch(self, one: Touched) -> None:
         """Let a thing take part: it adds its changes, and publishes or reloads afterwards."""
-        self.touched[thing] = None
+        self.touched[one] = None
 
     def carry_out(self, connection: Connection) -> None:
         """Write everything, in a transaction."""

@@ -12,9 +12,9 @@ Reason: TypeAlias = Callable[[], Awaitable[Exception]]
 """Returns once there is a reason to give up: what is to be raised."""
 
 
-async def unless(work: Awaitable[_T], *reasons: Reason) -> _T:
+async def unless(wanted: Awaitable[_T], *reasons: Reason) -> _T:
     """Wait for something, or raise the first reason to give up, and ask for it no longer."""
-    asked = asyncio.ensure_future(work)
+    asked = asyncio.ensure_future(wanted)
     watches = [asyncio.ensure_future(reason()) for reason in reasons]
     try:
         await asyncio.wait({asked, *watches}, return_when=asyncio.FIRST_COMPLETED)
@@ -22,8 +22,8 @@ async def unless(work: Awaitable[_T], *reasons: Reason) -> _T:
             raise next(watch.result() for watch in watches if watch.done())
         return await asked
     finally:
-        for future in (asked, *watches):
-            future.cancel()
+        for one in (asked, *watches):
+            one.cancel()
 
 
 async def until_hung_up(receive: Receive) -> ClientDisconnect:

@@ -27,13 +27,13 @@ class Condition:
         self.notify_all()
 
     async def until(self, look: Callable[[], _T | None], *, wait_ms: int) -> _T | None:
-        """Wait until a look finds something; None if the time is over or this is closed.
+        """Wait until a look finds something; None if the time is over or the bell is closed.
 
-        ``look`` runs on the event loop, once at first and then after each notice.
+        ``look`` runs on the event loop, once at first and then after each ring.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1_000
-        while (news := look()) is None:
+        while (found := look()) is None:
             left = deadline - loop.time()
             if left <= 0 or self._closed:
                 return None
@@ -43,4 +43,4 @@ class Condition:
                     await notices.wait()
             except TimeoutError:
                 return look()
-        return news
+        return found

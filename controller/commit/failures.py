@@ -1,4 +1,4 @@
-"""Transactions that fail for one reason are logged once, not once each."""
+"""Transactions that fail for one reason are told once, not once each."""
 
 import logging
 
@@ -10,30 +10,30 @@ _log = logging.getLogger(__name__)
 
 
 class Outage:
-    """Logs transactions that fail: a defect each time, with its traceback.
+    """Tells the log of transactions that fail: a defect each time, with its traceback.
 
     What the database refuses, or is away for, is one line for each reason until a transaction
-    succeeds: the database has logged all about it, and callers repeat.
+    succeeds: the database has told all about it, and callers repeat.
     """
 
     def __init__(self) -> None:
-        self._lines = LogOnce(_log, logging.ERROR)
+        self._told = LogOnce(_log, logging.ERROR)
 
-    def log(self, error: Exception, *, changes: int) -> None:
+    def tell(self, error: Exception, *, changes: int) -> None:
         """Say that a transaction of so many changes failed."""
         if isinstance(error, LeaseLostError):
             _log.info(
                 "a transaction came too late: %s", error.reason, extra={"changes": changes}
             )
         elif isinstance(error, OutcomeUnknownError | UnavailableError):
-            self._lines.log(f"transactions fail: {error.reason}")
+            self._told.tell(f"transactions fail: {error.reason}")
         else:
             _log.error("a transaction failed", exc_info=error, extra={"changes": changes})
 
-    def log_stale(self, error: UnavailableError) -> None:
+    def tell_stale(self, error: UnavailableError) -> None:
         """Say that what a failed transaction touched cannot be read back yet."""
-        self._lines.log(f"cannot read back after a failed transaction: {error.reason}")
+        self._told.tell(f"cannot read back after a failed transaction: {error.reason}")
 
     def end(self) -> None:
         """Take note that a transaction succeeded."""
-        self._lines.end()
+        self._told.end()

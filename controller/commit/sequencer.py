@@ -14,7 +14,6 @@ it are refused before, and what they asked for is not done later.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -22,16 +21,13 @@ from controller.commit.batch import Awaited, Batch, Submission, Touched
 from controller.commit.failures import Outage
 from controller.commit.timeouts import BatchTimeout
 from controller.database import Database
-from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
+from tidegauge.errors import UnavailableError
 
 _T = TypeVar("_T")
-_log = logging.getLogger(__name__)
 _GATHER_S = 0.001
-"""As long as it takes a caller on this machine to ask again, and a fraction of a commit."""
 _MANY_TOUCHED = 256
 """A batch takes no more changes then: what it touched would not stay in the processor's caches."""
 _READ_BACK_S = 1.0
-"""Callers of a failed batch hear of it then, even if memory does not equal the disk again yet."""
 _STUCK = "the database does not come to an end with what was asked before"
 _AWAY = "what a failed transaction touched cannot be read back"
 
@@ -61,7 +57,7 @@ class Sequencer:
         self._looks: list[Submission] = []
         self._busy = False
         self._busy_since = 0.0
-        self._timeout = BatchTimeout(database, self._refuse_waiting)
+        self._timeout = BatchTimeout(database, self._refuse_who_wait)
         self.unstored = 0
         """How many changes the database failed to store, or nobody knows whether it did."""
         self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
@@ -129,15 +125,6 @@ class Sequencer:
         self.enter(Awaited(decide, answer, future))
         return future
 
-    def submit_quietly(self, decide: Callable[[Batch], object]) -> "asyncio.Future[Any]":
-        """Submit a change that nobody waits for; a defect is logged.
-
-        A transaction that failed is logged by `Outage`, once for all that it was made of.
-        """
-        submitted = self.submit(decide)
-        submitted.add_done_callback(_log_defect)
-        return submitted
-
     def enter(self, submission: Submission) -> None:
         """Have a change made durable that nobody awaits, but that answers itself."""
         if self._closing:
@@ -175,7 +162,7 @@ class Sequencer:
             self._look()
             self._expect(1 if self._left else max(1, count + len(self._queue)))
 
-    def _refuse_waiting(self) -> None:
+    def _refuse_who_wait(self) -> None:
         waiting = [*self._queue, *self._looks]
         self.unstored += len(self._queue)
         self._queue, self._looks = [], []
@@ -186,8 +173,8 @@ class Sequencer:
         if self._stale:
             _fail(looks, UnavailableError(_AWAY))
             return
-        for look in looks:
-            look.finish()
+        for one in looks:
+            one.finish()
 
     def _expect(self, count: int) -> None:
         self._expected = count
@@ -220,8 +207,8 @@ class Sequencer:
         batch, seconds = Batch(), 0.0
         decided = self._decide(submissions, batch)
         try:
-            for touched in list(batch.touched):  # they may touch more, which comes later
-                touched.before_commit(batch)
+            for one in list(batch.touched):
+                one.before_commit(batch)
             if batch.writes or batch.together:
                 began = self._loop.time()
                 await self._database.write(batch.carry_out, rows=batch.rows)
@@ -231,9 +218,8 @@ class Sequencer:
             await self._roll_back(batch, decided, error)
             return
         self.on_batch(len(decided), seconds)
-        # Publish everything before anybody is answered: answers tell what is durable of all.
-        for touched in batch.touched:
-            touched.after_commit()
+        for one in batch.touched:
+            one.after_commit()
         for submission in decided:
             submission.finish()
 
@@ -241,23 +227,19 @@ class Sequencer:
         """Decide as many as a batch takes; tell which do not fail."""
         decided = []
         self._left = False
-        for index, submission in enumerate(submissions):
+        for place, one in enumerate(submissions):
             if len(batch.touched) >= _MANY_TOUCHED:
-                self._queue[:0] = submissions[index:]
+                self._queue[:0] = submissions[place:]
                 self._left = True
                 break
-            try:
-                submission.decide(batch)
-            except Exception as error:  # noqa: BLE001 (its caller gets it)
-                submission.fail(error)
-            else:
-                decided.append(submission)
+            if _decide(one, batch):
+                decided.append(one)
         return decided
 
     async def _roll_back(
         self, batch: Batch, decided: list[Submission], error: Exception
     ) -> None:
-        self._outage.log(error, changes=len(decided))
+        self._outage.tell(error, changes=len(decided))
         self.on_failure()
         self.unstored += len(decided)
         self._stale |= batch.touched
@@ -267,13 +249,13 @@ class Sequencer:
         await reading_back
 
     async def _reload(self) -> bool:
-        for touched in reversed(list(self._stale)):  # what they were stored through comes last
+        for one in reversed(list(self._stale)):  # what they were stored through comes last
             try:
-                await touched.reload()
+                await one.reload()
             except UnavailableError as error:
-                self._outage.log_stale(error)
+                self._outage.tell_stale(error)
                 return False
-            del self._stale[touched]
+            del self._stale[one]
         return True
 
 
@@ -281,14 +263,15 @@ def _nothing(_batch: Batch) -> None:
     pass
 
 
-def _fail(submissions: list[Submission], error: Exception) -> None:
-    for submission in submissions:
+def _decide(submission: Submission, batch: Batch) -> bool:
+    try:
+        submission.decide(batch)
+    except Exception as error:  # noqa: BLE001 (its caller gets it)
         submission.fail(error)
+        return False
+    return True
 
 
-def _log_defect(submitted: "asyncio.Future[Any]") -> None:
-    error = None if submitted.cancelled() else submitted.exception()
-    if error is None or isinstance(error, OutcomeUnknownError | UnavailableError):
-        return
-    traceback = None if isinstance(error, TidegaugeError) else error
-    _log.error("work in the background failed: %s", error, exc_info=traceback)
+def _fail(submissions: list[Submission], error: Exception) -> None:
+    for one in submissions:
+        one.fail(error)

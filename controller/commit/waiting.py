@@ -27,12 +27,7 @@ class WaitingRoom:
         return self._taken
 
     async def until(
-        self,
-        condition: Condition,
-        look: Callable[[], _T | None],
-        *,
-        wait_ms: int,
-        hung_up: Reason,
+        self, bell: Condition, look: Callable[[], _T | None], *, wait_ms: int, hung_up: Reason
     ) -> _T | None:
         """Wait as `Condition.until` does; who finds something at once needs no seat.
 
@@ -45,13 +40,13 @@ class WaitingRoom:
         TooManyWaitingError
             If all seats are taken.
         """
-        news = look()
-        if news is not None or wait_ms == 0:
-            return news
+        found = look()
+        if found is not None or wait_ms == 0:
+            return found
         if self._taken >= self._seats:
             raise TooManyWaitingError(self._seats)
         self._taken += 1
         try:
-            return await unless(condition.until(look, wait_ms=wait_ms), hung_up)
+            return await unless(bell.until(look, wait_ms=wait_ms), hung_up)
         finally:
             self._taken -= 1

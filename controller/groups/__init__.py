@@ -1,19 +1,14 @@
 """Reader groups: their shared state, made durable, and who of their readers lives."""
 
-from controller.groups.creation import GroupCreation
 from controller.groups.group import Group
-from controller.groups.logs import Logs, read_logs
 from controller.groups.registry import Groups
 from controller.store.groups import StoredGroup, keep_groups_still, read_groups, read_positions
 
 __all__ = [
     "Group",
-    "GroupCreation",
     "Groups",
-    "Logs",
     "StoredGroup",
     "keep_groups_still",
     "read_groups",
-    "read_logs",
     "read_positions",
 ]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
@@ -12,22 +12,8 @@ from controller.store.groups import GroupSettings, StoredGroup
 from tidegauge.groups import GroupState
 from tidegauge.names import StreamName
 
-
-class GroupHost(Protocol):
-    """What a group uses of the controller that holds it; `Groups` is one."""
-
-    @property
-    def holder(self) -> int | None:
-        """Who holds it; None if there is one controller."""
-
-    def remove(self, group: "Group") -> None:
-        """Drop a group whose deletion is durable."""
-
-    def release(self, group: "Group") -> None:
-        """Leave a group to another controller."""
-
-    async def reload(self, group: "Group") -> None:
-        """Read a group back after a failed commit."""
+if TYPE_CHECKING:
+    from controller.groups.registry import Groups
 
 
 class Group:
@@ -40,8 +26,8 @@ class Group:
     ----------
     newest
         What is decided of it.
-    host
-        The controller that holds it.
+    groups
+        All groups of the controller.
 
     Attributes
     ----------
@@ -55,12 +41,12 @@ class Group:
         Whether another controller answers for it.
     """
 
-    def __init__(self, newest: StoredGroup, host: GroupHost) -> None:
+    def __init__(self, newest: StoredGroup, groups: "Groups") -> None:
         self.newest = newest
         self.heard: dict[str, int] = {}
         self.deleted = False
         self.moved = False
-        self._host = host
+        self._groups = groups
         self._on_disk: StoredGroup | None = None
         self._is_stored: Callable[[], bool]
 
@@ -91,32 +77,39 @@ class Group:
         self.change(stored, now_ms)
 
     def change(self, newest: StoredGroup, now_ms: int) -> None:
-        """Decide the next revision; new readers have the time to say that they live."""
+        """Decide the next revision; new readers have the time to say that they live.
+
+        So has a process that took a name over: its predecessor's silence is not its own.
+        """
+        former = self.newest.state
         self.newest = newest
-        self.heard = {name: self.heard.get(name, now_ms) for name in newest.state.readers}
+        self.heard = {
+            name: now_ms if reader.epoch > former.epochs else self.heard.get(name, now_ms)
+            for name, reader in newest.state.readers.items()
+        }
 
     def before_commit(self, batch: Batch) -> None:
         """Add what became of it."""
         if self.deleted:
             batch.write(partial(storage.delete_group, name=self.name))
         elif self._on_disk is None:
-            batch.write(partial(self._insert, group=self.newest, holder=self._host.holder))
+            batch.write(partial(self._insert, group=self.newest, holder=self._groups.holder))
         elif self._on_disk is not self.newest:
             batch.write(partial(storage.update_group, group=self.newest))
 
     def after_commit(self) -> None:
         """Be there, or be gone."""
         if self.deleted:
-            self._host.remove(self)
+            self._groups.remove(self)
         elif self._on_disk is None and not self._is_stored():
-            self._host.release(self)
+            self._groups.release(self)
         else:
             self._on_disk = self.newest
 
     async def reload(self) -> None:
         """Become what the disk says."""
         if not self.moved:
-            await self._host.reload(self)
+            await self._groups.reload(self)
 
     def _insert(self, connection: Connection, group: StoredGroup, holder: int | None) -> None:
         self._is_stored = storage.insert_group(connection, group, holder)

@@ -13,7 +13,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from controller.access import OPEN_PATHS, Authorities, Certificate, Guard, watch
 from controller.cluster import SharedOwnership
 from controller.configuration import ServeSettings
-from controller.factory import Parts, compose
 from controller.http.calls import (
     events,
     groups,
@@ -31,9 +30,9 @@ from controller.http.forwarding.one import Forwarding
 from controller.http.forwarding.peers import Peers
 from controller.http.messages import problems
 from controller.http.messages.head_calls import as_get
-from controller.http.messages.recalled import RecalledCall
 from controller.http.timing import Timing
-from controller.process import Process
+from controller.service import Service
+from controller.serving.protocol import RecalledCall
 from tidegauge.errors import (
     BodyTooLargeError,
     ProblemError,
@@ -66,21 +65,20 @@ def create_app(
     guard = Guard(settings.tokens)
     authorities = None if settings.peer_ca is None else Authorities(settings.peer_ca)
     looks = [one.look for one in (guard, authorities, certificate) if one is not None]
-    parts = compose(settings, address=address)
-    process = Process(parts)
+    service = Service(settings, address=address)
     traces = _begin_traces() if settings.traces else None
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         watching = asyncio.create_task(watch(*looks), name="reading files again")
-        parts.health.tasks.append(watching)
-        await process.begin()
+        service.tasks.append(watching)
+        await service.begin()
         try:
             yield
         finally:
             watching.cancel()
             await whole.aclose()
-            await process.close()
+            await service.close()
             if traces is not None:
                 await asyncio.to_thread(traces.end)
 
@@ -100,7 +98,7 @@ def create_app(
             "tracing": traces is not None,
         },
     )
-    app.state.parts = parts
+    app.state.service = service
     routers = [one.router for one in (streams, writers, marks, events, groups, operations)]
     routers += [one.reporting for one in (writers, events)]
     for router in routers:
@@ -108,9 +106,7 @@ def create_app(
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     trusted = None if authorities is None else authorities.context
-    whole = ControllerApp(
-        app, parts, process, guard, trusted=trusted
-    )  # the lifespan closes it, too
+    whole = ControllerApp(app, service, guard, trusted=trusted)  # the lifespan closes it, too
     return whole
 
 
@@ -137,10 +133,8 @@ class ControllerApp:
     ----------
     app
         Everything but the hot paths.
-    parts
+    service
         What both ask.
-    process
-        Its start and end.
     guard
         Tells who asks.
     trusted
@@ -150,30 +144,23 @@ class ControllerApp:
     def __init__(
         self,
         app: ASGIApp,
-        parts: Parts,
-        process: Process,
+        service: Service,
         guard: Guard,
         *,
         trusted: ssl.SSLContext | None,
     ) -> None:
-        self.parts = parts
-        self.process = process
+        self.service = service
         self._app = app
         self._guard = guard
-        self._timing = Timing(parts.metrics)
-        self._limit = limit = parts.settings.max_body_bytes
-        intake = parts.registry, parts.sequencer, parts.metrics
-        self._note_time = NoteTimeApp(
-            *intake, guard, parts.ownership.lease, max_body_bytes=limit
-        )
-        self._note_times = NoteTimesApp(*intake, max_body_bytes=limit)
+        self._note_time = NoteTimeApp(service, guard)
+        self._note_times = NoteTimesApp(service)
+        self._timing = Timing(service.metrics)
+        self._limit = service.settings.max_body_bytes
         self._peers: Peers | None = None
         self._dispatch: ASGIApp = self._answer
-        if isinstance(parts.ownership, SharedOwnership):
-            self._peers = _peers(parts.ownership, trusted)
-            forwarding = _forwarding(
-                self._answer, parts.ownership, self._peers, max_body_bytes=limit
-            )
+        if isinstance(service.ownership, SharedOwnership):
+            self._peers = _peers(service.ownership, trusted)
+            forwarding = _forwarding(self._answer, service, service.ownership, self._peers)
             self._dispatch = partial(self._timing.call_elsewhere, forwarding)
 
     async def aclose(self) -> None:
@@ -183,7 +170,7 @@ class ControllerApp:
 
     def recall(self, scope: Scope) -> RecalledCall | None:
         """Say what requests like this one ask for, if it is a report."""
-        if not self.parts.health.started or not self._note_time.serves(scope["path"]):
+        if not self.service.started or not self._note_time.serves(scope["path"]):
             return None
         return self._note_time.recall(scope)
 
@@ -202,7 +189,7 @@ class ControllerApp:
         except UnauthenticatedError as error:
             await self._timing.call(partial(_refuse, error), scope, receive, send)
             return
-        if not self.parts.health.started and scope["path"] not in OPEN_PATHS:
+        if not self.service.started and scope["path"] not in OPEN_PATHS:
             await self._timing.call(partial(_refuse, _STARTING), scope, receive, send)
             return
         await self._dispatch(scope, receive, send)
@@ -232,16 +219,16 @@ class ControllerApp:
         return bounded
 
 
-def _peers(ownership: SharedOwnership, trusted: ssl.SSLContext | None) -> Peers:
-    return Peers(ownership.until_gone, ownership.closing.wait, trusted=trusted)
+def _peers(holding: SharedOwnership, trusted: ssl.SSLContext | None) -> Peers:
+    return Peers(holding.until_gone, holding.closing.wait, trusted=trusted)
 
 
 def _forwarding(
-    app: ASGIApp, ownership: SharedOwnership, peers: Peers, *, max_body_bytes: int
+    app: ASGIApp, service: Service, holding: SharedOwnership, peers: Peers
 ) -> ASGIApp:
     """Put the way to other holders in front of an application."""
-    one = Forwarding(app, ownership, peers, max_body_bytes=max_body_bytes)
-    many = BulkForwarding(app, one, peers, max_body_bytes=max_body_bytes)
+    one = Forwarding(app, service, holding, peers)
+    many = BulkForwarding(app, service, one, peers)
 
     async def forwarding(scope: Scope, receive: Receive, send: Send) -> None:
         chosen = many if many.serves(scope["path"]) else one

@@ -13,21 +13,11 @@ from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
 from controller.access import NEEDS, Caller, Need, log_done, log_refused
-from controller.access.limits import Limits
-from controller.cluster import Ownership
-from controller.cluster.listing import Listing
 from controller.commit.cancellation import Reason, until_hung_up
-from controller.commit.sequencer import Sequencer
-from controller.commit.waiting import WaitingRoom
-from controller.database import Database
-from controller.groups import GroupCreation, Groups
 from controller.http.messages.head_calls import is_head
 from controller.http.messages.media import Headers, check_json, check_page
 from controller.http.messages.request_fields import request_fields
-from controller.metrics.counters import Metrics
-from controller.metrics.gauges import Gauges
-from controller.metrics.health import Health
-from controller.streams.registry import Registry
+from controller.service import Service
 from controller.streams.stream import StreamState
 from tidegauge.errors import ForbiddenError, InvalidRequestError, OutcomeUnknownError
 from tidegauge.names import StreamName
@@ -49,7 +39,7 @@ class StrictRoute(APIRoute):
         checks = self._checks_of_headers(method)
 
         async def strict(request: Request) -> Response:
-            caller: Caller = request.scope["user"]
+            caller = get_caller(request)
             try:
                 need.check(caller, request.path_params.get("scope", ""))
             except ForbiddenError:
@@ -95,43 +85,26 @@ def _query_names(dependant: Any) -> set[str]:  # noqa: ANN401 (FastAPI's descrip
     return names.union(*(_query_names(one) for one in dependant.dependencies))
 
 
-# Dependencies are coroutines, since FastAPI calls functions in a thread, which takes longer.
-
-
-async def get_caller(request: Request) -> Caller:
+def get_caller(request: Request) -> Caller:
     """Tell who asks."""
     caller: Caller = request.scope["user"]
     return caller
 
 
-async def get_hung_up(request: Request) -> Reason:
+def get_service(request: Request) -> Service:
+    """Find the service that the application serves."""
+    service: Service = request.app.state.service
+    return service
+
+
+def get_hung_up(request: Request) -> Reason:
     """Give what returns once the caller has closed its connection."""
     return partial(until_hung_up, request.receive)
 
 
-def _part(name: str) -> Any:  # noqa: ANN401 (a parameter's default)
-    """Depend on one of the `Parts` of the controller that the application serves."""
-
-    async def get(request: Request) -> Any:  # noqa: ANN401 (the type is the parameter's)
-        return getattr(request.app.state.parts, name)
-
-    return Depends(get)
-
-
+ServiceOf = Annotated[Service, Depends(get_service)]
 CallerOf = Annotated[Caller, Depends(get_caller)]
 HungUp = Annotated[Reason, Depends(get_hung_up)]
-DatabaseOf = Annotated[Database, _part("database")]
-GaugesOf = Annotated[Gauges, _part("gauges")]
-GroupCreationOf = Annotated[GroupCreation, _part("group_creation")]
-GroupsOf = Annotated[Groups, _part("groups")]
-HealthOf = Annotated[Health, _part("health")]
-LimitsOf = Annotated[Limits, _part("limits")]
-ListingOf = Annotated[Listing, _part("listing")]
-MetricsOf = Annotated[Metrics, _part("metrics")]
-OwnershipOf = Annotated[Ownership, _part("ownership")]
-RegistryOf = Annotated[Registry, _part("registry")]
-SequencerOf = Annotated[Sequencer, _part("sequencer")]
-WaitingOf = Annotated[WaitingRoom, _part("waiting")]
 
 
 ScopeName = Annotated[Name, Path(description="Scope of the stream.")]
@@ -139,8 +112,8 @@ NameInScope = Annotated[Name, Path(description="Name of the stream in its scope.
 SegmentNumber = Annotated[Integer, Path(description="Number of the segment.")]
 
 
-async def get_stream(
-    registry: RegistryOf,
+def get_stream(
+    service: ServiceOf,
     scope: ScopeName,
     stream: NameInScope,
     stream_id: Annotated[
@@ -149,7 +122,7 @@ async def get_stream(
     ] = None,
 ) -> StreamState:
     """Find the stream that a path names."""
-    return registry.get(StreamName(scope, stream), stream_id)
+    return service.stream(StreamName(scope, stream), stream_id)
 
 
 StreamOf = Annotated[StreamState, Depends(get_stream)]

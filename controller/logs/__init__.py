@@ -1,1 +1,1 @@
-"""The log: its form, and lines that are logged once."""
+"""The log: its form, and lines that are told once."""

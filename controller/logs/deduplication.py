@@ -1,10 +1,10 @@
-"""What is tried again and again, and fails for one reason, is logged once."""
+"""What is tried again and again, and fails for one reason, is told once."""
 
 import logging
 
 
 class LogOnce:
-    """Lines of a log, each written once until what they tell of is over.
+    """Lines of a log, each told once until what they tell of is over.
 
     Parameters
     ----------
@@ -17,14 +17,14 @@ class LogOnce:
     def __init__(self, log: logging.Logger, level: int = logging.WARNING) -> None:
         self._log = log
         self._level = level
-        self._logged: set[str] = set()
+        self._told: set[str] = set()
 
-    def log(self, line: str) -> None:
-        """Log a line, unless it was logged before."""
-        if line not in self._logged:
-            self._logged.add(line)
-            self._log.log(self._level, "%s", line)
+    def tell(self, said: str) -> None:
+        """Say something, unless it was said before."""
+        if said not in self._told:
+            self._told.add(said)
+            self._log.log(self._level, "%s", said)
 
     def end(self) -> None:
         """Take note that it is over: what comes next is news."""
-        self._logged.clear()
+        self._told.clear()

@@ -13,7 +13,6 @@ from typing import Any, Protocol, cast
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
-from controller.http.messages.recalled import RecalledCall
 from controller.serving.heads import BoundedProtocol
 
 _A_GENERATION = 131_072
@@ -22,6 +21,27 @@ _LENGTH = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ?(\d{1,9})(?=\r\n|\Z)")
 _END = b"\r\n\r\n"
 _POST = b"POST "
 _Headers = Iterable[tuple[bytes, bytes]]
+
+
+class Reply(Protocol):
+    """Where an answer goes."""
+
+    def succeed(self, body: bytes) -> None:
+        """Answer 200 with JSON."""
+
+    def refuse(self, status: int, headers: _Headers, body: bytes) -> None:
+        """Answer with an error."""
+
+
+class RecalledCall(Protocol):
+    """What requests with a certain head ask for."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the head still means this."""
+
+    def take(self, body: bytes, reply: Reply) -> None:
+        """Begin to answer a request; the reply is called once, now or later."""
 
 
 class RecallingApp(Protocol):

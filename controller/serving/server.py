@@ -29,9 +29,8 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, app: ControllerApp) -> None:
         super().__init__(config)
-        self._process = app.process
-        self._health = app.parts.health
-        self._delay_s = app.parts.settings.shutdown_delay_ms / 1_000
+        self._service = app.service
+        self._delay_s = app.service.settings.shutdown_delay_ms / 1_000
         self._stop_at = inf
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -43,7 +42,7 @@ class _Server(uvicorn.Server):
         if self.should_exit:
             signal.signal(sig, signal.SIG_DFL)
             signal.raise_signal(sig)
-        self._health.stopping = True
+        self._service.health.stopping = True
         self._stop_at = min(self._stop_at, monotonic() + self._delay_s)
         super().handle_exit(sig, frame)
 
@@ -51,11 +50,11 @@ class _Server(uvicorn.Server):
         """Say whether to stop, ten times a second."""
         asked = await super().on_tick(counter)
         is_time = self.force_exit or monotonic() >= self._stop_at
-        return self._process.failed or (asked and is_time)
+        return self._service.failed or (asked and is_time)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Answer who waits, then stop."""
-        self._process.begin_to_end()
+        self._service.begin_to_end()
         await super().shutdown(sockets)
 
     @contextmanager
@@ -97,9 +96,9 @@ def serve(settings: ServeSettings) -> None:
         here = show_address(reachable(host), port)
         address = settings.advertise_url or f"{scheme}://{here}"
         app = create_app(settings, address=address, certificate=certificate)
-        print(f"database {app.parts.database.name}", flush=True)  # noqa: T201
+        print(f"database {app.service.database.name}", flush=True)  # noqa: T201
         serving = f"serving  {scheme}://{show_address(host, port)}  (docs: /docs)"
-        app.process.on_start = partial(print, serving, flush=True)
+        app.service.on_start = partial(print, serving, flush=True)
         config = uvicorn.Config(
             app,
             loop="uvloop",
@@ -121,7 +120,7 @@ def serve(settings: ServeSettings) -> None:
         rest_collector()
         server = _Server(config, app)
         server.run(sockets=[listener])
-        if not server.started or app.process.failed:
+        if not server.started or app.service.failed:
             msg = "the service could not start; its log says why"
             raise SystemExit(msg)
 

@@ -58,7 +58,7 @@ def _write_counters(
     )
 
 
-def read_aggregation(
+def read_clock(
     connection: Connection, stream: Row[Any], recent: StreamChanges
 ) -> StoredAggregation:
     """Read everything that was stored of a stream's aggregation, rows as they are asked for.

@@ -94,7 +94,7 @@ class Found(NamedTuple):
 def join(connection: Connection, address: str, lease_ms: int) -> int:
     """Get a lease; whoever had this address before is no more."""
     if address:
-        _reap(connection, "address = :address", address=address)
+        _bury(connection, "address = :address", address=address)
     values = {"address": address, "lease_ms": lease_ms}
     controller: int = connection.execute(_JOIN, values).scalar_one()
     notify(connection)
@@ -127,23 +127,23 @@ def write_stamp(connection: Connection, controller: int, listening_ms: int) -> N
 def leave(connection: Connection, controller: int, listening_ms: int) -> None:
     """Give a lease back, with everything held under it."""
     write_stamp(connection, controller, listening_ms)
-    _reap(connection, "id = :id", id=controller)
+    _bury(connection, "id = :id", id=controller)
 
 
 def reap_controllers(connection: Connection) -> list[int]:
     """End the leases that expired; those with a commit under way are left to the next look.
 
-    Who was paused in the midst of one keeps its locks until the database times it out. Were
+    Who was paused in the midst of one keeps its locks until the database loses patience. Were
     that waited for, this controller's renewals would wait behind it, and its own lease expire.
 
     The race: it was paused with a part of its transaction sent ahead. The database takes that for
-    a statement that goes on, which no timeout ends; so its session is ended from here.
+    a statement that goes on, and has patience for ever; so its session is ended from here.
     """
     connection.execute(_END_STUCK)
-    return _reap(connection, f"id IN ({_DEAD})")
+    return _bury(connection, f"id IN ({_DEAD})")
 
 
-def _reap(connection: Connection, condition: str, **values: object) -> list[int]:
+def _bury(connection: Connection, condition: str, **values: object) -> list[int]:
     dead = connection.execute(
         text(f"DELETE FROM controllers WHERE {condition} RETURNING id, listening_ms"),  # noqa: S608
         values,

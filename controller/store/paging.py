@@ -10,19 +10,19 @@ _T = TypeVar("_T")
 
 
 def first_page(
-    listed: Iterable[_T], limit: int, *, entries: Callable[[_T], int]
+    found: Iterable[_T], limit: int, *, entries: Callable[[_T], int]
 ) -> tuple[list[_T], bool]:
-    """Take the first page of a list, and tell whether more follows.
+    """Take the first page of what was found, and tell whether more follows.
 
     Parameters
     ----------
-    listed
-        What it has, in order.
+    found
+        In order.
     limit
         How much a page has at most.
     entries
         Counts what one has; a page has no more of them than others can wait for, but one of
-        what it has anyhow.
+        what was found anyhow.
 
     Examples
     --------
@@ -33,9 +33,9 @@ def first_page(
     """
     page: list[_T] = []
     left = _ENTRIES_PER_PAGE
-    for item in listed:
-        left -= entries(item)
+    for one in found:
+        left -= entries(one)
         if page and (len(page) == limit or left < 0):
             return page, True
-        page.append(item)
+        page.append(one)
     return page, False

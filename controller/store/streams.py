@@ -35,8 +35,6 @@ from controller.schema import (
     streams,
 )
 from tidegauge.names import StreamName
-from tidegauge.topology import Topology
-from tidegauge.wire.streams import TopologyInfo
 
 _NAME_COLUMNS = {streams: ("scope", "stream"), reader_groups: ("scope", "reader_group")}
 _NO_STREAM = 0
@@ -52,11 +50,6 @@ def insert_stream(connection: Connection, values: dict[str, Any]) -> Callable[[]
 def update_stream(connection: Connection, stream_key: int, values: dict[str, Any]) -> None:
     """Store new settings or a new topology of a stream."""
     connection.execute(update(streams).where(streams.c.key == stream_key).values(values))
-
-
-def dump_topology(topology: Topology) -> str:
-    """Write a topology as it is stored."""
-    return TopologyInfo.of(topology).model_dump_json()
 
 
 def write_offsets(connection: Connection, offsets: Sequence[tuple[int, int]]) -> None:
@@ -133,14 +126,10 @@ def last_stream_key(connection: Connection) -> int:
     return max(connection.scalar(select(func.max(key))) or 0 for key in keys)
 
 
-def read_streams(
-    connection: Connection, keys: Sequence[int] | None = None
-) -> Sequence[Row[Any]]:
-    """Read the rows of all streams, or of those with certain keys."""
-    query = select(streams).order_by(streams.c.key)
-    return connection.execute(
-        query if keys is None else query.where(streams.c.key.in_(keys))
-    ).all()
+def read_streams(connection: Connection, key: int | None = None) -> Sequence[Row[Any]]:
+    """Read the rows of all streams, or of one."""
+    query = select(streams)
+    return connection.execute(query if key is None else query.where(streams.c.key == key)).all()
 
 
 def find_stream(connection: Connection, name: StreamName) -> Row[Any] | None:
@@ -169,9 +158,14 @@ def read_listening(connection: Connection) -> int:
     return 0 if stored is None else stored
 
 
+def write_listening(connection: Connection, listening_ms: int) -> None:
+    """Store a stamp of listening time."""
+    replace_rows(connection, listening, [(1, listening_ms)])
+
+
 def write_stamps(connection: Connection, stamps: Sequence[int]) -> None:
-    """Store the last of some stamps of listening time, ms."""
-    replace_rows(connection, listening, [(1, stamps[-1])])
+    """Store the last of some stamps of listening time."""
+    write_listening(connection, stamps[-1])
 
 
 def check_room(connection: Connection) -> None:

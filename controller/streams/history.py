@@ -1,11 +1,10 @@
 """The index between time and position: where to start, where to stop, and what holds there."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection
 
-from controller.database import Database
 from controller.log import storage as log_storage
 from controller.store.marks import StoredMarks
 from controller.streams.stream import StreamState
@@ -15,27 +14,33 @@ from tidegauge.starts import starting_position
 from tidegauge.topology import Position
 from tidegauge.windows import TimeWindow, count_passed, time_window
 
+if TYPE_CHECKING:
+    from controller.service import Service
+
 _T = TypeVar("_T")
 _ENTRIES_PER_PAGE = 50_000
 """Of the cuts of all marks of a page: what is written in the event loop holds up all others."""
 
 
 async def marks_after(
-    database: Database, state: StreamState, revision: int, *, limit: int
+    service: "Service", state: StreamState, revision: int, *, limit: int
 ) -> list[Mark]:
     """Read a page of marks after a revision, oldest first: the fewer the wider their cuts are."""
-    per_mark = max(1, len(state.published_topology.segments))
-    most = min(limit, max(1, _ENTRIES_PER_PAGE // per_mark))
-    return await _look(database, state, lambda marks: marks.after(revision, most))
+    most = min(limit, _marks_per_page(len(state.published_topology.segments)))
+    return await _look(service, state, lambda marks: marks.after(revision, most))
 
 
-async def first_mark_from(database: Database, state: StreamState, time: int) -> Mark | None:
+def _marks_per_page(segments: int) -> int:
+    return max(1, _ENTRIES_PER_PAGE // max(1, segments))
+
+
+async def first_mark_from(service: "Service", state: StreamState, time: int) -> Mark | None:
     """Find the first mark with ``lower`` ≥ time: every event below it lies before its cut."""
-    return await _look(database, state, lambda marks: marks.first_from(time))
+    return await _look(service, state, lambda marks: marks.first_from(time))
 
 
 async def start_of(
-    database: Database, state: StreamState, time: int
+    service: "Service", state: StreamState, time: int
 ) -> tuple[Position | None, bool]:
     """Find where to start so that no event at or above a time is missed.
 
@@ -46,7 +51,7 @@ async def start_of(
         per segment the first event at which the running maximum of event time reaches the time.
     """
     if state.published_tails is None:
-        mark = await _look(database, state, lambda marks: marks.newest_with_upper_below(time))
+        mark = await _look(service, state, lambda marks: marks.newest_with_upper_below(time))
         return (None if mark is None else mark.cut), False
     tails, topology = dict(state.published_tails), state.published_topology
     key = state.identity.key
@@ -62,11 +67,11 @@ async def start_of(
         }
         return starting_position(topology, offsets)
 
-    return await database.read(read), True
+    return await service.database.read(read), True
 
 
 async def at_position(
-    database: Database, state: StreamState, position: Position
+    service: "Service", state: StreamState, position: Position
 ) -> tuple[TimeWindow, Mark | None]:
     """Find the time window at a position, and the newest mark that it covers.
 
@@ -83,11 +88,11 @@ async def at_position(
         window = time_window(topology, marks, position)
         return window, marks[passed - 1] if passed else None
 
-    return await _look(database, state, find)
+    return await _look(service, state, find)
 
 
 async def _look(
-    database: Database, state: StreamState, look: Callable[[StoredMarks], _T]
+    service: "Service", state: StreamState, look: Callable[[StoredMarks], _T]
 ) -> _T:
     """Look at the marks of a stream.
 
@@ -95,6 +100,6 @@ async def _look(
     name partitions that the caller's topology lacks. They count as not there yet.
     """
     key, recent, revision = state.identity.key, state.recent_marks, state.revision
-    return await database.read(
+    return await service.database.read(
         lambda connection: look(StoredMarks(connection, key, recent, up_to=revision))
     )

@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Sized
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -10,15 +10,21 @@ from uuid import uuid4
 from sqlalchemy import Connection
 
 from controller.commit.batch import Batch
-from controller.log.embedded import EmbeddedLog
-from controller.log.external import ExternalLog
+from controller.log.state import SegmentEnds
+from controller.service import Service
 from controller.store import streams as storage
-from controller.streams.registry import Registry
 from controller.streams.relocation import MovedError
-from controller.streams.stream import Identity, StreamState, settings_of
+from controller.streams.stream import (
+    Identity,
+    Registry,
+    StreamState,
+    settings_of,
+    write_topology,
+)
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.errors import (
     ImmutableSettingError,
+    InvalidPositionError,
     InvalidRequestError,
     PreconditionFailedError,
     StreamExistsError,
@@ -64,35 +70,16 @@ def describe(state: StreamState) -> StreamInfo:
 
 def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     batch: Batch,
-    registry: Registry,
+    service: Service,
     name: StreamName,
-    request: CreateStream,
+    wanted: CreateStream,
     *,
     only_create: bool,
-    streams: Sized,
     key: int | None = None,
-    controller: int | None = None,
 ) -> tuple[StreamState, bool]:
     """Create a stream, or find it there with the same settings.
 
-    Parameters
-    ----------
-    batch
-        The transaction.
-    registry
-        The streams of this controller.
-    name
-        Of the stream.
-    request
-        Its settings.
-    only_create
-        Whether it must not be there.
-    streams
-        As many as there are, whoever holds them.
-    key
-        Of the new stream; None for the next one of this controller.
-    controller
-        Who is to hold it: the fencing token of the lease, if there may be other controllers.
+    ``key`` is for the new stream; None for the next one.
 
     Returns
     -------
@@ -108,14 +95,15 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     NameTooLongError, TooManyStreamsError
         If the service takes no more, or no such name.
     """
-    existing = registry.find(name)
+    existing = service.registry.find(name)
     if existing is not None and not existing.deleted:
         if only_create:
             raise PreconditionFailedError(_etag(existing, existing.config))
-        _check_same(existing, request)
+        _check_same(existing, wanted)
         return existing, False
-    registry.limits.check_new_stream(name.scope, name.stream, streams)
-    state = _new_stream(registry, key or registry.next_key(), name, _config_of(request))
+    service.limits.check_new_stream(name.scope, name.stream, service.ownership.streams)
+    key = key or service.registry.next_key()
+    state = _new_stream(service, key, name, _config_of(wanted))
     values = {
         "key": state.identity.key,
         "scope": name.scope,
@@ -123,11 +111,11 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
         "stream_id": state.identity.stream_id,
         "created_ms": state.identity.created_ms,
         "config": state.config.model_dump_json(),
-        "topology": storage.dump_topology(state.aggregator.topology),
-        "holder": controller,
+        "topology": write_topology(state.aggregator.topology),
+        "holder": service.ownership.controller,
     }
-    registry.add(state)
-    creation = _Creation(registry, state)
+    service.registry.add(state)
+    creation = _Creation(service.registry, state)
     batch.write(partial(creation.write, values=values))
     batch.touch(creation)
     return state, True
@@ -180,21 +168,20 @@ def check_stored(state: StreamState) -> None:
 
 
 def _new_stream(
-    registry: Registry, key: int, name: StreamName, config: StreamConfig
+    service: Service, key: int, name: StreamName, config: StreamConfig
 ) -> StreamState:
-    identity = Identity(key, name, str(uuid4()), registry.clocks.now().wall_ms)
-    log: EmbeddedLog | ExternalLog
-    if config.log == "embedded":
-        topology = Topology.of_equal_ranges(config.segments)
-        log = EmbeddedLog(tails=dict.fromkeys(topology.in_order, 0))
-    else:
-        topology, log = Topology.of_partitions(config.segments), ExternalLog()
-    aggregator = Aggregator(str(name), settings_of(config), topology)
-    return StreamState(identity, config, aggregator, log, registry)
+    created_ms = service.clocks.now().wall_ms
+    identity = Identity(key, name, str(uuid4()), created_ms)
+    embedded = config.log == "embedded"
+    make = Topology.of_equal_ranges if embedded else Topology.of_partitions
+    topology = make(config.segments)
+    clock = Aggregator(str(name), settings_of(config), topology)
+    ends = SegmentEnds(tails=dict.fromkeys(topology.in_order, 0)) if embedded else None
+    return StreamState(identity, config, clock, ends, service.context)
 
 
-def _config_of(request: CreateStream) -> StreamConfig:
-    values = request.model_dump()
+def _config_of(wanted: CreateStream) -> StreamConfig:
+    values = wanted.model_dump()
     if values["log"] == "external":
         if values["max_segments"] is None:
             values["max_segments"] = values["segments"]
@@ -211,14 +198,14 @@ def _check_room(max_segments: int, segments: int) -> None:
         raise InvalidRequestError.of("max_segments", reason)
 
 
-def _check_same(state: StreamState, request: CreateStream) -> None:
-    stored, fields = state.config.model_dump(), request.model_fields_set
-    number = request.segments if "segments" in fields else stored["segments"]
-    alike = request.model_copy(update={"segments": number})
-    requested = _config_of(alike).model_dump(include=fields)
+def _check_same(state: StreamState, wanted: CreateStream) -> None:
+    stored = state.config.model_dump()
+    number = wanted.segments if "segments" in wanted.model_fields_set else stored["segments"]
+    alike = wanted.model_copy(update={"segments": number})
+    given = _config_of(alike).model_dump(include=wanted.model_fields_set)
     differences = {
         field: {"stored": stored[field], "given": value}
-        for field, value in requested.items()
+        for field, value in given.items()
         if value != stored[field]
     }
     if differences:
@@ -241,16 +228,16 @@ def change_stream(
     present = _etag(state, state.config)
     if if_match not in {"*", present}:
         raise PreconditionFailedError(present)
-    changes = change.model_dump(include=change.model_fields_set)
-    fixed = sorted(changes.keys() & {"segments", "log"})
+    given = change.model_dump(include=change.model_fields_set)
+    fixed = sorted(given.keys() & {"segments", "log"})
     if fixed:
         raise ImmutableSettingError(str(state.identity.name), fixed)
-    if state.config.log == "external" and "max_segments" in changes:
-        changes["max_segments"] = changes["max_segments"] or state.config.segments
-        _check_room(changes["max_segments"], len(state.aggregator.topology.segments))
-    if "scaling" in changes:
-        changes["scaling"] = changes["scaling"] or "fixed"
-    state.change_config(state.config.model_copy(update=changes))
+    if state.config.log == "external" and "max_segments" in given:
+        given["max_segments"] = given["max_segments"] or state.config.segments
+        _check_room(given["max_segments"], len(state.aggregator.topology.segments))
+    if "scaling" in given:
+        given["scaling"] = given["scaling"] or "fixed"
+    state.change_config(state.config.model_copy(update=given))
     values = {"config": state.config.model_dump_json()}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
     batch.touch(state)
@@ -266,7 +253,9 @@ def delete_stream(batch: Batch, state: StreamState) -> None:
     _log.info("stream deleted", extra={"stream": str(state.identity.name)})
 
 
-def seal_stream(batch: Batch, state: StreamState, position: Position | None) -> Mark:
+def seal_stream(
+    batch: Batch, service: Service, state: StreamState, position: Position | None
+) -> Mark:
     """End a stream: a pass, and then the final mark; sealed again, the same mark.
 
     Raises
@@ -277,13 +266,29 @@ def seal_stream(batch: Batch, state: StreamState, position: Position | None) -> 
         If the end of one of its partitions is missing, or below what writers reported.
     """
     state.refuse_if_deleted()
-    aggregator = state.aggregator
-    if aggregator.final and aggregator.newest is not None:
-        return aggregator.newest
-    lengths = state.log.end(aggregator.topology, position)
-    final = aggregator.seal(lengths, state.now())[-1]
-    values = {"topology": storage.dump_topology(aggregator.topology)}
-    batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
-    batch.touch(state)
-    _log.info("stream sealed", extra={"stream": str(state.identity.name)})
-    return final
+    clock = state.aggregator
+    if not clock.final or clock.newest is None:
+        lengths = _end_of(state, position)
+        final = clock.seal(lengths, service.clocks.now())[-1]
+        values = {"topology": write_topology(clock.topology)}
+        batch.write(
+            partial(storage.update_stream, stream_key=state.identity.key, values=values)
+        )
+        batch.touch(state)
+        _log.info("stream sealed", extra={"stream": str(state.identity.name)})
+        return final
+    return clock.newest
+
+
+def _end_of(state: StreamState, position: Position | None) -> Position:
+    if state.ends is None:
+        if position is None:
+            message = "send it: the log is external, so only you know where each partition ends"
+            raise InvalidRequestError.of("position", message)
+        return position
+    tails = {number: state.ends.tails[number] for number in state.aggregator.topology.unsealed}
+    for number, offset in (position or {}).items():
+        if offset != tails.get(number):
+            reason = f"the end of an embedded segment is its tail, {tails.get(number)}"
+            raise InvalidPositionError(number, offset, reason, tails)
+    return tails

@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator
 from functools import partial
 
-from controller.database import Database
-from controller.log.chunks import Chunk
 from controller.log.codec import END_OF_STREAM, SCHEMA_MESSAGE, without_first
+from controller.log.state import Chunk
 from controller.log.storage import read_chunks
+from controller.service import Service
+from controller.streams.appends import ends_of
 from controller.streams.stream import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
@@ -15,7 +16,6 @@ from tidegauge.errors import (
 )
 
 _PAGE_BYTES = 4 * 1_048_576
-"""As much as one chunk may have: a read holds a page in memory, however slow its reader is."""
 
 
 def check_range(
@@ -28,11 +28,10 @@ def check_range(
     InvalidRequestError
         If it starts beyond the tail, or ends before it starts.
     """
-    state.refuse_if_deleted()
-    tails = state.durable_tails
+    ends_of(state)
     if segment not in state.published_topology:
         raise UnknownStreamSegmentError(segment)
-    tail = tails.get(segment, 0)
+    tail = durable_tail(state, segment)
     if start > tail:
         raise InvalidRequestError.of("start", f"{start} is beyond the tail, {tail}")
     if end is not None and end < start:
@@ -40,8 +39,13 @@ def check_range(
     return start, tail if end is None else min(end, tail)
 
 
+def durable_tail(state: StreamState, segment: int) -> int:
+    """Look up the next offset of a segment, of what is on disk."""
+    return (state.published_tails or {}).get(segment, 0)
+
+
 async def open_read(
-    database: Database, state: StreamState, segment: int, start: int, end: int
+    service: Service, state: StreamState, segment: int, start: int, end: int
 ) -> tuple[int, AsyncIterator[bytes]]:
     """Open a read of whole chunks.
 
@@ -50,34 +54,38 @@ async def open_read(
     tuple
         The offset of the first event, and the bytes of an Arrow IPC stream.
     """
-    page = await _page(database, state, segment, start, end)
+    page = await _page(service, state, segment, start, end)
     first = page[0].first_offset if page else start
-    return first, _body(database, state, page, segment=segment, offset=first, end=end)
+    return first, _body(service, state, page, segment=segment, at=first, end=end)
 
 
 async def _body(  # noqa: PLR0913 (parts of one read)
-    database: Database,
+    service: Service,
     state: StreamState,
     page: list[Chunk],
     *,
     segment: int,
-    offset: int,
+    at: int,
     end: int,
 ) -> AsyncIterator[bytes]:
     yield SCHEMA_MESSAGE
     while page:
         for chunk in page:
-            if chunk.first_offset == offset:
-                yield chunk.data
-            else:  # compaction has merged what was sent before with what follows
-                yield without_first(chunk.data, offset - chunk.first_offset)
-            offset = chunk.first_offset + chunk.events
-        page = await _page(database, state, segment, offset, end)
+            yield _from(chunk, at)
+            at = chunk.first_offset + chunk.events
+        page = await _page(service, state, segment, at, end)
     yield END_OF_STREAM
 
 
+def _from(chunk: Chunk, at: int) -> bytes:
+    """Leave out what was sent before, should compaction have merged it with what follows."""
+    if chunk.first_offset == at:
+        return chunk.data
+    return without_first(chunk.data, at - chunk.first_offset)
+
+
 async def _page(
-    database: Database, state: StreamState, segment: int, start: int, end: int
+    service: Service, state: StreamState, segment: int, start: int, end: int
 ) -> list[Chunk]:
     """Read the next chunks; none only at the end.
 
@@ -88,7 +96,7 @@ async def _page(
     """
     if start >= end:
         return []
-    page = await database.read(
+    page = await service.database.read(
         partial(
             read_chunks,
             stream_key=state.identity.key,

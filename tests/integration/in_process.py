@@ -15,11 +15,11 @@ async def in_process(
 ) -> AsyncIterator[tuple[ControllerApp, httpx.AsyncClient]]:
     """Start a service, and end it."""
     app = create_app(settings, address=address)
-    await app.process.start()
+    await app.service.start()
     transport = httpx.ASGITransport(app)
     try:
         async with httpx.AsyncClient(transport=transport, base_url="http://tests") as client:
             yield app, client
     finally:
-        await app.process.close()
+        await app.service.close()
         await app.aclose()

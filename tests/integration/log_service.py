@@ -10,11 +10,10 @@ import pyarrow as pa
 from sqlalchemy import Connection
 
 from controller.configuration import ServeSettings
-from controller.factory import Parts, compose
-from controller.log.chunks import AppendOutcome
 from controller.log.codec import encode_chunks
 from controller.log.routing import route
-from controller.process import Process
+from controller.log.state import AppendOutcome
+from controller.service import Service
 from controller.streams import appends as appending
 from controller.streams import lifecycle, reports
 from controller.streams.reading import check_range, open_read
@@ -34,13 +33,12 @@ REFUSAL = "the test says so"
 @asynccontextmanager
 async def serving(database_url: str) -> AsyncIterator["LogService"]:
     """A service over a database, closed in the end."""
-    parts = compose(ServeSettings(database_url=database_url))
-    process = Process(parts)
-    await process.start()
+    service = Service(ServeSettings(database_url=database_url))
+    await service.start()
     try:
-        yield LogService(parts)
+        yield LogService(service)
     finally:
-        await process.close()
+        await service.close()
 
 
 def run_with(database_url: str, work: Callable[["LogService"], Coroutine[Any, Any, _T]]) -> _T:
@@ -56,32 +54,31 @@ def run_with(database_url: str, work: Callable[["LogService"], Coroutine[Any, An
 class LogService:
     """One stream of a service."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
+    def __init__(self, service: Service) -> None:
+        self.service = service
 
     @property
     def state(self) -> StreamState:
-        return self.parts.registry.get(NAME)
+        return self.service.stream(NAME)
 
     async def create(self, *, segments: int) -> None:
         wanted = CreateStream(segments=segments, log="embedded", mark_interval_ms=0)
-        await self.parts.sequencer.submit(
+        await self.service.sequencer.submit(
             partial(
                 lifecycle.create_stream,
-                registry=self.parts.registry,
+                service=self.service,
                 name=NAME,
-                request=wanted,
+                wanted=wanted,
                 only_create=True,
-                streams=self.parts.ownership.streams,
-                key=await self.parts.ownership.new_stream_key(),
-                controller=self.parts.ownership.lease.controller,
+                key=await self.service.ownership.new_stream_key(),
             )
         )
 
     async def register(self, writer: str) -> Registration:
-        registration: Registration = await self.parts.sequencer.submit(
+        registration: Registration = await self.service.sequencer.submit(
             partial(
                 reports.register,
+                clocks=self.service.clocks,
                 state=self.state,
                 writer=writer,
                 time=None,
@@ -92,7 +89,7 @@ class LogService:
     async def append(
         self, writer: str, incarnation: int, segment: int, sequence: int, events: list[Event]
     ) -> AppendOutcome:
-        outcome: AppendOutcome = await self.parts.sequencer.submit(
+        outcome: AppendOutcome = await self.service.sequencer.submit(
             partial(
                 appending.append_arrow,
                 state=self.state,
@@ -108,8 +105,7 @@ class LogService:
     async def append_by_key(self, events: list[Event], key: str) -> Position:
         routed = route(self.state.aggregator.topology, batch_of(events))
         return await appending.append_once_by_key(
-            self.parts.sequencer,
-            self.parts.database,
+            self.service,
             self.state,
             routed,
             appending.Source(),
@@ -123,11 +119,11 @@ class LogService:
 
     async def open_read(self, segment: int, start: int = 0) -> tuple[int, AsyncIterator[bytes]]:
         bounds = check_range(self.state, segment, start, None)
-        return await open_read(self.parts.database, self.state, segment, *bounds)
+        return await open_read(self.service, self.state, segment, *bounds)
 
     def fail_next_write(self) -> None:
         """Let the next transaction do its work and then fail, as a full disk would."""
-        database = self.parts.database
+        database = self.service.database
         write = database.write
 
         async def failing(work: Callable[[Connection], None], *, rows: int) -> None:

@@ -62,7 +62,7 @@ NEEDED = {
 }
 
 LOSING = """
-from controller.streams import lifecycle
+from controller import lifecycle
 from tidegauge.errors import OutcomeUnknownError
 
 def lose(*args, **more):

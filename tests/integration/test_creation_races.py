@@ -130,9 +130,9 @@ def test_a_group_that_is_deleted_before_it_is_stored_was_created(
     async def statuses() -> list[int]:
         async with in_process(ServeSettings(database_url=database_url)) as (app, client):
             (await client.put(f"{STREAM.path}/one", json=EMBEDDED)).raise_for_status()
-            parts, group = app.parts, f"{GROUP.path}/short-lived"
-            write, go_on = parts.database.write, asyncio.Event()
-            submit, submitted = parts.sequencer.submit, []
+            service, group = app.service, f"{GROUP.path}/short-lived"
+            write, go_on = service.database.write, asyncio.Event()
+            submit, submitted = service.sequencer.submit, []
 
             async def write_later(*changes: Any, **more: Any) -> None:
                 await go_on.wait()
@@ -142,14 +142,14 @@ def test_a_group_that_is_deleted_before_it_is_stored_was_created(
                 submitted.append(getattr(decide, "func", None))
                 return submit(decide, *answer)
 
-            monkeypatch.setattr(parts.database, "write", write_later)
-            monkeypatch.setattr(parts.sequencer, "submit", submit_and_tell)
+            monkeypatch.setattr(service.database, "write", write_later)
+            monkeypatch.setattr(service.sequencer, "submit", submit_and_tell)
             before = asyncio.ensure_future(client.put(f"{STREAM.path}/two", json=EMBEDDED))
-            await until(lambda: parts.sequencer.busy_s > 0)
+            await until(lambda: service.sequencer.busy_s > 0)
             creation = asyncio.ensure_future(client.put(group, json=GROUP.body))
-            await until(lambda: parts.groups.find_or_add in submitted)
+            await until(lambda: service.groups._find_or_add in submitted)
             deletion = asyncio.ensure_future(client.delete(group))
-            await until(lambda: parts.groups.delete in submitted)
+            await until(lambda: service.groups.delete in submitted)
             go_on.set()
             answers = await asyncio.gather(before, creation, deletion, client.get(group))
             return [one.status_code for one in answers]

@@ -20,8 +20,8 @@ from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
 from tests.server import LAUNCHER, Api, ServerProcess
 
-HASTY = "from controller.serving import server; server._GRACE_S = 1\n" + LAUNCHER
-PATIENT = "from controller.serving import server; server._GRACE_S = 600\n" + LAUNCHER
+HASTY = "from controller import server; server._GRACE_S = 1\n" + LAUNCHER
+PATIENT = "from controller import server; server._GRACE_S = 600\n" + LAUNCHER
 STREAM = "/v1/streams/tests/one"
 NOTE = f"{STREAM}/writers/w/note-time"
 

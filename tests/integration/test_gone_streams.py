@@ -13,11 +13,10 @@ import httpx
 import pytest
 from sqlalchemy import Connection
 
-from controller.background.pace import Pace
 from controller.background.retention import Sweeper
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp
-from controller.http.messages.recalled import RecalledCall
+from controller.serving.protocol import RecalledCall
 from controller.store import leases as storage
 from controller.streams.stream import StreamState
 from tests.conftest import NewServer
@@ -45,11 +44,11 @@ class Controller:
 
     @property
     def state(self) -> StreamState:
-        return self.app.parts.registry.get(NAME)
+        return self.app.service.stream(NAME)
 
     @property
     def holds(self) -> bool:
-        return self.app.parts.registry.find(NAME) is not None
+        return self.app.service.registry.find(NAME) is not None
 
     async def create(self, stream: str = NAME.stream, *, log: str = "external") -> None:
         wanted = {
@@ -113,7 +112,7 @@ async def _writer_to_forget_in_a_day(controller: Controller) -> None:
 async def _long_poll(controller: Controller) -> None:
     query = {"after": 100, "wait_ms": 30_000}
     poll = asyncio.create_task(controller.client.get(f"{PATH}/marks", params=query))
-    await until(lambda: len(controller.app.parts.waiting) == 1)
+    await until(lambda: len(controller.app.service.waiting) == 1)
     poll.add_done_callback(asyncio.Future.result)
 
 
@@ -158,13 +157,7 @@ def test_a_stream_that_was_swept_last_is_not_held_while_the_sweeper_rests(
         async with _running(database_url) as controller:
             await controller.create()
             await _reports(controller)
-            sweeper = Sweeper(
-                controller.app.parts.registry,
-                controller.app.parts.database,
-                (),
-                Pace(rest=0),
-                monotonic_s=monotonic_s,
-            )
+            sweeper = Sweeper(controller.app.service, rest=0, monotonic_s=monotonic_s)
             sweeping = asyncio.create_task(sweeper.run())
             await until(lambda: looks > 10)
             gone = ref(controller.state)
@@ -182,7 +175,7 @@ def test_what_a_stream_was_before_it_is_read_back_leaves_memory(
         async with _running(database_url) as controller:
             await controller.create()
             await _reports(controller)
-            database = controller.app.parts.database
+            database = controller.app.service.database
             write = database.write
 
             async def fail(work: Callable[[Connection], None], *, rows: int) -> None:
@@ -205,13 +198,13 @@ def _fail_after(work: Callable[[Connection], None], connection: Connection) -> N
 def test_what_was_removed_is_not_remembered_by_name_or_key(database_url: str) -> None:
     async def run() -> None:
         async with _running(database_url) as controller:
-            parts, group = controller.app.parts, "/v1/reader-groups/tests/one"
+            service, group = controller.app.service, "/v1/reader-groups/tests/one"
             await controller.create(log="embedded")
             created = await controller.client.put(group, json={"streams": [str(NAME)]})
             assert created.is_success
             for path in (group, PATH):
                 (await controller.client.delete(path)).raise_for_status()
-            await until(lambda: not parts.registry.removed and not parts.groups.removed)
+            await until(lambda: not service.registry.removed and not service.groups.removed)
 
     asyncio.run(run())
 

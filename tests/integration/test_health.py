@@ -37,7 +37,7 @@ from controller.cluster.shared import SharedOwnership
 def slow(start):
     async def start_slowly(self):
         await start(self)
-        await self._database.read(lambda _: wait())
+        await self._service.database.read(lambda _: wait())
 
     return start_slowly
 
@@ -66,7 +66,7 @@ def stamp(self, **_):
 ListeningClock.stamp = stamp
 """
 MORTAL_SEQUENCER = """
-from controller.streams.stream import StreamState
+from controller.streams import StreamState
 
 def after_commit(self):
     raise RuntimeError("seeded")
@@ -134,7 +134,7 @@ def test_many_may_ask_at_once_again_and_again(database_url: str) -> None:
         async with in_process(ServeSettings(database_url=database_url)) as (app, _):
 
             async def ask_twice() -> list[str]:
-                health = app.parts.health
+                health = app.service.health
                 return [*await health.obstacles(), *await health.obstacles()]
 
             one, other = await asyncio.gather(ask_twice(), ask_twice())

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controller import factory
+from controller import service as service_module
 from controller.clocks import ListeningClock, boot_s
 from controller.cluster import membership
 from controller.configuration import ServeSettings
@@ -28,11 +28,11 @@ class Machine:
         self.now_ms = 5_000
         self._settings = ServeSettings(database_url=database_url, lease_ms=1_500)
         clock = partial(ListeningClock, monotonic_ms=lambda: self.now_ms)
-        monkeypatch.setattr(factory, "ListeningClock", clock)
+        monkeypatch.setattr(service_module, "ListeningClock", clock)
 
     async def start(self, address: str) -> ControllerApp:
         app = create_app(self._settings, address=address)
-        await app.process.start()
+        await app.service.start()
         return app
 
     async def listen(self, app: ControllerApp, milliseconds: int) -> None:
@@ -40,7 +40,7 @@ class Machine:
         for _ in range(0, milliseconds, 250):
             self.step(app, 250)
         stored = partial(_stored, app)
-        while await stored() < app.parts.clocks.listening.now_ms():  # noqa: ASYNC110 (a row)
+        while await stored() < app.service.clocks.listening.now_ms():  # noqa: ASYNC110 (a row)
             await asyncio.sleep(0.01)
 
     def step(self, app: ControllerApp, milliseconds: int) -> None:
@@ -48,23 +48,23 @@ class Machine:
 
         The first makes the clock go: on a busy machine the lease may have run out meanwhile.
         """
-        app.parts.clocks.listening.stamp()
+        app.service.clocks.listening.stamp()
         self.now_ms += milliseconds
-        app.parts.clocks.listening.stamp()
+        app.service.clocks.listening.stamp()
 
     @staticmethod
     async def stop(app: ControllerApp) -> None:
         """End, and give everything back."""
-        await app.process.close()
+        await app.service.close()
         await app.aclose()
 
     @staticmethod
     async def die(app: ControllerApp) -> None:
         """End without giving anything back."""
-        for task in app.parts.health.tasks:
+        for task in app.service.tasks:
             task.cancel()
-        await asyncio.gather(*app.parts.health.tasks, return_exceptions=True)
-        app.parts.database.close()
+        await asyncio.gather(*app.service.tasks, return_exceptions=True)
+        app.service.database.close()
         await app.aclose()
 
 
@@ -77,11 +77,11 @@ async def _stored(app: ControllerApp) -> int:
     def read(connection: Any) -> int:
         query = "SELECT listening_ms FROM controllers WHERE id = %s"
         found: int = connection.exec_driver_sql(
-            query, (app.parts.ownership.lease.controller,)
+            query, (app.service.ownership.controller,)
         ).scalar_one()
         return found
 
-    return await app.parts.database.read(read)
+    return await app.service.database.read(read)
 
 
 async def _post(app: ControllerApp, writer: str, time: int) -> None:
@@ -160,14 +160,14 @@ def test_time_in_which_the_database_is_away_is_charged_to_nobody(
         app = await machine.start("http://a")
         try:
             await asyncio.to_thread(own_cluster.stop)
-            holding, listening = app.parts.ownership, app.parts.clocks.listening
-            await until(lambda: not holding.lease.is_certain)
+            holding, listening = app.service.ownership, app.service.clocks.listening
+            await until(lambda: not holding.is_certain)
             before = listening.now_ms()
             for _ in range(5):
                 await _let_pass(machine, listening, 900)
             assert listening.now_ms() <= before + 900
             await asyncio.to_thread(own_cluster.start)
-            await until(lambda: holding.lease.is_certain)
+            await until(lambda: holding.is_certain)
             stood = listening.now_ms()
             await machine.listen(app, 500)
             assert listening.now_ms() >= stood + 250
@@ -192,7 +192,7 @@ def test_time_in_which_the_database_stores_leases_but_no_reports_is_charged_to_n
 
     async def scene() -> None:
         app = await machine.start("http://127.0.0.1:1")
-        listening = app.parts.clocks.listening
+        listening = app.service.clocks.listening
         async with _client(app) as client:
             wanted = {"log": "external", "segments": 1}
             (await client.put(STREAM, json=wanted)).raise_for_status()
@@ -204,7 +204,7 @@ def test_time_in_which_the_database_stores_leases_but_no_reports_is_charged_to_n
                 before = listening.now_ms()
                 for _ in range(5):
                     await _let_pass(machine, listening, 900)
-                await until(lambda: app.parts.ownership.lease.is_certain)
+                await until(lambda: app.service.ownership.is_certain)
                 assert listening.now_ms() == before
                 connection.execute("DROP TRIGGER no_room ON report_pages")
             while listening.now_ms() < before + 500:
@@ -242,7 +242,7 @@ def test_what_taking_a_stream_over_takes_is_charged_to_nobody(
 
 def _read_back_slowly(app: ControllerApp, machine: Machine) -> None:
     """Let time pass between taking streams and holding them."""
-    holding: Any = app.parts.ownership
+    holding: Any = app.service.ownership
     read_back = holding._read_back
 
     async def slow(me: int) -> None:
@@ -262,13 +262,13 @@ def test_a_controller_that_was_suspended_trusts_no_lease_of_before_and_charges_n
     async def scene() -> None:
         nonlocal slept_s
         app = await machine.start("http://127.0.0.1:1")
-        holding, listening = app.parts.ownership, app.parts.clocks.listening
+        holding, listening = app.service.ownership, app.service.clocks.listening
         await machine.listen(app, 500)
-        await until(lambda: holding.lease.is_certain)
+        await until(lambda: holding.is_certain)
         before = listening.now_ms()
         slept_s += 3_600
-        assert not holding.lease.is_certain
-        await until(lambda: holding.lease.is_certain)
+        assert not holding.is_certain
+        await until(lambda: holding.is_certain)
         assert listening.now_ms() == before
         await machine.stop(app)
 

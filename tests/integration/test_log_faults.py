@@ -32,7 +32,7 @@ def test_a_read_goes_on_where_it_was_when_chunks_are_merged_meanwhile(
         await with_chunks(log, 20)
         first, body = await log.open_read(0, 4)
         parts = [await anext(body), await anext(body), await anext(body)]
-        await Compactor(log.parts.database).compact(log.state.identity.key, {0: 60})
+        await Compactor(log.service.database).compact(log.state.identity.key, {0: 60})
         assert (await log.read(0, 59))[0] == 0
         parts += [part async for part in body]
         assert first == 3
@@ -48,7 +48,7 @@ def test_a_read_of_a_deleted_stream_fails_instead_of_ending_early(database_url: 
         state = log.state
         _, body = await log.open_read(0)
         await anext(body)
-        await log.parts.sequencer.submit(partial(lifecycle.delete_stream, state=state))
+        await log.service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
         with pytest.raises(UnknownStreamError):
             [part async for part in body]
 

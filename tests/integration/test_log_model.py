@@ -149,7 +149,7 @@ class LogMachine(RuleBasedStateMachine):
         state = self.log.state
         tails = state.published_tails
         assert tails is not None
-        compactor = Compactor(self.log.parts.database)
+        compactor = Compactor(self.log.service.database)
         with patch.object(compaction, "_FEWEST", 3):
             self.runner.run(compactor.compact(state.identity.key, tails))
         for time in range(-51, 52, 6):
@@ -160,7 +160,7 @@ class LogMachine(RuleBasedStateMachine):
         self.seek(time)
 
     def seek(self, time: int) -> None:
-        start, exact = self.runner.run(start_of(self.log.parts.database, self.log.state, time))
+        start, exact = self.runner.run(start_of(self.log.service, self.log.state, time))
         assert exact
         assert start == {
             number: next(

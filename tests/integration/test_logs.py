@@ -18,7 +18,7 @@ from tests.server import LAUNCHER, Api, ServerProcess
 FULL = "the database has no room: its disk is full, or max_database_bytes is reached"
 NOW = 1_700_000_000_000
 DEFECTIVE = """
-from controller.streams import lifecycle, reports
+from controller import lifecycle, reports
 
 def fail(*args, **more):
     password = "hunter2 is local"
@@ -28,7 +28,7 @@ lifecycle.describe = reports.note_time = fail
 """
 LOGGING = """
 import logging, warnings
-from controller.logs.setup import configure_logging
+from controller.logs import configure_logging
 configure_logging("info", "text")
 sent = {"stream": "a/\\x1b[31mb", "path": "/x\\nERROR \\u2028"}
 logging.getLogger("tests").info("one\\nERROR two", extra=sent)
@@ -72,7 +72,7 @@ def test_json_lines_name_stream_and_writer(in_json: ServerProcess) -> None:
     assert line == {
         "message": "writer expired",
         "level": "warning",
-        "logger": "controller.streams.stream",
+        "logger": "controller.service",
         "stream": "tests/one",
         "writer": "slow",
     }
@@ -83,7 +83,7 @@ def test_json_lines_name_stream_and_writer(in_json: ServerProcess) -> None:
 def test_text_lines_name_them_too(shared_server: ServerProcess) -> None:
     with Api(shared_server.url, "tests/told") as api:
         api.create()
-    said = "[info     ] stream created [controller.streams.lifecycle] stream=tests/told\n"
+    said = "[info     ] stream created [controller.lifecycle] stream=tests/told\n"
     assert said in shared_server.log.read_text()
 
 

@@ -34,14 +34,14 @@ def test_a_position_is_looked_up_while_a_partition_is_added(
             }
             (await client.put(ONE, json=wanted)).raise_for_status()
             await _note(client, NOW, {"0": 1})
-            read = app.parts.database.read
+            read = app.service.database.read
 
             async def read_later(*given: Any, **more: Any) -> Any:
-                monkeypatch.setattr(app.parts.database, "read", read)
+                monkeypatch.setattr(app.service.database, "read", read)
                 await _note(client, NOW + 1_000, {"0": 1, "1": 1})
                 return await read(*given, **more)
 
-            monkeypatch.setattr(app.parts.database, "read", read_later)
+            monkeypatch.setattr(app.service.database, "read", read_later)
             found = await client.get(f"{ONE}/marks/at", params={"position": "0:1"})
             assert found.raise_for_status().json()["passed"]["revision"] == 1
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, create_engine, event, text
 
-from controller.log.embedded import EmbeddedLog
+from controller.log.storage import read_tails
 from controller.store.marks import StoredMarks
 from tests.postgres import Cluster
 from tidegauge.topology import Topology
@@ -70,9 +70,9 @@ def test_a_lookup_reads_few_rows(
 
 def test_the_ends_of_segments_are_found_by_reading_few_rows(stored: Connection) -> None:
     with _few_rows_read(stored):
-        log = EmbeddedLog.visit(stored, 1, Topology.of_equal_ranges(3))
-    assert log.tails == {0: 2 * CHUNKS, 1: 0, 2: 2 * CHUNKS}
-    assert log.running_times == {0: 2 * CHUNKS - 2, 2: 2 * CHUNKS - 1}
+        ends = read_tails(stored, 1, Topology.of_equal_ranges(3))
+    assert ends.tails == {0: 2 * CHUNKS, 1: 0, 2: 2 * CHUNKS}
+    assert ends.running_times == {0: 2 * CHUNKS - 2, 2: 2 * CHUNKS - 1}
 
 
 @contextmanager

@@ -25,7 +25,7 @@ WAITING = (
     "WHERE datname = current_database() AND wait_event_type = 'Lock'"
 )
 LOSING = """
-from controller.streams import lifecycle
+from controller import lifecycle
 from tidegauge.errors import OutcomeUnknownError
 
 def lose(*args, **more):

@@ -14,9 +14,8 @@ from controller.commit.batch import Batch
 from controller.configuration import ServeSettings
 from controller.database import open_database
 from controller.database.postgresql import PostgresDatabase
-from controller.factory import Parts, compose
-from controller.groups import read_groups, read_logs
-from controller.process import Process
+from controller.groups import read_groups
+from controller.service import Service
 from controller.streams import lifecycle, reports
 from controller.streams.stream import StreamState
 from tests.patience import until
@@ -30,7 +29,7 @@ from tidegauge.wire.writers import NoteTime
 
 NOW = 1_700_000_000_000
 Log = Literal["embedded", "external"]
-Scene: TypeAlias = Callable[[Parts], Coroutine[Any, Any, None]]
+Scene: TypeAlias = Callable[[Service], Coroutine[Any, Any, None]]
 Play: TypeAlias = Callable[[Scene], None]
 LEASE_MS = 2_000
 
@@ -41,15 +40,14 @@ def database_url(cluster: Cluster) -> str:
 
 
 @asynccontextmanager
-async def _controller(database_url: str) -> AsyncIterator[Parts]:
+async def _controller(database_url: str) -> AsyncIterator[Service]:
     settings = ServeSettings(database_url=database_url, lease_ms=LEASE_MS)
-    parts = compose(settings, address=f"http://{uuid4()}")
-    process = Process(parts)
-    await process.start()
+    service = Service(settings, address=f"http://{uuid4()}")
+    await service.start()
     try:
-        yield parts
+        yield service
     finally:
-        await process.close()
+        await service.close()
 
 
 @pytest.fixture
@@ -57,52 +55,50 @@ def play(database_url: str) -> Play:
     """Let a controller live through a scene."""
 
     async def run(scene: Scene) -> None:
-        async with _controller(database_url) as parts:
-            await scene(parts)
+        async with _controller(database_url) as service:
+            await scene(service)
 
     return lambda scene: asyncio.run(run(scene))
 
 
-async def _create(parts: Parts, stream: str, log: Log = "external") -> StreamState:
-    key = await parts.ownership.new_stream_key()
-    state, _ = await parts.sequencer.submit(_creation(parts, stream, key, log))
+async def _create(service: Service, stream: str, log: Log = "external") -> StreamState:
+    key = await service.ownership.new_stream_key()
+    state, _ = await service.sequencer.submit(_creation(service, stream, key, log))
     return state
 
 
 def _creation(
-    parts: Parts, stream: str, key: int | None, log: Log = "external"
+    service: Service, stream: str, key: int | None, log: Log = "external"
 ) -> Callable[[Batch], tuple[StreamState, bool]]:
     return partial(
         lifecycle.create_stream,
-        registry=parts.registry,
+        service=service,
         name=StreamName("tests", stream),
-        request=CreateStream(segments=1, log=log),
+        wanted=CreateStream(segments=1, log=log),
         only_create=True,
-        streams=parts.ownership.streams,
         key=key,
-        controller=parts.ownership.lease.controller,
     )
 
 
-def _lose_next_answer(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+def _lose_next_answer(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the next transaction be committed, but the connection break before the answer."""
-    write = parts.database.write
+    write = service.database.write
 
     async def lose(work: Callable[[Connection], None], *, rows: int) -> None:
-        monkeypatch.setattr(parts.database, "write", write)
+        monkeypatch.setattr(service.database, "write", write)
         await write(work, rows=rows)
         reason = "the connection is lost"
         raise OutcomeUnknownError(reason)
 
-    monkeypatch.setattr(parts.database, "write", lose)
+    monkeypatch.setattr(service.database, "write", lose)
 
 
-def _fail_next_transaction(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+def _fail_next_transaction(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the database refuse the next transaction at its end."""
-    write = parts.database.write
+    write = service.database.write
 
     async def fail(work: Callable[[Connection], None], *, rows: int) -> None:
-        monkeypatch.setattr(parts.database, "write", write)
+        monkeypatch.setattr(service.database, "write", write)
 
         def fail_at_last(connection: Connection) -> None:
             work(connection)
@@ -110,11 +106,11 @@ def _fail_next_transaction(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> Non
 
         await write(fail_at_last, rows=rows)
 
-    monkeypatch.setattr(parts.database, "write", fail)
+    monkeypatch.setattr(service.database, "write", fail)
 
 
-def _names(parts: Parts) -> set[str]:
-    return {state.identity.name.stream for state in parts.registry}
+def _names(service: Service) -> set[str]:
+    return {state.identity.name.stream for state in service.registry}
 
 
 DIES_AT_COMMIT = """
@@ -156,15 +152,15 @@ def test_reports_that_wait_while_a_lease_is_lost_are_not_accepted(
     cluster: Cluster, database_url: str
 ) -> None:
     async def run() -> list[BaseException | None]:
-        async with _controller(database_url) as parts:
-            state = await _create(parts, "one")
-            lost = parts.ownership.lease.controller
+        async with _controller(database_url) as service:
+            state = await _create(service, "one")
+            lost = service.ownership.controller
             with cluster.connect(cluster.name_of(database_url)) as connection:
                 connection.execute("UPDATE streams SET holder = NULL")
                 connection.execute("DELETE FROM controllers")
             futures = []
-            while parts.ownership.lease.controller in {lost, 0}:
-                futures.append(parts.sequencer.submit(partial(_note, state)))
+            while service.ownership.controller in {lost, 0}:
+                futures.append(service.sequencer.submit(partial(_note, service, state)))
                 await asyncio.sleep(0.0001)
             return await asyncio.gather(*futures, return_exceptions=True)
 
@@ -172,9 +168,8 @@ def test_reports_that_wait_while_a_lease_is_lost_are_not_accepted(
     assert outcomes.count(None) == 0
 
 
-def _note(state: StreamState, batch: Batch) -> None:
-    report = NoteTime(time=NOW, position={0: 1})
-    reports.note_time(batch, state, "w", report, now=state.now())
+def _note(service: Service, state: StreamState, batch: Batch) -> None:
+    reports.note_time(batch, service.clocks, state, "w", NoteTime(time=NOW, position={0: 1}))
 
 
 def test_a_stream_whose_release_was_committed_unheard_has_one_holder(
@@ -197,12 +192,12 @@ def test_a_stream_whose_release_was_committed_unheard_has_one_holder(
 def test_a_stream_whose_deletion_was_committed_unheard_is_gone(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(parts: Parts) -> None:
-        state = await _create(parts, "one")
-        _lose_next_answer(parts, monkeypatch)
+    async def scene(service: Service) -> None:
+        state = await _create(service, "one")
+        _lose_next_answer(service, monkeypatch)
         with pytest.raises(OutcomeUnknownError):
-            await parts.sequencer.submit(partial(lifecycle.delete_stream, state=state))
-        assert _names(parts) == set()
+            await service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
+        assert _names(service) == set()
 
     play(scene)
 
@@ -210,12 +205,12 @@ def test_a_stream_whose_deletion_was_committed_unheard_is_gone(
 def test_a_stream_whose_creation_was_committed_unheard_is_there(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(parts: Parts) -> None:
-        _lose_next_answer(parts, monkeypatch)
+    async def scene(service: Service) -> None:
+        _lose_next_answer(service, monkeypatch)
         with pytest.raises(OutcomeUnknownError):
-            await _create(parts, "one")
-        state = parts.registry.get(StreamName("tests", "one"))
-        await parts.sequencer.submit(partial(_note, state))
+            await _create(service, "one")
+        state = service.stream(StreamName("tests", "one"))
+        await service.sequencer.submit(partial(_note, service, state))
 
     play(scene)
 
@@ -223,16 +218,16 @@ def test_a_stream_whose_creation_was_committed_unheard_is_there(
 def test_a_stream_that_was_replaced_in_one_failed_transaction_is_the_former_one(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(parts: Parts) -> None:
-        state = await _create(parts, "one")
-        key = await parts.ownership.new_stream_key()
-        _fail_next_transaction(parts, monkeypatch)
-        deleting = parts.sequencer.submit(partial(lifecycle.delete_stream, state=state))
-        creating = parts.sequencer.submit(_creation(parts, "one", key))
+    async def scene(service: Service) -> None:
+        state = await _create(service, "one")
+        key = await service.ownership.new_stream_key()
+        _fail_next_transaction(service, monkeypatch)
+        deleting = service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
+        creating = service.sequencer.submit(_creation(service, "one", key))
         outcomes = await asyncio.gather(deleting, creating, return_exceptions=True)
         assert [type(one) for one in outcomes] == [UnavailableError, UnavailableError]
-        assert parts.registry.get(StreamName("tests", "one")) is state
-        await parts.sequencer.submit(partial(_note, state))
+        assert service.stream(StreamName("tests", "one")) is state
+        await service.sequencer.submit(partial(_note, service, state))
 
     play(scene)
 
@@ -240,44 +235,44 @@ def test_a_stream_that_was_replaced_in_one_failed_transaction_is_the_former_one(
 GROUP = StreamName("tests", "group")
 
 
-async def _create_group(parts: Parts) -> None:
-    await _create(parts, "log", log="embedded")
-    await parts.group_creation.create(GROUP, CreateGroup(streams=["tests/log"]))
+async def _create_group(service: Service) -> None:
+    await _create(service, "log", log="embedded")
+    await service.groups.create(GROUP, CreateGroup(streams=["tests/log"]))
 
 
-async def _join(parts: Parts, reader: str) -> int:
+async def _join(service: Service, reader: str) -> int:
     """Join the group, and tell its revision then."""
-    logs = await read_logs(parts.registry, parts.groups.get(GROUP).settings)
+    logs = await service.groups.logs(service.groups.get(GROUP).settings)
 
     def decide(batch: Batch) -> int:
         transition = partial(join_group, reader=reader)
-        changed = parts.groups.change(GROUP, transition, batch, logs=logs)
+        changed = service.groups.change(GROUP, transition, batch, logs=logs)
         return changed.revision
 
-    return await parts.sequencer.submit(decide)
+    return await service.sequencer.submit(decide)
 
 
-async def _in_memory(parts: Parts) -> tuple[int, set[str]]:
-    group = await parts.sequencer.read(lambda: parts.groups.get(GROUP))
+async def _in_memory(service: Service) -> tuple[int, set[str]]:
+    group = await service.sequencer.read(lambda: service.groups.get(GROUP))
     assert set(group.heard) == set(group.state.readers)
     return group.newest.revision, set(group.state.readers)
 
 
-async def _on_disk(parts: Parts) -> tuple[int, set[str]]:
-    (stored,) = await parts.database.read(read_groups)
+async def _on_disk(service: Service) -> tuple[int, set[str]]:
+    (stored,) = await service.database.read(read_groups)
     return stored.revision, set(stored.state.readers)
 
 
 def test_a_group_whose_change_was_committed_unheard_is_what_was_stored(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(parts: Parts) -> None:
-        await _create_group(parts)
-        _lose_next_answer(parts, monkeypatch)
+    async def scene(service: Service) -> None:
+        await _create_group(service)
+        _lose_next_answer(service, monkeypatch)
         with pytest.raises(OutcomeUnknownError):
-            await _join(parts, "a")
-        assert await _in_memory(parts) == await _on_disk(parts) == (2, {"a"})
-        assert await _join(parts, "b") == 3
+            await _join(service, "a")
+        assert await _in_memory(service) == await _on_disk(service) == (2, {"a"})
+        assert await _join(service, "b") == 3
 
     play(scene)
 
@@ -285,12 +280,12 @@ def test_a_group_whose_change_was_committed_unheard_is_what_was_stored(
 def test_a_group_whose_change_failed_is_what_it_was(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(parts: Parts) -> None:
-        await _create_group(parts)
-        _fail_next_transaction(parts, monkeypatch)
+    async def scene(service: Service) -> None:
+        await _create_group(service)
+        _fail_next_transaction(service, monkeypatch)
         with pytest.raises(UnavailableError):
-            await _join(parts, "a")
-        assert await _in_memory(parts) == await _on_disk(parts) == (1, set())
+            await _join(service, "a")
+        assert await _in_memory(service) == await _on_disk(service) == (1, set())
 
     play(scene)
 
@@ -298,14 +293,14 @@ def test_a_group_whose_change_failed_is_what_it_was(
 def test_a_group_whose_deletion_was_committed_unheard_is_gone(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(parts: Parts) -> None:
-        await _create_group(parts)
-        _lose_next_answer(parts, monkeypatch)
+    async def scene(service: Service) -> None:
+        await _create_group(service)
+        _lose_next_answer(service, monkeypatch)
         with pytest.raises(OutcomeUnknownError):
-            await parts.sequencer.submit(partial(parts.groups.delete, GROUP))
+            await service.sequencer.submit(partial(service.groups.delete, GROUP))
         with pytest.raises(UnknownGroupError):
-            parts.groups.get(GROUP)
-        _, is_new = await parts.group_creation.create(
+            service.groups.get(GROUP)
+        _, is_new = await service.groups.create(
             GROUP, CreateGroup(streams=["tests/log"], heartbeat_ms=1_000)
         )
         assert is_new
@@ -316,12 +311,12 @@ def test_a_group_whose_deletion_was_committed_unheard_is_gone(
 def test_a_group_whose_deletion_failed_is_there(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(parts: Parts) -> None:
-        await _create_group(parts)
-        _fail_next_transaction(parts, monkeypatch)
+    async def scene(service: Service) -> None:
+        await _create_group(service)
+        _fail_next_transaction(service, monkeypatch)
         with pytest.raises(UnavailableError):
-            await parts.sequencer.submit(partial(parts.groups.delete, GROUP))
-        assert await _join(parts, "a") == 2
+            await service.sequencer.submit(partial(service.groups.delete, GROUP))
+        assert await _join(service, "a") == 2
 
     play(scene)
 
@@ -329,11 +324,11 @@ def test_a_group_whose_deletion_failed_is_there(
 def test_a_group_whose_creation_was_committed_unheard_is_there(
     play: Play, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scene(parts: Parts) -> None:
-        await _create(parts, "log", log="embedded")
-        _lose_next_answer(parts, monkeypatch)
+    async def scene(service: Service) -> None:
+        await _create(service, "log", log="embedded")
+        _lose_next_answer(service, monkeypatch)
         with pytest.raises(OutcomeUnknownError):
-            await parts.group_creation.create(GROUP, CreateGroup(streams=["tests/log"]))
-        assert await _join(parts, "a") == 2
+            await service.groups.create(GROUP, CreateGroup(streams=["tests/log"]))
+        assert await _join(service, "a") == 2
 
     play(scene)

@@ -41,7 +41,7 @@ async def _let_slow_hold(
         report = {"time": time, "position": {}}
         answer = await client.post(f"{STREAM}/writers/{writer}/note-time", json=report)
         answer.raise_for_status()
-    return app.parts.registry.get(StreamName("tests", "one"))
+    return app.service.registry.get(StreamName("tests", "one"))
 
 
 def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_idly_for_its_end(
@@ -56,7 +56,7 @@ def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_idly_for_its_e
 
         settings = {"aggregation_timeout_ms": 100, "mark_interval_ms": 1_000}
         state = await _let_slow_hold(app, client, **settings)
-        app.parts.sequencer.on_batch = count
+        app.service.sequencer.on_batch = count
         await until(lambda: state.watermark == NOON + 5)
         assert batches < 30
 

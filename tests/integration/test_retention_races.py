@@ -5,12 +5,11 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection, select
 
-from controller.background.pace import Pace
 from controller.background.retention import Sweeper
 from controller.database import open_database
 from controller.database.statements import insert_rows
@@ -71,12 +70,15 @@ class Sweeping:
             identity=SimpleNamespace(key=KEY, name=NAME, stream_id=STREAM_ID),
             aggregator=SimpleNamespace(topology=TOPOLOGY),
             config=SimpleNamespace(mark_retention_ms=1),
-            log=SimpleNamespace(tails=None),
+            ends=None,
             recent_marks=(),
-            now=lambda: SimpleNamespace(wall_ms=1_000_000),
         )
-        registry, database = cast("Any", [self.state]), cast("Any", self)
-        self._sweeper = Sweeper(registry, database, (), Pace(rest=0))
+        service: Any = SimpleNamespace(
+            settings=SimpleNamespace(mark_thinning=""),
+            database=self,
+            clocks=SimpleNamespace(now=lambda: SimpleNamespace(wall_ms=1_000_000)),
+        )
+        self._sweeper = Sweeper(service, rest=0)
         self.read = self.database.read
 
     async def change(self, work: Callable[[Connection], Any]) -> Any:

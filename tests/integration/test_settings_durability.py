@@ -29,7 +29,7 @@ def test_settings_are_seen_once_they_are_durable(
         async with in_process(ServeSettings(database_url=database_url)) as (app, client):
             created = await client.put(STREAM, json={"min_writers": 1})
             with monkeypatch.context() as patched:
-                patched.setattr(app.parts.database, "write", fail_late)
+                patched.setattr(app.service.database, "write", fail_late)
                 headers = {"if-match": created.headers["etag"]}
                 change = {"min_writers": 2}
                 changing = asyncio.create_task(

@@ -14,7 +14,7 @@ from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.schema import marks, metadata, report_pages, streams
 from controller.store import streams as storage
-from controller.store.aggregations import read_aggregation, write_changes
+from controller.store.aggregations import read_clock, write_changes
 from controller.store.changes import StreamChanges
 from controller.store.journal import Journal
 from controller.store.journal.storage import read_entries
@@ -113,7 +113,7 @@ class Stream:
         return self.deleted, self.core.newest, [replace(one, silent_ms=0) for one in statuses]
 
     def _read(self, connection: Connection) -> StoredAggregation | None:
-        return _read_aggregation(connection, self.key, self.house.journal.recent(self.key))
+        return _read_clock(connection, self.key, self.house.journal.recent(self.key))
 
 
 @dataclass
@@ -276,7 +276,7 @@ class House:
 
 def found(connection: Connection, key: int, recent: StreamChanges) -> object:
     """What a stream is restored from."""
-    clock = _read_aggregation(connection, key, recent)
+    clock = _read_clock(connection, key, recent)
     return clock and (
         clock.newest,
         clock.marked_ms,
@@ -333,20 +333,20 @@ def _insert_stream(key: int, connection: Connection) -> None:
     connection.execute(insert(streams).values(key=key, created_ms=0, **texts))
 
 
-def _read_aggregation(
+def _read_clock(
     connection: Connection, key: int, recent: StreamChanges
 ) -> StoredAggregation | None:
-    rows = storage.read_streams(connection, [key])
+    rows = storage.read_streams(connection, key)
     if not rows:
         return None
-    stored = read_aggregation(connection, rows[0], recent)
+    clock = read_clock(connection, rows[0], recent)
     return StoredAggregation(
-        stored.newest,
-        stored.marked_ms,
-        stored.reporters,
-        stored.forgotten_incarnation,
-        list(stored.writers),
-        list(stored.pages),
+        clock.newest,
+        clock.marked_ms,
+        clock.reporters,
+        clock.forgotten_incarnation,
+        list(clock.writers),
+        list(clock.pages),
     )
 
 

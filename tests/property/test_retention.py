@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, delete, insert
 
 from controller.background import retention
-from controller.background.pace import Pace
 from controller.background.retention import Sweeper
 from controller.database.statements import insert_rows
 from controller.schema import marks as marks_table
@@ -93,13 +92,17 @@ class Stage:
             identity=SimpleNamespace(key=KEY, name=NAME, stream_id=STREAM["stream_id"]),
             aggregator=SimpleNamespace(topology=topology),
             config=SimpleNamespace(mark_retention_ms=retention_ms),
-            log=SimpleNamespace(tails={} if embedded else None),
-            now=lambda: SimpleNamespace(wall_ms=self.wall_ms),
+            ends={} if embedded else None,
             revision=history[-1][0].revision,
             deleted=False,
             recent_marks=(),
         )
-        self.thinning = parse_thinning(thinning)
+        self.service: Any = SimpleNamespace(
+            settings=SimpleNamespace(mark_thinning=thinning),
+            registry=[self.state],
+            database=self,
+            clocks=SimpleNamespace(now=lambda: SimpleNamespace(wall_ms=self.wall_ms)),
+        )
 
     def add(self, history: Ages) -> None:
         rows = [
@@ -143,10 +146,8 @@ class Stage:
         asyncio.run(run())
 
     def sweeper(self, rows: int = 500) -> Sweeper:
-        registry: Any = [self.state]
-        database: Any = self
-        pace, clock = Pace(most_rows=rows, rest=0), self._monotonic_s
-        return Sweeper(registry, database, self.thinning, pace, monotonic_s=clock)
+        clock = self._monotonic_s
+        return Sweeper(self.service, most_rows=rows, rest=0, monotonic_s=clock)
 
     def _monotonic_s(self) -> float:
         return self.monotonic_s

@@ -30,8 +30,7 @@ class _Holder:
             timeout_ms=PATIENCE_MS, notices=0, await_news=self._await_news
         )
         self.closing = asyncio.Event()
-        self.lease = SimpleNamespace(is_certain=True)
-        self.registry = self.groups = self
+        self.is_certain = True
 
     def find(self, _name: object) -> bool:
         return True
@@ -88,7 +87,10 @@ def _ask(
     async def scene() -> None:
         loop: Any = asyncio.get_running_loop()
         loop.time = lambda: holder.now_s
-        whole: Any = Forwarding(answer, holder, SimpleNamespace(), max_body_bytes=1)  # type: ignore[arg-type]
+        service: Any = SimpleNamespace(
+            registry=holder, groups=holder, settings=SimpleNamespace(max_body_bytes=1)
+        )
+        whole: Any = Forwarding(answer, service, holder, SimpleNamespace())  # type: ignore[arg-type]
         scope = {
             "method": method,
             "path": "/v1/streams/tests/one/marks",

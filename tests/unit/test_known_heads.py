@@ -3,9 +3,8 @@
 import pytest
 from starlette.types import Scope
 
-from controller.http.messages.recalled import Reply
 from controller.serving import protocol
-from controller.serving.protocol import KnownHeads
+from controller.serving.protocol import KnownHeads, Reply
 
 
 class Call:

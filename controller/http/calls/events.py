@@ -11,20 +11,20 @@ from fastapi.responses import StreamingResponse
 from controller.http.calls.reporting import ReportingRoute
 from controller.http.messages.media import check_encoding, check_media_type
 from controller.http.routing import (
-    DatabaseOf,
     HungUp,
     SegmentNumber,
-    SequencerOf,
+    ServiceOf,
     StreamOf,
     StrictRoute,
-    WaitingOf,
     WaitMs,
     stream_facts,
 )
 from controller.log.codec import EncodedEvents, encode_chunks, read_arrow
 from controller.log.ndjson import read_ndjson
 from controller.log.routing import RoutedEvents, check_keys, route
-from controller.streams import appends, reading
+from controller.log.state import AppendOutcome
+from controller.streams import appends as log
+from controller.streams import reading
 from controller.streams.stream import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
@@ -48,7 +48,6 @@ SEGMENT_EVENTS = ONE + "/segments/{segment}/events"
 _T = TypeVar("_T")
 _Offset = Annotated[Integer, Between(0)]
 _READ_AT_ONCE_BYTES = 16_384
-"""Read in the event loop: to hand so little to a thread takes longer than to read it."""
 
 _ARROW_BODY = {
     "requestBody": {
@@ -73,7 +72,7 @@ _NDJSON_BODY = {
 
 @router.post(SEGMENT_EVENTS, openapi_extra=_ARROW_BODY)
 async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
-    sequencer: SequencerOf,
+    service: ServiceOf,
     state: StreamOf,
     segment: SegmentNumber,
     request: Request,
@@ -92,12 +91,12 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
 
     The stream must know the writer: it registers, or notes a time, first.
     """
-    state.embedded_log()  # or nothing is read
+    log.ends_of(state)
     body = await _body(request, ARROW)
     events = await _aside(partial(_encoded, state, segment), body)
-    outcome = await sequencer.submit(
+    outcome: AppendOutcome = await service.sequencer.submit(
         partial(
-            appends.append_arrow,
+            log.append_arrow,
             state=state,
             segment=segment,
             events=events,
@@ -117,8 +116,7 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 @reporting.post(ONE + "/events", openapi_extra=_NDJSON_BODY)
 async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
-    sequencer: SequencerOf,
-    database: DatabaseOf,
+    service: ServiceOf,
     state: StreamOf,
     request: Request,
     writer: Annotated[Name | None, Query(description="Who writes.")] = None,
@@ -134,24 +132,20 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     ] = None,
 ) -> EventsAppended:
     """Append one JSON object a line, routed by key; append and report are one transaction."""
-    source = appends.Source(writer, incarnation, _time(note_time))
+    source = log.Source(writer, incarnation, _time(note_time))
     if source.writer is None and (note_time is not None or incarnation is not None):
         raise InvalidRequestError.of("writer", "say who notes the time")
     body = await _body(request, NDJSON)
     routed = await _aside(partial(_routed, state), body)
     if idempotency_key is not None:
-        position = await appends.append_once_by_key(
-            sequencer,
-            database,
-            state,
-            routed,
-            source,
-            idempotency_key=idempotency_key,
-            body=body,
+        position = await log.append_once_by_key(
+            service, state, routed, source, idempotency_key=idempotency_key, body=body
         )
     else:
-        position = await sequencer.submit(
-            partial(appends.append_routed, state=state, routed=routed, source=source)
+        position = await service.sequencer.submit(
+            partial(
+                log.append_routed, service=service, state=state, routed=routed, source=source
+            )
         )
     return EventsAppended(position=dict(position), **stream_facts(state))
 
@@ -168,8 +162,7 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     },
 )
 async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
-    database: DatabaseOf,
-    waiting: WaitingOf,
+    service: ServiceOf,
     state: StreamOf,
     segment: SegmentNumber,
     hung_up: HungUp,
@@ -183,13 +176,13 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     reading.check_range(state, segment, start, end)
 
     def has_more() -> bool | None:
-        grown = state.durable_tails.get(segment, 0) > start
+        grown = reading.durable_tail(state, segment) > start
         return grown or state.final or state.deleted or None
 
     if end != start:
-        await waiting.until(state.changed, has_more, wait_ms=wait_ms, hung_up=hung_up)
+        await service.waiting.until(state.changed, has_more, wait_ms=wait_ms, hung_up=hung_up)
     first, body = await reading.open_read(
-        database, state, segment, *reading.check_range(state, segment, start, end)
+        service, state, segment, *reading.check_range(state, segment, start, end)
     )
     headers = {FIRST_OFFSET_HEADER: str(first), STREAM_ID_HEADER: state.identity.stream_id}
     return StreamingResponse(body, media_type=ARROW, headers=headers)
@@ -210,7 +203,7 @@ def _encoded(state: StreamState, segment: int, body: bytes) -> list[EncodedEvent
 
 def _routed(state: StreamState, body: bytes) -> RoutedEvents:
     events = read_ndjson(body)
-    state.embedded_log()
+    log.ends_of(state)
     topology = state.published_topology
     if state.final:  # nothing is appended, but an answer may be repeated
         return RoutedEvents(events, topology.revision, {})

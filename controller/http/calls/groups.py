@@ -1,30 +1,25 @@
 """Calls about reader groups: the shared state, time windows, and readers without a client."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
 from controller.access import Caller, Role
-from controller.access.limits import Limits
+from controller.cluster import listing
 from controller.commit.batch import Batch
-from controller.groups import StoredGroup, read_logs
+from controller.groups import StoredGroup
 from controller.http.messages.cursors import read_cursor, write_cursor
 from controller.http.routing import (
     CallerOf,
     Cursor,
-    DatabaseOf,
-    GroupCreationOf,
-    GroupsOf,
     Limit,
-    LimitsOf,
-    ListingOf,
-    RegistryOf,
-    SequencerOf,
+    ServiceOf,
     StrictRoute,
     stream_facts,
 )
+from controller.service import Service
 from controller.streams import history
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.groups import GroupState, advance, go_offline, join_group
@@ -36,6 +31,7 @@ from tidegauge.wire.groups import (
     GroupList,
     ReaderHeartbeat,
     ReaderJoined,
+    ReaderOffline,
     ReaderPosition,
     StateDocument,
     TimeWindowInfo,
@@ -50,7 +46,7 @@ ONE = ALL + "/{scope}/{group}"
 READER = ONE + "/readers/{reader}"
 
 
-async def get_name(
+def get_name(
     scope: Annotated[Name, Path(description="Scope of the group.")],
     group: Annotated[Name, Path(description="Name of the group in its scope.")],
 ) -> StreamName:
@@ -58,95 +54,70 @@ async def get_name(
     return StreamName(scope, group)
 
 
-Transition: TypeAlias = Callable[[GroupState], GroupState]
-
-
-async def get_change(
-    groups: GroupsOf, registry: RegistryOf, sequencer: SequencerOf
-) -> Callable[..., Awaitable[StoredGroup]]:
-    """Change groups as `Groups.change` does, by the logs as they are now."""
-
-    async def change(
-        name: StreamName, transition: Transition, *, if_match: str | None = None
-    ) -> StoredGroup:
-        logs = await read_logs(registry, groups.get(name).settings)
-
-        def decide(batch: Batch) -> StoredGroup:
-            return groups.change(name, transition, batch, logs=logs, if_match=if_match)
-
-        return await sequencer.submit(decide)
-
-    return change
-
-
-ChangeOf = Annotated[Callable[..., Awaitable[StoredGroup]], Depends(get_change)]
 GroupName = Annotated[StreamName, Depends(get_name)]
 ReaderName = Annotated[Name, Path(description="The reader's name.")]
 
 
 @router.put(ONE, responses={201: {"model": GroupInfo, "description": "Created."}})
-async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
-    creation: GroupCreationOf,
-    limits: LimitsOf,
+async def create(
+    service: ServiceOf,
     caller: CallerOf,
     name: GroupName,
-    settings: CreateGroup,
+    wanted: CreateGroup,
     response: Response,
 ) -> GroupInfo:
     """Create a group; the same again changes nothing.
 
     The caller needs the role `read` in the scopes of its streams, too.
     """
-    for stream in settings.streams:
+    for stream in wanted.streams:
         _check_reads(caller, stream)
-    _check_positions(limits, settings.start_cut or {})
-    group, is_new = await creation.create(name, settings)
+    _check_positions(service, wanted.start_cut or {})
+    group, is_new = await service.groups.create(name, wanted)
     response.status_code = 201 if is_new else 200
     response.headers["etag"] = group.etag
     return group.describe()
 
 
 @router.get(ONE)
-async def describe(groups: GroupsOf, sequencer: SequencerOf, name: GroupName) -> GroupInfo:
+async def describe(service: ServiceOf, name: GroupName) -> GroupInfo:
     """Describe a group and its shared state."""
-    group = await sequencer.read(lambda: groups.get(name).newest)
+    group = await service.sequencer.read(lambda: service.groups.get(name).newest)
     return group.describe()
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
-async def delete(groups: GroupsOf, sequencer: SequencerOf, name: GroupName) -> None:
+async def delete(service: ServiceOf, name: GroupName) -> None:
     """Delete a group; what it retained is free."""
-    await sequencer.submit(partial(groups.delete, name))
+    await service.sequencer.submit(partial(service.groups.delete, name))
 
 
 @router.get(ALL)
 async def list_groups(
-    listing: ListingOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
+    service: ServiceOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
 ) -> GroupList:
     """List groups in order of name, those in scopes where the caller reads."""
     reads = partial(caller.may, Role.READ)
     after = read_cursor(cursor, StreamName.parse)
-    page, more = await listing.groups(after, limit, of=reads)
+    page, more = await listing.page_of_groups(service, after, limit, of=reads)
     return GroupList(groups=page, cursor=write_cursor(page[-1].group) if more else None)
 
 
 @router.get(ONE + "/state")
-async def read_state(
-    groups: GroupsOf, sequencer: SequencerOf, name: GroupName, response: Response
-) -> StateDocument:
+async def read_state(service: ServiceOf, name: GroupName, response: Response) -> StateDocument:
     """Read the shared state; its ETag is what a change must name."""
 
     def look() -> tuple[StateDocument, str]:
-        newest = groups.get(name).newest
+        newest = service.groups.get(name).newest
         return StateDocument.of(newest.state), newest.etag
 
-    document, response.headers["etag"] = await sequencer.read(look)
+    document, response.headers["etag"] = await service.sequencer.read(look)
     return document
 
 
 @router.put(ONE + "/state")
 async def write_state(
-    change: ChangeOf,
+    service: ServiceOf,
     name: GroupName,
     document: StateDocument,
     response: Response,
@@ -157,100 +128,81 @@ async def write_state(
     """Write the shared state, unless somebody was faster (412) or it breaks a law (409)."""
     if if_match is None:
         raise PreconditionRequiredError("If-Match")
-    group = await change(name, lambda _former: document.to_state(), if_match=if_match)
+    group = await _change(service, name, lambda _former: document.to_state(), if_match=if_match)
     response.headers["etag"] = group.etag
     return StateDocument.of(group.state)
 
 
 @router.get(ONE + "/time-window")
-async def time_window(  # noqa: PLR0913, PLR0917 (parts of one request)
-    groups: GroupsOf,
-    registry: RegistryOf,
-    sequencer: SequencerOf,
-    database: DatabaseOf,
+async def time_window(
+    service: ServiceOf,
     caller: CallerOf,
     name: GroupName,
     stream: Annotated[str, Query(description="One of the group's streams, scope/stream.")],
 ) -> TimeWindowInfo:
     """Find the time window of the group: the same for all of its readers."""
     _check_reads(caller, stream)
-    group = groups.get(name)
+    group = service.groups.get(name)
     if stream not in group.settings.streams:
         read = ", ".join(group.settings.streams)
         message = f"{stream!r} is not read by the group; it reads {read}"
         raise InvalidRequestError.of("stream", message)
-    state = await registry.look_at(StreamName.parse(stream))
+    state = await service.look_at(StreamName.parse(stream))
     state.check_id(group.settings.stream_ids[stream])
-    position = await sequencer.read(lambda: group.state.position(stream))
-    window, _ = await history.at_position(database, state, position)
+    position = await service.sequencer.read(lambda: group.state.position(stream))
+    window, _ = await history.at_position(service, state, position)
     return TimeWindowInfo(
         lower=window.lower, upper=window.upper, position=position, **stream_facts(state)
     )
 
 
 @router.post(READER)
-async def join(
-    change: ChangeOf, groups: GroupsOf, name: GroupName, reader: ReaderName
-) -> ReaderJoined:
+async def join(service: ServiceOf, name: GroupName, reader: ReaderName) -> ReaderJoined:
     """Join, or take over the name from another process."""
-    group = await change(name, partial(join_group, reader=reader))
-    groups.hear(name, reader)
+    group = await _change(service, name, partial(join_group, reader=reader))
+    service.groups.hear(name, reader)
     member = group.state.readers[reader]
     return ReaderJoined(reader=reader, epoch=member.epoch, owned=by_stream(member.owned))
 
 
 @router.post(READER + "/position", status_code=204, response_class=Response)
-async def report_position(  # noqa: PLR0913, PLR0917 (parts of one request)
-    change: ChangeOf,
-    groups: GroupsOf,
-    limits: LimitsOf,
-    name: GroupName,
-    reader: ReaderName,
-    report: ReaderPosition,
+async def report_position(
+    service: ServiceOf, name: GroupName, reader: ReaderName, report: ReaderPosition
 ) -> None:
     """Confirm how far a reader has read; nobody has read beyond the tail of a segment."""
-    _check_positions(limits, report.position)
+    _check_positions(service, report.position)
     transition = partial(
         advance, reader=reader, epoch=report.epoch, offsets=by_segment(report.position)
     )
-    await change(name, transition)
-    groups.hear(name, reader)
+    await _change(service, name, transition)
+    service.groups.hear(name, reader)
 
 
 @router.post(READER + "/heartbeat", status_code=204, response_class=Response)
 async def heartbeat(
-    groups: GroupsOf,
-    sequencer: SequencerOf,
-    name: GroupName,
-    reader: ReaderName,
-    beat: ReaderHeartbeat,
+    service: ServiceOf, name: GroupName, reader: ReaderName, beat: ReaderHeartbeat
 ) -> None:
     """Say that a reader lives."""
     check = partial(advance, reader=reader, epoch=beat.epoch, offsets={})
-    await sequencer.read(lambda: check(groups.get(name).state))
-    groups.hear(name, reader)
+    await service.sequencer.read(lambda: check(service.groups.get(name).state))
+    service.groups.hear(name, reader)
 
 
 @router.delete(READER, status_code=204, response_class=Response)
-async def offline(  # noqa: PLR0913, PLR0917 (parts of one request)
-    change: ChangeOf,
-    groups: GroupsOf,
-    registry: RegistryOf,
-    limits: LimitsOf,
-    name: GroupName,
-    reader: ReaderName,
-    position: ReaderPosition | None = None,
+async def offline(
+    service: ServiceOf, name: GroupName, reader: ReaderName, last: ReaderOffline
 ) -> None:
     """Take a reader offline; its segments go back at its confirmed offsets, or at a position."""
-    _check_positions(limits, {} if position is None else position.position)
-    logs = await read_logs(registry, groups.get(name).settings)
+    _check_positions(service, last.position)
+    logs = await service.groups.logs(service.groups.get(name).settings)
     transition = partial(
         go_offline,
         reader=reader,
+        epoch=last.epoch,
         topologies=logs.topologies,
-        position=None if position is None else by_segment(position.position),
+        position=by_segment(last.position),
     )
-    await change(name, transition)
+    await _change(service, name, transition)
 
 
 def _check_reads(caller: Caller, stream: str) -> None:
@@ -258,6 +210,22 @@ def _check_reads(caller: Caller, stream: str) -> None:
     caller.check(Role.READ, scope)
 
 
-def _check_positions(limits: Limits, positions: Mapping[str, Position]) -> None:
-    for position in positions.values():
-        limits.check_position(position)
+def _check_positions(service: Service, by_stream: Mapping[str, Position]) -> None:
+    for position in by_stream.values():
+        service.limits.check_position(position)
+
+
+async def _change(
+    service: Service,
+    name: StreamName,
+    transition: Callable[[GroupState], GroupState],
+    *,
+    if_match: str | None = None,
+) -> StoredGroup:
+    logs = await service.groups.logs(service.groups.get(name).settings)
+
+    def decide(batch: Batch) -> StoredGroup:
+        return service.groups.change(name, transition, batch, logs=logs, if_match=if_match)
+
+    changed: StoredGroup = await service.sequencer.submit(decide)
+    return changed

@@ -4,22 +4,20 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from controller.database import Database
 from controller.http.routing import (
-    DatabaseOf,
     HungUp,
-    SequencerOf,
+    ServiceOf,
     StreamOf,
     StrictRoute,
-    WaitingOf,
     WaitMs,
     stream_facts,
 )
 from controller.streams import history
 from controller.streams.stream import StreamState
-from tidegauge.errors import InvalidPositionError, InvalidRequestError
+from tidegauge.errors import InvalidPositionError, InvalidRequestError, LogIsExternalError
 from tidegauge.event_time import parse_event_time
 from tidegauge.lattice import UnknownSegmentError
+from tidegauge.topology import Position
 from tidegauge.wire.streams import MarkInfo, MarkList, MarksAtPosition, MarksAtTime, Tail
 from tidegauge.wire.values import Between, Integer, parse_position
 from tidegauge.wire.writers import ExplanationInfo, Watermark
@@ -44,9 +42,11 @@ _PositionText = Annotated[
 
 
 @router.get(ONE + "/watermark")
-async def watermark(sequencer: SequencerOf, state: StreamOf) -> Watermark:
+async def watermark(service: ServiceOf, state: StreamOf) -> Watermark:
     """Say where event time stands, and why."""
-    explanation = await sequencer.read(lambda: state.aggregator.inspect(state.now()).explain())
+    explanation = await service.sequencer.read(
+        lambda: state.aggregator.inspect(service.clocks.now()).explain()
+    )
     return Watermark(
         stream=str(state.identity.name),
         mark=None if state.published is None else MarkInfo.of(state.published),
@@ -57,7 +57,7 @@ async def watermark(sequencer: SequencerOf, state: StreamOf) -> Watermark:
 
 @router.get(ONE + "/tail")
 async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
-    waiting: WaitingOf,
+    service: ServiceOf,
     state: StreamOf,
     hung_up: HungUp,
     after: _PositionText = None,
@@ -66,16 +66,18 @@ async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
 ) -> Tail:
     """Answer as soon as there is an event beyond ``after``, a new segment or a new mark."""
     known = {} if after is None else _position(state, after, "after")
+    if state.published_tails is None:
+        raise LogIsExternalError(str(state.identity.name))
 
     def has_news() -> bool | None:
-        tails = state.durable_tails.items()
+        tails = (state.published_tails or {}).items()
         grown = any(offset > known.get(number, -1) for number, offset in tails)
         return grown or state.revision > revision or state.deleted or None
 
-    await waiting.until(state.changed, has_news, wait_ms=wait_ms, hung_up=hung_up)
+    await service.waiting.until(state.changed, has_news, wait_ms=wait_ms, hung_up=hung_up)
     state.refuse_if_deleted()
     return Tail(
-        tail=state.durable_tails,
+        tail=state.published_tails,
         topology_revision=state.published_topology.revision,
         revision=state.revision,
         **stream_facts(state),
@@ -84,8 +86,7 @@ async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 @router.get(ONE + "/marks")
 async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
-    database: DatabaseOf,
-    waiting: WaitingOf,
+    service: ServiceOf,
     state: StreamOf,
     hung_up: HungUp,
     after: _Revision = 0,
@@ -100,20 +101,19 @@ async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
     def has_news() -> bool | None:
         return state.revision > after or state.deleted or None
 
-    await waiting.until(state.changed, has_news, wait_ms=wait_ms, hung_up=hung_up)
+    await service.waiting.until(state.changed, has_news, wait_ms=wait_ms, hung_up=hung_up)
     state.refuse_if_deleted()
-    news = []
-    # Who waits wants the next mark, which is in memory: thousands wake at once for it.
+    found = []
     if state.published is not None and state.revision == after + 1:
-        news = [state.published]
+        found = [state.published]
     elif state.revision > after:
-        news = await history.marks_after(database, state, after, limit=limit)
-    return MarkList(marks=[MarkInfo.of(mark) for mark in news], **stream_facts(state))
+        found = await history.marks_after(service, state, after, limit=limit)
+    return MarkList(marks=[MarkInfo.of(one) for one in found], **stream_facts(state))
 
 
 @router.get(ONE + "/marks/at")
 async def marks_at(
-    database: DatabaseOf,
+    service: ServiceOf,
     state: StreamOf,
     time: Annotated[
         str | None, Query(description="Event time: ms, or RFC 3339 with a zone.")
@@ -124,13 +124,13 @@ async def marks_at(
     if (time is None) == (position is None):
         raise InvalidRequestError.of("time", "send either time or position")
     if time is not None:
-        return await _at_time(database, state, time)
-    asked = _position(state, position or "", "position")
+        return await _at_time(service, state, time)
+    place = _position(state, position or "", "position")
     try:
-        window, passed = await history.at_position(database, state, asked)
+        window, passed = await history.at_position(service, state, place)
     except UnknownSegmentError as error:
         reason = "there is no such segment"
-        raise InvalidPositionError(error.segment, asked[error.segment], reason, {}) from error
+        raise InvalidPositionError(error.segment, place[error.segment], reason, {}) from error
     return MarksAtPosition(
         lower=window.lower,
         upper=window.upper,
@@ -139,13 +139,13 @@ async def marks_at(
     )
 
 
-async def _at_time(database: Database, state: StreamOf, text: str) -> MarksAtTime:
+async def _at_time(service: ServiceOf, state: StreamOf, text: str) -> MarksAtTime:
     try:
         time = parse_event_time(text)
     except ValueError as error:
         raise InvalidRequestError.of("time", str(error)) from error
-    start, exact = await history.start_of(database, state, time)
-    stop = await history.first_mark_from(database, state, time)
+    start, exact = await history.start_of(service, state, time)
+    stop = await history.first_mark_from(service, state, time)
     return MarksAtTime(
         time=time,
         start=start,
@@ -161,7 +161,11 @@ def _position(state: StreamState, text: str, field: str) -> dict[int, int]:
     except ValueError as error:
         raise InvalidRequestError.of(field, str(error)) from error
     state.limits.check_position(position)
+    _check_offsets(position)
+    return position
+
+
+def _check_offsets(position: Position) -> None:
     for number, offset in position.items():
         if offset < 0:
             raise InvalidPositionError(number, offset, "offsets are 0 or more", {})
-    return position

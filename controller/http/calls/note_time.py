@@ -15,17 +15,15 @@ from starlette.types import Receive, Scope, Send
 
 from controller.access import Caller, Guard, Role
 from controller.commit.batch import Batch
-from controller.commit.sequencer import Sequencer
 from controller.http.calls.writers import WRITERS
 from controller.http.messages.decoding import read_note_time
 from controller.http.messages.plain import check_post, read_body, read_query, send_json
 from controller.http.messages.problems import send_problem, write_problem
-from controller.http.messages.recalled import RecalledCall, Reply
 from controller.http.routing import StreamOf, WriterName
-from controller.metrics.counters import ACCEPTED, Metrics
+from controller.metrics.counters import ACCEPTED
+from controller.service import Service
+from controller.serving.protocol import RecalledCall, Reply
 from controller.streams import reports
-from controller.streams.lease import Lease
-from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.intake import TimeReport
 from tidegauge.aggregation.writers import WriterState
@@ -55,12 +53,8 @@ class _Place(NamedTuple):
 
     Attributes
     ----------
-    sequencer
-        Takes them.
-    metrics
-        Count them.
-    lease
-        Says whether streams may be looked at.
+    service
+        What takes them.
     guard
         Knows who may send them.
     caller
@@ -71,9 +65,7 @@ class _Place(NamedTuple):
         As the path names it.
     """
 
-    sequencer: Sequencer
-    metrics: Metrics
-    lease: Lease
+    service: Service
     guard: Guard
     caller: Caller
     stream: ReferenceType[StreamState]
@@ -86,7 +78,7 @@ class _Place(NamedTuple):
         return (
             stream is not None
             and not stream.deleted
-            and self.lease.is_certain
+            and self.service.ownership.is_certain
             and self.guard.vouches_for(self.caller)
         )
 
@@ -96,12 +88,12 @@ class _Place(NamedTuple):
         try:
             report = read_note_time(body)
         except ProblemError as error:
-            _refuse(self.metrics, reply, error, began=began)
+            _refuse(self.service, reply, error, began=began)
             return
         # It is current, and so it is there.
         stream: StreamState = self.stream()  # type: ignore[assignment]
         recalled = _RecalledReport(self, stream, report, reply, began=began)
-        self.sequencer.enter(recalled)
+        self.service.sequencer.enter(recalled)
 
 
 def write_noted(stream: StreamState, state: WriterState, hint: str | None) -> bytes:
@@ -126,17 +118,19 @@ def write_noted(stream: StreamState, state: WriterState, hint: str | None) -> by
 class _Report:
     """One report on its way through a batch."""
 
-    __slots__ = ("_report", "_stream", "_writer")
+    __slots__ = ("_clocks", "_report", "_stream", "_writer")
 
-    def __init__(self, stream: StreamState, writer: str, report: TimeReport) -> None:
+    def __init__(
+        self, service: Service, stream: StreamState, writer: str, report: TimeReport
+    ) -> None:
+        self._clocks = service.clocks
         self._stream = stream
         self._writer = writer
         self._report = report
 
     def decide(self, batch: Batch) -> None:
         """Take in the report."""
-        stream = self._stream
-        reports.note_time(batch, stream, self._writer, self._report, now=stream.now())
+        reports.note_time(batch, self._clocks, self._stream, self._writer, self._report)
 
     def answer(self) -> bytes:
         """Say what is durable now."""
@@ -148,7 +142,7 @@ class _Report:
 class _RecalledReport(_Report):
     """One report that nobody awaits; it answers itself."""
 
-    __slots__ = ("_began", "_metrics", "_reply")
+    __slots__ = ("_began", "_reply", "_service")
 
     def __init__(
         self,
@@ -159,8 +153,8 @@ class _RecalledReport(_Report):
         *,
         began: float,
     ) -> None:
-        super().__init__(stream, place.writer, report)
-        self._metrics = place.metrics
+        super().__init__(place.service, stream, place.writer, report)
+        self._service = place.service
         self._reply = reply
         self._began = began
 
@@ -171,7 +165,7 @@ class _RecalledReport(_Report):
         except Exception as error:  # noqa: BLE001 (its caller gets it)
             self.fail(error)
             return
-        metrics = self._metrics
+        metrics = self._service.metrics
         metrics.report_tally[ACCEPTED] += 1
         metrics.request_times.observe(ROUTE, _OK, perf_counter() - self._began)
         self._reply.succeed(answer)
@@ -179,18 +173,18 @@ class _RecalledReport(_Report):
     def fail(self, error: Exception) -> None:
         """Answer with an error."""
         if isinstance(error, ProblemError):
-            _refuse(self._metrics, self._reply, error, began=self._began)
+            _refuse(self._service, self._reply, error, began=self._began)
             return
         place = {"stream": str(self._stream.identity.name), "writer": self._writer}
         _log.error("request failed", exc_info=error, extra=place)
-        self._metrics.count_defect()
+        self._service.metrics.count_defect()
         error = InternalError("POST note-time")
-        _refuse(self._metrics, self._reply, error, began=self._began)
+        _refuse(self._service, self._reply, error, began=self._began)
 
 
-def _refuse(metrics: Metrics, reply: Reply, error: ProblemError, *, began: float) -> None:
-    metrics.report_tally[error.code] += 1
-    metrics.request_times.observe(ROUTE, error.status, perf_counter() - began)
+def _refuse(service: Service, reply: Reply, error: ProblemError, *, began: float) -> None:
+    service.metrics.report_tally[error.code] += 1
+    service.metrics.request_times.observe(ROUTE, error.status, perf_counter() - began)
     reply.refuse(*write_problem(error))
 
 
@@ -199,38 +193,18 @@ class NoteTimeApp:
 
     Parameters
     ----------
-    registry
-        The streams.
-    sequencer
-        Takes the reports.
-    metrics
-        Count them.
+    service
+        What takes the reports.
     guard
         Knows who may send them.
-    lease
-        Says whether streams may be looked at.
-    max_body_bytes
-        Longer ones are refused.
     """
 
     route = ROUTE
 
-    def __init__(  # noqa: PLR0913 (what is recalled asks for itself who may send it)
-        self,
-        registry: Registry,
-        sequencer: Sequencer,
-        metrics: Metrics,
-        guard: Guard,
-        lease: Lease,
-        *,
-        max_body_bytes: int,
-    ) -> None:
-        self._registry = registry
-        self._sequencer = sequencer
-        self._metrics = metrics
+    def __init__(self, service: Service, guard: Guard) -> None:
+        self._service = service
         self._guard = guard
-        self._lease = lease
-        self._limit = max_body_bytes
+        self._limit = service.settings.max_body_bytes
 
     def serves(self, path: str) -> bool:
         """Whether a path is this call's."""
@@ -243,24 +217,16 @@ class NoteTimeApp:
             stream, writer = self._find(scope, caller)
         except ProblemError:
             return None  # the request at hand is told why
-        return _Place(
-            self._sequencer,
-            self._metrics,
-            self._lease,
-            self._guard,
-            caller,
-            ref(stream),
-            writer,
-        )
+        return _Place(self._service, self._guard, caller, ref(stream), writer)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take in one report."""
-        tally = self._metrics.report_tally
+        tally = self._service.metrics.report_tally
         try:
             stream, writer = self._find(scope, scope["user"])
             noted = read_note_time(await read_body(receive, self._limit))
-            report = _Report(stream, writer, noted)
-            answer = await self._sequencer.submit(report.decide, report.answer)
+            report = _Report(self._service, stream, writer, noted)
+            answer = await self._service.sequencer.submit(report.decide, report.answer)
         except ClientDisconnect:
             raise  # nobody is there to be answered
         except MethodNotAllowedError as error:  # no report
@@ -287,7 +253,7 @@ class NoteTimeApp:
         except ValueError as error:
             raise InvalidRequestError.of("path", str(error)) from error
         caller.check(Role.WRITE, name.scope)
-        state = self._registry.get(name)
+        state = self._service.stream(name)
         if scope["query_string"]:
             query = read_query(scope["query_string"], {"stream_id"})
             state.check_id(query.get("stream_id"))

@@ -8,16 +8,16 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from controller.access import Caller, Role
+from controller.clocks import Clocks, StillClock
 from controller.commit.batch import Batch
-from controller.commit.sequencer import Sequencer
 from controller.http.calls.note_time import write_noted
 from controller.http.messages.decoding import AnyReport, read_note_times
 from controller.http.messages.plain import check_post, read_body, read_query, send_json
 from controller.http.messages.problems import dump_problem, send_problem
-from controller.metrics.counters import ACCEPTED, Metrics
+from controller.metrics.counters import ACCEPTED
+from controller.service import Service
 from controller.streams import reports
-from controller.streams.registry import Registry
-from controller.streams.stream import StreamState
+from controller.streams.stream import Registry, StreamState
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.errors import (
     InternalError,
@@ -60,9 +60,9 @@ class _OfOneStream:
         self.places: list[int] = []
         self.reports: list[AnyReport] = []
 
-    def take_in(self, batch: Batch) -> Iterator[tuple[int, ProblemError]]:
+    def take_in(self, batch: Batch, clock: StillClock) -> Iterator[tuple[int, ProblemError]]:
         """Take in the reports; tell which are refused, and why."""
-        refused = reports.note_times(batch, self.state, self.reports)
+        refused = reports.note_times(batch, clock, self.state, self.reports)
         return ((self.places[at], error) for at, error in refused.items())
 
     def answer(self, results: list[bytes]) -> None:
@@ -90,11 +90,13 @@ class _Call:
     def __init__(
         self,
         registry: Registry,
+        clocks: Clocks,
         caller: Caller,
         many: Sequence[AnyReport | InvalidRequestError],
     ) -> None:
         self._registry = registry
         self._caller = caller
+        self._clocks = clocks
         self._reports = many
         self.problems: dict[int, ProblemError] = {}
         """By place in the request."""
@@ -117,8 +119,9 @@ class _Call:
                 stream.reports.append(report)
             except ProblemError as error:
                 self.problems[place] = error
+        clock = StillClock(self._clocks.now())
         for stream in self._streams.values():
-            self.problems.update(stream.take_in(batch))
+            self.problems.update(stream.take_in(batch, clock))
 
     def answer(self) -> bytes:
         """Say what is durable now."""
@@ -144,30 +147,15 @@ class NoteTimesApp:
 
     Parameters
     ----------
-    registry
-        The streams.
-    sequencer
-        Takes the reports.
-    metrics
-        Count them.
-    max_body_bytes
-        Longer requests are refused.
+    service
+        What takes the reports.
     """
 
     route = PATH
 
-    def __init__(
-        self,
-        registry: Registry,
-        sequencer: Sequencer,
-        metrics: Metrics,
-        *,
-        max_body_bytes: int,
-    ) -> None:
-        self._registry = registry
-        self._sequencer = sequencer
-        self._metrics = metrics
-        self._limit = max_body_bytes
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._limit = service.settings.max_body_bytes
 
     def serves(self, path: str) -> bool:
         """Whether a path is this call's."""
@@ -175,12 +163,12 @@ class NoteTimesApp:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Take in many reports."""
-        tally = self._metrics.report_tally
+        tally = self._service.metrics.report_tally
         count = 1  # if it cannot be read, nobody knows how many there are
         try:
             call = await self._read(scope, receive)
             count = len(call)
-            answer = await self._sequencer.submit(call.decide, call.answer)
+            answer = await self._service.sequencer.submit(call.decide, call.answer)
         except ClientDisconnect:
             raise  # nobody is there to be answered
         except MethodNotAllowedError as error:  # no reports
@@ -202,4 +190,5 @@ class NoteTimesApp:
     async def _read(self, scope: Scope, receive: Receive) -> _Call:
         check_call(scope)
         many = await read_note_times(await read_body(receive, self._limit))
-        return _Call(self._registry, scope["user"], many)
+        service = self._service
+        return _Call(service.registry, service.clocks, scope["user"], many)

@@ -5,7 +5,7 @@ from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 
-from controller.http.routing import GaugesOf, HealthOf, MetricsOf, StrictRoute
+from controller.http.routing import ServiceOf, StrictRoute
 from controller.metrics.exposition import expose
 from tidegauge.errors import UnhealthyError
 from tidegauge.wire.values import Answer
@@ -20,15 +20,15 @@ class Health(Answer):
 
 
 @router.get("/healthz")
-async def healthz(health: HealthOf) -> Health:
+async def healthz(service: ServiceOf) -> Health:
     """Say that the process moves; 503, with the reasons, if it should be started anew."""
-    return _answer(health.ailments())
+    return _answer(service.health.ailments())
 
 
 @router.get("/readyz")
-async def readyz(health: HealthOf) -> Health:
+async def readyz(service: ServiceOf) -> Health:
     """Say that requests are served; 503, with the reasons, while they are not."""
-    return _answer(await health.obstacles())
+    return _answer(await service.health.obstacles())
 
 
 def _answer(reasons: list[str]) -> Health:
@@ -38,6 +38,6 @@ def _answer(reasons: list[str]) -> Health:
 
 
 @router.get("/metrics", response_class=PlainTextResponse)
-async def metrics(metrics: MetricsOf, gauges: GaugesOf) -> Response:
+async def metrics(service: ServiceOf) -> Response:
     """Count, for Prometheus."""
-    return Response(await expose(metrics, gauges), media_type=CONTENT_TYPE_LATEST)
+    return Response(await expose(service), media_type=CONTENT_TYPE_LATEST)

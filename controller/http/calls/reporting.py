@@ -7,7 +7,7 @@ from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
 
 from controller.http.messages.problems import problem_of
-from controller.http.routing import StrictRoute
+from controller.http.routing import StrictRoute, get_service
 from controller.metrics.counters import ACCEPTED
 from tidegauge.errors import BodyTooLargeError
 
@@ -25,7 +25,7 @@ class ReportingRoute(StrictRoute):
 
         async def count(request: Request, outcome: str) -> None:
             if await carries_report(request):
-                request.app.state.parts.metrics.report_tally[outcome] += 1
+                get_service(request).metrics.report_tally[outcome] += 1
 
         async def counted(request: Request) -> Response:
             try:

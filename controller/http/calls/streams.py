@@ -5,22 +5,21 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
+from controller.cluster import listing
 from controller.http.messages.cursors import read_cursor, write_cursor
 from controller.http.routing import (
     CallerOf,
     Cursor,
     Limit,
-    ListingOf,
     NameInScope,
-    OwnershipOf,
-    RegistryOf,
     ScopeName,
-    SequencerOf,
+    ServiceOf,
     StreamOf,
     StrictRoute,
     stream_facts,
 )
 from controller.streams import lifecycle
+from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import (
@@ -39,12 +38,10 @@ ONE = "/v1/streams/{scope}/{stream}"
 
 @router.put(ONE, responses={201: {"model": StreamInfo, "description": "Created."}})
 async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
-    registry: RegistryOf,
-    ownership: OwnershipOf,
-    sequencer: SequencerOf,
+    service: ServiceOf,
     scope: ScopeName,
     stream: NameInScope,
-    settings: CreateStream,
+    wanted: CreateStream,
     response: Response,
     if_none_match: Annotated[
         str | None, Header(description="`*`: only create; 412 if it is there.")
@@ -53,18 +50,17 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
     """Create a stream; the same again changes nothing."""
     if if_none_match not in {None, "*"}:
         raise InvalidRequestError.of("If-None-Match", "send * or leave it out")
-    state, is_new = await sequencer.submit(
+    created: tuple[StreamState, bool] = await service.sequencer.submit(
         partial(
             lifecycle.create_stream,
-            registry=registry,
+            service=service,
             name=StreamName(scope, stream),
-            request=settings,
+            wanted=wanted,
             only_create=if_none_match is not None,
-            streams=ownership.streams,
-            key=await ownership.new_stream_key(),
-            controller=ownership.lease.controller,
+            key=await service.ownership.new_stream_key(),
         )
     )
+    state, is_new = created
     lifecycle.check_stored(state)
     response.status_code = 201 if is_new else 200
     response.headers["etag"] = lifecycle.etag(state)
@@ -80,7 +76,7 @@ async def describe(state: StreamOf, response: Response) -> StreamInfo:
 
 @router.patch(ONE)
 async def change(
-    sequencer: SequencerOf,
+    service: ServiceOf,
     state: StreamOf,
     settings: ChangeStream,
     response: Response,
@@ -91,7 +87,7 @@ async def change(
     """Change settings: left out is unchanged, null is the value null."""
     if if_match is None:
         raise PreconditionRequiredError("If-Match")
-    await sequencer.submit(
+    await service.sequencer.submit(
         partial(lifecycle.change_stream, state=state, change=settings, if_match=if_match)
     )
     response.headers["etag"] = lifecycle.etag(state)
@@ -99,28 +95,28 @@ async def change(
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
-async def delete(sequencer: SequencerOf, state: StreamOf) -> None:
+async def delete(service: ServiceOf, state: StreamOf) -> None:
     """Delete a stream with its events, marks and writers."""
-    await sequencer.submit(partial(lifecycle.delete_stream, state=state))
+    await service.sequencer.submit(partial(lifecycle.delete_stream, state=state))
 
 
 @router.get("/v1/streams")
 async def list_streams(
-    listing: ListingOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
+    service: ServiceOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
 ) -> StreamList:
     """List streams in order of name, those in scopes where the caller has a role."""
     after = read_cursor(cursor, StreamName.parse)
-    page, more = await listing.streams(after, limit, of=caller.roles)
+    page, more = await listing.page_of_streams(service, after, limit, of=caller.roles)
     return StreamList(streams=page, cursor=write_cursor(page[-1].stream) if more else None)
 
 
 @router.post(ONE + "/seal")
 async def seal(
-    sequencer: SequencerOf, state: StreamOf, end: SealStream | None = None
+    service: ServiceOf, state: StreamOf, end: SealStream | None = None
 ) -> SealedStream:
     """End a stream with its final mark; sealed again, it answers the same mark."""
     position = None if end is None else end.position
-    final = await sequencer.submit(
-        partial(lifecycle.seal_stream, state=state, position=position)
+    final = await service.sequencer.submit(
+        partial(lifecycle.seal_stream, service=service, state=state, position=position)
     )
     return SealedStream(mark=MarkInfo.of(final), **stream_facts(state))

@@ -10,7 +10,7 @@ from controller.http.messages.cursors import read_cursor, write_cursor
 from controller.http.routing import (
     Cursor,
     Limit,
-    SequencerOf,
+    ServiceOf,
     StreamOf,
     StrictRoute,
     WriterName,
@@ -38,15 +38,15 @@ WRITERS = "/v1/streams/{scope}/{stream}/writers"
 
 @reporting.post(WRITERS + "/{writer}/register")
 async def register(
-    sequencer: SequencerOf,
+    service: ServiceOf,
     state: StreamOf,
     writer: WriterName,
     first: RegisterWriter | None = None,
 ) -> WriterRegistered:
     """Start a new incarnation of a writer; the former one is fenced."""
     time = None if first is None else first.time
-    registration = await sequencer.submit(
-        partial(reports.register, state=state, writer=writer, time=time)
+    registration = await service.sequencer.submit(
+        partial(reports.register, clocks=service.clocks, state=state, writer=writer, time=time)
     )
     return WriterRegistered(
         **stream_facts(state)
@@ -61,21 +61,25 @@ async def register(
 
 @reporting.post(WRITERS + "/{writer}/leave")
 async def leave(
-    sequencer: SequencerOf,
+    service: ServiceOf,
     state: StreamOf,
     writer: WriterName,
     last: LeaveStream | None = None,
 ) -> WriterAnswer:
     """Count a writer no longer: it will write no more."""
     last = last or LeaveStream()
-    left = await sequencer.submit(partial(reports.leave, state=state, writer=writer, last=last))
+    left = await service.sequencer.submit(
+        partial(reports.leave, clocks=service.clocks, state=state, writer=writer, last=last)
+    )
     return _answer(state, left, reports.seconds_hint(state, last.time))
 
 
 @router.post(WRITERS + "/{writer}/expire")
-async def expire(sequencer: SequencerOf, state: StreamOf, writer: WriterName) -> WriterAnswer:
+async def expire(service: ServiceOf, state: StreamOf, writer: WriterName) -> WriterAnswer:
     """Drop a writer by hand; what it reported still counts."""
-    expired = await sequencer.submit(partial(reports.expire, state=state, writer=writer))
+    expired = await service.sequencer.submit(
+        partial(reports.expire, clocks=service.clocks, state=state, writer=writer)
+    )
     return _answer(state, expired, None)
 
 
@@ -87,7 +91,7 @@ def _answer(state: StreamState, status: WriterStatus, hint: str | None) -> Write
 
 @router.get(WRITERS)
 async def list_writers(
-    sequencer: SequencerOf,
+    service: ServiceOf,
     state: StreamOf,
     state_is: Annotated[
         WriterState | None, Query(alias="state", description="Only writers in this state.")
@@ -99,12 +103,12 @@ async def list_writers(
     after = read_cursor(cursor, check_name) or ""
 
     def look() -> tuple[list[WriterInfo], bool]:
-        seen = state.aggregator.inspect(state.now())
+        seen = state.aggregator.inspect(service.clocks.now())
         statuses = seen.statuses(after=after, state=state_is)
         page, more = first_page(statuses, limit, entries=lambda one: len(one.position))
         return [_info(one) for one in page], more
 
-    page, more = await sequencer.read(look)
+    page, more = await service.sequencer.read(look)
     return WriterList(
         writers=page,
         cursor=write_cursor(page[-1].writer) if more else None,

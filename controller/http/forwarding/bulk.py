@@ -17,6 +17,7 @@ from controller.http.messages.decoding import split_note_times
 from controller.http.messages.plain import read_body, send_json
 from controller.http.messages.problems import dump_problem, send_problem
 from controller.schema import streams
+from controller.service import Service
 from tidegauge.errors import ProblemError, UnavailableError
 from tidegauge.names import StreamName
 
@@ -71,21 +72,21 @@ class BulkForwarding:
     ----------
     app
         Answers for what this controller holds.
+    service
+        Of this controller.
     forwarding
         Finds the holders.
     peers
         The way to the others.
-    max_body_bytes
-        Longer requests are refused.
     """
 
     def __init__(
-        self, app: ASGIApp, forwarding: Forwarding, peers: Peers, *, max_body_bytes: int
+        self, app: ASGIApp, service: Service, forwarding: Forwarding, peers: Peers
     ) -> None:
         self._app = app
         self._forwarding = forwarding
         self._peers = peers
-        self._limit = max_body_bytes
+        self._limit = service.settings.max_body_bytes
 
     def serves(self, path: str) -> bool:
         """Whether a path is this call's."""
@@ -97,8 +98,7 @@ class BulkForwarding:
             check_call(scope)
             request = PassedOn(scope, await read_body(receive, self._limit), receive)
             is_here = self._holds_all_plainly(request.body)
-            bodies = [] if is_here else split_note_times(request.body)
-            reports = [_Report(_stream(body), body) for body in bodies]
+            reports = [] if is_here else _split(request.body)
         except (ClientDisconnect, ProblemError) as error:
             await self._app(scope, _receive_nothing(error), send)  # it counts what it refuses
             return
@@ -234,6 +234,10 @@ def _receive_nothing(error: Exception) -> Receive:
         raise error
 
     return receive
+
+
+def _split(body: bytes) -> list[_Report]:
+    return [_Report(_stream(one), one) for one in split_note_times(body)]
 
 
 def _stream(report: bytes) -> str | None:

@@ -16,7 +16,7 @@ class KnownHolders:
     Parameters
     ----------
     membership
-        Has a notice when something may have another holder.
+        Rings when something may have another holder.
     """
 
     def __init__(self, membership: Membership) -> None:
@@ -32,7 +32,7 @@ class KnownHolders:
         return self._peers.get((table, name))
 
     def remember(self, table: Table, name: StreamName, peer: Peer, *, seen: int) -> None:
-        """Remember a holder, unless there was news since its caller looked for any."""
+        """Remember a holder, unless it rang since its caller looked whether it had."""
         if seen == self._notices == self._membership.notices:
             self._peers[table, name] = peer
 

@@ -29,6 +29,8 @@ from controller.http.forwarding.peers import (
 from controller.http.messages.plain import read_body
 from controller.http.messages.problems import send_problem, write_problem
 from controller.schema import reader_groups, streams
+from controller.service import Service
+from controller.streams.relocation import Relocations
 from tidegauge.errors import OutcomeUnknownError, ProblemError, UnavailableError
 from tidegauge.names import NAME_PATTERN, StreamName
 
@@ -50,22 +52,23 @@ class Forwarding:
     ----------
     app
         Answers for what is held.
-    ownership
-        What this controller holds.
+    service
+        Of this controller.
+    holding
+        What it holds.
     peers
         The way to the others.
-    max_body_bytes
-        Longer requests are refused.
     """
 
     def __init__(
-        self, app: ASGIApp, ownership: SharedOwnership, peers: Peers, *, max_body_bytes: int
+        self, app: ASGIApp, service: Service, holding: SharedOwnership, peers: Peers
     ) -> None:
         self._app = app
-        self._ownership = ownership
+        self._service = service
+        self._ownership = holding
         self._peers = peers
-        self._known = KnownHolders(ownership.membership)
-        self._limit = max_body_bytes
+        self._known = KnownHolders(holding.membership)
+        self._limit = service.settings.max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, here or elsewhere."""
@@ -88,6 +91,13 @@ class Forwarding:
             await send_problem(send, error)
         except ProblemError as error:
             await send_problem(send, error)
+
+    def _relocations(self, table: Table) -> Relocations:
+        return (
+            self._service.registry.relocations
+            if table is streams
+            else self._service.groups.relocations
+        )
 
     async def _answer(self, find: _Find, request: PassedOn, send: Send) -> None:
         """Answer as soon as somebody can.
@@ -127,11 +137,11 @@ class Forwarding:
 
     def holds(self, table: Table, name: StreamName) -> bool:
         """Whether this controller holds something, for certain."""
-        if not self._ownership.lease.is_certain:
+        if not self._ownership.is_certain:
             return False
         if table is streams:
-            return self._ownership.registry.find(name) is not None
-        return name in self._ownership.groups
+            return self._service.registry.find(name) is not None
+        return name in self._service.groups
 
     def deadline(self, *, since: float | None = None) -> float:
         """Say until when to ask in vain: longer than a lease could hide who is lost."""
@@ -150,15 +160,10 @@ class Forwarding:
             If it was asked for long enough, or the service is shutting down.
         """
         left_s = deadline - asyncio.get_running_loop().time()
-        if left_s < self._timeout_s and not self._ownership.lease.is_certain:
+        if left_s < self._timeout_s and not self._ownership.is_certain:
             raise UnavailableError(_CUT_OFF)
         if left_s < 0:
-            reason = (
-                f"the controller at {asked.address}, which holds it, is not reached"
-                if asked
-                else NOBODY
-            )
-            raise UnavailableError(reason)
+            raise UnavailableError(NOBODY if asked is None else _not_reached(asked))
         if self._ownership.closing.is_set():
             raise UnavailableError(_CLOSING)
         membership = self._ownership.membership
@@ -188,10 +193,9 @@ class Forwarding:
             found = await self._ownership.find(table, name)
             if found is None:
                 self._known.drop(table, name)
-                held = self._ownership.registry if table is streams else self._ownership.groups
-                held.relocations.end(name)
+                self._relocations(table).end(name)
                 return self._creator(name) if creates else None
-            if found.controller != self._ownership.membership.controller and found.address:
+            if found.controller != self._ownership.controller and found.address:
                 peer = Peer(found.controller, found.address)
                 self._known.remember(table, name, peer, seen=seen)
                 return peer
@@ -210,16 +214,8 @@ class Forwarding:
     def _creator(self, name: StreamName) -> Peer | None:
         """Choose who creates what has this name; all controllers choose the same."""
         addresses = self._ownership.addresses
-
-        def weight(controller: int) -> bytes:
-            return blake2b(f"{controller} {name}".encode(), digest_size=8).digest()
-
-        chosen = max(addresses, key=weight, default=None)
-        if (
-            chosen is None
-            or chosen == self._ownership.membership.controller
-            or not addresses[chosen]
-        ):
+        chosen = max(addresses, key=lambda one: _weight(one, name), default=None)
+        if chosen is None or chosen == self._ownership.controller or not addresses[chosen]:
             return None
         return Peer(chosen, addresses[chosen])
 
@@ -227,6 +223,14 @@ class Forwarding:
 def _can_ask_again(scope: Scope) -> bool:
     """Whether this controller may answer, and ask the next holder should it hold no more."""
     return scope["method"] in ASKED_AGAIN and not is_passed_on(scope)
+
+
+def _not_reached(peer: Peer) -> str:
+    return f"the controller at {peer.address}, which holds it, is not reached"
+
+
+def _weight(controller: int, name: StreamName) -> bytes:
+    return blake2b(f"{controller} {name}".encode(), digest_size=8).digest()
 
 
 async def refuse(error: UnavailableError, send: Send) -> None:

@@ -9,13 +9,13 @@ from tidegauge.errors import InvalidRequestError
 _T = TypeVar("_T")
 
 
-def write_cursor(last: str) -> str:
-    """Make the cursor of the page after its last entry."""
-    return base64.urlsafe_b64encode(last.encode()).decode()
+def write_cursor(place: str) -> str:
+    """Make the cursor of the page after a place."""
+    return base64.urlsafe_b64encode(place.encode()).decode()
 
 
 def read_cursor(cursor: str | None, parse: Callable[[str], _T]) -> _T | None:
-    """Read the last entry before a page back; None where a list begins.
+    """Read the place of a cursor back; None where a list begins.
 
     Raises
     ------
