@@ -98,7 +98,7 @@ class AsyncExclusiveReader:
             state, _ = await self.group.state()
             mine = state.readers.get(self.name)
             if mine is not None and mine.epoch == self._epoch:
-                await self.group.reader_offline(self.name)
+                await self.group.reader_offline(self.name, epoch=self._epoch)
         finally:
             await self.group.aclose()
 

@@ -96,16 +96,28 @@ class AsyncReaderGroup:
         return (await self.state())[0].position(stream)
 
     async def reader_offline(
-        self, reader: str, position: Mapping[str, Position] | None = None
+        self, reader: str, position: Mapping[str, Position] | None = None, *, epoch: int
     ) -> None:
         """Take a reader offline; its segments go back where it had confirmed, or to a position.
+
+        Parameters
+        ----------
+        reader
+            Its name.
+        position
+            By ``scope/stream``; may lie before what it had confirmed.
+        epoch
+            Which process of that name is meant: `Reader.epoch`, or what `state` says.
 
         Raises
         ------
         UnknownReaderError
             If there is none.
+        ReaderFencedError
+            If another process took the name over.
         InvalidTransitionError
-            If the position goes back before a segment whose successors were opened.
+            If the position names a segment that the reader does not own, or goes back before
+            one whose successors were opened.
         """
         topologies = await self.topologies()
         back = {
@@ -114,7 +126,13 @@ class AsyncReaderGroup:
             for segment, offset in offsets.items()
         }
         await self.change(
-            partial(groups.go_offline, reader=reader, topologies=topologies, position=back)
+            partial(
+                groups.go_offline,
+                reader=reader,
+                epoch=epoch,
+                topologies=topologies,
+                position=back,
+            )
         )
 
     async def checkpoint(self, name: str) -> dict[str, Position]:
@@ -242,10 +260,10 @@ class ReaderGroup(Closing):
         return self._run(self._core.position(stream))
 
     def reader_offline(
-        self, reader: str, position: Mapping[str, Position] | None = None
+        self, reader: str, position: Mapping[str, Position] | None = None, *, epoch: int
     ) -> None:
         """Take a reader offline; see `AsyncReaderGroup.reader_offline`."""
-        self._run(self._core.reader_offline(reader, position))
+        self._run(self._core.reader_offline(reader, position, epoch=epoch))
 
     def checkpoint(self, name: str) -> dict[str, Position]:
         """Remember where the group stands."""

@@ -139,6 +139,50 @@ class AsyncReader(AsyncOpening):
             if not events and await self._is_done():
                 return
 
+    async def confirm(self, positions: Mapping[str, Position]) -> None:
+        """Own exactly these segments, and confirm that everything before the offsets was read.
+
+        For logs that the application reads by itself, and that assign segments to readers: give
+        all that are assigned to this one, also after each rebalance. What is left out goes back
+        to the group. Not to be mixed with `read_next`, which shares segments out by itself.
+
+        Parameters
+        ----------
+        positions
+            By ``scope/stream``: for each segment the next offset to read.
+
+        Raises
+        ------
+        InvalidTransitionError
+            If another reader owns one of them until it confirms without it, or an offset is
+            below what was confirmed.
+        ReaderFencedError
+            If another process took the name, or this one was taken offline.
+
+        Examples
+        --------
+        >>> reader = AsyncReader("http://127.0.0.1:8470", "shop/billing", "pod-7")
+        >>> await reader.confirm({"shop/orders": {0: 1_200, 3: 47}})  # doctest: +SKIP
+        """
+        await self.open()
+        if self._heartbeat is not None:
+            self._heartbeat.raise_failure()
+        topologies = {name: await client.topology() for name, client in self._clients.items()}
+        offsets = {
+            SegmentRef(stream, segment): offset
+            for stream, position in positions.items()
+            for segment, offset in position.items()
+        }
+        await self.group.change(
+            partial(
+                groups.confirm,
+                reader=self.name,
+                epoch=self._epoch or 0,
+                topologies=topologies,
+                offsets=offsets,
+            )
+        )
+
     async def checkpoint(self, name: str) -> dict[str, Position]:
         """Confirm what was read, and remember where the whole group stands."""
         await self.open()
@@ -161,7 +205,7 @@ class AsyncReader(AsyncOpening):
             if self._heartbeat is not None:
                 self._heartbeat.raise_failure()
                 await self._confirm_and_balance()
-                await self.group.reader_offline(self.name)
+                await self.group.reader_offline(self.name, epoch=self._epoch or 0)
         finally:
             await self._disconnect()
 
@@ -304,6 +348,10 @@ class Reader(Opening):
                 yield self._thread.run(_next(events))
             except StopAsyncIteration:
                 return
+
+    def confirm(self, positions: Mapping[str, Position]) -> None:
+        """Own exactly these segments, and confirm offsets; see `AsyncReader.confirm`."""
+        self._thread.run(self._core.confirm(positions))
 
     def checkpoint(self, name: str) -> dict[str, Position]:
         """Confirm what was read, and remember where the whole group stands."""

@@ -185,6 +185,7 @@ def open_segments(state: GroupState, stream: str, topology: Topology) -> GroupSt
 def go_offline(
     state: GroupState,
     reader: str,
+    epoch: int,
     topologies: Topologies,
     position: Offsets | None = None,
 ) -> GroupState:
@@ -197,17 +198,21 @@ def go_offline(
     ------
     UnknownReaderError
         If the group has no such reader.
+    ReaderFencedError
+        If the name was taken over.
     InvalidTransitionError
-        If the position goes back before a segment whose successors were opened.
+        If the position names a segment that the reader does not own, or goes back before one
+        whose successors were opened.
     """
     if reader not in state.readers:
         raise UnknownReaderError(reader)
-    back = dict(state.readers[reader].owned)
+    back = dict(_member(state, reader, epoch).owned)
     completed = dict(state.completed)
     for ref, offset in (position or {}).items():
-        if ref in back:
+        if ref not in completed:
+            _pop_owned(back, reader, ref)
             back[ref] = offset
-        elif ref in completed and offset < completed[ref]:
+        elif offset < completed[ref]:
             _refuse_if_opened(state, ref, topologies[ref.stream])
             del completed[ref]
             back[ref] = offset
@@ -247,6 +252,27 @@ def take_over(
     epoch = state.epochs + 1
     alone = replace(state, readers={reader: ReaderState(epoch)}, epochs=epoch)
     return stand_at(alone, reader, epoch, topologies, positions)
+
+
+def confirm(
+    state: GroupState, reader: str, epoch: int, topologies: Topologies, offsets: Offsets
+) -> GroupState:
+    """Let a reader own exactly these segments, and confirm how far it has read in them.
+
+    For logs that assign segments to readers by themselves. Partitions that are new are opened.
+
+    Raises
+    ------
+    InvalidTransitionError
+        If another reader owns one of them still, or an offset goes back.
+    """
+    for stream, topology in topologies.items():
+        state = open_segments(state, stream, topology)
+    for ref in _member(state, reader, epoch).owned.keys() - offsets.keys():
+        state = release(state, reader, epoch, ref)
+    for ref in offsets.keys() - state.readers[reader].owned.keys():
+        state = acquire(state, reader, epoch, ref)
+    return advance(state, reader, epoch, offsets)
 
 
 def checkpoint(state: GroupState, name: str) -> GroupState:
@@ -294,7 +320,8 @@ def check_change(before: GroupState, after: GroupState, topologies: Topologies) 
 def check_reach(before: GroupState, after: GroupState, tails: Mapping[str, Position]) -> None:
     """Check that nobody has read what was not written.
 
-    ``tails`` are the next offsets of each stream's segments.
+    ``tails`` are the next offsets of each stream's segments; of a stream with an external log
+    nobody here knows them, and its readers are believed.
 
     Raises
     ------
@@ -303,6 +330,8 @@ def check_reach(before: GroupState, after: GroupState, tails: Mapping[str, Posit
     """
     known = before.offsets
     for ref, offset in after.offsets.items():
+        if ref.stream not in tails:
+            continue
         tail = tails[ref.stream].get(ref.segment, 0)
         if offset > max(tail, known.get(ref, 0)):
             reason = f"nobody can have read it; the tail of {ref.stream} there is {tail}"

@@ -76,10 +76,10 @@ class Maintenance:
         for group in list(self._groups):
             for reader, heard_ms in list(group.heard.items()):
                 is_silent = now_ms - heard_ms > group.settings.dead_after_ms
-                if is_silent and reader in group.state.readers:
-                    await self._take_offline(group, reader)
+                if is_silent and (member := group.state.readers.get(reader)) is not None:
+                    await self._take_offline(group, reader, member.epoch)
 
-    async def _take_offline(self, group: Group, reader: str) -> None:
+    async def _take_offline(self, group: Group, reader: str, epoch: int) -> None:
         """Take a reader offline; where nothing is left to read, it learns so by its next call.
 
         While the database is away, this waits for the next look.
@@ -89,7 +89,8 @@ class Maintenance:
         except (UnknownStreamError, StreamReplacedError, UnavailableError):
             return
         _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
-        offline = partial(go_offline, reader=reader, topologies=logs.topologies)
+        # Who takes the name over meanwhile stays: its epoch is another one.
+        offline = partial(go_offline, reader=reader, epoch=epoch, topologies=logs.topologies)
         self._sequencer.submit_quietly(
             lambda batch: self._groups.change(group.name, offline, batch, logs=logs)
         )

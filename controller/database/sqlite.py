@@ -1,6 +1,8 @@
 """SQLite: durable settings, one writer, an operating system's lock."""
 
+import errno
 import fcntl
+import logging
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -10,7 +12,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from controller.database import migration
@@ -31,6 +33,7 @@ _QUICK_S = 0.003
 _BUSY_MS = 10_000
 _EMPTY, _BEFORE_REVISIONS, _WITH_REVISIONS = 0, 1, 2
 """What ``PRAGMA user_version`` says; versions without revisions refuse a file that has them."""
+_log = logging.getLogger(__name__)
 
 
 class SqliteDatabase(Database):
@@ -56,8 +59,12 @@ class SqliteDatabase(Database):
         self._lock = _lock(path)
         self._max_pages = max_bytes // _PAGE_BYTES
         self._is_quick = False
-        super().__init__(str(path), self._make_engine(path))
+        super().__init__(str(path), self._make_engine(f"sqlite:///{path}"))
         try:
+            if not self._can_share():
+                _log.warning("the disk is full: no other process can read %s meanwhile", path)
+                self._engine.dispose()
+                self._engine = self._make_engine(_unshared(path))
             self._prepare()
             self._connection = self._engine.connect()
             self._path, self._identity = path, _identity(path)
@@ -126,9 +133,9 @@ class SqliteDatabase(Database):
             raw: Any = self._connection.connection.driver_connection
             raw.execute(f"PRAGMA busy_timeout={0 if is_quick else _BUSY_MS}")
 
-    def _make_engine(self, path: Path) -> Engine:
+    def _make_engine(self, url: str | URL) -> Engine:
         engine = create_engine(
-            f"sqlite:///{path}",
+            url,
             pool_size=READERS + 1,
             connect_args={
                 "cached_statements": _CACHED_STATEMENTS,
@@ -139,8 +146,9 @@ class SqliteDatabase(Database):
         @event.listens_for(engine, "connect")
         def prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 (a DBAPI type)
             connection.isolation_level = None
-            for pragma in self._pragmas():
-                connection.execute(f"PRAGMA {pragma}")
+            with _closing_on_error(connection):
+                for pragma in self._pragmas():
+                    connection.execute(f"PRAGMA {pragma}")
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
@@ -156,6 +164,16 @@ class SqliteDatabase(Database):
         if self._max_pages:
             yield f"max_page_count={self._max_pages}"
 
+    def _can_share(self) -> bool:
+        """Try whether there is room on the disk for the index that processes share."""
+        try:
+            with self._engine.connect():
+                return True
+        except DBAPIError as error:
+            # Whatever else is wrong is found, and told, when the schema is looked at.
+            code = getattr(error.orig, "sqlite_errorcode", None)
+            return code != sqlite3.SQLITE_IOERR_SHMSIZE
+
     def _prepare(self) -> None:
         try:
             with self._engine.begin() as connection:
@@ -165,7 +183,8 @@ class SqliteDatabase(Database):
                 if version == _BEFORE_REVISIONS:
                     migration.stamp_first(connection)
                 migration.upgrade(connection, self.name)
-                connection.exec_driver_sql(f"PRAGMA user_version={_WITH_REVISIONS}")
+                if version != _WITH_REVISIONS:  # it writes, though nothing changes
+                    connection.exec_driver_sql(f"PRAGMA user_version={_WITH_REVISIONS}")
         except DBAPIError as error:
             msg = f"{self.name} cannot be used as a database: {error.orig}"
             raise DatabaseUnusableError(msg) from error
@@ -177,6 +196,12 @@ def _path_of(address: DatabaseAddress) -> Path:
         msg = f"{path} cannot be made: the directory {path.parent} does not exist"
         raise DatabaseUnusableError(msg)
     return path
+
+
+def _unshared(path: Path) -> URL:
+    """Make the address by which SQLite keeps its index in memory, for this process alone."""
+    query = {"uri": "true", "vfs": "unix-excl"}
+    return URL.create("sqlite", database=path.as_uri(), query=query)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -208,6 +233,10 @@ def _lock(path: Path) -> Any:  # noqa: ANN401 (a file)
             holder = lock.read().strip() or "unknown"
             raise DatabaseInUseError(str(path), holder) from error
         lock.truncate(0)
-        lock.write(str(os.getpid()))
-        lock.flush()
+        try:
+            os.write(lock.fileno(), str(os.getpid()).encode())
+        except OSError as error:
+            # On a full disk the lock holds all the same; only its holder is not named.
+            if error.errno != errno.ENOSPC:
+                raise
     return lock

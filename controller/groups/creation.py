@@ -48,8 +48,8 @@ class GroupCreation:
 
         Raises
         ------
-        UnknownStreamError, LogIsExternalError
-            If one of its streams cannot be read.
+        UnknownStreamError
+            If one of its streams is not there.
         InvalidRequestError, InvalidPositionError
             If it cannot start there.
         GroupExistsError
@@ -116,19 +116,35 @@ async def _start_in(database: Database, state: StreamState, request: CreateGroup
     ------
     InvalidPositionError
         If the stream is not where it should start.
+    InvalidRequestError
+        If it should start at the end of an external log.
     """
     if request.start_cut is not None:
         cut = request.start_cut.get(str(state.identity.name), {})
-        _check_cut(cut, state.durable_tails)
+        _check_cut(cut, state)
         return cut
     if request.start_time is not None:
         position, _ = await history.start_of(database, state, request.start_time)
         return position or {}
-    return dict(state.durable_tails) if request.start == "latest" else {}
+    if request.start != "latest":
+        return {}
+    if state.published_tails is None:
+        message = "only you know where an external log ends; send start_cut, or a start_time"
+        raise InvalidRequestError.of("start", message)
+    return dict(state.published_tails)
 
 
-def _check_cut(cut: Position, tails: Position) -> None:
+def _check_cut(cut: Position, state: StreamState) -> None:
+    """Refuse a cut outside the stream; an external log has an end only once it is sealed."""
+    tails = state.published_tails or {}
+    segments = state.published_topology.segments
     for number, offset in cut.items():
-        if not 0 <= offset <= tails.get(number, -1):
-            reason = f"the stream has the segments and tails {dict(tails)}"
+        if number not in segments:
+            reason = f"the stream has the segments {sorted(segments)}"
+            raise InvalidPositionError(number, offset, reason, tails)
+        end = tails.get(number, segments[number].sealed_length)
+        if offset < 0 or (end is not None and offset > end):
+            reason = (
+                "offsets are 0 or more" if end is None else f"it goes from 0 to {end} there"
+            )
             raise InvalidPositionError(number, offset, reason, tails)

@@ -91,9 +91,16 @@ class Group:
         self.change(stored, now_ms)
 
     def change(self, newest: StoredGroup, now_ms: int) -> None:
-        """Decide the next revision; new readers have the time to say that they live."""
+        """Decide the next revision; new readers have the time to say that they live.
+
+        So has a process that took a name over: its predecessor's silence is not its own.
+        """
+        former = self.newest.state
         self.newest = newest
-        self.heard = {name: self.heard.get(name, now_ms) for name in newest.state.readers}
+        self.heard = {
+            name: now_ms if reader.epoch > former.epochs else self.heard.get(name, now_ms)
+            for name, reader in newest.state.readers.items()
+        }
 
     def before_commit(self, batch: Batch) -> None:
         """Add what became of it."""

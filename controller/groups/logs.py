@@ -1,4 +1,4 @@
-"""What reader groups read: embedded logs, and how long these are."""
+"""What reader groups read: the logs of streams, and how long embedded ones are."""
 
 from typing import NamedTuple
 
@@ -13,8 +13,10 @@ class Logs(NamedTuple):
 
     Attributes
     ----------
-    topologies, tails
+    topologies
         By stream.
+    tails
+        Of streams with an embedded log.
     """
 
     topologies: dict[str, Topology]
@@ -34,5 +36,6 @@ async def read_logs(registry: Registry, settings: GroupSettings) -> Logs:
         state = await registry.look_at(StreamName.parse(stream))
         state.check_id(settings.stream_ids[stream])
         logs.topologies[stream] = state.published_topology
-        logs.tails[stream] = state.durable_tails
+        if state.published_tails is not None:
+            logs.tails[stream] = state.published_tails
     return logs

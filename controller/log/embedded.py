@@ -1,6 +1,6 @@
 """The embedded log of a stream in memory: what it decides is stored with the transaction at hand."""
 
-from collections.abc import Sequence
+from collections.abc import KeysView, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
@@ -121,6 +121,11 @@ class EmbeddedLog:
         if last is None:
             return LastAppend(incarnation, 0, 0)
         return last if last.incarnation == incarnation else LastAppend(incarnation, 0, 0)
+
+    @property
+    def writers(self) -> KeysView[str]:
+        """Names that appended, whether the stream knows them as writers or not."""
+        return self._segments_of.keys()
 
     def newest_incarnation(self, writer: str) -> int:
         """Find the newest incarnation of a writer that appended; 0 if none did."""

@@ -13,7 +13,8 @@ from heapq import nlargest
 from itertools import islice
 from typing import NamedTuple
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
 
 from controller.cluster import Ownership
 from controller.commit.sequencer import Sequencer
@@ -37,6 +38,7 @@ class StreamFigures(NamedTuple):
     """How long somebody has waited for a writer that stands."""
     writers: Counter[WriterState]
     kept_reports: int
+    expirations: int
 
 
 @dataclass(slots=True)
@@ -139,7 +141,7 @@ class Gauges:
         yield readers
 
 
-def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
+def stream_families(present: Present) -> Iterator[Metric]:
     """Lay out what was looked up of single streams; any thread may do it."""
     lag = _labelled(
         "stream_watermark_lag_seconds",
@@ -153,6 +155,9 @@ def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
     )
     writers = _labelled("stream_writers", "Writers by state.", "stream", "state")
     kept = _labelled("stream_kept_reports", "Reports above the watermark.", "stream")
+    expirations = CounterMetricFamily(
+        "tidegauge_stream_expirations", "Writers that expired.", labels=["stream"]
+    )
     lease = _labelled(
         "stream_lease_held", "Whether this controller makes the stream's marks.", "stream"
     )
@@ -163,8 +168,9 @@ def stream_families(present: Present) -> Iterator[GaugeMetricFamily]:
         for state in _STATES:
             writers.add_metric([one.stream, state], one.writers[state])
         kept.add_metric([one.stream], one.kept_reports)
+        expirations.add_metric([one.stream], one.expirations)
         lease.add_metric([one.stream], present.leases > 0)
-    yield from (lag, held, writers, kept, lease)
+    yield from (lag, held, writers, kept, lease, expirations)
     yield _gauge(
         "streams_without_series",
         "Streams that are counted in totals only (metrics_streams).",
@@ -182,6 +188,7 @@ def _figures(state: StreamState, now: Now) -> StreamFigures:
         held_s=seen.held_ms / 1_000,
         writers=seen.count_states(),
         kept_reports=state.aggregator.kept_reports,
+        expirations=state.expirations,
     )
 
 

@@ -70,6 +70,8 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
     topology = state.aggregator.topology
     if segment not in topology:
         raise UnknownStreamSegmentError(segment)
+    if writer not in state.aggregator:
+        raise UnknownWriterError(writer)
     incarnation = _checked_incarnation(state, log, writer, incarnation)
     last = log.last_append(writer, segment, incarnation)
     if topology[segment].sealed_length is not None and sequence > last.sequence:
@@ -88,10 +90,9 @@ def _checked_incarnation(
     state: StreamState, log: EmbeddedLog, writer: str, incarnation: int | None
 ) -> int:
     """Refuse zombies: an append may name a newer incarnation before any report of it does."""
-    if writer not in state.aggregator:
-        raise UnknownWriterError(writer)
-    newest = max(state.aggregator.incarnation(writer), log.newest_incarnation(writer))
-    check_incarnation(writer, newest, incarnation)
+    aggregator = state.aggregator
+    known = aggregator.incarnation(writer) if writer in aggregator else 0
+    check_incarnation(writer, max(known, log.newest_incarnation(writer)), incarnation)
     return incarnation or 0
 
 
@@ -118,27 +119,31 @@ def append_routed(
     incarnation = _note(batch, state, source, log.tails | position)
     for segment, part in routed.parts.items():
         next_offset = log.append(segment, part)
-        if source.writer is not None and incarnation is not None:
+        if source.writer is not None:
             last = log.last_append(source.writer, segment, incarnation)
             log.remember(source.writer, segment, last._replace(next_offset=next_offset))
     batch.touch(state)
     return position
 
 
-def _note(batch: Batch, state: StreamState, source: Source, tails: Position) -> int | None:
+def _note(batch: Batch, state: StreamState, source: Source, tails: Position) -> int:
     """Check the writer, and take in its report as if the events were appended already.
 
-    Returns the incarnation that the events belong to; None if nobody known answers for them.
+    Returns the incarnation that the events belong to.
+
+    What a name appends before the stream knows it is remembered for its first registration or
+    report, so that names that never get there are bounded like writers.
     """
-    writer = source.writer
+    writer, log = source.writer, state.embedded_log()
     if writer is None:
-        return None
-    if writer in state.aggregator:
-        _checked_incarnation(state, state.embedded_log(), writer, source.incarnation)
+        return 0
+    if writer not in state.aggregator and writer not in log.writers:
+        reports.check_new(state, writer, log.writers)
+    incarnation = _checked_incarnation(state, log, writer, source.incarnation)
     if source.note_time is not None:
         report = NoteTime(time=source.note_time, position=tails, incarnation=source.incarnation)
         reports.note_time(batch, state, writer, report, now=state.now(), tails=tails)
-    return (source.incarnation or 0) if writer in state.aggregator else None
+    return incarnation
 
 
 async def append_once_by_key(  # noqa: PLR0913 (parts of one append, and where it goes)

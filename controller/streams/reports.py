@@ -1,6 +1,6 @@
 """What writers say: reports, registrations, leaving; decided inside a batch."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -45,7 +45,7 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     """
     aggregator = state.aggregator
     if writer not in aggregator:
-        _check_new(state, writer)
+        check_new(state, writer, aggregator)
     if report.position is not None and tails is None:
         state.limits.check_position(report.position)
     state.refuse_if_deleted()
@@ -61,6 +61,7 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
             incarnation=report.incarnation,
             now=now,
             tails=tails,
+            appended=_appended_before(state, writer, report),
         )
     batch.touch(state)
 
@@ -100,7 +101,7 @@ def register(batch: Batch, state: StreamState, writer: str, time: int | None) ->
     """Start a new incarnation; see `Aggregator.register`."""
     state.refuse_if_deleted()
     if writer not in state.aggregator:
-        _check_new(state, writer)
+        check_new(state, writer, state.aggregator)
     registration = state.aggregator.register(
         writer,
         time=time,
@@ -189,9 +190,18 @@ def _no_room(error: InvalidPositionError, segments: int, limit: int) -> InvalidP
     return replace(error, reason=reason)
 
 
-def _check_new(state: StreamState, writer: str) -> None:
+def _appended_before(state: StreamState, writer: str, report: TimeReport) -> Position | None:
+    """Find what a name appended before a report that begins an incarnation of it."""
+    aggregator = state.aggregator
+    if writer in aggregator and (report.incarnation or 0) <= aggregator.incarnation(writer):
+        return None
+    return state.log.appended_by(writer)
+
+
+def check_new(state: StreamState, writer: str, known: Sized) -> None:
+    """Refuse a new writer with a bad name, or next to as many known ones as there may be."""
     try:
         check_name(writer)
     except ValueError as error:
         raise InvalidRequestError.of("writer", str(error)) from error
-    state.limits.check_new_writer(str(state.identity.name), writer, state.aggregator)
+    state.limits.check_new_writer(str(state.identity.name), writer, known)

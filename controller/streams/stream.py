@@ -118,6 +118,8 @@ class StreamState:
         """Whether its deletion is decided."""
         self.moved = False
         """Deleted here alone: another controller holds it."""
+        self.expirations = 0
+        """Writers that expired since this process holds the stream."""
         self.listening_offset_ms = 0
         """The stream's listening time beyond that of this controller's clock."""
         self._host = host
@@ -298,6 +300,7 @@ class StreamState:
         ended = monotonic()
         if outcome.marks:
             self._last_pass = ended
+        self.expirations += len(outcome.expired)
         for writer in outcome.expired:
             _log.warning("writer expired", extra=self._log_fields(writer))
         for writer in outcome.forgotten:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from secrets import token_hex
 
 import httpx
@@ -9,7 +10,7 @@ import pytest
 
 from tests.conftest import NewServer
 from tests.patience import wait_until
-from tests.server import LAUNCHER, Api
+from tests.server import LAUNCHER, Api, ServerProcess
 
 OUTAGE_S = 2.5
 UNCERTAIN_MS = 1_000
@@ -18,7 +19,10 @@ FILLER = "/v1/streams/tests/filler"
 WITHOUT_COMPACTION = (
     "from controller.background import maintenance\nmaintenance._PERIOD_S = 3600\n" + LAUNCHER
 )
-
+_ON_A_FULL_DISK = """
+mount -t tmpfs -o size=2m none "$DISK" && cp "$SAVED"/*.db "$DISK" && cat /dev/zero > "$DISK/filler"
+exec "$@"
+"""
 
 pytestmark = pytest.mark.only_on("sqlite", "only a file's size is bounded by the service")
 
@@ -74,3 +78,35 @@ def test_time_in_which_the_disk_is_full_is_charged_to_nobody(api: Api) -> None:
     api.client.delete(FILLER).raise_for_status()
     wait_until(lambda: _report(api, at).status_code == 200)
     wait_until(lambda: _holding_ms(api) > before + UNCERTAIN_MS)
+
+
+def test_a_service_starts_for_reading_where_not_a_byte_is_left(
+    tmp_path: Path, new_server: NewServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with new_server() as server, Api(server.url) as api:
+        api.create()
+        api.note("w", 10, 4)
+        assert server.stop() == 0
+    monkeypatch.setenv("SAVED", str(server.database.parent))
+    monkeypatch.setenv("DISK", str(disk := tmp_path / "disk"))
+    disk.mkdir()
+    # In a namespace of its own anybody may mount, and nothing is left of it afterwards.
+    prefix = (
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        _ON_A_FULL_DISK,
+        "sh",
+    )
+    url = f"sqlite:///{disk / 'tidegauge.db'}"
+    full = ServerProcess(tmp_path, database_url=url, prefix=prefix)
+    with full, Api(full.url) as api:
+        (mark,) = api.get("marks")["marks"]
+        assert (mark["lower"], mark["cut"]) == (10, {"0": 4})
+        refused = _report(api, 11)
+        assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
+        assert "its disk is full" in refused.json()["detail"]
+        assert api.get("watermark")["watermark"] == 10

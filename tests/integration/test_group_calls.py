@@ -13,6 +13,7 @@ from tests.server import Api, ServerProcess
 
 _NUMBERS = count(1)
 _GROUP = "/v1/reader-groups/calls/group"
+NOW = 1_700_000_000_000
 
 
 @pytest.fixture
@@ -140,6 +141,88 @@ def test_an_epoch_that_was_not_given_out_is_refused(stream: Api) -> None:
     state = read.json() | {"epochs": 1, "readers": {"one": {"epoch": 2, "owned": {}}}}
     answer = stream.client.put(path, json=state, headers={"if-match": read.headers["etag"]})
     assert (answer.status_code, answer.json()["code"]) == (409, "invalid_transition")
+
+
+def test_a_zombie_does_not_take_its_successor_offline(stream: Api) -> None:
+    reader = _group(stream) + "/readers/one"
+    for _ in range(2):
+        stream.client.post(reader).raise_for_status()
+    refused = stream.client.request("DELETE", reader, json={"epoch": 1})
+    assert (refused.status_code, refused.json()["code"]) == (409, "reader_fenced")
+    assert refused.json()["epoch"] == 2
+    stream.client.request("DELETE", reader, json={"epoch": 2}).raise_for_status()
+
+
+def test_a_reader_gives_no_segment_back_that_it_does_not_own(stream: Api) -> None:
+    group, name = _group(stream), _name(stream)
+    stream.client.post(f"{group}/readers/one").raise_for_status()
+    last = {"epoch": 1, "position": {name: {"0": 0}}}
+    refused = stream.client.request("DELETE", f"{group}/readers/one", json=last)
+    assert (refused.status_code, refused.json()["code"]) == (409, "invalid_transition")
+    assert refused.json()["detail"].startswith(f"reader 'one' does not own segment 0 of {name}")
+    assert list(stream.client.get(group).json()["state"]["readers"]) == ["one"]
+
+
+@pytest.fixture
+def external(shared_server: ServerProcess) -> Iterator[Api]:
+    """Make a stream of two partitions with marks at `NOW` and a second later."""
+    with Api(shared_server.url, f"calls/stream-{next(_NUMBERS)}") as api:
+        api.create(segments=2, max_segments=3, mark_resolution_ms=0)
+        for time, offset in ((NOW, 10), (NOW + 1_000, 20)):
+            position = {"0": offset, "1": offset}
+            api.post("writers/w/note-time", time=time, position=position)
+        yield api
+
+
+def test_consumers_of_an_external_log_get_a_time_window(external: Api) -> None:
+    group, name = _group(external), _name(external)
+    external.client.post(f"{group}/readers/one").raise_for_status()
+    read = external.client.get(f"{group}/state")
+    state = read.json() | {"unassigned": {}}
+    state["readers"]["one"]["owned"] = {name: {"0": 0, "1": 0}}
+    match = {"if-match": read.headers["etag"]}
+    external.client.put(f"{group}/state", json=state, headers=match).raise_for_status()
+    window = []
+    for position in ({"0": 10}, {"1": 19}, {"0": 20, "1": 20}, {"0": 10**12}):
+        report = {"epoch": 1, "position": {name: position}}
+        answer = external.client.post(f"{group}/readers/one/position", json=report)
+        answer.raise_for_status()
+        found = external.client.get(f"{group}/time-window", params={"stream": name}).json()
+        window.append((found["lower"], found["upper"]))
+    assert window == [(None, NOW), (NOW, NOW + 1_000), (NOW + 1_000, None), (NOW + 1_000, None)]
+
+
+@pytest.mark.parametrize(
+    ("starts", "position"),
+    [
+        ({}, {"0": 0, "1": 0}),
+        ({"start_time": NOW + 1_000}, {"0": 10, "1": 10}),
+        ({"start_cut": {"0": 10**12}}, {"0": 10**12, "1": 0}),
+    ],
+)
+def test_a_group_on_an_external_log_starts_at_a_time_or_a_cut(
+    external: Api, starts: dict[str, Any], position: dict[str, int]
+) -> None:
+    name = _name(external)
+    if "start_cut" in starts:
+        starts = {"start_cut": {name: starts["start_cut"]}}
+    answer = _create(external, **starts).raise_for_status()
+    assert answer.json()["state"]["unassigned"] == {name: position}
+
+
+@pytest.mark.parametrize("cut", [{"0": -1}, {"2": 0}, {"0": 21}])
+def test_a_group_starts_within_an_external_log_that_has_ended(
+    external: Api, cut: dict[str, int]
+) -> None:
+    external.post("seal", position={"0": 20, "1": 20})
+    answer = _create(external, start_cut={_name(external): cut})
+    assert (answer.status_code, answer.json()["code"]) == (409, "invalid_position")
+
+
+def test_where_an_external_log_ends_is_for_the_caller_to_say(external: Api) -> None:
+    answer = _create(external, start="latest")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert "send start_cut" in answer.json()["detail"]
 
 
 def _beyond_the_tail(answer: httpx.Response, api: Api, *, tail: int) -> None:

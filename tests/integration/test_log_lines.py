@@ -114,6 +114,34 @@ def test_a_registration_covers_lines_of_the_former_incarnation(log: LogApi) -> N
     assert log.register()["position"] == {"0": 4}
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_first_registration_covers_what_was_appended_before_it(
+    log: LogApi, *, known: bool
+) -> None:
+    log.create()
+    if known:
+        log.note_time(1_000, position={})
+    log.append_lines(LINE * 4, writer="w")
+    log.append_lines(LINE)
+    assert log.register()["position"] == {"0": 4}
+
+
+def test_a_first_report_covers_what_was_appended_before_it(log: LogApi) -> None:
+    log.create()
+    log.append_lines(LINE * 4, writer="w")
+    log.append_lines(LINE)
+    log.note_time(1_000, position={})
+    mark = log.json(log.client.get(f"{log.path}/watermark"))["mark"]
+    assert (mark["lower"], mark["cut"]) == (1_000, {"0": 4})
+
+
+def test_a_name_that_was_never_registered_is_fenced_by_its_newest_append(log: LogApi) -> None:
+    log.create()
+    log.append_lines(LINE, writer="w", incarnation=3)
+    assert log.append_lines(LINE, writer="w", incarnation=2)["code"] == "writer_fenced"
+    assert log.register()["incarnation"] == 4
+
+
 def test_an_idempotency_key_appends_once_and_gets_the_same_answer(log: LogApi) -> None:
     log.create()
     assert log.append_lines(LINE, key="one")["position"] == {"0": 1}

@@ -214,6 +214,22 @@ def test_writers_are_counted_by_state_of_each_stream_and_of_all(
     play(scene)
 
 
+def test_writers_that_expire_are_counted_with_their_stream(play: Callable[..., None]) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        for stream in ("calm", "lossy"):
+            await _create(client, stream, aggregation_timeout_ms=100)
+        await _note(client, "lossy", "silent", NOW)
+        async with asyncio.timeout(20):
+            at = NOW
+            while not (await _scrape(client))["tidegauge_expirations_total"][()]:
+                at += 1
+                await _note(client, "lossy", "quick", at)
+        counted = (await _scrape(client))["tidegauge_stream_expirations_total"]
+        assert counted == {_of("calm"): 0, _of("lossy"): 1}
+
+    play(scene)
+
+
 def test_lag_is_wall_clock_minus_watermark_where_times_are_wall_clock(
     play: Callable[..., None],
 ) -> None:

@@ -130,7 +130,7 @@ def test_an_exclusive_reader_that_was_silent_for_too_long_comes_back(
 ) -> None:
     with ExclusiveReader(shared_server.url, stream, "engine") as engine:
         engine.take_over({stream: {0: 0, 1: 0}})
-        group.reader_offline("engine")
+        group.reader_offline("engine", epoch=group.describe().state.epochs)
         engine.confirm({stream: {0: 4, 1: 4}})
         assert list(group.describe().state.readers) == ["engine"]
         assert group.position(stream) == {0: 4, 1: 4}

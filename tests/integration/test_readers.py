@@ -7,9 +7,10 @@ from typing import Any
 import httpx
 import pytest
 
-from reader_client import Reader, ReaderFencedError, ReaderGroup
+from reader_client import ExclusiveReader, Reader, ReaderFencedError, ReaderGroup
 from tests.server import ServerProcess
-from writer_client import Writer
+from tidegauge.errors import InvalidTransitionError
+from writer_client import TimeReporter, Writer
 
 _NUMBERS = count(1)
 _EVENTS = 300
@@ -99,7 +100,7 @@ def test_the_window_follows_what_was_confirmed_and_goes_back_with_a_reader(
     behind = Reader(shared_server.url, stream + "-group", "one")
     behind.open()
     behind.read_next(wait_ms=0)
-    group.reader_offline("one", {stream: {0: 0}})
+    group.reader_offline("one", {stream: {0: 0}}, epoch=behind.epoch or 0)
     assert group.get_time_window(stream).lower is None
     with pytest.raises(ReaderFencedError):
         behind.read_next(wait_ms=0)
@@ -127,7 +128,7 @@ def test_events_of_the_last_read_are_read_again_after_a_crash(
 ) -> None:
     crashed = Reader(shared_server.url, stream + "-group", "crashed")
     first = crashed.read_next(wait_ms=0, limit=10)
-    group.reader_offline("crashed")
+    group.reader_offline("crashed", epoch=crashed.epoch or 0)
     with Reader(shared_server.url, stream + "-group", "next") as reader:
         found = _drain(reader)
     assert {(one.segment, one.offset) for one in first} <= {
@@ -149,3 +150,40 @@ def test_a_group_resumes_exactly_at_its_checkpoint(
         resumed.create([stream], start_cut=position)
         with Reader(shared_server.url, stream + "-resumed", "one") as reader:
             assert len(_drain(reader)) == _EVENTS - 25
+
+
+def test_readers_of_an_external_log_own_what_it_assigns_to_them(
+    shared_server: ServerProcess,
+) -> None:
+    name = f"readers/external-{next(_NUMBERS)}"
+    url = shared_server.url
+    settings = {"log": "external", "segments": 2, "max_segments": 3, "mark_interval_ms": 0}
+    httpx.put(f"{url}/v1/streams/{name}", json=settings).raise_for_status()
+    with TimeReporter(url, name, "writer") as reporter, ReaderGroup(url, name) as group:
+        reporter.note_time(1_700_000_000_000, {0: 10, 1: 10})
+        group.create([name])
+        with Reader(url, name, "one") as one, Reader(url, name, "two") as two:
+            one.confirm({name: {0: 10}})
+            assert one.get_time_window(name).lower is None
+            two.confirm({name: {1: 12}})
+            assert two.get_time_window(name).lower == 1_700_000_000_000
+            reporter.note_time(1_700_000_001_000, {0: 10, 1: 10, 2: 5})
+            with pytest.raises(InvalidTransitionError, match="is not unassigned"):
+                two.confirm({name: {0: 10, 1: 12, 2: 5}})
+            one.confirm({name: {}})
+            two.confirm({name: {0: 10, 1: 12, 2: 5}})
+            assert group.get_time_window(name).lower == 1_700_000_001_000
+        assert group.position(name) == {0: 10, 1: 12, 2: 5}
+
+
+def test_an_engine_reports_positions_in_an_external_log(shared_server: ServerProcess) -> None:
+    name, url = f"readers/external-{next(_NUMBERS)}", shared_server.url
+    settings = {"log": "external", "segments": 1, "mark_interval_ms": 0}
+    httpx.put(f"{url}/v1/streams/{name}", json=settings).raise_for_status()
+    with TimeReporter(url, name, "writer") as reporter, ReaderGroup(url, name) as group:
+        reporter.note_time(1_700_000_000_000, {0: 10})
+        group.create([name])
+        with ExclusiveReader(url, name, "engine") as engine:
+            engine.take_over({name: {0: 4}})
+            engine.confirm({name: {0: 10}})
+            assert group.get_time_window(name).lower == 1_700_000_000_000

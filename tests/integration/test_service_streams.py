@@ -367,6 +367,22 @@ def test_a_sealed_stream_takes_nothing_but_leaving(play: Callable[[Play], None])
     play(scene)
 
 
+def test_a_stream_does_not_end_below_its_cut_though_its_writers_are_forgotten(
+    play: Callable[[Play], None],
+) -> None:
+    async def scene(client: httpx.AsyncClient) -> None:
+        await _create(client, writer_retention_ms=0)
+        await _note(client, "w", NOW, position={"0": 100})
+        (await client.post(f"{STREAM}/writers/w/leave", json={})).raise_for_status()
+        assert (await _get(client, "/writers"))["writers"] == []
+        refused = await client.post(f"{STREAM}/seal", json={"position": {"0": 5}})
+        assert (refused.status_code, refused.json()["code"]) == (409, "invalid_position")
+        sealed = await client.post(f"{STREAM}/seal", json={"position": {"0": 100}})
+        assert sealed.raise_for_status().json()["mark"]["cut"] == {"0": 100}
+
+    play(scene)
+
+
 def test_an_embedded_report_without_position_covers_the_tails(
     play: Callable[[Play], None],
 ) -> None:

@@ -89,7 +89,9 @@ class Groups(RuleBasedStateMachine):
             ref: data.draw(st.integers(0, offset))
             for ref, offset in self.state.readers[reader].owned.items()
         }
-        self._apply(groups.go_offline(self.state, reader, self.topologies, back))
+        self._apply(
+            groups.go_offline(self.state, reader, self.epochs[reader], self.topologies, back)
+        )
         del self.epochs[reader]
 
     @precondition(lambda self: self.state.readers)

@@ -40,11 +40,18 @@ class OneOfMany(Aggregator):
         now: Now,
         incarnation: int | None = None,
         tails: Position | None = None,
+        appended: Position | None = None,
     ) -> None:
         report = Report(writer, time, position, incarnation)
         for _ in self.note_times([report], now=now, tails=tails):
             super().note_time(
-                writer, time, position, now=now, incarnation=incarnation, tails=tails
+                writer,
+                time,
+                position,
+                now=now,
+                incarnation=incarnation,
+                tails=tails,
+                appended=appended,
             )
 
 

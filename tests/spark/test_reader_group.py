@@ -61,7 +61,7 @@ def test_the_checkpoint_wins_over_the_group_back_too(
         _read_to(followed, 2)
     feed.write(4_000, 5_000)
     with Reader(feed.url, group, "stranger") as stranger, ReaderGroup(feed.url, group) as seen:
-        seen.reader_offline("spark")
+        seen.reader_offline("spark", epoch=seen.describe().state.readers["spark"].epoch)
 
         def is_read() -> bool:
             stranger.read_next(wait_ms=0)

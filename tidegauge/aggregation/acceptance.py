@@ -156,16 +156,18 @@ def check_incarnation(name: str, stored: int, given: int | None) -> None:
 
 
 def sealed_topology(
-    topology: Topology, lengths: Position, writers: Iterable[Writer]
+    topology: Topology, lengths: Position, writers: Iterable[Writer], cut: Position
 ) -> Topology:
     """Seal every growing segment at its length.
+
+    ``cut`` is that of the newest mark: writers that it covers may be forgotten.
 
     Raises
     ------
     InvalidPositionError
-        If a length is missing or negative, or a writer reported more.
+        If a length is missing or negative, or the cut or a writer is beyond it.
     """
-    reported: dict[int, int] = {}
+    reported: dict[int, int] = dict(cut)
     for writer in writers:
         _raise_to_maximum(reported, writer.position)
         _raise_to_maximum(reported, writer.former_position)

@@ -123,6 +123,7 @@ class Aggregator:
         now: Now,
         incarnation: int | None = None,
         tails: Position | None = None,
+        appended: Position | None = None,
     ) -> None:
         """Take in a report: what the writer writes after the position is at or above the time.
 
@@ -140,6 +141,9 @@ class Aggregator:
             From its registration; None if it never registered.
         tails
             Appended lengths that bound the position; None where they are not known.
+        appended
+            What the name appended to the embedded log before, if the report begins an
+            incarnation of it.
 
         Raises
         ------
@@ -160,6 +164,7 @@ class Aggregator:
             record = self._roster.add(writer, incarnation or 0)
         elif incarnation is not None and incarnation > record.incarnation:
             self._start_afresh(record, incarnation)
+        self._join_former(record, appended or {})
         self._take_in(record, time, counts, now)
 
     def note_times(
@@ -213,10 +218,7 @@ class Aggregator:
             record = self._roster.add(writer, 0)
         former = max(record.incarnation, self._roster.forgotten_incarnation, above)
         self._start_afresh(record, former + 1)
-        if appended:
-            counts = down_set(self.topology, appended)
-            raise_to(record.former_position, counts)
-            self._cut.release(counts, None)
+        self._join_former(record, appended or {})
         self._roster.hear(record, now.wall_ms)
         if record.standing != "expired" or record.proved:
             self._set_standing(record, "live", now)
@@ -295,12 +297,13 @@ class Aggregator:
         Raises
         ------
         InvalidPositionError
-            If a length is missing or below what a writer reported.
+            If a length is missing, or below the newest cut or what a writer reported.
         StreamSealedError
             If it is sealed.
         """
         self._acceptance.refuse_if_sealed()
-        sealed = sealed_topology(self.topology, lengths, self._roster)
+        newest = {} if self.newest is None else self.newest.cut
+        sealed = sealed_topology(self.topology, lengths, self._roster, newest)
         marks = self.run_pass(now).marks
         self.change_topology(sealed)
         cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
@@ -446,6 +449,13 @@ class Aggregator:
         self._ledger.begin(record)
         self._classify(record)
         self.pass_due = True
+
+    def _join_former(self, record: Writer, appended: Position) -> None:
+        """Count what was appended under a writer's name as written by a former incarnation."""
+        if appended:
+            counts = down_set(self.topology, appended)
+            raise_to(record.former_position, counts)
+            self._cut.release(counts, None)
 
     def _set_standing(self, record: Writer, standing: Standing, now: Now) -> None:
         if standing != "live":

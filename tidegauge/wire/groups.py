@@ -138,6 +138,16 @@ class ReaderPosition(Request):
     position: StreamOffsets = Field(description="Confirmed offsets of owned segments.")
 
 
+class ReaderOffline(Request):
+    """``DELETE …/readers/{reader}``."""
+
+    epoch: Integer = Field(description="From joining.")
+    position: StreamOffsets = Field(
+        default_factory=dict,
+        description="Where its segments go on, further back too; else where it confirmed.",
+    )
+
+
 class ReaderHeartbeat(Request):
     """``POST …/readers/{reader}/heartbeat``."""
 

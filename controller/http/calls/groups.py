@@ -36,6 +36,7 @@ from tidegauge.wire.groups import (
     GroupList,
     ReaderHeartbeat,
     ReaderJoined,
+    ReaderOffline,
     ReaderPosition,
     StateDocument,
     TimeWindowInfo,
@@ -239,16 +240,17 @@ async def offline(  # noqa: PLR0913, PLR0917 (parts of one request)
     limits: LimitsOf,
     name: GroupName,
     reader: ReaderName,
-    position: ReaderPosition | None = None,
+    last: ReaderOffline,
 ) -> None:
     """Take a reader offline; its segments go back at its confirmed offsets, or at a position."""
-    _check_positions(limits, {} if position is None else position.position)
+    _check_positions(limits, last.position)
     logs = await read_logs(registry, groups.get(name).settings)
     transition = partial(
         go_offline,
         reader=reader,
+        epoch=last.epoch,
         topologies=logs.topologies,
-        position=None if position is None else by_segment(position.position),
+        position=by_segment(last.position),
     )
     await change(name, transition)
 

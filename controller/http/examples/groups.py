@@ -81,6 +81,6 @@ GROUPS = (
             **facts(1_357_034_820_000),
         },
     ),
-    Example(call=f"DELETE {_AT}", path=_READER, status=204),
+    Example(call=f"DELETE {_AT}", path=_READER, body={"epoch": 1}, status=204),
     Example(call=f"DELETE {_ONE}", path=_GROUP, status=204),
 )
