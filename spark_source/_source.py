@@ -20,7 +20,7 @@ from spark_source._errors import InvalidOptionError
 from spark_source._follower import Follower
 from spark_source._group import QueryGroup
 from spark_source._options import Options, read_options
-from spark_source._planner import Limits, Offset, plan, rows_between, time_to_reach
+from spark_source._planner import Limits, Offset, begin, plan, rows_between, time_to_reach
 from spark_source._rows import SCHEMA, SegmentPartition, TickPartition, read_rows
 from spark_source._starts import check_nothing_lost, ending_position, starting_offset
 from tidegauge.errors import StreamReplacedError
@@ -130,8 +130,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: dict[str, Any], end: dict[str, Any]
     ) -> Sequence[InputPartition]:
-        """Divide a planned batch: a function of its offsets alone."""
-        begun, ended = Offset.from_json(start), Offset.from_json(end)
+        """Divide a planned batch: a function of its logged offsets alone."""
+        ended = Offset.from_json(end)
+        begun = begin(Offset.from_json(start), ended)
         self._join_group(begun)
         topology = self._topology_for(ended)
         late_below = ([], []) if begun.bound is None else ([0], [begun.bound])

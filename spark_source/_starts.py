@@ -11,7 +11,11 @@ from tidegauge.topology import Position
 
 
 def starting_offset(client: StreamClient, options: Options) -> Offset:
-    """Find where a read without a checkpoint starts, and the bound that holds there."""
+    """Find where a read without a checkpoint starts, and the bound that holds there.
+
+    A query whose batches end where event time says starts at the beginning of its stream without
+    a bound, also when there are marks before the first event: so it did before they were made.
+    """
     info = client.describe()
     topology = info.topology.to_topology()
     position: Position = {}
@@ -22,7 +26,10 @@ def starting_offset(client: StreamClient, options: Options) -> Offset:
     elif options.starting_time is not None:
         position = client.marks_at_time(options.starting_time).start or {}
     cut = cut_of(topology, starting_position(options, position))
-    passed = client.marks_at_position(cut).passed
+    is_paced = options.admission == "marks" and options.max_event_time_ms is not None
+    passed = None
+    if any(cut.values()) or not is_paced:
+        passed = client.marks_at_position(cut).passed
     return Offset(
         stream_id=info.stream_id,
         position=cut,
