@@ -1,13 +1,42 @@
 """Where reads start and end."""
 
 from reader_client import StreamClient
-from spark_source._errors import DataLossError
-from spark_source._group import starting_position
+from spark_source._errors import DataLossError, InvalidOptionError
+from spark_source._group import check_group, starting_position
 from spark_source._options import Options
 from spark_source._planner import Offset
 from tidegauge.errors import NotCompleteYetError
 from tidegauge.lattice import cut_of
 from tidegauge.topology import Position
+
+
+def check_load(client: StreamClient, options: Options) -> None:
+    """Refuse options that do not fit the stream, which has to be there.
+
+    Raises
+    ------
+    UnknownStreamError
+        If it is not.
+    LogIsExternalError
+        If its events are elsewhere.
+    ForbiddenError
+        If the token may not read it.
+    InvalidOptionError
+        If a cut names segments that it does not have, or its group reads another stream.
+    """
+    segments = client.tail().tail
+    for name, cut in (
+        ("startingCut", options.starting_cut),
+        ("endingCut", options.ending_cut),
+    ):
+        for segment in cut or ():
+            if segment not in segments:
+                last = max(segments)
+                problem = (
+                    f"there is no segment {segment}; the stream has those from 0 to {last}"
+                )
+                raise InvalidOptionError(name, problem)
+    check_group(options)
 
 
 def starting_offset(client: StreamClient, options: Options) -> Offset:
