@@ -21,6 +21,7 @@ from tidegauge.names import check_name
 from tidegauge.topology import Position, Topology
 from tidegauge.windows import TimeWindow
 from tidegauge.wire.groups import ReaderJoined
+from tidegauge.wire.streams import StreamInfo
 
 
 class Event(NamedTuple):
@@ -70,6 +71,8 @@ class AsyncReader(AsyncOpening):
         self.name = check_name(name)
         self._epoch: int | None = None
         self._clients: dict[str, AsyncStreamClient] = {}
+        self._streams: dict[str, StreamInfo] = {}
+        """As they were when the reader last took its share."""
         self._returned: dict[SegmentRef, int] = {}
         self._turn: deque[SegmentRef] = deque()
         """What it owns, beginning with what was not looked at for the longest."""
@@ -113,13 +116,15 @@ class AsyncReader(AsyncOpening):
         await self.open()
         if self._heartbeat is not None:
             self._heartbeat.raise_failure()
-        state = await self._confirm_and_balance()
-        owned = self._own(state)
-        for ref in self._in_turn():
-            found = await self._fetch(ref, owned[ref], limit=limit)
-            if found:
-                return self._return(ref, found)
-        return await self._wait(owned, wait_ms=wait_ms, limit=limit)
+        owned = self._own(await self._confirm_and_balance())
+        tails: dict[str, Position] = {
+            stream: info.tail or {} for stream, info in self._streams.items()
+        }
+        found = await self._fetch(owned, tails, limit=limit)
+        if found or wait_ms == 0:
+            return found
+        tails |= await self._wait({ref.stream for ref in owned}, wait_ms=wait_ms)
+        return await self._fetch(owned, tails, limit=limit)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Read event after event; waits at the tail, and ends with sealed streams.
@@ -232,7 +237,12 @@ class AsyncReader(AsyncOpening):
 
     async def _confirm_and_balance(self) -> GroupState:
         """Confirm what was returned before, complete what is read, and take a fair share."""
-        topologies = {stream: await self._topology(stream) for stream in sorted(self._clients)}
+        self._streams = {
+            stream: await client.describe() for stream, client in sorted(self._clients.items())
+        }
+        topologies = {
+            stream: info.topology.to_topology() for stream, info in self._streams.items()
+        }
         state = await self.group.change(partial(self._step, topologies=topologies))
         self._returned.clear()
         owned = self._own(state)
@@ -255,9 +265,6 @@ class AsyncReader(AsyncOpening):
             state = groups.acquire(state, self.name, epoch, min(state.unassigned))
         return state
 
-    async def _topology(self, stream: str) -> Topology:
-        return await self._clients[stream].topology()
-
     def _own(self, state: GroupState) -> dict[SegmentRef, int]:
         return dict(state.readers[self.name].owned)
 
@@ -267,35 +274,51 @@ class AsyncReader(AsyncOpening):
             self._turn.rotate(-1)
             yield self._turn[-1]
 
-    async def _fetch(self, ref: SegmentRef, start: int, *, limit: int) -> list[Events]:
-        client = self._clients[ref.stream]
-        tail = (await client.tail()).tail.get(ref.segment, 0)
-        if start >= tail:
-            return []
-        return await client.fetch(ref.segment, start, min(tail, start + limit))
-
-    def _return(self, ref: SegmentRef, found: list[Events]) -> list[Event]:
-        self._returned[ref] = found[-1].end_offset
-        return [event for events in found for event in _rows(ref, events)]
-
-    async def _wait(
-        self, owned: Mapping[SegmentRef, int], *, wait_ms: int, limit: int
+    async def _fetch(
+        self, owned: Mapping[SegmentRef, int], tails: Mapping[str, Position], *, limit: int
     ) -> list[Event]:
-        """Wait at the tail of one of the streams, and look once more."""
-        if not owned:
-            await asyncio.sleep(wait_ms / 1_000)
-            return []
-        stream = next(iter(owned)).stream
-        known = await self._clients[stream].tail()
-        if not known.final:
-            await self._clients[stream].tail(
-                after=known.tail, revision=known.revision, wait_ms=wait_ms
-            )
+        """Fetch from the first segment, in turn, that goes on beyond where the reader stands."""
         for ref in self._in_turn():
-            found = await self._fetch(ref, owned[ref], limit=limit)
-            if found:
-                return self._return(ref, found)
+            start, tail = owned[ref], tails[ref.stream].get(ref.segment, 0)
+            if start < tail:
+                client = self._clients[ref.stream]
+                found = await client.fetch(ref.segment, start, min(tail, start + limit))
+                if found:
+                    self._returned[ref] = found[-1].end_offset
+                    return [event for events in found for event in _rows(ref, events)]
         return []
+
+    async def _wait(self, streams: set[str], *, wait_ms: int) -> dict[str, Position]:
+        """Wait on all of the streams at once, until the first has news; return where those end."""
+        if not streams:
+            await asyncio.sleep(wait_ms / 1_000)
+        polls = {
+            stream: asyncio.create_task(self._news(stream, wait_ms=wait_ms))
+            for stream in streams
+            if not self._streams[stream].final
+        }
+        if not polls:
+            return {}
+        try:
+            await asyncio.wait(polls.values(), return_when=asyncio.FIRST_COMPLETED)
+            return {stream: poll.result() for stream, poll in polls.items() if poll.done()}
+        finally:
+            for poll in polls.values():
+                poll.cancel()
+            await asyncio.gather(*polls.values(), return_exceptions=True)
+
+    async def _news(self, stream: str, *, wait_ms: int) -> Position:
+        """Wait for events, segments or the seal of a stream: to a reader, marks are no news."""
+        known, clock = self._streams[stream], asyncio.get_running_loop().time
+        revision, ends = known.revision, clock() + wait_ms / 1_000
+        while True:
+            left_ms = max(0, int((ends - clock()) * 1_000))
+            tail = await self._clients[stream].tail(
+                after=known.tail, revision=revision, wait_ms=left_ms
+            )
+            if tail.tail != known.tail or tail.final or tail.revision == revision:
+                return tail.tail
+            revision = tail.revision
 
     async def _is_done(self) -> bool:
         """Whether every stream is sealed and everything is read by somebody."""

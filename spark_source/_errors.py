@@ -15,6 +15,20 @@ class InvalidOptionError(SparkSourceError):
         super().__init__(f"option {option!r}: {message}")
 
 
+class LoadError(SparkSourceError):
+    """A load of the source with a wrong option, stream or address.
+
+    Attributes
+    ----------
+    reason
+        What Spark's Python process said, with the cure.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
 class TouchedLoadError(SparkSourceError):
     """`watermarked` was given something else than an untouched load of the source."""
 

@@ -1,12 +1,14 @@
 """The reader group of a query: the checkpoint leads, the group is told."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from reader_client import ExclusiveReader, InvalidPositionError, ReaderGroup
 from spark_source._errors import DataLossError, InvalidOptionError
 from spark_source._options import Options
 from tidegauge.errors import UnknownGroupError
 from tidegauge.topology import Position
+from tidegauge.wire.groups import GroupInfo
 
 _READER = "spark"
 
@@ -72,6 +74,17 @@ def starting_position(options: Options, start: Position) -> Position:
     return _find_position(options, options.reader_group, start)
 
 
+def check_group(options: Options) -> None:
+    """Refuse a group that reads another stream; one that is not there yet will be created."""
+    name = options.reader_group
+    if name is not None:
+        with (
+            suppress(UnknownGroupError),
+            ReaderGroup(options.url, name, token=options.token) as group,
+        ):
+            _check_streams(options, group.describe())
+
+
 def _find_position(options: Options, name: str, start: Position) -> Position:
     """Find where a group stands; a new one is created at the start."""
     with ReaderGroup(options.url, name, token=options.token) as group:
@@ -79,7 +92,12 @@ def _find_position(options: Options, name: str, start: Position) -> Position:
             info = group.describe()
         except UnknownGroupError:
             info = group.create([options.stream], start_cut={options.stream: start})
-    if info.streams != [options.stream]:
-        problem = f"{name} reads {', '.join(info.streams)}, not {options.stream} alone"
-        raise InvalidOptionError("readerGroup", problem)
+    _check_streams(options, info)
     return info.state.to_state().position(options.stream)
+
+
+def _check_streams(options: Options, info: GroupInfo) -> None:
+    if info.streams != [options.stream]:
+        found = ", ".join(info.streams)
+        problem = f"{info.group} reads {found}, not {options.stream} alone; name another group"
+        raise InvalidOptionError("readerGroup", problem)

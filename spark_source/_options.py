@@ -3,9 +3,11 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
 from spark_source._errors import InvalidOptionError
+from tidegauge.client.addresses import check_url
 from tidegauge.client.tokens import InvalidTokenError, check_token
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName, parse_group
@@ -61,8 +63,10 @@ def read_options(given: Mapping[str, str]) -> Options:
         Naming the option and the cure.
     """
     rest = {name.lower(): (name, value) for name, value in given.items()}
+    known = dict[str, str]()
 
     def take(name: str) -> str | None:
+        known[name.lower()] = name
         return rest.pop(name.lower(), (name, None))[1]
 
     def need(name: str, example: str) -> str:
@@ -74,7 +78,7 @@ def read_options(given: Mapping[str, str]) -> Options:
     offsets = take("startingOffsets") or "earliest"
     stream = _stream(need("stream", "demo/rides"))
     options = Options(
-        url=need("url", "http://127.0.0.1:8470"),
+        url=_url(need("url", "http://127.0.0.1:8470")),
         stream=stream,
         token=_token(take("token")),
         reader_group=_group(take("readerGroup"), stream),
@@ -93,7 +97,11 @@ def read_options(given: Mapping[str, str]) -> Options:
         == "null",
     )
     for name, _ in rest.values():
-        raise InvalidOptionError(name, "the source has no such option")
+        near = [known[one] for one in get_close_matches(name.lower(), known, n=1)]
+        cure = (
+            f"did you mean {near[0]}?" if near else "see TidegaugeDataSource for those it has"
+        )
+        raise InvalidOptionError(name, f"the source has no such option; {cure}")
     _check_combination(options)
     return options
 
@@ -112,6 +120,13 @@ def _check_combination(options: Options) -> None:
         raise InvalidOptionError(starts[0], f"cannot go with {starts[1]}; choose one")
     if options.ending_time is not None and options.ending_cut is not None:
         raise InvalidOptionError("endingTime", "cannot go with endingCut; choose one")
+
+
+def _url(value: str) -> str:
+    try:
+        return check_url(value)
+    except ValueError as error:
+        raise InvalidOptionError("url", str(error)) from None
 
 
 def _stream(value: str) -> str:

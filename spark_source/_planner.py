@@ -1,18 +1,43 @@
 """Planning a batch: a pure function of where the query stands and what the stream says.
 
-All that is planned is in the offset, so that a replayed batch has the same rows and bound.
+All that is planned is in the offset, so that a replayed batch has the same rows and bound. The
+start of a query's first batch is planned too, and so it is in the offset as well: Spark does not
+log it, but asks for it anew when it replays that batch.
 """
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from spark_source._options import Admission
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import count_between, cut_of, down_set, join
 from tidegauge.marks import Mark
 from tidegauge.topology import Position, Topology
 from tidegauge.windows import count_passed
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the first batch of a query begins; its attributes are those of an `Offset`."""
+
+    position: Position
+    bound: int | None
+    revision: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it with a stable order of keys."""
+        return {
+            "position": _position_to_json(self.position),
+            "bound": self.bound,
+            "revision": self.revision,
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> "Origin":
+        """Read it back."""
+        return cls(_position_from_json(stored["position"]), stored["bound"], stored["revision"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +55,10 @@ class Offset:
     revision
         Of the newest mark that the position covers.
     run
-        Counts the starts of the query.
+        Counts the starts of the query; 0 before its first batch.
+    origin
+        Where the query's first batch began; None before it is planned, and in checkpoints that
+        were begun before offsets had it.
     """
 
     stream_id: str
@@ -38,27 +66,40 @@ class Offset:
     bound: int | None
     revision: int
     run: int
+    origin: Origin | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Write it with a stable order of keys: Spark compares the text."""
-        return {
+        written = {
             "stream_id": self.stream_id,
-            "position": {str(n): self.position[n] for n in sorted(self.position)},
+            "position": _position_to_json(self.position),
             "bound": self.bound,
             "revision": self.revision,
             "run": self.run,
         }
+        if self.origin is not None:
+            written["origin"] = self.origin.to_json()
+        return written
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Offset":
         """Read it back."""
         return cls(
             stream_id=stored["stream_id"],
-            position={int(n): offset for n, offset in stored["position"].items()},
+            position=_position_from_json(stored["position"]),
             bound=stored["bound"],
             revision=stored["revision"],
             run=stored["run"],
+            origin=Origin.from_json(stored["origin"]) if "origin" in stored else None,
         )
+
+
+def _position_to_json(position: Position) -> dict[str, int]:
+    return {str(number): position[number] for number in sorted(position)}
+
+
+def _position_from_json(stored: Mapping[str, int]) -> Position:
+    return {int(number): offset for number, offset in stored.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +136,8 @@ class Limits:
     max_rows
         May stop between two cuts; None for no limit.
     max_event_time_ms
-        A batch ends at a mark at or above the next multiple of it.
+        A batch ends at a mark at or above the next multiple of it; with ``marks`` it waits for
+        that mark, and so ends there live and replayed alike.
     min_time_step_ms
         Time alone makes a batch when it rose by this.
     end
@@ -125,13 +167,27 @@ def plan(start: Offset, view: View, limits: Limits, *, run: int, is_settled: boo
     is_settled
         Whether time has stood still for so long that a smaller step is worth a batch.
     """
+    goal = time_to_reach(start, limits)
+    if goal is not None:
+        # Later marks may share the cut: live they are unknown yet, and must not count in a replay.
+        view = replace(view, marks=_marks_to(goal, view.marks))
     target = _target(start, view, limits)
     target = _within_end(view.topology, target, limits.end)
     position = _within_rows(start.position, target, view.topology, limits.max_rows)
     end = _with_bound(start, position, view, run=run)
-    if _is_worth_a_batch(start, end, limits, is_settled=is_settled):
+    if _is_worth_a_batch(start, end, limits, is_settled=is_settled or goal is not None):
         return end
     return start
+
+
+def begin(start: Offset, end: Offset) -> Offset:
+    """Find where a planned batch begins: at what Spark says, but for the first at the origin."""
+    if start.run > 0 or end.origin is None:
+        return start
+    origin = end.origin
+    return replace(
+        start, position=origin.position, bound=origin.bound, revision=origin.revision
+    )
 
 
 def time_to_reach(start: Offset, limits: Limits) -> int | None:
@@ -151,6 +207,12 @@ def rows_between(topology: Topology, start: Position, end: Position) -> dict[int
     }
 
 
+def _marks_to(goal: int, marks: Sequence[Mark]) -> Sequence[Mark]:
+    """List the marks up to the first that reaches an event time; none while it is awaited."""
+    at = bisect_left(marks, goal, key=lambda mark: mark.lower)
+    return marks[: at + 1] if at < len(marks) else []
+
+
 def _target(start: Offset, view: View, limits: Limits) -> Position:
     """Choose the end of the batch but for the limits on rows and the end of the read."""
     topology, marks = view.topology, view.marks
@@ -164,14 +226,12 @@ def _target(start: Offset, view: View, limits: Limits) -> Position:
 
 
 def _next_mark(start: Offset, ahead: Sequence[Mark], view: View, limits: Limits) -> Position:
-    """Choose the cut of a mark ahead, or the start where one has to be waited for."""
+    """Choose the cut of a mark ahead."""
     goal = _time_goal(start.bound, limits.max_event_time_ms)
     if goal is not None:
         at = bisect_left(ahead, goal, key=lambda mark: mark.lower)
         if at < len(ahead):
             return ahead[at].cut
-        if limits.admission == "marks" and not ahead[-1].final:
-            return start.position
     if limits.max_rows is None:
         return ahead[-1].cut
     allowed = limits.max_rows
@@ -184,10 +244,13 @@ def _next_mark(start: Offset, ahead: Sequence[Mark], view: View, limits: Limits)
 
 
 def _time_goal(bound: int | None, step_ms: int | None) -> int | None:
-    """Find the next multiple of the step above the bound; before any mark, any mark will do."""
+    """Find the next multiple of the step above the bound; before any mark, any mark will do.
+
+    The final mark always will.
+    """
     if step_ms is None:
         return None
-    return -(2**63) if bound is None else (bound // step_ms + 1) * step_ms
+    return -(2**63) if bound is None else min((bound // step_ms + 1) * step_ms, END_OF_TIME)
 
 
 def _open_part(topology: Topology, start: Position, tail: Position) -> Position:
@@ -231,7 +294,10 @@ def _with_bound(start: Offset, position: Position, view: View, *, run: int) -> O
         newest = view.marks[passed - 1]
         revision = max(revision, newest.revision)
         bound = newest.lower if bound is None else max(bound, newest.lower)
-    return Offset(start.stream_id, cut, bound, revision, run)
+    origin = start.origin
+    if start.run == 0:
+        origin = Origin(start.position, start.bound, start.revision)
+    return Offset(start.stream_id, cut, bound, revision, run, origin)
 
 
 def _is_worth_a_batch(start: Offset, end: Offset, limits: Limits, *, is_settled: bool) -> bool:

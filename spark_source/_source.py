@@ -1,7 +1,9 @@
 """The data source: ``format("tidegauge")``."""
 
 import logging
+import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -20,10 +22,15 @@ from spark_source._errors import InvalidOptionError
 from spark_source._follower import Follower
 from spark_source._group import QueryGroup
 from spark_source._options import Options, read_options
-from spark_source._planner import Limits, Offset, plan, rows_between, time_to_reach
+from spark_source._planner import Limits, Offset, begin, plan, rows_between, time_to_reach
 from spark_source._rows import SCHEMA, SegmentPartition, TickPartition, read_rows
-from spark_source._starts import check_nothing_lost, ending_position, starting_offset
-from tidegauge.errors import StreamReplacedError
+from spark_source._starts import (
+    check_load,
+    check_nothing_lost,
+    ending_position,
+    starting_offset,
+)
+from tidegauge.errors import StreamReplacedError, TidegaugeError
 from tidegauge.lattice import covers, cut_of, down_set
 from tidegauge.topology import Position, Topology
 
@@ -31,11 +38,28 @@ _log = logging.getLogger(__name__)
 _FIRST_CONTACT = timedelta(seconds=5)
 
 
+@contextmanager
+def _without_traceback() -> Iterator[None]:
+    """Let Spark tell an error of the source in its own words alone, without a traceback.
+
+    For what Spark asks in a Python process that answers one question and ends.
+    """
+    try:
+        yield
+    except TidegaugeError:
+        # Spark's Python processes read this when they hand an error over; it is what the setting
+        # spark.sql.execution.pyspark.udf.hideTraceback.enabled is for the user's own functions.
+        os.environ["SPARK_HIDE_TRACEBACK"] = "true"
+        raise
+
+
 class TidegaugeDataSource(DataSource):
     """Reads a stream of the embedded log with its watermark.
 
-    An option that is not listed is an error. Times are ms or RFC 3339 with a zone, cuts are
-    written ``0:40,1:12``, durations ``10 minutes``.
+    ``load()`` asks the service for the stream, and fails where that or an option is wrong; over
+    Spark Connect, where a load is lazy, what first asks for its schema does. An option that is
+    not listed is an error. Times are ms or RFC 3339 with a zone, cuts are written ``0:40,1:12``,
+    durations ``10 minutes``.
 
     | option | meaning |
     |---|---|
@@ -49,7 +73,7 @@ class TidegaugeDataSource(DataSource):
     | ``endingTime`` | Only rows below it; fails if they are not complete yet. |
     | ``endingCut`` | End there. |
     | ``allowIncomplete`` | ``true``: ``endingTime`` may lie above the watermark. |
-    | ``maxEventTimePerTrigger`` | A batch ends at the next multiple of it. |
+    | ``maxEventTimePerTrigger`` | A batch ends at the next multiple of it; with ``admission=marks`` it waits for that, and batches are the same live and replayed. |
     | ``maxRowsPerTrigger`` | 1 000 000 by default; ``none`` lifts it. |
     | ``admission`` | ``tail`` (default) reads on beyond the newest mark, ``marks`` never does. |
     | ``minTimeStep`` | Event time alone makes a batch when it rose by so much; 1 second by default. |
@@ -62,15 +86,23 @@ class TidegaugeDataSource(DataSource):
         """Name the format."""
         return "tidegauge"
 
+    @_without_traceback()
     def schema(self) -> StructType:
-        """Name the columns of a row."""
+        """Name the columns of a row, unless the load is wrong: Spark asks for them at once.
+
+        What its readers raise, Spark tells when a query starts, below errors of its own.
+        """
+        options = read_options(dict(self.options))
+        with _first_client(options) as client:
+            check_load(client, options)
         return SCHEMA
 
+    @_without_traceback()
     def reader(self, schema: StructType) -> "BatchReader":  # noqa: ARG002 (it is fixed)
         """Read what is there."""
         options = read_options(dict(self.options))
         if options.reader_group is not None:
-            raise InvalidOptionError("readerGroup", "is for streaming reads")
+            raise InvalidOptionError("readerGroup", "is for streaming reads; leave it out")
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 (Spark's)
@@ -130,8 +162,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(
         self, start: dict[str, Any], end: dict[str, Any]
     ) -> Sequence[InputPartition]:
-        """Divide a planned batch: a function of its offsets alone."""
-        begun, ended = Offset.from_json(start), Offset.from_json(end)
+        """Divide a planned batch: a function of its logged offsets alone."""
+        ended = Offset.from_json(end)
+        begun = begin(Offset.from_json(start), ended)
         self._join_group(begun)
         topology = self._topology_for(ended)
         late_below = ([], []) if begun.bound is None else ([0], [begun.bound])

@@ -1,8 +1,8 @@
 """Where reads start and end."""
 
 from reader_client import StreamClient
-from spark_source._errors import DataLossError
-from spark_source._group import starting_position
+from spark_source._errors import DataLossError, InvalidOptionError
+from spark_source._group import check_group, starting_position
 from spark_source._options import Options
 from spark_source._planner import Offset
 from tidegauge.errors import NotCompleteYetError
@@ -10,8 +10,41 @@ from tidegauge.lattice import cut_of
 from tidegauge.topology import Position
 
 
+def check_load(client: StreamClient, options: Options) -> None:
+    """Refuse options that do not fit the stream, which has to be there.
+
+    Raises
+    ------
+    UnknownStreamError
+        If it is not.
+    LogIsExternalError
+        If its events are elsewhere.
+    ForbiddenError
+        If the token may not read it.
+    InvalidOptionError
+        If a cut names segments that it does not have, or its group reads another stream.
+    """
+    segments = client.tail().tail
+    for name, cut in (
+        ("startingCut", options.starting_cut),
+        ("endingCut", options.ending_cut),
+    ):
+        for segment in cut or ():
+            if segment not in segments:
+                last = max(segments)
+                problem = (
+                    f"there is no segment {segment}; the stream has those from 0 to {last}"
+                )
+                raise InvalidOptionError(name, problem)
+    check_group(options)
+
+
 def starting_offset(client: StreamClient, options: Options) -> Offset:
-    """Find where a read without a checkpoint starts, and the bound that holds there."""
+    """Find where a read without a checkpoint starts, and the bound that holds there.
+
+    A query whose batches end where event time says starts at the beginning of its stream without
+    a bound, also when there are marks before the first event: so it did before they were made.
+    """
     info = client.describe()
     topology = info.topology.to_topology()
     position: Position = {}
@@ -22,7 +55,10 @@ def starting_offset(client: StreamClient, options: Options) -> Offset:
     elif options.starting_time is not None:
         position = client.marks_at_time(options.starting_time).start or {}
     cut = cut_of(topology, starting_position(options, position))
-    passed = client.marks_at_position(cut).passed
+    is_paced = options.admission == "marks" and options.max_event_time_ms is not None
+    passed = None
+    if any(cut.values()) or not is_paced:
+        passed = client.marks_at_position(cut).passed
     return Offset(
         stream_id=info.stream_id,
         position=cut,

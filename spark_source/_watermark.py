@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
-from spark_source._errors import TouchedLoadError, WrongPythonError
+from spark_source._errors import LoadError, TouchedLoadError, WrongPythonError
 from spark_source._redaction import hide_tokens
 from spark_source._source import TidegaugeDataSource
 
@@ -110,6 +111,8 @@ def read_stream(
     ------
     WrongPythonError
         If the session would plan with another Python than this one.
+    LoadError
+        If an option, the stream or the address is wrong.
 
     Examples
     --------
@@ -120,8 +123,21 @@ def read_stream(
     if any(option.lower() == "token" for option in options):
         hide_tokens(spark)
     spark.dataSource.register(TidegaugeDataSource)
-    loaded = spark.readStream.format(TidegaugeDataSource.name()).options(**options).load()
+    loaded = _load(spark, options)
     return watermarked(loaded, operators=operators, dedup_horizon=dedup_horizon, name=name)
+
+
+def _load(spark: SparkSession, options: dict[str, Any]) -> DataFrame:
+    """Load the source; what is wrong with the load is told without Spark's words around it."""
+    try:
+        loaded = spark.readStream.format(TidegaugeDataSource.name()).options(**options).load()
+        _ = loaded.schema  # Spark Connect looks at a load only when it is asked for this.
+    except AnalysisException as error:
+        reason = (error.getMessageParameters() or {}).get("msg")
+        if reason is None:
+            raise
+        raise LoadError(reason.strip()) from None
+    return loaded
 
 
 def check_python(spark: SparkSession) -> None:

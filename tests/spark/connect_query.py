@@ -9,7 +9,13 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import TidegaugeDataSource, TouchedLoadError, read_stream, watermarked
+from spark_source import (
+    LoadError,
+    TidegaugeDataSource,
+    TouchedLoadError,
+    read_stream,
+    watermarked,
+)
 from tests.quick_spark import QUICK_SETTINGS
 
 
@@ -21,6 +27,14 @@ def _refuses_a_touched_load(spark: SparkSession, url: str, stream: str) -> bool:
     except TouchedLoadError:
         return True
     return False
+
+
+def _tells_what_is_wrong(spark: SparkSession, url: str) -> str:
+    try:
+        read_stream(spark, url=url, stream="spark/none")
+    except LoadError as error:
+        return str(error)
+    return "nothing"
 
 
 def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> None:
@@ -52,7 +66,9 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .queryName("counted")
         .start()
     )
-    print(json.dumps({"refuses": _refuses_a_touched_load(spark, url, stream)}), flush=True)  # noqa: T201 (the test reads it)
+    told = _tells_what_is_wrong(spark, url)
+    refuses = _refuses_a_touched_load(spark, url, stream)
+    print(json.dumps({"refuses": refuses, "told": told}), flush=True)  # noqa: T201 (the test reads it)
     shown = -1
     while True:
         failure: PySparkException | None = query.exception()

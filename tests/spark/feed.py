@@ -57,9 +57,11 @@ class Feed:
             headers={"content-type": "application/x-ndjson"},
         ).raise_for_status()
 
-    def note(self, time_ms: int, writer: str = "w") -> None:
-        """Note a time, a day later, with the current tails."""
-        body = {"time": DAY + time_ms}
+    def note(
+        self, time_ms: int, writer: str = "w", position: dict[str, int] | None = None
+    ) -> None:
+        """Note a time, a day later, at a position: with the current tails unless given."""
+        body = {"time": DAY + time_ms, "position": position}
         path = f"{self._path}/writers/{writer}/note-time"
         self._client.post(path, json=body).raise_for_status()
 

@@ -32,13 +32,17 @@ def said(
         query.kill()
 
 
-def test_windows_close_exactly_filters_do_not_matter_and_no_log_shows_the_token(
+def test_windows_close_exactly_errors_are_short_and_no_log_shows_the_token(
     feed: Feed, said: Iterator[dict[str, object]], tmp_path: Path
 ) -> None:
     feed.write(4_000, 4_999, key="seen")
     feed.write(9_999, key="unseen")
     feed.note(4_999)
-    assert next(said) == {"refuses": True}
+    assert next(said) == {
+        "refuses": True,
+        "told": "tidegauge.errors.streams.UnknownStreamError: unknown_stream: there is no stream "
+        "spark/none; PUT /v1/streams/spark/none creates it",
+    }
     assert next(said) == {"rows": [], "dropped": 0}
     feed.note(5_000)
     assert next(said) == {"rows": [[DAY, 2]], "dropped": 0}

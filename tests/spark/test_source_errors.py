@@ -8,11 +8,19 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from spark_source import TidegaugeDataSource, TouchedLoadError, plain, watermarked
+from spark_source import (
+    LoadError,
+    TidegaugeDataSource,
+    TouchedLoadError,
+    plain,
+    read_stream,
+    watermarked,
+)
 from tests.conftest import NewServer
 from tests.server import ServerProcess, free_port
 from tests.spark.feed import Feed, Followed
@@ -78,25 +86,58 @@ def test_a_stream_created_again_under_a_checkpoint_is_refused(
         followed.query.awaitTermination(60)
 
 
-def test_an_unknown_option_is_refused(spark: SparkSession, feed: Feed) -> None:
-    spark.dataSource.register(TidegaugeDataSource)
-    options = feed.options | {"maxRowPerTrigger": "5"}
-    with pytest.raises(Exception, match=r"maxrowpertrigger.*no such option"):
-        spark.read.format("tidegauge").options(**options).load().collect()
+@pytest.fixture(scope="module")
+def right(shared_server: ServerProcess) -> dict[str, str]:
+    """The options of a load that is right; beside its stream there is an external one."""
+    for name, log in (("right", "embedded"), ("external", "external")):
+        path = f"{shared_server.url}/v1/streams/spark/{name}"
+        httpx.put(path, json={"segments": 2, "log": log}).raise_for_status()
+    return {"url": shared_server.url, "stream": "spark/right"}
 
 
-def test_an_address_where_nobody_listens_is_told(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"maxRowPerTrigger": "5"}, "no such option; did you mean maxRowsPerTrigger?"),
+        ({"startingCut": "7:0"}, "there is no segment 7; the stream has those from 0 to 1"),
+        (
+            {"stream": "spark/none"},
+            "no stream spark/none; PUT /v1/streams/spark/none creates it",
+        ),
+        ({"stream": "spark/external"}, "stream spark/external live in an external log"),
+        ({"url": f"http://127.0.0.1:{free_port()}"}, "is the service running there?"),
+    ],
+)
+def test_a_wrong_load_fails_at_once_in_two_lines(
+    spark: SparkSession, right: dict[str, str], wrong: dict[str, str], told: str
+) -> None:
     spark.dataSource.register(TidegaugeDataSource)
-    options = {"url": f"http://127.0.0.1:{free_port()}", "stream": "spark/nothing"}
-    with pytest.raises(Exception, match="is the service running there"):
-        spark.read.format("tidegauge").options(**options).load().collect()
+    with pytest.raises(AnalysisException) as raised:
+        spark.readStream.format("tidegauge").options(**right | wrong).load()
+    assert told in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 2
+
+
+def test_read_stream_tells_in_one_line_what_is_wrong_with_a_load(
+    spark: SparkSession, right: dict[str, str]
+) -> None:
+    with pytest.raises(LoadError) as raised:
+        read_stream(spark, url=right["url"], stream=right["stream"], startingTime="noon")
+    assert str(raised.value).startswith(
+        "spark_source._errors.InvalidOptionError: option 'startingTime': 'noon' is no event time"
+    )
+    assert len(str(raised.value).splitlines()) == 1
 
 
 def test_a_batch_read_takes_no_reader_group(spark: SparkSession, feed: Feed) -> None:
     spark.dataSource.register(TidegaugeDataSource)
     options = feed.options | {"readerGroup": "spark/group"}
-    with pytest.raises(Exception, match="is for streaming reads"):
-        spark.read.format("tidegauge").options(**options).load().collect()
+    loaded = spark.read.format("tidegauge").options(**options).load()
+    with pytest.raises(
+        AnalysisException, match="is for streaming reads; leave it out"
+    ) as raised:
+        loaded.collect()
+    assert len(str(raised.value).splitlines()) <= 2
 
 
 @pytest.fixture
@@ -127,8 +168,9 @@ def test_a_stopped_service_delays_a_query_and_fails_nothing(
 ) -> None:
     own_feed.write(1_000)
     own_feed.note(2_000)
+    rows = own_feed.load(spark).select("offset")
     server.process.send_signal(signal.SIGSTOP)
-    with Followed(own_feed.load(spark).select("offset"), checkpoint) as followed:
+    with Followed(rows, checkpoint) as followed:
         followed.until(lambda: followed.query.isActive, "its start")
         server.process.send_signal(signal.SIGCONT)
         followed.until_bound(1_999)

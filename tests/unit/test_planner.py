@@ -1,11 +1,14 @@
 """Planning of Spark batches: a function of offsets, marks, topology, tail and limits alone."""
 
+import json
 from dataclasses import replace
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source._planner import Limits, Offset, View, plan, rows_between
+from spark_source._planner import Limits, Offset, Origin, View, begin, plan, rows_between
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import covers, down_set
 from tidegauge.marks import Mark
 from tidegauge.topology import KeyRange, Segment, Topology
@@ -73,6 +76,28 @@ def test_time_alone_makes_a_batch_when_it_rose_by_a_step_or_stands_still() -> No
     assert _plan(start, view, min_time_step_ms=500).bound == 2_500
 
 
+def test_of_marks_that_share_a_cut_a_batch_has_the_bound_of_the_one_it_ends_at() -> None:
+    limits: dict[str, Any] = {"admission": "marks", "max_event_time_ms": 2_000}
+    shared = [Mark(n, n * 1_000, n * 1_000, {0: 5, 1: 3}) for n in range(1, 6)]
+    known = [_with_marks(shared[:count]) for count in range(1, 6)]
+    first = [_plan(START, view, **limits) for view in known]
+    assert first == [Offset("id", {0: 5, 1: 3}, 1_000, 1, 1)] * 5
+    second = [_plan(first[0], view, **limits) for view in known]
+    assert second == [*first[:1], *[replace(first[0], bound=2_000, revision=2)] * 4]
+
+
+def test_a_batch_by_event_time_is_made_however_little_time_rose() -> None:
+    start = Offset("id", {0: 5, 1: 3}, 1_900, 1, 1)
+    view = _with_marks([Mark(2, 2_000, 2_000, {0: 5, 1: 3})])
+    limits = Limits("marks", max_event_time_ms=2_000, min_time_step_ms=60_000)
+    assert plan(start, view, limits, run=1, is_settled=False).bound == 2_000
+
+
+def _with_marks(marks: list[Mark]) -> View:
+    """Show a stream that has other marks."""
+    return replace(VIEW, marks=marks)
+
+
 def test_a_new_run_makes_a_batch_although_nothing_moved() -> None:
     start = Offset("id", {0: 9, 1: 9}, 2_000, 2, 1)
     view = View(FLAT, [], is_newest=True, tail={0: 9, 1: 9})
@@ -121,3 +146,72 @@ def test_every_event_is_read_once_and_the_bound_never_falls(
         assert end.bound == (passed[-1].lower if passed else None)
         at = end
     assert down_set(FLAT, at.position) == {n: count for n, count in tail.items() if count}
+
+
+@given(
+    cuts=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 700)), min_size=1, max_size=30),
+    known=st.lists(st.integers(1, 8), max_size=30),
+    max_rows=st.one_of(st.none(), st.integers(1, 5)),
+    is_sealed=st.booleans(),
+)
+def test_batches_by_event_time_are_the_same_live_and_replayed(
+    *,
+    cuts: list[tuple[int, int]],
+    known: list[int],
+    max_rows: int | None,
+    is_sealed: bool,
+) -> None:
+    marks, reached, time = list[Mark](), 0, 0
+    for number, (events, rise) in enumerate(cuts, start=1):
+        reached, time = reached + events, time + 1 + rise
+        marks.append(Mark(number, time, time, {0: reached, 1: 0}))
+    if is_sealed:
+        marks.append(Mark(len(marks) + 1, END_OF_TIME, END_OF_TIME, {0: reached, 1: 0}))
+    limits = Limits(admission="marks", max_event_time_ms=1_000, max_rows=max_rows)
+
+    def ends(steps: list[int]) -> list[Offset]:
+        """Plan while so many marks are known, and at last all of them."""
+        found = [START]
+        for count in [*steps, len(marks)]:
+            view = replace(VIEW, marks=marks[:count])
+            while (end := _plan_of(found[-1], view, limits)) != found[-1]:
+                found.append(end)
+        return found
+
+    live = [sum(known[: place + 1]) for place in range(len(known))]
+    assert ends(live) == ends([])
+
+
+def _plan_of(start: Offset, view: View, limits: Limits) -> Offset:
+    rest = [mark for mark in view.marks if mark.revision > start.revision]
+    return plan(start, replace(view, marks=rest), limits, run=1, is_settled=False)
+
+
+def test_the_first_batch_begins_at_its_origin_whatever_spark_is_told_later() -> None:
+    first = Offset("id", {0: 9, 1: 9}, 2_000, 2, 0)
+    end = _plan(first)
+    assert end == Offset("id", {0: 20, 1: 9}, 2_000, 2, 1, Origin({0: 9, 1: 9}, 2_000, 2))
+    later = Offset("id", {0: 30, 1: 9}, 9_000, 8, 0)
+    assert begin(later, end) == first
+    following = _plan(end, replace(VIEW, tail={0: 40, 1: 9}))
+    assert following.origin == end.origin
+    assert begin(end, following) == end
+
+
+def test_a_checkpoint_from_before_offsets_had_an_origin_goes_on_as_it_was() -> None:
+    stored = '{"stream_id": "id", "position": {"0": 9}, "bound": 5, "revision": 2, "run": 1}'
+    end = Offset.from_json(json.loads(stored))
+    assert json.dumps(end.to_json()) == stored
+    first = Offset("id", {0: 7}, None, 0, 0)
+    assert begin(first, end) == first
+    following = plan(end, replace(VIEW, tail={0: 20}), Limits(), run=2, is_settled=False)
+    assert (following.origin, begin(end, following)) == (None, end)
+
+
+def test_an_offset_with_an_origin_reads_back_as_it_was_written() -> None:
+    end = _plan(replace(START, run=0))
+    written = json.dumps(end.to_json())
+    assert Offset.from_json(json.loads(written)) == end
+    assert written.endswith(
+        '"run": 1, "origin": {"position": {"0": 0, "1": 0}, "bound": null, "revision": 0}}'
+    )

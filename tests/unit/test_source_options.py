@@ -45,7 +45,12 @@ def test_durations_are_read_as_spark_writes_them(text: str, duration_ms: int) ->
     ("given", "problem"),
     [
         ({"stream": "rides"}, "option 'stream': 'rides' names no stream"),
-        ({"maxRowPerTrigger": "5"}, "option 'maxRowPerTrigger': the source has no such"),
+        (
+            {"maxRowPerTrigger": "5"},
+            "'maxRowPerTrigger': the source has no such option; did you mean maxRowsPerTrigger?",
+        ),
+        ({"colour": "red"}, "no such option; see TidegaugeDataSource for those it has"),
+        ({"url": "127.0.0.1:8470"}, "option 'url': '127.0.0.1:8470' is no address"),
         ({"maxRowsPerTrigger": "0"}, "'0' is no positive number; 'none' lifts the limit"),
         ({"admission": "all"}, "'all' is none of tail, marks"),
         ({"failOnDataLoss": "maybe"}, "'maybe' is none of true, false"),
