@@ -2,7 +2,7 @@
 
 Nearly every report is *usual*: it is above the watermark; its writer is live, has been ahead of
 the watermark since it last became so, speaks for its present incarnation, and names offsets that
-do not fall, of segments that grow in a stream that never scaled. Such a report changes the
+do not fall, of segments that grow and whose ancestors it has full. Such a report changes the
 writer's record, where it stands and the kept reports, and nothing else. Whatever is not usual,
 every refusal included, goes the long way, `Aggregator.note_time`, which does the same to a usual
 report.
@@ -20,6 +20,7 @@ from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.writers import KeptReport
+from tidegauge.lattice import includes
 from tidegauge.topology import Position
 
 _time = attrgetter("time")
@@ -54,6 +55,8 @@ class Bounds(msgspec.Struct, frozen=True):
 
     offsets: Mapping[int, int]
     """The greatest that may be named, of each segment that grows."""
+    ancestors: Mapping[int, Position]
+    """What the writer must have of what comes before a segment, before it names that."""
     latest: int
     """The latest time, ms."""
     watermark: int | None
@@ -104,6 +107,7 @@ class Intake:
         """Take in reports up to one that is not usual; tell its place, None if all are."""
         find = self._roster.find
         greatest, latest, watermark = bounds.offsets, bounds.latest, bounds.watermark
+        ancestors = bounds.ancestors
         serial, page = self._ledger.next_entry
         taken: list[KeptReport] = []
         unusual = None
@@ -125,7 +129,16 @@ class Intake:
             gained = {}
             for number, offset in position.items():
                 before = known.get(number, 0)
-                if offset < before or offset > greatest.get(number, -1):
+                if (
+                    offset < before
+                    or offset > greatest.get(number, -1)
+                    # Positions are down-sets: who has some of a segment has its ancestors full.
+                    or (
+                        before == 0
+                        and number in ancestors
+                        and not includes(known, ancestors[number])
+                    )
+                ):
                     unusual = place
                     break
                 if offset > before:
