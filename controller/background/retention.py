@@ -167,7 +167,6 @@ class Sweeper:
 
     async def _step(self, state: StreamState, tier: Tier, place: Place) -> None:
         """Look at some marks and remove what may go, or say when to look again."""
-        await self._move_old(state, self._wall_ms() - tier.age_ms)
         rows = await self._service.database.read(
             partial(
                 mark_rows,
@@ -189,15 +188,6 @@ class Sweeper:
         ):
             return
         place.revision, place.lower = old[-1].revision, old[-1].lower
-
-    async def _move_old(self, state: StreamState, made_by_ms: int) -> None:
-        """Have old marks in the table, whence they are removed."""
-        recent = state.recent_marks
-        if recent and recent[0].created_ms <= made_by_ms:
-            move = partial(
-                self._service.ownership.change_store.move, stream_key=state.identity.key
-            )
-            await self._service.sequencer.submit(move)
 
     def _remove(
         self,

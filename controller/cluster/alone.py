@@ -10,7 +10,7 @@ from controller.cluster.ownership import Ownership
 from controller.commit.batch import Batch
 from controller.groups import read_groups
 from controller.store import streams as storage
-from controller.store.journal import Journal
+from controller.store.changelog import SharedLog
 from controller.streams.stream import restore_all
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ class SoleOwnership(Ownership):
         Whose streams and groups they are.
     """
 
-    change_store: Journal
+    change_store: SharedLog
 
     def __init__(self, service: "Service") -> None:
         super().__init__()
         self._service = service
         self._stamps = 0
         self.tasks: list[asyncio.Task[None]] = []
-        self.change_store = Journal(service.database)
+        self.change_store = SharedLog(service.database, self._compact)
 
     @property
     def controller(self) -> None:
@@ -87,6 +87,13 @@ class SoleOwnership(Ownership):
     def write_stamps(self, connection: Connection, stamps: Sequence[int]) -> None:
         """Store the last stamp of listening time."""
         storage.write_stamps(connection, stamps)
+
+    def _compact(self, keys: Sequence[int]) -> None:
+        """Have streams compacted that keep the oldest rows of the changelog."""
+        by_key = {state.identity.key: state for state in self._service.registry}
+        for key in keys:
+            if key in by_key:
+                by_key[key].compact()
 
     def _store(self, stamp: int) -> None:
         def decide(batch: Batch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence, Sized
 
 from sqlalchemy import Connection
 
-from controller.store.journal import ChangeStore
+from controller.store.changelog import ChangeStore
 
 
 class Ownership(ABC):

@@ -22,7 +22,7 @@ from controller.groups import Group, read_groups
 from controller.logs.deduplication import LogOnce
 from controller.store import leases as storage
 from controller.store import streams as stored
-from controller.store.journal import Direct
+from controller.store.changelog import OwnLogs
 from controller.store.leases import Found, Shares
 from controller.streams.stream import StreamState, restore_stream
 from tidegauge.errors import TidegaugeError
@@ -77,7 +77,7 @@ class SharedOwnership(Ownership):
         self._not_looked = LogOnce(_log)
         self.addresses: dict[int, str] = {}
         self._stored = self._stored_here = 0
-        self.change_store = Direct()
+        self.change_store = OwnLogs()
 
     @property
     def controller(self) -> int:

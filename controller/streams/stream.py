@@ -19,11 +19,9 @@ from controller.database import Database
 from controller.log import storage as log_storage
 from controller.log.state import SegmentEnds
 from controller.store import streams as storage
-from controller.store.aggregations import read_clock
-from controller.store.changes import StreamChanges
-from controller.store.journal import ChangeStore
+from controller.store.changelog import ChangeStore
 from controller.store.listening import in_holder_time, in_stream_time
-from controller.store.marks import RecentMark, StoredMarks
+from controller.store.marks import StoredMarks
 from controller.streams.relocation import MovedError, Relocations
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.changes import StoredAggregation
@@ -38,6 +36,8 @@ from tidegauge.wire.streams import StreamConfig, TopologyInfo
 
 _ROW_BYTES = 256
 _AGAIN_S = 1.0
+_STAGGERED_BY = 33
+"""Logs of small streams are compacted at 32 to 64 items, of each stream at another number."""
 
 
 class Identity(NamedTuple):
@@ -94,6 +94,7 @@ class StreamState:
         self.listening_offset_ms = 0
         """The stream's listening time beyond that of this controller's clock."""
         self._context = context
+        self._is_to_be_compacted = False
         self._last_pass = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = inf
@@ -114,11 +115,6 @@ class StreamState:
     def final(self) -> bool:
         """Whether a durable mark ends the stream."""
         return self.published is not None and self.published.final
-
-    @property
-    def recent_marks(self) -> Sequence[RecentMark]:
-        """The newest durable marks, as far as they are not in their table."""
-        return tuple(self._context.change_store.recent(self.identity.key).marks)
 
     def check_id(self, stream_id: str | None) -> None:
         """Raise `StreamReplacedError` if the caller means another stream of this name."""
@@ -148,7 +144,6 @@ class StreamState:
             return
         now = self._context.clocks.now()
         self._run_due_pass(now)
-        self.aggregator.fold_along()
         self._write_changes(batch, now)
 
     def after_commit(self) -> None:
@@ -205,6 +200,11 @@ class StreamState:
         self.aggregator.shift_clocks(by_ms)
         self.listening_offset_ms -= by_ms
 
+    def compact(self) -> None:
+        """Have all that is needed of the stream at the end of its changelog."""
+        self._is_to_be_compacted = True
+        self._context.touch(self)
+
     def wake_later(self) -> None:
         """Wake up in a while, unless it will anyway: what it woke up for was refused."""
         if self._timer is None and not self.deleted:
@@ -237,20 +237,21 @@ class StreamState:
 
     def _write_changes(self, batch: Batch, now: Now) -> None:
         key = self.identity.key
-        changes = self.aggregator.take_changes()
+        changes = self.aggregator.take_changes(
+            stagger=key % _STAGGERED_BY, compact=self._is_to_be_compacted
+        )
+        self._is_to_be_compacted = False
         if self.listening_offset_ms:
             changes = in_stream_time(changes, self.listening_offset_ms)
         if changes:
-            self._context.change_store.add(batch, StreamChanges.of(key, changes, now.wall_ms))
-        if changes.holds:
+            self._context.change_store.add(batch, key, changes, now.wall_ms)
+        if changes.entry.holds:
             # A clock must not be found ahead of listening time after a crash.
             batch.write_together(self._context.write_stamps, now.listening_ms)
         if self.ends is None:
             return
-        if changes.forgotten:
-            batch.write(
-                partial(log_storage.forget_sequences, stream_key=key, names=changes.forgotten)
-            )
+        if forgotten := changes.entry.forgotten:
+            batch.write(partial(log_storage.forget_sequences, stream_key=key, names=forgotten))
         chunks, sequences = self.ends.take_chunks(), self.ends.take_sequences()
         if chunks or sequences:
             batch.write(
@@ -400,7 +401,7 @@ def restore_stream(
     name = StreamName(row.scope, row.stream)
     config = StreamConfig.model_validate_json(row.config)
     topology = read_topology(row.topology)
-    stored = read_clock(connection, row, context.change_store.recent(row.key))
+    stored = context.change_store.restore(connection, row.key)
     stored = in_holder_time(stored, row.listening_ms)
     clock = Aggregator.restore(str(name), settings_of(config), topology, stored)
     ends = None

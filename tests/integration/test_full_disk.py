@@ -16,7 +16,7 @@ UNCERTAIN_MS = 1_000
 """The longest step between two stamps that listening time counts."""
 FILLER = "/v1/streams/tests/filler"
 WITHOUT_COMPACTION = (
-    "from controller import maintenance\nmaintenance._PERIOD_S = 3600\n" + LAUNCHER
+    "from controller.background import maintenance\nmaintenance._PERIOD_S = 3600\n" + LAUNCHER
 )
 
 

@@ -20,7 +20,7 @@ from tests.server import LAUNCHER, ServerProcess
 
 KILLS = 8
 OFTEN_COMPACTING = (
-    "from controller import maintenance\nmaintenance._PERIOD_S = 0.1\n" + LAUNCHER
+    "from controller.background import maintenance\nmaintenance._PERIOD_S = 0.1\n" + LAUNCHER
 )
 KEYS = ("k2", "k0", "k4")
 """One for each of three segments."""

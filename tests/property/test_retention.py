@@ -95,7 +95,6 @@ class Stage:
             ends={} if embedded else None,
             revision=history[-1][0].revision,
             deleted=False,
-            recent_marks=(),
         )
         self.service: Any = SimpleNamespace(
             settings=SimpleNamespace(mark_thinning=thinning),

@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from tidegauge.aggregation.capping import Capping
-from tidegauge.aggregation.ledger import Ledger
+from tidegauge.aggregation.changelog import Changelog
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
@@ -68,7 +68,7 @@ class Intake:
 
     Parameters
     ----------
-    roster, ledger, cut, capping, progress
+    roster, changelog, cut, capping, progress
         Of the stream's aggregation.
     """
 
@@ -76,13 +76,13 @@ class Intake:
         self,
         *,
         roster: Roster,
-        ledger: Ledger,
+        changelog: Changelog,
         cut: RunningCut,
         capping: Capping,
         progress: Progress,
     ) -> None:
         self._roster = roster
-        self._ledger = ledger
+        self._changelog = changelog
         self._cut = cut
         self._capping = capping
         self._progress = progress
@@ -108,7 +108,7 @@ class Intake:
         find = self._roster.find
         greatest, latest, watermark = bounds.offsets, bounds.latest, bounds.watermark
         ancestors = bounds.ancestors
-        serial, page = self._ledger.next_entry
+        serial = self._changelog.next_serial
         taken: list[KeptReport] = []
         unusual = None
         for place, report in reports:
@@ -148,7 +148,7 @@ class Intake:
             known.update(gained)
             record.time = time
             record.heard_ms = wall_ms
-            taken.append(KeptReport(serial, time, gained, record, page))
+            taken.append(KeptReport(serial, time, gained, record))
             serial += 1
             if not record.ahead:
                 self._progress.classify(record, watermark)
@@ -158,13 +158,13 @@ class Intake:
 
     def _enter(self, taken: list[KeptReport]) -> None:
         """Keep what was taken in so far."""
-        self._ledger.enter(taken)
+        self._changelog.enter(taken)
         self._cut.keep(taken)
         furthest = max(taken, key=_time)
         self._progress.follow(furthest.writer, furthest.time)
         most = self._capping.most_of(len(self._roster))
         for report in taken:
             if len(report.writer.kept) > most:
-                self._capping.thin_out(report.writer)
+                self._cut.thin_out(report.writer)
         self._capping.look_at_all(self._roster.writers)
         self._roster.last_heard = taken[-1].writer
