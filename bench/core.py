@@ -52,7 +52,6 @@ def _per_report_us(writers: int, segments: int) -> float:
         )
         if number % 1_000 == 0:
             aggregator.run_pass(Now(number, number))
-            aggregator.fold_along()
             aggregator.take_changes()
     return (time.perf_counter() - started) / _REPORTS * 1e6
 

@@ -22,7 +22,7 @@ from controller.groups import GroupCreation, Groups
 from controller.metrics.counters import Metrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.health import Health
-from controller.store.journal import Direct, Journal
+from controller.store.changelog import OwnLogs, SharedLog
 from controller.store.streams import write_stamps
 from controller.streams.lease import FileLock
 from controller.streams.registry import Registry
@@ -129,11 +129,11 @@ def _compose_ownership(
     if isinstance(database, PostgresDatabase):
         membership = Membership(database, address=address, lease_ms=settings.lease_ms)
         clocks = Clocks(ListeningClock(), membership.write_stamps)
-        registry = Registry(database, sequencer, clocks, limits, Direct())
+        registry = Registry(database, sequencer, clocks, limits, OwnLogs())
         groups = Groups(database, clocks, limits, membership)
         shared = SharedOwnership(membership, registry, groups, sequencer, database)
         return registry, groups, shared
-    journal, clocks = Journal(database), Clocks(ListeningClock(), write_stamps)
-    registry = Registry(database, sequencer, clocks, limits, journal)
+    changelog, clocks = SharedLog(database), Clocks(ListeningClock(), write_stamps)
+    registry = Registry(database, sequencer, clocks, limits, changelog)
     groups = Groups(database, clocks, limits, FileLock())
-    return registry, groups, SoleOwnership(registry, groups, sequencer, database, journal)
+    return registry, groups, SoleOwnership(registry, groups, sequencer, database, changelog)

@@ -2,7 +2,6 @@
 
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
     DateTime,
     Index,
@@ -26,8 +25,6 @@ streams = Table(
     Column("created_ms", BigInteger, nullable=False),
     Column("config", Text, nullable=False),
     Column("topology", Text, nullable=False),
-    Column("reporters", BigInteger, nullable=False, default=0),
-    Column("forgotten_incarnation", BigInteger, nullable=False, default=0),
     Column("holder", BigInteger, index=True),
     Column("listening_ms", BigInteger, nullable=False, server_default="0"),
     UniqueConstraint("scope", "stream"),
@@ -56,42 +53,15 @@ marks = Table(
 )
 """Bounds rise with the revision, so that the primary key is the index for them too."""
 
-writers = Table(
-    "writers",
+changelog = Table(
+    "changelog",
     metadata,
     Column("stream_key", Integer, primary_key=True, autoincrement=False),
-    Column("writer", Text, primary_key=True),
-    Column("incarnation", BigInteger, nullable=False),
-    Column("standing", Text, nullable=False),
-    Column("time", BigInteger),
-    Column("position", Text, nullable=False),
-    Column("former_position", Text, nullable=False),
-    Column("former_time", BigInteger),
-    Column("reported", Boolean, nullable=False),
-    Column("proved", Boolean, nullable=False),
-    Column("gone_ms", BigInteger),
-    Column("hold_since_ms", BigInteger),
-    Column("heard_ms", BigInteger),
-    Column("since_serial", BigInteger, nullable=False, server_default="0"),
-    sqlite_with_rowid=False,
-)
-
-report_pages = Table(
-    "report_pages",
-    metadata,
-    Column("stream_key", Integer, primary_key=True, autoincrement=False),
-    Column("page", BigInteger, primary_key=True, autoincrement=False),
-    Column("reports", Text, nullable=False),
-)
-
-journal = Table(
-    "journal",
-    metadata,
     Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("changes", Text, nullable=False),
+    Column("entry", LargeBinary, nullable=False),
 )
-"""Changes of streams, one row a transaction, that are not in the tables above yet; of a
-controller that shares its database with no other."""
+"""What happened to the aggregations of streams, one row a transaction and stream; of a controller
+that shares its database with no other, one row a transaction, under the key 0."""
 
 listening = Table(
     "listening",

@@ -119,7 +119,7 @@ def count_between(topology: Topology, start: Position, end: Position) -> int:
     )
 
 
-def includes(outer: DownSet, inner: DownSet) -> bool:
+def includes(outer: Position, inner: Position) -> bool:
     """Tell whether one down-set holds every event of another."""
     return all(outer.get(number, 0) >= count for number, count in inner.items())
 

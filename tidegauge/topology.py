@@ -116,6 +116,19 @@ class Topology:
         """The growing segments, each with the greatest offset that there is."""
         return dict.fromkeys(self.unsealed, GREATEST_OFFSET)
 
+    @cached_property
+    def full_before(self) -> Mapping[int, Position]:
+        """What the ancestors of each growing segment hold, where there are events before it."""
+        lengths = {
+            number: {
+                before: length
+                for before in self.ancestors[number]
+                if (length := self.segments[before].sealed_length)
+            }
+            for number in self.unsealed
+        }
+        return {number: before for number, before in lengths.items() if before}
+
     def route(self, key_hash: float) -> int:
         """Find the growing segment that owns a key.
 

@@ -169,9 +169,6 @@ class Sweeper:
 
     async def _step(self, state: StreamState, tier: Tier, progress: Progress) -> None:
         """Look at some marks and remove what may go, or say when to look again."""
-        recent, made_by_ms = state.recent_marks, state.now().wall_ms - tier.age_ms
-        if recent and recent[0].created_ms <= made_by_ms:
-            await state.store_marks()  # into the table, whence they are removed
         rows = await self._database.read(
             partial(
                 mark_rows,

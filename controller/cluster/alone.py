@@ -8,7 +8,7 @@ from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.groups import Groups
 from controller.store import streams as storage
-from controller.store.journal import Journal
+from controller.store.changelog import SharedLog
 from controller.streams.lease import FileLock
 from controller.streams.registry import Registry
 
@@ -27,7 +27,7 @@ class SoleOwnership:
         Stores stamps.
     database
         Where everything is read back from.
-    journal
+    changelog
         What is not in the tables yet.
 
     Attributes
@@ -48,7 +48,7 @@ class SoleOwnership:
         groups: Groups,
         sequencer: Sequencer,
         database: Database,
-        journal: Journal,
+        changelog: SharedLog,
     ) -> None:
         self.lease = FileLock()
         self.closing = asyncio.Event()
@@ -56,7 +56,8 @@ class SoleOwnership:
         self._groups = groups
         self._sequencer = sequencer
         self._database = database
-        self._journal = journal
+        self._changelog = changelog
+        changelog.compact = registry.compact
         self._stamps = 0
 
     @property
@@ -69,8 +70,8 @@ class SoleOwnership:
         return await self._database.read(storage.read_listening)
 
     async def start(self) -> None:
-        """Read everything back, the journal first: streams are read from it, too."""
-        await self._journal.read_back()
+        """Read everything back, the changelog first: streams are read from it, too."""
+        await self._changelog.read_back()
         await self._registry.restore_all()
         await self._groups.restore_all()
 

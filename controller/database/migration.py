@@ -14,7 +14,7 @@ from controller.database.interface import DatabaseUnusableError
 from controller.schema import chunks
 
 _FIRST = "0001"
-_GONE = {"reports"}
+_GONE = {"reports", "writers", "report_pages", "journal"}
 """Tables that some revision makes and a later one drops."""
 logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every look it takes
 _SCRIPTS = Path(__file__).parents[1] / "migrations"

@@ -4,26 +4,30 @@ import dataclasses
 
 import msgspec
 
-from tidegauge.aggregation.changes import Changes, StoredAggregation, StoredWriter
+from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation, StoredWriter
 
 
 def in_stream_time(changes: Changes, offset_ms: int) -> Changes:
     """Tell the times of a holder's clock as listening time of a stream, as it is stored."""
-    return msgspec.structs.replace(
-        changes,
-        writers=[_shifted(one, offset_ms) for one in changes.writers],
-        holds={name: _later(since, offset_ms) for name, since in changes.holds.items()},
-    )
+    return msgspec.structs.replace(changes, entry=_shifted(changes.entry, offset_ms))
 
 
 def in_holder_time(stored: StoredAggregation, offset_ms: int) -> StoredAggregation:
     """Tell stored listening time of a stream as times of its holder's clock."""
     return dataclasses.replace(
-        stored, writers=(_shifted(one, -offset_ms) for one in stored.writers)
+        stored, entries=(_shifted(one, -offset_ms) for one in stored.entries)
     )
 
 
-def _shifted(writer: StoredWriter, by_ms: int) -> StoredWriter:
+def _shifted(entry: Entry, by_ms: int) -> Entry:
+    return msgspec.structs.replace(
+        entry,
+        writers=[_shifted_writer(one, by_ms) for one in entry.writers],
+        holds={name: _later(since, by_ms) for name, since in entry.holds.items()},
+    )
+
+
+def _shifted_writer(writer: StoredWriter, by_ms: int) -> StoredWriter:
     return writer._replace(
         hold_since_ms=_later(writer.hold_since_ms, by_ms),
         gone_ms=_later(writer.gone_ms, by_ms),

@@ -1,7 +1,6 @@
 """Rows of marks; takes and returns values of the core.
 
-Every function runs inside a transaction that its caller owns. The newest marks of a stream may
-not be in their table yet, but in the journal: *recent* ones, in order and without gaps.
+Every function runs inside a transaction that its caller owns.
 """
 
 from bisect import bisect_left
@@ -10,7 +9,6 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-import msgspec
 from sqlalchemy import Connection, Row, bindparam, select
 
 from controller.database.statements import delete_rows
@@ -19,17 +17,6 @@ from controller.store.positions import load_position
 from tidegauge.marks import Mark
 
 _lower, _upper = attrgetter("lower"), attrgetter("upper")
-
-
-class RecentMark(msgspec.Struct, array_like=True, frozen=True):
-    """A row of the table, which may not be there yet."""
-
-    stream_key: int
-    revision: int
-    lower: int
-    upper: int
-    cut: str
-    created_ms: int
 
 
 class StoredMarks(Sequence[Mark]):
@@ -45,25 +32,17 @@ class StoredMarks(Sequence[Mark]):
         To the database.
     stream_key
         Of the stream.
-    recent
-        Its newest marks as of a moment before; they may have come into the table since.
     up_to
-        The revision of the newest mark as of that moment, if newer ones are to be left out.
+        The revision of its newest mark as of a moment before, if newer ones are to be left out.
     """
 
     def __init__(
-        self,
-        connection: Connection,
-        stream_key: int,
-        recent: Sequence[RecentMark] = (),
-        *,
-        up_to: int | None = None,
+        self, connection: Connection, stream_key: int, *, up_to: int | None = None
     ) -> None:
         self._connection = connection
         self._of_stream = select(marks).where(marks.c.stream_key == stream_key)
         if up_to is not None:
             self._of_stream = self._of_stream.where(marks.c.revision <= up_to)
-        self._recent = recent
         self._seen: dict[int, Mark | None] = {}
 
     @property
@@ -81,12 +60,8 @@ class StoredMarks(Sequence[Mark]):
     def after(self, revision: int, limit: int) -> list[Mark]:
         """Read marks after a revision, oldest first."""
         query = self._of_stream.where(marks.c.revision > revision)
-        if self._recent:
-            query = query.where(marks.c.revision < self._recent[0].revision)
         rows = self._connection.execute(query.order_by(marks.c.revision).limit(limit))
-        found = [_mark(row) for row in rows]
-        found += [_mark(one) for one in self._recent if one.revision > revision]
-        return found[:limit]
+        return [_mark(row) for row in rows]
 
     def first_from(self, time: int) -> Mark | None:
         """Find the first mark with ``lower`` ≥ time."""
@@ -110,8 +85,6 @@ class StoredMarks(Sequence[Mark]):
         return self._seen[at]
 
     def _newest_by(self, revision: int) -> Mark | None:
-        if self._recent and revision >= self._recent[0].revision:
-            return _mark(self._recent[revision - self._recent[0].revision])
         row = self._connection.execute(self._query_by, {"by": revision}).first()
         return None if row is None else _mark(row)
 
@@ -123,14 +96,10 @@ class StoredMarks(Sequence[Mark]):
     @cached_property
     def _first_revision(self) -> int:
         oldest = self._one(self._of_stream.order_by(marks.c.revision))
-        found = [] if oldest is None else [oldest.revision]
-        found += [one.revision for one in self._recent[:1]]
-        return min(found, default=1)
+        return 1 if oldest is None else oldest.revision
 
     @cached_property
-    def _newest_row(self) -> Any:  # noqa: ANN401 (of the table, or recent)
-        if self._recent:
-            return self._recent[-1]
+    def _newest_row(self) -> Row[Any] | None:
         query = self._of_stream.order_by(marks.c.revision.desc()).limit(1)
         return self._connection.execute(query).first()
 
@@ -170,5 +139,5 @@ def delete_marks(connection: Connection, stream_key: int, revisions: Sequence[in
     delete_rows(connection, marks, [(stream_key, revision) for revision in revisions])
 
 
-def _mark(row: Row[Any] | RecentMark) -> Mark:
+def _mark(row: Row[Any]) -> Mark:
     return Mark(row.revision, row.lower, row.upper, load_position(row.cut))

@@ -4,7 +4,7 @@ Every function runs inside a transaction that its caller owns.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from secrets import token_hex
+from secrets import token_bytes
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -27,26 +27,19 @@ from controller.database.statements import (
     replace_rows,
     update_rows,
 )
-from controller.schema import (
-    deleted_streams,
-    listening,
-    reader_groups,
-    report_pages,
-    streams,
-)
+from controller.schema import changelog, deleted_streams, listening, reader_groups, streams
 from tidegauge.names import StreamName
 from tidegauge.topology import Topology
 from tidegauge.wire.streams import TopologyInfo
 
 _NAME_COLUMNS = {streams: ("scope", "stream"), reader_groups: ("scope", "reader_group")}
-_NO_STREAM = 0
+_NO_STREAM, _NO_ENTRY = -1, 0
 _ROOM_BYTES = 8_192
 
 
 def insert_stream(connection: Connection, values: dict[str, Any]) -> Callable[[], bool]:
     """Store a new stream, unless its name is taken; tells after the commit whether it is stored."""
-    row = values | {"reporters": 0, "forgotten_incarnation": 0}
-    return insert_if_free(connection, streams, _NAME_COLUMNS[streams], row)
+    return insert_if_free(connection, streams, _NAME_COLUMNS[streams], values)
 
 
 def update_stream(connection: Connection, stream_key: int, values: dict[str, Any]) -> None:
@@ -176,6 +169,5 @@ def write_stamps(connection: Connection, stamps: Sequence[int]) -> None:
 
 def check_room(connection: Connection) -> None:
     """Store as much as some reports, and take it back; fails where they could not be stored."""
-    incompressible = token_hex(_ROOM_BYTES // 2)
-    insert_rows(connection, report_pages, [(_NO_STREAM, 0, incompressible)])
-    delete_rows(connection, report_pages, [(_NO_STREAM, 0)])
+    insert_rows(connection, changelog, [(_NO_STREAM, _NO_ENTRY, token_bytes(_ROOM_BYTES))])
+    delete_rows(connection, changelog, [(_NO_STREAM, _NO_ENTRY)])

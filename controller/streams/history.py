@@ -91,10 +91,10 @@ async def _look(
 ) -> _T:
     """Look at the marks of a stream.
 
-    The race: recent ones come into the table meanwhile, and newer ones are made, whose cuts may
-    name partitions that the caller's topology lacks. They count as not there yet.
+    The race: newer ones are made meanwhile, whose cuts may name partitions that the caller's
+    topology lacks. They count as not there yet.
     """
-    key, recent, revision = state.identity.key, state.recent_marks, state.revision
+    key, revision = state.identity.key, state.revision
     return await database.read(
-        lambda connection: look(StoredMarks(connection, key, recent, up_to=revision))
+        lambda connection: look(StoredMarks(connection, key, up_to=revision))
     )

@@ -1,6 +1,6 @@
 """The streams that this controller holds, by name."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from heapq import nsmallest
 
 from sqlalchemy import Connection
@@ -10,7 +10,7 @@ from controller.clocks import Clocks
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.store import streams as storage
-from controller.store.journal import ChangeStore
+from controller.store.changelog import ChangeStore
 from controller.streams.relocation import Relocations
 from controller.streams.restoring import restore_stream, visit_stream
 from controller.streams.stream import StreamState
@@ -132,6 +132,12 @@ class Registry:
         self.ticking.discard(state)
         self.removed.add(state.identity.key)
         state.let_go()
+
+    def compact(self, keys: Collection[int]) -> None:
+        """Have streams compacted that keep the oldest rows of the changelog."""
+        for state in list(self):
+            if state.identity.key in keys:
+                state.compact()
 
     def move_away(self, state: StreamState) -> None:
         """Answer for a stream no more: another controller does."""

@@ -7,7 +7,6 @@ from sqlalchemy import Connection, Row
 
 from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
-from controller.store.aggregations import read_aggregation
 from controller.store.listening import in_holder_time
 from controller.store.marks import StoredMarks
 from controller.streams.stream import Host, Identity, StreamState, settings_of
@@ -20,8 +19,8 @@ from tidegauge.wire.streams import StreamConfig, TopologyInfo
 
 def restore_stream(connection: Connection, row: Row[Any], host: Host) -> StreamState:
     """Read a stream with all that belongs to it, to be held."""
-    stored = read_aggregation(connection, row, host.change_store.recent(row.key))
-    # Rows tell listening time of the stream, memory that of this controller's clock.
+    stored = host.change_store.restore(connection, row.key)
+    # The changelog tells listening time of the stream, memory that of this controller's clock.
     stored = in_holder_time(stored, row.listening_ms)
     state = _restored(connection, row, stored, host, read_log=EmbeddedLog.read)
     state.listening_offset_ms = row.listening_ms

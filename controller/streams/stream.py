@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from math import inf
 from time import monotonic
@@ -15,10 +15,8 @@ from controller.commit.condition import Condition
 from controller.commit.sequencer import Sequencer
 from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
-from controller.store.changes import StreamChanges
-from controller.store.journal import ChangeStore
+from controller.store.changelog import ChangeStore
 from controller.store.listening import in_stream_time
-from controller.store.marks import RecentMark
 from controller.streams.relocation import MovedError
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import PassOutcome
@@ -39,6 +37,8 @@ _AGAIN_S = 1.0
 """A pass that the database refused is due again then: it may take as long to come back."""
 _SOONEST_S = 0.001
 """Timers are no finer, and one that is due at once would keep the loop from its sockets."""
+_STAGGERED_BY = 33
+"""Logs of small streams are compacted at 32 to 64 items, of each stream at another number."""
 _log = logging.getLogger(__name__)
 
 
@@ -123,6 +123,7 @@ class StreamState:
         self.listening_offset_ms = 0
         """The stream's listening time beyond that of this controller's clock."""
         self._host = host
+        self._is_to_be_compacted = False
         self._last_pass = -inf
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = inf
@@ -143,11 +144,6 @@ class StreamState:
     def final(self) -> bool:
         """Whether a durable mark ends the stream."""
         return self.published is not None and self.published.final
-
-    @property
-    def recent_marks(self) -> Sequence[RecentMark]:
-        """The newest durable marks, as far as they are not in their table."""
-        return tuple(self._host.change_store.recent(self.identity.key).marks)
 
     @property
     def durable_tails(self) -> Position:
@@ -207,7 +203,6 @@ class StreamState:
             return
         now = self.now()
         self._run_due_pass(now)  # before anything is handed out: its marks are part of it
-        self.aggregator.fold_along()
         self._write_changes(batch, now)
 
     def after_commit(self) -> None:
@@ -264,6 +259,11 @@ class StreamState:
         self.aggregator.shift_clocks(by_ms)
         self.listening_offset_ms -= by_ms
 
+    def compact(self) -> None:
+        """Have all that is needed of the stream at the end of its changelog."""
+        self._is_to_be_compacted = True
+        self.touch()
+
     def touch(self) -> None:
         """Run the pass that is due, in a batch, and store what changed.
 
@@ -282,11 +282,6 @@ class StreamState:
                 self._wake_in(_AGAIN_S)
 
         self._host.sequencer.submit_quietly(decide).add_done_callback(check)
-
-    async def store_marks(self) -> None:
-        """Have the recent marks in their table."""
-        key, store = self.identity.key, self._host.change_store
-        await self._host.sequencer.submit(lambda batch: store.move(batch, key))
 
     def _run_due_pass(self, now: Now) -> None:
         began = monotonic()
@@ -318,15 +313,18 @@ class StreamState:
 
     def _write_changes(self, batch: Batch, now: Now) -> None:
         key = self.identity.key
-        changes = self.aggregator.take_changes()
+        changes = self.aggregator.take_changes(
+            stagger=key % _STAGGERED_BY, compact=self._is_to_be_compacted
+        )
+        self._is_to_be_compacted = False
         if self.listening_offset_ms:
             changes = in_stream_time(changes, self.listening_offset_ms)
         if changes:
-            self._host.change_store.add(batch, StreamChanges.of(key, changes, now.wall_ms))
-        if changes.holds:
+            self._host.change_store.add(batch, key, changes, now.wall_ms)
+        if changes.entry.holds:
             # A writer's clock must not be found ahead of listening time after a crash.
             batch.write_together(self._host.clocks.write_stamps, now.listening_ms)
-        self.log.write(batch, key, changes.forgotten)
+        self.log.write(batch, key, changes.entry.forgotten)
 
     def _plan(self) -> None:
         """Wake up for the next pass: something is due, or runs out, and its interval is over.

@@ -5,16 +5,19 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from controller.store.changelog.change_store import load_entry
 from tests.integration.controllers import Controllers
 from tests.integration.lease_load import HELD, SILENT, Load
 from tests.patience import PATIENCE_S
+from tidegauge.aggregation.replay import Replay
 
 TIMEOUT_MS = 300_000
 _UNTIL_STORED_MS = 2_000
+_SCOPE, _STREAM = HELD.split("/")
 _STORED = f"""
-SELECT hold_since_ms, streams.listening_ms + coalesce(controllers.listening_ms, 0) - hold_since_ms
-FROM writers JOIN streams ON key = stream_key LEFT JOIN controllers ON controllers.id = holder
-WHERE writer = '{SILENT}'
+SELECT entry, streams.listening_ms + coalesce(controllers.listening_ms, 0)
+FROM changelog JOIN streams ON key = stream_key LEFT JOIN controllers ON controllers.id = holder
+WHERE scope = '{_SCOPE}' AND stream = '{_STREAM}' ORDER BY number
 """
 
 
@@ -37,7 +40,12 @@ class HoldClock:
 
     async def read(self) -> Reading:
         """Read what is stored, and then what is told."""
-        ((since_ms, stored_ms),) = await asyncio.to_thread(self.controllers.query, _STORED)
+        rows = await asyncio.to_thread(self.controllers.query, _STORED)
+        replay = Replay(None)
+        for entry, _ in rows:
+            replay.take_in(load_entry(entry))
+        since_ms = replay.writers[SILENT][0].hold_since_ms
+        stored_ms = rows[-1][1] - (since_ms or 0)
         asked_s = time.monotonic()
         answer = await self.load.ask(f"/v1/streams/{HELD}/watermark")
         (holder,) = answer["explanation"]["holders"]

@@ -56,9 +56,9 @@ STREAM = Kind(
     EMBEDDED,
     "streams",
     "INSERT INTO streams (key, scope, stream, stream_id, created_ms, config, topology, "
-    "reporters, forgotten_incarnation, holder) "
+    "holder) "
     "SELECT nextval('stream_keys'), scope, 'twin', 'first', created_ms, config, topology, "
-    "0, 0, (SELECT max(id) FROM controllers) FROM streams WHERE stream = 'one'",
+    "(SELECT max(id) FROM controllers) FROM streams WHERE stream = 'one'",
     ("stream_id", "first"),
 )
 GROUP = Kind(

@@ -66,7 +66,7 @@ def test_what_postgresql_refuses(
         with _connect(cluster, url) as connection:
             connection.execute(FULL)
             connection.execute(
-                "CREATE TRIGGER refuse BEFORE INSERT OR UPDATE ON writers "
+                "CREATE TRIGGER refuse BEFORE INSERT ON changelog "
                 f"EXECUTE FUNCTION refuse('no space', '{code}')"
             )
         note = {"time": 1, "position": {}}

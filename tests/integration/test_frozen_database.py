@@ -111,7 +111,7 @@ def test_who_waits_behind_a_lock_is_refused_and_what_it_asked_for_is_not_done_la
         two.connect() as connection,
         connection.transaction(),
     ):
-        connection.execute("LOCK TABLE writers")
+        connection.execute("LOCK TABLE changelog")
         first = threads.submit(_report, holder, "t/a", "first")
         wait_until(lambda: two.query(WAITING) == [(1,)])
         later = [threads.submit(_report, holder, "t/a", f"later-{at}") for at in range(4)]

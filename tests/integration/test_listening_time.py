@@ -180,7 +180,7 @@ def test_time_in_which_the_database_is_away_is_charged_to_nobody(
 NO_ROOM = """
 CREATE FUNCTION no_room() RETURNS trigger LANGUAGE plpgsql AS
 $$ BEGIN RAISE EXCEPTION 'could not extend file: No space left on device'; END $$;
-CREATE TRIGGER no_room BEFORE INSERT ON report_pages EXECUTE FUNCTION no_room();
+CREATE TRIGGER no_room BEFORE INSERT ON changelog EXECUTE FUNCTION no_room();
 """
 
 
@@ -206,7 +206,7 @@ def test_time_in_which_the_database_stores_leases_but_no_reports_is_charged_to_n
                     await _let_pass(machine, listening, 900)
                 await until(lambda: app.parts.ownership.lease.is_certain)
                 assert listening.now_ms() == before
-                connection.execute("DROP TRIGGER no_room ON report_pages")
+                connection.execute("DROP TRIGGER no_room ON changelog")
             while listening.now_ms() < before + 500:
                 await _let_pass(machine, listening, 250)
             await _post(app, "w", 0)

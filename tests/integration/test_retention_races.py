@@ -46,7 +46,7 @@ def _group(name: str, offset: int) -> StoredGroup:
 
 def _prepare(connection: Connection) -> None:
     """Store a stream with a mark at each offset, all of them old, and a group."""
-    row = (KEY, "tests", "one", STREAM_ID, 0, "{}", "{}", 0, 0, None, 0)
+    row = (KEY, "tests", "one", STREAM_ID, 0, "{}", "{}", None, 0)
     insert_rows(connection, streams, [row])
     rows = [(KEY, n, 1_000 + n, 1_000 + n, f'{{"0":{n}}}', 0) for n in range(1, 51)]
     insert_rows(connection, marks, rows)
@@ -72,7 +72,6 @@ class Sweeping:
             aggregator=SimpleNamespace(topology=TOPOLOGY),
             config=SimpleNamespace(mark_retention_ms=1),
             log=SimpleNamespace(tails=None),
-            recent_marks=(),
             now=lambda: SimpleNamespace(wall_ms=1_000_000),
         )
         registry, database = cast("Any", [self.state]), cast("Any", self)

@@ -13,16 +13,10 @@ from sqlalchemy.engine import Inspector
 
 from controller.database import open_database, upgrade_database
 from controller.schema import chunks, metadata
-from tests.integration.sessions import connected, move_into_tables
+from tests.integration import old_databases
+from tests.integration.sessions import connected
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess
-
-_REVISION_5 = (
-    "DROP TABLE journal",
-    "CREATE INDEX marks_by_lower ON marks (stream_key, lower)",
-    "CREATE INDEX marks_by_upper ON marks (stream_key, upper, revision)",
-    "UPDATE alembic_version SET version_num = '0005'",
-)
 
 
 @pytest.fixture
@@ -82,13 +76,12 @@ def test_a_difference_would_be_seen(database_url: str) -> None:
 def test_another_primary_key_or_check_would_be_seen(database_url: str) -> None:
     upgrade_database(database_url)
     with connected(database_url) as connection:
-        connection.exec_driver_sql("DROP TABLE journal")
+        connection.exec_driver_sql("DROP TABLE deleted_streams")
         connection.exec_driver_sql(
-            "CREATE TABLE journal (number BIGINT NOT NULL, changes TEXT NOT NULL, "
-            "PRIMARY KEY (changes), CHECK (number > 0))"
+            "CREATE TABLE deleted_streams (key INTEGER NOT NULL, CHECK (key > 0))"
         )
     (difference,) = _differences(database_url, metadata)
-    assert difference == ("journal", (["changes"], ["number > 0"]), (["number"], []))
+    assert difference == ("deleted_streams", ([], ["key > 0"]), (["key"], []))
 
 
 def test_a_database_with_tables_of_others_is_refused_by_serve_and_upgrade(
@@ -107,24 +100,34 @@ def test_a_database_with_tables_of_others_is_refused_by_serve_and_upgrade(
     assert cure in upgraded.stderr
 
 
-def test_what_was_stored_before_there_was_a_journal_is_there(
-    server: ServerProcess, api: Api, database_url: str
+def test_what_was_stored_before_there_was_a_changelog_is_there(
+    tmp_path: Path, others_database: str
 ) -> None:
-    api.create()
-    for writer, time, offset in (("w", 7_000, 40), ("x", 9_000, 45), ("w", 8_000, 46)):
-        api.note(writer, time, offset)
-    marks = api.get("marks")["marks"]
-    server.stop()
-    if server.database_url.startswith("sqlite"):
-        move_into_tables(database_url, stream_key=1)
-    with connected(database_url) as connection:
-        for statement in _REVISION_5:
-            connection.exec_driver_sql(statement)
-    upgrade_database(database_url)
-    assert _differences(database_url, metadata) == []
+    is_sqlite = others_database.startswith("sqlite")
+    recent = old_databases.RECENT_IN_JOURNAL if is_sqlite else old_databases.RECENT_IN_TABLES
+    old_databases.make(others_database, "0006", (*old_databases.IN_TABLES, *recent))
+    upgrade_database(others_database)
+    assert _differences(others_database, metadata) == []
+    server = ServerProcess(tmp_path, database_url=others_database)
     server.start()
-    assert api.get("marks")["marks"] == marks
-    assert api.get("marks/at", time=7_500)["stop"]["cut"] == {"0": 46}
-    api.note("w", 9_000, 47)
-    assert api.get("watermark")["watermark"] == 9_000
-    assert [one["writer"] for one in api.get("writers")["writers"]] == ["w", "x"]
+    with Api(server.url) as api:
+        marks = api.get("marks")["marks"]
+        assert [(one["lower"], one["upper"], one["cut"]) for one in marks] == [
+            (7_000, 7_000, {"0": 40}),
+            (8_000, 9_000, {"0": 46}),
+            (9_000, 9_000, {"0": 47}),
+        ]
+        writers = api.get("writers")["writers"]
+        assert [(one["writer"], one["time"], one["position"]) for one in writers] == [
+            ("w", 9_000, {"0": 47}),
+            ("x", 20_000, {"0": 51}),
+        ]
+        assert writers[0]["holding_ms"] is not None
+        api.note("w", 9_700, 49)
+        api.note("w", 20_000)
+        later = api.get("marks", after=3)["marks"]
+        assert [(one["lower"], one["cut"]) for one in later] == [
+            (9_700, {"0": 51}),
+            (20_000, {"0": 51}),
+        ]
+    server.stop()

@@ -8,7 +8,7 @@ import pytest
 
 from controller.configuration import LEAST_DATABASE_BYTES
 from tests.conftest import NewServer
-from tests.integration.sessions import move_into_tables
+from tests.integration import old_databases
 from tests.server import Api, ServerProcess
 
 pytestmark = pytest.mark.only_on("sqlite", "this is what it is particular in")
@@ -47,50 +47,19 @@ def test_a_file_of_another_schema_is_refused(server: ServerProcess) -> None:
     assert "has schema version 99" in server.refusal()
 
 
-def test_a_file_made_before_there_were_revisions_is_brought_up_to_date(
-    server: ServerProcess, api: Api
-) -> None:
-    api.create()
-    for writer, time, offset in (("w", 7, 40), ("x", 9, 45), ("x", 20, 50)):
-        api.note(writer, time, offset)
-    server.stop()
-    move_into_tables(server.database_url, stream_key=1)
+def test_a_file_made_before_there_were_revisions_is_brought_up_to_date(tmp_path: Path) -> None:
+    server = ServerProcess(tmp_path, database_url=f"sqlite:///{tmp_path}/old.db")
+    old_databases.make(server.database_url, "0001", old_databases.AT_FIRST)
     with closing(sqlite3.connect(server.database)) as connection:
-        _make_as_before_revisions(connection)
+        connection.executescript("DROP TABLE alembic_version; PRAGMA user_version = 1;")
     server.start()
-    assert api.get("watermark")["watermark"] == 7
-    api.note("w", 9, 41)
-    assert api.get("marks", after=1)["marks"][0]["cut"] == {"0": 45}
+    with Api(server.url) as api:
+        assert api.get("watermark")["watermark"] == 8_000
+        api.note("w", 20_000, 47)
+        assert api.get("marks", after=2)["marks"][-1]["cut"] == {"0": 51}
+    server.stop()
     with closing(sqlite3.connect(server.database)) as connection:
         assert connection.execute("SELECT count(*) FROM alembic_version").fetchone() == (1,)
-
-
-def _make_as_before_revisions(connection: sqlite3.Connection) -> None:
-    connection.executescript(
-        """
-        CREATE TABLE reports (
-            stream_key INTEGER, serial BIGINT, writer TEXT, incarnation BIGINT, time BIGINT,
-            position TEXT
-        );
-        INSERT INTO reports
-        SELECT stream_key, one.value ->> 0, one.value ->> 1, 0, one.value ->> 2, one.value -> 3
-        FROM report_pages, json_each(reports) AS one;
-        DROP TABLE report_pages;
-        ALTER TABLE writers DROP COLUMN since_serial;
-        DROP TABLE controllers;
-        DROP TABLE deleted_streams;
-        DROP INDEX ix_streams_holder;
-        DROP INDEX ix_reader_groups_holder;
-        ALTER TABLE streams DROP COLUMN holder;
-        ALTER TABLE streams DROP COLUMN listening_ms;
-        ALTER TABLE reader_groups DROP COLUMN holder;
-        DROP TABLE journal;
-        CREATE INDEX marks_by_lower ON marks (stream_key, lower);
-        CREATE INDEX marks_by_upper ON marks (stream_key, upper);
-        DROP TABLE alembic_version;
-        PRAGMA user_version = 1;
-        """
-    )
 
 
 def test_the_directory_has_to_be_there(tmp_path: Path) -> None:

@@ -1,56 +1,52 @@
-"""A storage in memory: applies what the core hands out, as the service does to its tables."""
+"""A storage in memory: appends what the core hands out, as the service does."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tidegauge.aggregation.changes import (
-    Changes,
-    StoredAggregation,
-    StoredPage,
-    StoredReport,
-    StoredWriter,
-)
+import msgspec
+from hypothesis import strategies as st
+
+from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation, StoredReport
 from tidegauge.marks import Mark
+
+_decode = msgspec.msgpack.Decoder(Entry).decode
 
 
 @dataclass
 class Memory:
-    """The rows of one stream."""
+    """The changelog of one stream, and its marks."""
 
-    pages: dict[int, StoredPage] = field(default_factory=dict)
-    writers: dict[str, StoredWriter] = field(default_factory=dict)
+    log: list[bytes] = field(default_factory=list)
     marks: list[Mark] = field(default_factory=list)
-    reporters: int = 0
-    forgotten_incarnation: int = 0
+    restated: int = 0
+    """How many entries were there when the present compaction began."""
+    leaves_half: bool = False
+    """Whether only the older half of what is needless goes, as where streams share a log."""
 
     def apply(self, changes: Changes) -> None:
         """Write one transaction."""
-        if changes.page is not None:
-            assert changes.page.number not in self.pages
-            self.pages[changes.page.number] = changes.page
-        for number in changes.pages_given_up:
-            del self.pages[number]
-        for name in changes.forgotten:
-            self.writers.pop(name, None)
-        for writer in changes.writers:
-            self.writers[writer.writer] = writer
-        for name, since in changes.holds.items():
-            if name in self.writers:
-                self.writers[name] = self.writers[name]._replace(hold_since_ms=since)
+        if changes.begins_compaction:
+            self.restated = len(self.log)
+        if changes.entry:
+            self.log.append(msgspec.msgpack.encode(changes.entry))
+        if changes.ends_compaction:
+            del self.log[: self.restated // 2 if self.leaves_half else self.restated]
         self.marks += changes.marks
-        if changes.counters is not None:
-            self.reporters, self.forgotten_incarnation = changes.counters
 
     def stored(self) -> StoredAggregation:
         """Read everything back."""
-        return StoredAggregation(
-            newest=self.marks[-1] if self.marks else None,
-            reporters=self.reporters,
-            forgotten_incarnation=self.forgotten_incarnation,
-            writers=list(self.writers.values()),
-            pages=[self.pages[number] for number in sorted(self.pages)],
-        )
+        newest = self.marks[-1] if self.marks else None
+        return StoredAggregation(newest=newest, entries=self.entries)
+
+    @property
+    def entries(self) -> Iterator[Entry]:
+        """All that is in the log."""
+        return map(_decode, self.log)
 
     @property
     def reports(self) -> list[StoredReport]:
-        """All stored reports, copies too."""
-        return [report for page in self.pages.values() for report in page.reports]
+        """All stored reports, also needless ones."""
+        return [report for entry in self.entries for report in entry.reports]
+
+
+memories = st.builds(Memory, leaves_half=st.booleans())

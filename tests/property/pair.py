@@ -167,9 +167,9 @@ class Pair:
         self.model.rules = rules
         self.core.change_settings(core_settings(rules))
 
-    def commit(self) -> None:
-        """Store what changed."""
-        self.memory.apply(self.core.take_changes())
+    def commit(self, *, compact: bool = False) -> None:
+        """Store what changed, and more of what is there if the log is to be compacted."""
+        self.memory.apply(self.core.take_changes(compact=compact))
 
     def restart(self) -> None:
         """Go on with a core made from what was stored."""

@@ -188,11 +188,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Commit:
-    fold: int
+    compact: bool
 
     def run(self, pair: Pair) -> None:
-        pair.core.fold(self.fold)
-        pair.commit()
+        pair.commit(compact=self.compact)
 
 
 @dataclass(frozen=True)
@@ -286,7 +285,7 @@ _plain: list[Weighted[Step]] = [
     (1, st.builds(Seal, st.integers(0, 2))),
 ]
 _storage: list[Weighted[Step]] = [
-    (12, st.builds(Commit, st.integers(0, 6))),
+    (12, st.builds(Commit, st.booleans())),
     (8, st.builds(Restart)),
 ]
 

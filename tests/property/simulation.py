@@ -116,10 +116,9 @@ class World:
         if outcome.forgotten:
             self.memory.apply(self.core.take_changes())
 
-    def restore(self, fold: int) -> None:
-        """Go on with a core made from what was stored, needless rows folded away."""
-        self.core.fold(fold)
-        self.memory.apply(self.core.take_changes())
+    def restore(self, *, compact: bool) -> None:
+        """Go on with a core made from what was stored."""
+        self.memory.apply(self.core.take_changes(compact=compact))
         self.core = self.core_class.restore(
             "scope/stream", self.core.settings, self.core.topology, self.memory.stored()
         )
@@ -311,10 +310,10 @@ class Rescale:
 class Restore:
     """The service starts again."""
 
-    fold: int
+    compact: bool
 
     def run(self, world: World) -> None:
-        world.restore(self.fold)
+        world.restore(compact=self.compact)
 
 
 def live_through(world: World, acts: Sequence[Act]) -> None:
@@ -343,7 +342,7 @@ _steady: list[Weighted[Act]] = [
     (3, st.builds(Crash, _writers)),
     (5, st.builds(LeaveOrExpire, _writers, leaves=st.booleans())),
     (5, st.builds(Rescale, SOME, st.lists(SOME, min_size=1, max_size=2).map(tuple))),
-    (4, st.builds(Restore, st.integers(0, 3))),
+    (4, st.builds(Restore, st.booleans())),
 ]
 
 

@@ -1,6 +1,6 @@
 """The short way of usual reports does what the long way does, and takes usual ones only."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
@@ -12,6 +12,7 @@ from tests.property.events import Shape
 from tests.property.model import Rules
 from tests.property.pair import Pair
 from tests.property.scripts import Step, run_script
+from tests.property.topologies import core_topology, positions, shapes
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
@@ -19,6 +20,7 @@ from tidegauge.errors import ProblemError
 from tidegauge.topology import Position, Segment, Topology
 
 NOW = Now(1_000, 0)
+TOPOLOGY = Topology.of_partitions(2)
 
 
 class Report(NamedTuple):
@@ -93,20 +95,68 @@ def test_many_reports_at_once_do_what_they_do_one_by_one(requests: list[list[Rep
         assert together.inspect(NOW).explain() == singly.inspect(NOW).explain()
 
 
-def _known() -> Aggregator:
+@st.composite
+def _scaled_requests(
+    draw: st.DrawFn,
+) -> tuple[Topology, dict[str, Position], Position | None, list[list[Report]]]:
+    """A topology, where its writers begin, how long its segments are, and what they say then."""
+    shape = draw(shapes())
+    begins: dict[str, Position] = {writer: draw(positions(shape)) for writer in "abc"}
+    growing = st.dictionaries(st.sampled_from(shape.growing), st.integers(0, 6), max_size=2)
+    reports = st.builds(
+        Report,
+        st.sampled_from("abc"),
+        st.integers(10, 14),
+        growing | growing | positions(shape),
+    )
+    tails: Position = {number: 5 if n is None else n for number, n in shape.lengths.items()}
+    requests = draw(st.lists(st.lists(reports, max_size=12), max_size=4))
+    return core_topology(shape), begins, draw(st.sampled_from([None, tails])), requests
+
+
+@given(_scaled_requests())
+def test_both_ways_agree_however_a_stream_was_scaled(
+    drawn: tuple[Topology, dict[str, Position], Position | None, list[list[Report]]],
+) -> None:
+    topology, begins, tails, requests = drawn
+    together, singly = (_known(topology, begins) for _ in range(2))
+    for request in requests:
+        unusual = together.note_times(request, now=NOW, tails=tails)
+        outcomes = {place: _outcome(together, request[place], tails) for place in unusual}
+        assert [outcomes.get(at, "accepted") for at in range(len(request))] == [
+            _outcome(singly, report, tails) for report in request
+        ]
+        assert together.run_pass(NOW) == singly.run_pass(NOW)
+        assert together.take_changes() == singly.take_changes()
+        assert [*together.inspect(NOW).statuses()] == [*singly.inspect(NOW).statuses()]
+
+
+def _known(
+    topology: Topology = TOPOLOGY, begins: Mapping[str, Position] | None = None
+) -> Aggregator:
     """One whose writers are all ahead of the watermark."""
     settings = StreamSettings(mark_resolution_ms=0, aggregation_timeout_ms=None)
-    stream = Aggregator("scope/stream", settings, Topology.of_partitions(2))
-    for writer in "abc":
-        stream.note_time(writer, 5, {0: 1}, now=NOW)
-    stream.run_pass(NOW)
-    for writer in "abc":
-        stream.note_time(writer, 10, {0: 1}, now=NOW)
+    stream = Aggregator("scope/stream", settings, topology)
+    for time in (5, 10):
+        for writer in "abc":
+            position = {0: 1} if begins is None else begins[writer]
+            stream.note_time(writer, time, _within(topology, position), now=NOW)
+        if time == 5:
+            stream.run_pass(NOW)
     stream.take_changes()
     return stream
 
 
-def _outcome(stream: Aggregator, report: Report) -> str:
+def _within(topology: Topology, position: Position) -> Position:
+    """Name no more of a sealed segment than there is."""
+    lengths = {n: topology[n].sealed_length for n in position}
+    return {
+        n: offset if (length := lengths[n]) is None else min(offset, length)
+        for n, offset in position.items()
+    }
+
+
+def _outcome(stream: Aggregator, report: Report, tails: Position | None = None) -> str:
     try:
         stream.note_time(
             report.writer,
@@ -114,6 +164,7 @@ def _outcome(stream: Aggregator, report: Report) -> str:
             report.position or {},
             now=NOW,
             incarnation=report.incarnation,
+            tails=tails,
         )
     except ProblemError as error:
         return error.code
@@ -163,19 +214,32 @@ def test_what_is_not_usual_goes_the_long_way(report: Report) -> None:
     assert list(stream.note_times([usual, report, usual], now=NOW)) == [1]
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda stream: stream.seal({0: 5, 1: 5}, NOW),
-        lambda stream: stream.change_topology(_scaled(stream.topology)),
-    ],
-)
-def test_no_report_is_usual_where_segments_were_sealed(
-    change: Callable[[Aggregator], object],
+def test_no_report_is_usual_once_the_stream_is_sealed() -> None:
+    stream = _stream()
+    stream.seal({0: 5, 1: 5}, NOW)
+    assert list(stream.note_times([Report("a", 20, {0: 5})], now=NOW)) == [0]
+
+
+@pytest.mark.parametrize("tails", [None, {0: 5, 1: 0, 2: 9, 3: 9}])
+def test_after_scaling_a_report_is_usual_where_its_writer_has_all_that_came_before(
+    tails: Position | None,
 ) -> None:
     stream = _stream()
-    change(stream)
-    assert list(stream.note_times([Report("a", 20, {0: 5})], now=NOW)) == [0]
+    stream.change_topology(_scaled(stream.topology))
+    many = [
+        Report("a", 20, {1: 0}),
+        Report("a", 20, {2: 1}),
+        Report("a", 20, {0: 5}),
+        Report("a", 20, {2: 1}),
+        Report("a", 20, {2: 2, 3: 0}),
+    ]
+    unusual = []
+    for place in stream.note_times(many, now=NOW, tails=tails):
+        unusual.append(place)
+        if place == 2:
+            stream.note_time("a", 20, {0: 5}, now=NOW, tails=tails)
+    assert unusual == [0, 1, 2]
+    assert stream.inspect(NOW).status("a").position == {0: 5, 2: 2}
 
 
 def test_no_usual_report_is_ahead_of_what_was_appended() -> None:
@@ -202,4 +266,5 @@ def _stream() -> Aggregator:
 
 
 def _scaled(topology: Topology) -> Topology:
-    return topology.scaled({0: 5, 1: 5}, [Segment(2, predecessors=(0, 1))])
+    added = [Segment(2, predecessors=(0, 1)), Segment(3, predecessors=(1,))]
+    return topology.scaled({0: 5, 1: 0}, added)

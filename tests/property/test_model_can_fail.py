@@ -50,7 +50,10 @@ class JoiningForgotten(Aggregator):
     def __init__(self, stream: str, settings: StreamSettings, topology: Topology) -> None:
         super().__init__(stream, settings, topology)
         self._marking = _Impatient(
-            roster=self._roster, progress=self._progress, cut=self._cut, ledger=self._ledger
+            roster=self._roster,
+            progress=self._progress,
+            cut=self._cut,
+            changelog=self._changelog,
         )
 
 

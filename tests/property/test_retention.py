@@ -97,7 +97,6 @@ class Stage:
             now=lambda: SimpleNamespace(wall_ms=self.wall_ms),
             revision=history[-1][0].revision,
             deleted=False,
-            recent_marks=(),
         )
         self.thinning = parse_thinning(thinning)
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.property.memory import Memory
+from tests.property.memory import Memory, memories
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
@@ -32,14 +32,13 @@ class Transaction(NamedTuple):
 
     said: list[Said]
     passes: bool
-    looks: int
-    """At so many stored reports it is looked whether they are needless."""
+    compacts: bool
 
 
 _events = st.dictionaries(st.integers(0, SEGMENTS - 1), st.integers(1, 3), max_size=2)
 _said = st.builds(Said, st.sampled_from(WRITERS), st.integers(0, 2), _events)
 _transactions = st.builds(
-    Transaction, st.lists(_said, max_size=6), st.booleans(), st.integers(0, 8)
+    Transaction, st.lists(_said, max_size=6), st.booleans(), st.booleans()
 )
 
 
@@ -49,14 +48,15 @@ def _few_are_kept() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tidegauge.aggregation.capping.KEPT_PER_WRITER", 3)
         patch.setattr("tidegauge.aggregation.capping._KEPT_AT_LEAST", 3)
+        patch.setattr("tidegauge.aggregation.changelog._RESTATED", 1)
         yield
 
 
-def _live_through(transactions: list[Transaction]) -> tuple[Aggregator, Memory]:
+def _live_through(transactions: list[Transaction], memory: Memory) -> Aggregator:
     core = Aggregator("scope/stream", SETTINGS, Topology.of_partitions(SEGMENTS))
-    memory, times = Memory(), dict.fromkeys(WRITERS, 10)
+    times = dict.fromkeys(WRITERS, 10)
     ends: dict[str, dict[int, int]] = {name: {} for name in WRITERS}
-    for number, (said, passes, looks) in enumerate(transactions):
+    for number, (said, passes, compacts) in enumerate(transactions):
         now = Now(number, 0)
         for writer, later_ms, events in said:
             times[writer] += later_ms
@@ -65,9 +65,8 @@ def _live_through(transactions: list[Transaction]) -> tuple[Aggregator, Memory]:
             core.note_time(writer, times[writer], position, now=now)
         if passes:
             core.run_pass(now)
-        core.fold(looks)
-        memory.apply(core.take_changes())
-    return core, memory
+        memory.apply(core.take_changes(compact=compacts))
+    return core
 
 
 def _cut_when_all_go_on(core: Aggregator) -> Position:
@@ -76,11 +75,11 @@ def _cut_when_all_go_on(core: Aggregator) -> Position:
     return core.run_pass(AFTERWARDS).marks[-1].cut
 
 
-@given(st.lists(_transactions, max_size=8))
+@given(st.lists(_transactions, max_size=8), memories)
 def test_an_aggregation_that_is_read_back_is_the_one_that_was_stored(
-    transactions: list[Transaction],
+    transactions: list[Transaction], memory: Memory
 ) -> None:
-    core, memory = _live_through(transactions)
+    core = _live_through(transactions, memory)
     stored = Aggregator.restore("scope/stream", SETTINGS, core.topology, memory.stored())
     assert [*stored.inspect(AFTERWARDS).statuses()] == [*core.inspect(AFTERWARDS).statuses()]
     assert _cut_when_all_go_on(stored) == _cut_when_all_go_on(core)

@@ -32,9 +32,7 @@ def test_a_writer_that_is_forgotten_leaves_memory() -> None:
         core.leave("gone", now=START)
         core.note_time("here", 6, {0: 2}, now=later)
         assert core.run_pass(later).forgotten == ["gone"]
-        core.take_changes()
-        core.fold(100)
-        core.take_changes()
+        core.take_changes(compact=True)
         assert count_of(Writer) == 1
 
 

@@ -19,7 +19,7 @@ from tidegauge.lattice import down_set
 from tidegauge.topology import Position, Topology
 
 GREATEST_NAMED_INCARNATION = 2**62
-_NOTHING = Bounds({}, FIRST_TIME, END_OF_TIME)
+_NOTHING = Bounds({}, {}, FIRST_TIME, END_OF_TIME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +70,13 @@ class Acceptance:
         return counts
 
     def bounds(self, wall_ms: int, tails: Position | None, watermark: int | None) -> Bounds:
-        """Say what is acceptable without a closer look: nothing if segments were sealed."""
-        if self.sealed or self.topology.has_history:
+        """Say what is acceptable without a closer look: nothing if the stream is sealed."""
+        if self.sealed:
             return _NOTHING
         latest = END_OF_TIME - 1
         if self.max_future_skew_ms is not None:
             latest = min(latest, wall_ms + self.max_future_skew_ms)
-        return Bounds(self._greatest(tails), latest, watermark)
+        return Bounds(self._greatest(tails), self.topology.full_before, latest, watermark)
 
     def refuse_if_sealed(self) -> None:
         """Raise `StreamSealedError` if nothing is taken any more."""
@@ -99,8 +99,12 @@ class Acceptance:
             raise TimeInFutureError(time, wall_ms, skew)
 
     def _greatest(self, tails: Position | None) -> Position:
-        """Tell the greatest offsets that may be named, while no segment was ever sealed."""
-        return self.topology.endless if tails is None else tails
+        """Tell the greatest offsets that may be named, of the segments that grow."""
+        if tails is None:
+            return self.topology.endless
+        if not self.topology.has_history:
+            return tails
+        return {number: tails.get(number, 0) for number in self.topology.unsealed}
 
     def _counts(
         self, record: Writer | None, position: Position, tails: Position | None

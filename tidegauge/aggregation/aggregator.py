@@ -12,13 +12,14 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tidegauge.aggregation.acceptance import Acceptance, check_incarnation, sealed_topology
 from tidegauge.aggregation.capping import Capping
-from tidegauge.aggregation.changes import Changes, Standing, StoredAggregation, StoredReport
+from tidegauge.aggregation.changelog import Changelog
+from tidegauge.aggregation.changes import Changes, Standing, StoredAggregation
 from tidegauge.aggregation.departures import Departures
 from tidegauge.aggregation.intake import Intake, SignedReport
-from tidegauge.aggregation.ledger import Ledger
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.outcomes import PassOutcome, Registration
 from tidegauge.aggregation.progress import Progress
+from tidegauge.aggregation.replay import Replay
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.settings import StreamSettings
@@ -47,19 +48,22 @@ class Aggregator:
         self.settings = settings
         self.topology = topology
         self.pass_due = False
-        self._ledger = Ledger()
-        self._roster = Roster(self._ledger)
+        self._roster = Roster()
         self._cut = RunningCut()
-        self._capping = Capping(self._cut, self._ledger)
+        self._changelog = Changelog(self._roster, self._cut)
+        self._capping = Capping(self._cut)
         self._progress = Progress()
         self._departures = Departures()
         self._marking = Marking(
-            roster=self._roster, progress=self._progress, cut=self._cut, ledger=self._ledger
+            roster=self._roster,
+            progress=self._progress,
+            cut=self._cut,
+            changelog=self._changelog,
         )
         self._acceptance = self._acceptance_now()
         self._intake = Intake(
             roster=self._roster,
-            ledger=self._ledger,
+            changelog=self._changelog,
             cut=self._cut,
             capping=self._capping,
             progress=self._progress,
@@ -73,17 +77,23 @@ class Aggregator:
         topology: Topology,
         stored: StoredAggregation,
     ) -> "Aggregator":
-        """Make the aggregation that wrote these rows, as of its last transaction."""
+        """Make the aggregation that wrote all this, as of its last transaction."""
         self = cls(stream, settings, topology)
-        self._roster.reporters = stored.reporters
-        self._roster.forgotten_incarnation = stored.forgotten_incarnation
         self._marking.restore(stored.newest, stored.marked_ms, topology)
         self._acceptance = self._acceptance_now()
-        for row in stored.writers:
-            writer = Writer.restore(row)
+        replay = Replay(self.watermark)
+        for entry in stored.entries:
+            replay.take_in(entry)
+        self._cut.release(replay.reach, None)
+        self._roster.reporters, self._roster.forgotten_incarnation = replay.counters
+        serial = 0
+        for writer, kept in replay.writers.values():
             self._roster.restore(writer)
             self._cut.release(writer.former_position, writer.former_time)
-        self._ledger.restore_pages(stored.pages, self._restore_report)
+            for time, gained in kept:
+                serial += 1
+                self._keep(KeptReport(serial, time, gained, writer))
+        self._changelog.restore(serial, replay.length)
         self._roster.find_last_heard()
         for writer in self._roster:
             self._classify(writer)
@@ -381,14 +391,6 @@ class Aggregator:
             progress=self._progress,
         )
 
-    def fold_along(self) -> None:
-        """Have needless reports deleted with the next changes, as fast as others come."""
-        self._ledger.fold_along(self._marking.newest, len(self._roster))
-
-    def fold(self, most: int) -> None:
-        """Have needless reports deleted with the next changes; see `Ledger.fold`."""
-        self._ledger.fold(self.newest, most)
-
     @property
     def kept_reports(self) -> int:
         """How many reports above the watermark are kept."""
@@ -401,13 +403,12 @@ class Aggregator:
         next full garbage collection.
         """
         self._cut.drop_of_all(self._roster)
-        self._ledger.leave_stored(self._roster)
 
-    def take_changes(self) -> Changes:
-        """Hand out what storage must write in one transaction, and begin anew."""
+    def take_changes(self, *, stagger: int = 0, compact: bool = False) -> Changes:
+        """Hand out what storage must write in one transaction; see `Changelog.take`."""
         clocks = self._progress.clocks
         holds, clocks.changed = clocks.changed, {}
-        return self._ledger.take(holds)
+        return self._changelog.take(holds, stagger=stagger, compact=compact)
 
     def _acceptance_now(self) -> Acceptance:
         return Acceptance(
@@ -425,12 +426,11 @@ class Aggregator:
             self._set_standing(record, "live", now)
         if not record.proved and (watermark is None or time > watermark):
             record.proved = True
-            self._ledger.change(record)
+            self._roster.change(record)
         if not record.reported:
             self._roster.count_reporter(record)
-        serial, page = self._ledger.next_entry
-        report = KeptReport(serial, time, gained, record, page)
-        self._ledger.enter([report])
+        report = KeptReport(self._changelog.next_serial, time, gained, record)
+        self._changelog.enter([report])
         self._keep(report)
         self._classify(record)
         self.pass_due = True
@@ -439,14 +439,12 @@ class Aggregator:
         if self._cut.add(report, self._marking.watermark):
             self._capping.look_at(report.writer, len(self._roster))
             self._capping.look_at_all(self._roster.writers)
-        else:
-            self._ledger.settle(report)
 
     def _start_afresh(self, record: Writer, incarnation: int) -> None:
         self._cut.drop_all(record)
         reported = record.start_afresh(incarnation)
         self._cut.release(reported, record.former_time)
-        self._ledger.begin(record)
+        self._roster.change(record)
         self._classify(record)
         self.pass_due = True
 
@@ -499,13 +497,3 @@ class Aggregator:
         self._cut.forget_upper(forgotten, self.newest, self._roster)
         self.pass_due = self.pass_due or bool(forgotten)
         return sorted(writer.name for writer in forgotten)
-
-    def _restore_report(self, page: int, row: StoredReport) -> KeptReport | None:
-        _, name, _, _, heard_ms = row
-        record = self._roster.find(name)
-        report = self._ledger.restore(page, row, record)
-        if report is None or record is None:
-            return None
-        record.know(report, heard_ms)
-        self._keep(report)
-        return report

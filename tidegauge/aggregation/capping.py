@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 
-from tidegauge.aggregation.ledger import Ledger
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.writers import Writer
 
@@ -19,13 +18,10 @@ class Capping:
     ----------
     cut
         Where they are kept.
-    ledger
-        Where they are stored.
     """
 
-    def __init__(self, cut: RunningCut, ledger: Ledger) -> None:
+    def __init__(self, cut: RunningCut) -> None:
         self._cut = cut
-        self._ledger = ledger
         self._thinned_to = 0
         """How many kept reports the last thinning of all writers left over."""
 
@@ -37,17 +33,12 @@ class Capping:
         """Thin out a writer that kept one more report, if it has too many for so many writers."""
         kept = len(writer.kept)
         if kept > _KEPT_AT_LEAST and kept > self.most_of(writers):
-            self.thin_out(writer)
+            self._cut.thin_out(writer)
 
     def look_at_all(self, writers: Collection[Writer]) -> None:
         """Thin out all writers, if they have too many together."""
         kept = len(self._cut)
         if kept > KEPT_PER_STREAM and kept > self._thinned_to + len(writers):
             for one in writers:
-                self.thin_out(one)
+                self._cut.thin_out(one)
             self._thinned_to = len(self._cut)
-
-    def thin_out(self, writer: Writer) -> None:
-        """Drop inner reports of a writer."""
-        for into in self._cut.thin_out(writer):
-            self._ledger.merge(into)

@@ -1,45 +1,42 @@
-"""What storage keeps of an aggregation: rows out (`Changes`) and rows in (`StoredAggregation`)."""
+"""What storage keeps of an aggregation: a changelog, which replayed makes the same again."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
-from tidegauge.topology import Position
 
 Standing: TypeAlias = Literal["live", "left", "expired"]
-_REPORTS_A_ROW = 8
-"""So many reports of a page are as long as a row."""
+
+KeptTime: TypeAlias = tuple[int, DownSet]
+"""Of a report above the watermark: its time, and what it covers beyond the one before it."""
 
 
-StoredReport: TypeAlias = tuple[int, str, int, Position, int | None]
-"""One accepted report that may still shape a mark: its serial, unique in the stream and in order
-of acceptance; its writer; its time; what it covers beyond the writer's report before it; and the
-wall clock at which the writer had last spoken when this was stored."""
+class StoredReport(NamedTuple):
+    """An accepted report."""
 
-
-class StoredPage(msgspec.Struct, frozen=True):
-    """The reports that one transaction stored together."""
-
-    number: int
-    """Unique in the stream while it is stored, in order of transactions."""
-    reports: Sequence[StoredReport]
-    """Of a report that is on several pages, the last one counts."""
+    writer: str
+    time: int
+    gained: DownSet
+    """What it covers beyond the writer's report before it."""
+    heard_ms: int | None
+    """Wall clock at which the writer had last spoken when this was stored."""
 
 
 class StoredWriter(NamedTuple):
-    """A writer as of the transaction that stores it; later reports are on pages."""
+    """A writer as of the transaction that stores it."""
 
     writer: str
     incarnation: int
     standing: Standing
     time: int | None
     """Latest noted in this incarnation, ms."""
-    position: Position
+    position: DownSet
     """What this incarnation reported."""
-    former_position: Position
+    former_position: DownSet
     """What former incarnations reported and appended."""
     former_time: int | None
     """Greatest that former incarnations noted, ms."""
@@ -53,76 +50,83 @@ class StoredWriter(NamedTuple):
     """Listening time at which its clock started."""
     heard_ms: int | None
     """Wall clock at which it last spoke."""
-    since_serial: int
-    """The first of the reports on pages that count."""
+    kept: list[KeptTime]
+    """Its reports above the watermark, in order."""
 
 
-class Changes(msgspec.Struct):
-    """What one transaction writes, so that `StoredAggregation` restores the same aggregation.
+class Entry(msgspec.Struct, array_like=True):
+    """What one transaction appends to the changelog of a stream.
 
     Attributes
     ----------
-    page
-        To insert, if there were reports.
-    pages_given_up
-        To delete, by number.
+    reports
+        That were accepted, in order; what else is here happened after them.
     forgotten
-        Names of writers to delete, with their append sequences, before others are written: one
-        of these may have come back.
+        Names of writers that are known no longer.
     writers
-        To insert or replace, by name.
+        That changed otherwise, or are restated: each replaces all that was said of it before.
     holds
         New start of each clock that started or stopped (None), by name of its writer.
-    marks
-        To insert.
     counters
-        To store with the stream, if changed: how many distinct writers ever reported, and the
-        highest incarnation of a forgotten one.
+        How many distinct writers ever reported, and the highest incarnation of a forgotten one.
+    reach
+        What the next mark covers at least.
     """
 
-    page: StoredPage | None = None
-    pages_given_up: list[int] = []
+    reports: list[StoredReport] = []
     forgotten: list[str] = []
     writers: list[StoredWriter] = []
     holds: dict[str, int | None] = {}
-    marks: list[Mark] = []
     counters: tuple[int, int] | None = None
+    reach: DownSet = {}
 
     @property
-    def count(self) -> int:
-        """Roughly how many rows are written."""
-        return (
-            (0 if self.page is None else 1 + len(self.page.reports) // _REPORTS_A_ROW)
-            + len(self.pages_given_up)
-            + len(self.writers)
-            + len(self.forgotten)
-            + len(self.holds)
-            + len(self.marks)
-        )
+    def length(self) -> int:
+        """How many items it adds to the log: reports, and writers with those that they keep."""
+        kept = sum(len(one.kept) for one in self.writers)
+        return len(self.reports) + len(self.writers) + kept + len(self.forgotten)
 
     def __bool__(self) -> bool:
         return any(
-            (
-                self.page,
-                self.marks,
-                self.holds,
-                self.writers,
-                self.pages_given_up,
-                self.forgotten,
-                self.counters,
-            )
+            (self.reports, self.forgotten, self.writers, self.holds, self.counters, self.reach)
         )
+
+
+class Changes(msgspec.Struct):
+    """What one transaction writes.
+
+    Attributes
+    ----------
+    entry
+        To append to the changelog.
+    marks
+        To insert.
+    begins_compaction
+        Whether this entry is the first of those that restate everything.
+    ends_compaction
+        Whether it is the last: what was there before the first of them is needless now.
+    """
+
+    entry: Entry
+    marks: list[Mark] = []
+    begins_compaction: bool = False
+    ends_compaction: bool = False
+
+    @property
+    def count(self) -> int:
+        """Roughly how many short rows are written."""
+        return 1 + len(self.marks) + len(self.entry.writers) + len(self.entry.reports) // 8
+
+    def __bool__(self) -> bool:
+        return bool(self.entry or self.marks)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredAggregation:
-    """Everything that `Changes` wrote so far."""
+    """Everything that `Changes` wrote so far, but for what is needless."""
 
     newest: Mark | None = None
     marked_ms: int | None = None
     """Wall clock of the newest mark."""
-    reporters: int = 0
-    forgotten_incarnation: int = 0
-    writers: Iterable[StoredWriter] = ()
-    pages: Iterable[StoredPage] = ()
-    """In order of number."""
+    entries: Iterable[Entry] = ()
+    """In order."""

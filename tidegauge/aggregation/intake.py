@@ -2,7 +2,7 @@
 
 Nearly every report is *usual*: it is above the watermark; its writer is live, has been ahead of
 the watermark since it last became so, speaks for its present incarnation, and names offsets that
-do not fall, of segments that grow in a stream that never scaled. Such a report changes the
+do not fall, of segments that grow and whose ancestors it has full. Such a report changes the
 writer's record, where it stands and the kept reports, and nothing else. Whatever is not usual,
 every refusal included, goes the long way, `Aggregator.note_time`, which does the same to a usual
 report.
@@ -15,11 +15,12 @@ from typing import Protocol
 import msgspec
 
 from tidegauge.aggregation.capping import Capping
-from tidegauge.aggregation.ledger import Ledger
+from tidegauge.aggregation.changelog import Changelog
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.writers import KeptReport
+from tidegauge.lattice import includes
 from tidegauge.topology import Position
 
 _time = attrgetter("time")
@@ -54,6 +55,8 @@ class Bounds(msgspec.Struct, frozen=True):
 
     offsets: Mapping[int, int]
     """The greatest that may be named, of each segment that grows."""
+    ancestors: Mapping[int, Position]
+    """What the writer must have of what comes before a segment, before it names that."""
     latest: int
     """The latest time, ms."""
     watermark: int | None
@@ -65,7 +68,7 @@ class Intake:
 
     Parameters
     ----------
-    roster, ledger, cut, capping, progress
+    roster, changelog, cut, capping, progress
         Of the stream's aggregation.
     """
 
@@ -73,13 +76,13 @@ class Intake:
         self,
         *,
         roster: Roster,
-        ledger: Ledger,
+        changelog: Changelog,
         cut: RunningCut,
         capping: Capping,
         progress: Progress,
     ) -> None:
         self._roster = roster
-        self._ledger = ledger
+        self._changelog = changelog
         self._cut = cut
         self._capping = capping
         self._progress = progress
@@ -104,7 +107,8 @@ class Intake:
         """Take in reports up to one that is not usual; tell its place, None if all are."""
         find = self._roster.find
         greatest, latest, watermark = bounds.offsets, bounds.latest, bounds.watermark
-        serial, page = self._ledger.next_entry
+        ancestors = bounds.ancestors
+        serial = self._changelog.next_serial
         taken: list[KeptReport] = []
         unusual = None
         for place, report in reports:
@@ -125,7 +129,16 @@ class Intake:
             gained = {}
             for number, offset in position.items():
                 before = known.get(number, 0)
-                if offset < before or offset > greatest.get(number, -1):
+                if (
+                    offset < before
+                    or offset > greatest.get(number, -1)
+                    # Positions are down-sets: who has some of a segment has its ancestors full.
+                    or (
+                        before == 0
+                        and number in ancestors
+                        and not includes(known, ancestors[number])
+                    )
+                ):
                     unusual = place
                     break
                 if offset > before:
@@ -135,7 +148,7 @@ class Intake:
             known.update(gained)
             record.time = time
             record.heard_ms = wall_ms
-            taken.append(KeptReport(serial, time, gained, record, page))
+            taken.append(KeptReport(serial, time, gained, record))
             serial += 1
             if not record.ahead:
                 self._progress.classify(record, watermark)
@@ -145,13 +158,13 @@ class Intake:
 
     def _enter(self, taken: list[KeptReport]) -> None:
         """Keep what was taken in so far."""
-        self._ledger.enter(taken)
+        self._changelog.enter(taken)
         self._cut.keep(taken)
         furthest = max(taken, key=_time)
         self._progress.follow(furthest.writer, furthest.time)
         most = self._capping.most_of(len(self._roster))
         for report in taken:
             if len(report.writer.kept) > most:
-                self._capping.thin_out(report.writer)
+                self._cut.thin_out(report.writer)
         self._capping.look_at_all(self._roster.writers)
         self._roster.last_heard = taken[-1].writer

@@ -1,6 +1,6 @@
 """How marks are made: up to which time, at which times below it, and with which cuts."""
 
-from tidegauge.aggregation.ledger import Ledger
+from tidegauge.aggregation.changelog import Changelog
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
@@ -18,7 +18,7 @@ class Marking:
 
     Parameters
     ----------
-    roster, progress, cut, ledger
+    roster, progress, cut, changelog
         Of the stream's aggregation.
 
     Attributes
@@ -34,7 +34,7 @@ class Marking:
     """
 
     def __init__(
-        self, *, roster: Roster, progress: Progress, cut: RunningCut, ledger: Ledger
+        self, *, roster: Roster, progress: Progress, cut: RunningCut, changelog: Changelog
     ) -> None:
         self.newest: Mark | None = None
         self.watermark: int | None = None
@@ -43,7 +43,7 @@ class Marking:
         self._roster = roster
         self._progress = progress
         self._cut = cut
-        self._ledger = ledger
+        self._changelog = changelog
 
     @property
     def revision(self) -> int:
@@ -76,7 +76,6 @@ class Marking:
         for lower in self._cut.advance(passed, lowers):
             marks.append(self._mark(lower, topology))
             self._publish(marks[-1], now)
-        self._ledger.settle_all(passed, target)
         for report in passed:
             if report.following is None:
                 self._progress.classify(report.writer, self.watermark)
@@ -112,4 +111,4 @@ class Marking:
         self.newest, self.watermark, self.marked_ms = mark, mark.lower, now.wall_ms
         self._cut.upper = mark.upper
         self.covered = self._cut.reach.copy()
-        self._ledger.publish(mark)
+        self._changelog.publish(mark)

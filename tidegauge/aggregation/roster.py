@@ -5,18 +5,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, ValuesView
 
 from tidegauge.aggregation.changes import Standing
-from tidegauge.aggregation.ledger import Ledger
 from tidegauge.aggregation.writers import Writer
 from tidegauge.errors import UnknownWriterError
 
 
 class Roster:
     """Who writes to a stream.
-
-    Parameters
-    ----------
-    ledger
-        Where writers are stored.
 
     Attributes
     ----------
@@ -30,9 +24,15 @@ class Roster:
         Who spoke last; None if nobody did.
     find
         Looks a writer up by name; None if nobody knows it.
+    changed
+        By name, writers that are to be stored.
+    forgotten
+        Names of writers that were forgotten, before others changed: one of these may be back.
+    counters
+        Both numbers above, if they are to be stored.
     """
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self) -> None:
         self.reporters = 0
         self.forgotten_incarnation = 0
         self.standings: Counter[Standing] = Counter()
@@ -41,7 +41,9 @@ class Roster:
         self.find: Callable[[str], Writer | None] = self._by_name.get
         self._names: list[str] | None = None
         """In order; None until somebody wants to see them so."""
-        self._ledger = ledger
+        self.changed: dict[str, Writer] = {}
+        self.forgotten: list[str] = []
+        self.counters: tuple[int, int] | None = None
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -75,7 +77,6 @@ class Roster:
     def restore(self, writer: Writer) -> None:
         """Take in a writer that is stored."""
         self._take_in(writer)
-        self._ledger.restore_writer(writer)
 
     def find_last_heard(self) -> None:
         """Find who spoke last, once all that is stored is taken in."""
@@ -85,8 +86,12 @@ class Roster:
         """Take in a writer that nobody knew."""
         writer = Writer(name, incarnation)
         self._take_in(writer)
-        self._ledger.begin(writer)
+        self.change(writer)
         return writer
+
+    def change(self, writer: Writer) -> None:
+        """Note that more changed of a writer than its reports say."""
+        self.changed[writer.name] = writer
 
     def hear(self, writer: Writer, wall_ms: int) -> None:
         """Note that a writer spoke."""
@@ -98,24 +103,29 @@ class Roster:
         self.standings[writer.standing] -= 1
         self.standings[standing] += 1
         writer.standing = standing
-        self._ledger.change(writer)
+        self.change(writer)
 
     def count_reporter(self, writer: Writer) -> None:
         """Note that a writer had its first report accepted."""
         writer.reported = True
         self.reporters += 1
-        self._ledger.change(writer)
-        self._ledger.count(self.reporters, self.forgotten_incarnation)
+        self.change(writer)
+        self.recount()
+
+    def recount(self) -> None:
+        """Have the counters stored."""
+        self.counters = self.reporters, self.forgotten_incarnation
 
     def forget(self, writer: Writer) -> None:
         """Leave out a writer that is gone."""
-        self._ledger.forget(writer)
+        self.changed.pop(writer.name, None)
+        self.forgotten.append(writer.name)
         del self._by_name[writer.name]
         self._names = None
         self.standings[writer.standing] -= 1
         if writer.incarnation > self.forgotten_incarnation:
             self.forgotten_incarnation = writer.incarnation
-            self._ledger.count(self.reporters, self.forgotten_incarnation)
+            self.recount()
 
     def _take_in(self, writer: Writer) -> None:
         self._by_name[writer.name] = writer

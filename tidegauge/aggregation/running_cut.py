@@ -109,15 +109,10 @@ class RunningCut:
         for writer in writers:
             writer.kept.clear()
 
-    def thin_out(self, writer: Writer) -> Iterator[KeptReport]:
+    def thin_out(self, writer: Writer) -> None:
         """Drop every other inner report of a writer, merging it into the one that follows.
 
         Its cuts become looser, but stay sound: the follower gained what both did.
-
-        Yields
-        ------
-        KeptReport
-            What one was merged into.
         """
         reports = list(writer.kept)
         for at in range(1, len(reports) - 2, 2):
@@ -128,7 +123,6 @@ class RunningCut:
             before.following = after
             inner.dropped = True
             self._dropped += 1
-            yield after
         writer.kept.clear()
         writer.kept.extend(report for report in reports if not report.dropped)
         self._compact()

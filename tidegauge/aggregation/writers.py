@@ -5,7 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from tidegauge.aggregation.changes import Standing, StoredWriter
+from tidegauge.aggregation.changes import Standing, StoredReport, StoredWriter
 from tidegauge.lattice import DownSet, raise_to
 
 WriterState: TypeAlias = Literal["joining", "active", "behind", "expired", "left"]
@@ -31,10 +31,6 @@ class KeptReport(msgspec.Struct, eq=False):
     gained: DownSet
     """What it covers beyond the writer's report before it."""
     writer: "Writer"
-    page: int
-    """Where it is stored, or will be, as it was last written."""
-    is_amended: bool = False
-    """Whether it says more than what is stored."""
     following: "KeptReport | None" = None
     dropped: bool = False
 
@@ -57,18 +53,12 @@ class Writer:
     heard_ms: int | None = None
     kept: list[KeptReport] = field(default_factory=list)
     """Its reports above the watermark, in order; an empty deque would take 760 bytes."""
-    last_settled: KeptReport | None = None
-    """Its last report at or below the watermark."""
-    since_serial: int = 0
-    """The first of its stored reports that count."""
-    row_serial: int = 0
-    """The last report that its stored row knows of."""
     holds: bool = False
     ahead: bool = False
 
     @classmethod
     def restore(cls, stored: StoredWriter) -> "Writer":
-        """Make a writer from its row."""
+        """Make a writer of what is stored, without the reports that it keeps."""
         return cls(
             name=stored.writer,
             incarnation=stored.incarnation,
@@ -82,15 +72,14 @@ class Writer:
             gone_ms=stored.gone_ms,
             hold_since_ms=stored.hold_since_ms,
             heard_ms=stored.heard_ms,
-            since_serial=stored.since_serial,
         )
 
-    def know(self, report: KeptReport, heard_ms: int | None) -> None:
+    def know(self, report: StoredReport) -> None:
         """Take in a stored report, and when the writer had last spoken; None: that is not stored."""
         raise_to(self.position, report.gained)
         self.time = report.time if self.time is None else max(self.time, report.time)
-        if heard_ms is not None:
-            self.heard_ms = max(self.heard_ms or heard_ms, heard_ms)
+        if report.heard_ms is not None:
+            self.heard_ms = max(self.heard_ms or report.heard_ms, report.heard_ms)
 
     def start_afresh(self, incarnation: int) -> DownSet:
         """Keep nothing of the former incarnation but its position and its greatest time.
@@ -109,7 +98,7 @@ class Writer:
         return reported
 
     def stored(self) -> StoredWriter:
-        """Make the row of this writer."""
+        """Tell what to store of this writer."""
         return StoredWriter(
             self.name,
             self.incarnation,
@@ -123,7 +112,7 @@ class Writer:
             self.gone_ms,
             self.hold_since_ms,
             self.heard_ms,
-            self.since_serial,
+            [(one.time, one.gained) for one in self.kept],
         )
 
     @property

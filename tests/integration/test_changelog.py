@@ -1,4 +1,4 @@
-"""Marks and reports that are only in the journal are read, swept, deleted and kept as others are."""
+"""What streams that share a changelog store is kept and deleted, each on its own."""
 
 import threading
 from collections.abc import Iterator
@@ -7,26 +7,15 @@ from itertools import count
 from typing import Any
 
 import httpx
-import pytest
-from sqlalchemy import Table, func, select
 
-from controller.schema import journal, marks
-from tests.integration.sessions import connected
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
-
-pytestmark = pytest.mark.only_on("sqlite", "what controllers share goes straight into tables")
 
 NOW = 1_700_000_000_000
 STREAMS = 30
 KILLS = 2
 MORE_THAN_A_STREAM_KEEPS = 80
-"""Reports that bring a page and a mark each; the journal keeps at most 128 rows of a stream."""
-
-
-def _count(database_url: str, table: Table) -> int:
-    with connected(database_url) as connection:
-        return int(connection.execute(select(func.count()).select_from(table)).scalar_one())
+"""Reports; the changelog of a stream of one writer is compacted at 64 at the latest."""
 
 
 def _note(api: Api, marks_wanted: int) -> None:
@@ -34,30 +23,7 @@ def _note(api: Api, marks_wanted: int) -> None:
         api.note("w", NOW + n * 10_000, n)
 
 
-def test_marks_that_are_only_in_the_journal_are_found(api: Api, database_url: str) -> None:
-    api.create()
-    _note(api, 5)
-    assert _count(database_url, marks) == 0
-    assert [one["revision"] for one in api.get("marks")["marks"]] == [1, 2, 3, 4, 5]
-    assert [one["revision"] for one in api.get("marks", after=2, limit=2)["marks"]] == [3, 4]
-    at = api.get("marks/at", time=NOW + 25_000)
-    assert at["stop"]["cut"] == {"0": 3}
-    assert at["start"] == {"0": 2}
-    there = api.get("marks/at", position="0:4")
-    assert (there["lower"], there["upper"]) == (NOW + 40_000, NOW + 50_000)
-
-
-def test_old_marks_of_a_quiet_stream_go_from_the_journal_too(
-    api: Api, database_url: str
-) -> None:
-    api.create(mark_retention_ms=1)
-    _note(api, 5)
-    wait_until(lambda: [one["revision"] for one in api.get("marks")["marks"]] == [5])
-    assert _count(database_url, marks) == 1
-    assert api.get("watermark")["watermark"] == NOW + 50_000
-
-
-def test_a_stream_of_a_deleted_name_has_nothing_of_the_journal(
+def test_a_stream_of_a_deleted_name_has_nothing_of_the_changelog(
     server: ServerProcess, api: Api
 ) -> None:
     api.create()
@@ -136,8 +102,8 @@ def _reporting_until_killed(fleet: Fleet, server: ServerProcess) -> Iterator[Non
         thread.join()
 
 
-def test_what_was_answered_is_there_after_a_kill_whether_it_was_moved_or_not(
-    server: ServerProcess, database_url: str
+def test_what_was_answered_is_there_after_a_kill_whether_it_was_compacted_or_not(
+    server: ServerProcess,
 ) -> None:
     with httpx.Client(base_url=server.url, timeout=20) as client:
         fleet = Fleet(client)
@@ -145,7 +111,5 @@ def test_what_was_answered_is_there_after_a_kill_whether_it_was_moved_or_not(
             with _reporting_until_killed(fleet, server):
                 wanted = turn * MORE_THAN_A_STREAM_KEEPS
                 wait_until(lambda wanted=wanted: fleet.answered > wanted)  # type: ignore[misc]
-            assert _count(database_url, journal) > 0
-            assert _count(database_url, marks) > 0
             server.start()
             fleet.check()

@@ -1,4 +1,4 @@
-"""A journal in front of the tables is never noticed: not by looks, failures, or restarts."""
+"""What a changelog stores is what there is, whatever fails, restarts, or is compacted meanwhile."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -8,12 +8,19 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Connection, StaticPool, create_engine
 
 from controller.database import Database, open_database
-from controller.schema import metadata
 from tests.property.scripts import mixed
-from tests.property.stored_streams import SLOTS, Act, Fate, House, Turn, empty, make_settings
+from tests.property.stored_streams import (
+    SLOTS,
+    Act,
+    Fate,
+    House,
+    Kind,
+    Turn,
+    empty,
+    make_settings,
+)
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.writers import Now
 from tidegauge.errors import ProblemError
@@ -83,16 +90,6 @@ class Change:
         )
 
 
-@dataclass(frozen=True)
-class Fold:
-    """Needless reports go."""
-
-    most: int
-
-    def run(self, core: Aggregator, now: Now) -> None:  # noqa: ARG002 (an act)
-        core.fold(self.most)
-
-
 RESTART = "restart"
 _writers = st.sampled_from(WRITERS)
 _positions = st.dictionaries(st.integers(0, 1), st.integers(0, 9), max_size=2)
@@ -100,7 +97,6 @@ _acts: st.SearchStrategy[Act] = mixed(
     (24, st.builds(Note, _writers, st.integers(0, 5), _positions)),
     (4, st.builds(Register, _writers, _positions)),
     (4, st.builds(Go, _writers, st.booleans())),
-    (3, st.builds(Fold, st.integers(1, 6))),
     (
         2,
         st.builds(
@@ -119,9 +115,8 @@ _fates: st.SearchStrategy[Fate] = st.sampled_from(
 )
 _turns = st.builds(
     Turn,
-    moved=_sometimes,
     acts=st.lists(st.tuples(_slots, st.lists(_acts, min_size=1, max_size=4)), max_size=4),
-    swept=_sometimes,
+    compacted=_sometimes,
     deleted=_seldom,
     fate=_fates,
 )
@@ -135,27 +130,14 @@ _stories = st.integers(1, 30).flatmap(
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """A real file for all examples, each of which begins with empty tables."""
-    directory = tmp_path_factory.mktemp("journal")
+    directory = tmp_path_factory.mktemp("changelog")
     database = open_database(f"sqlite:///{directory / 'tidegauge.db'}")
     yield database
     database.close()
 
 
-@pytest.fixture(scope="module")
-def plain() -> Iterator[Connection]:
-    """The tables, where everything goes at once."""
-    engine = create_engine(
-        "sqlite://", connect_args={"check_same_thread": False}, poolclass=StaticPool
-    )
-    with engine.connect() as connection:
-        metadata.create_all(connection)
-        yield connection
-    engine.dispose()
-
-
 async def _live_through(house: House, story: Sequence[tuple[Turn, int] | str]) -> None:
     await house.database.change(empty)
-    empty(house.plain)
     await house.start()
     try:
         for one in story:
@@ -166,13 +148,16 @@ async def _live_through(house: House, story: Sequence[tuple[Turn, int] | str]) -
         await house.sequencer.close()
 
 
-@settings(max_examples=30)
-@given(story=_stories, enough=st.integers(2, 40), most=st.integers(3, 90))
-def test_what_is_found_is_the_same_as_if_everything_went_into_the_tables_at_once(
+@pytest.mark.parametrize("kind", ["own logs", "shared log"])
+@settings(max_examples=40)
+@given(story=_stories, restated=st.sampled_from([1, 2, 256]))
+def test_what_is_stored_is_what_there_is(
     database: Database,
-    plain: Connection,
     story: Sequence[tuple[Turn, int] | str],
-    enough: int,
-    most: int,
+    restated: int,
+    kind: Kind,
 ) -> None:
-    asyncio.run(_live_through(House(database, plain, enough, most), story))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("controller.store.changelog.shared._SLACK_BYTES", 0)
+        patch.setattr("tidegauge.aggregation.changelog._RESTATED", restated)
+        asyncio.run(_live_through(House(database, kind), story))

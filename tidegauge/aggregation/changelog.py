@@ -1,0 +1,127 @@
+"""The changelog of one stream's aggregation, as stream processors keep one of their state.
+
+Every transaction appends an *entry*: the reports that it accepted, and the writers that changed
+otherwise. Once the log is a few times as long as what it says, it is *compacted*: transactions
+restate some writers each, with the reports that they keep, until all are restated. Then the
+entries before the first of those are needless. So a report costs a part of an entry and a third
+of a restated writer, however many writers there are, and no transaction has to wait for much.
+"""
+
+from collections.abc import Sequence
+
+from tidegauge.aggregation.changes import Changes, Entry, StoredReport
+from tidegauge.aggregation.roster import Roster
+from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.writers import KeptReport, Writer
+from tidegauge.marks import Mark
+
+_SHORT = 32
+"""A log of so few items is not worth compacting."""
+_TIMES_AS_LONG = 4
+"""Compacting begins at so many times what there is to restate, and ends at half of that."""
+_RESTATED = 256
+"""At least so many items a transaction: all of a small stream, in a millisecond."""
+
+
+class Changelog:
+    """Collects what the next transaction appends.
+
+    Parameters
+    ----------
+    roster, cut
+        Of the stream's aggregation.
+    """
+
+    def __init__(self, roster: Roster, cut: RunningCut) -> None:
+        self._roster = roster
+        self._cut = cut
+        self._serial = 0
+        self._reports: list[KeptReport] = []
+        self._marks: list[Mark] = []
+        self._length = 0
+        """Of the log, in items: reports, and writers with the reports that they keep."""
+        self._needless = 0
+        """As much of it is needless once all writers are restated."""
+        self._unstated: list[Writer] | None = None
+        """Who is not restated yet, the first one last; None while nothing is compacted."""
+
+    @property
+    def next_serial(self) -> int:
+        """The serial of the next report."""
+        return self._serial + 1
+
+    def restore(self, serial: int, length: int) -> None:
+        """Go on after a report of that serial, and after a log of so many items."""
+        self._serial, self._length = serial, length
+
+    def enter(self, reports: Sequence[KeptReport]) -> None:
+        """Append reports, which have the next serials in order."""
+        self._reports.extend(reports)
+        self._serial += len(reports)
+
+    def publish(self, mark: Mark) -> None:
+        """Write a mark."""
+        self._marks.append(mark)
+
+    def take(self, holds: dict[str, int | None], *, stagger: int, compact: bool) -> Changes:
+        """Hand out what storage must write in one transaction, and begin anew.
+
+        Parameters
+        ----------
+        holds
+            Clocks that started or stopped.
+        stagger
+            So many items more are not worth compacting: streams whose writers report equally
+            often would all be compacted at the same time.
+        compact
+            Whether to begin compacting however short the log is.
+        """
+        roster, reports = self._roster, self._reports
+        begins = self._unstated is None and (compact or self._is_long(stagger))
+        if begins:
+            self._unstated, self._needless = list(roster)[::-1], self._length
+        ends = self._restate()
+        changes = Changes(
+            Entry(
+                [
+                    StoredReport(one.writer.name, one.time, one.gained, one.writer.heard_ms)
+                    for one in reports
+                    if not one.dropped
+                ],
+                roster.forgotten,
+                [one.stored() for one in roster.changed.values()],
+                holds,
+                roster.counters,
+                # What was released may be in no mark yet, nor in a report that is kept.
+                self._cut.reach.copy() if ends else {},
+            ),
+            self._marks,
+            begins_compaction=begins,
+            ends_compaction=ends,
+        )
+        self._length += changes.entry.length
+        if ends:
+            self._length -= self._needless
+        self._reports, self._marks = [], []
+        roster.changed, roster.forgotten, roster.counters = {}, [], None
+        return changes
+
+    def _is_long(self, stagger: int) -> bool:
+        live = len(self._roster) + len(self._cut)
+        return self._length > max(_SHORT + stagger, _TIMES_AS_LONG * live)
+
+    def _restate(self) -> bool:
+        """Have some writers restated, and tell whether all are now."""
+        if self._unstated is None:
+            return False
+        items = max(_RESTATED, len(self._reports))
+        while self._unstated and items > 0:
+            writer = self._unstated.pop()
+            if self._roster.find(writer.name) is writer:
+                self._roster.change(writer)
+                items -= 1 + len(writer.kept)
+        if self._unstated:
+            return False
+        self._unstated = None
+        self._roster.recount()
+        return True
