@@ -15,7 +15,6 @@ OPEN_PATHS = frozenset(
         "/readyz",
         "/openapi.json",
         DOCUMENTATION,
-        f"{DOCUMENTATION}/oauth2-redirect",
         f"{DOCUMENTATION_ASSETS}/favicon.png",
         f"{DOCUMENTATION_ASSETS}/swagger-ui-bundle.js",
         f"{DOCUMENTATION_ASSETS}/swagger-ui.css",

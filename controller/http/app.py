@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
-from fastapi_offline import FastAPIOffline
+from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.access import (
-    DOCUMENTATION,
     DOCUMENTATION_ASSETS,
     OPEN_PATHS,
     Authorities,
@@ -99,10 +98,9 @@ def create_app(
             if traces is not None:
                 await asyncio.to_thread(traces.end)
 
-    app = FastAPIOffline(
-        docs_url=DOCUMENTATION,
+    app = FastAPI(
+        docs_url=None,
         redoc_url=None,
-        static_url=DOCUMENTATION_ASSETS,
         title="Tidegauge",
         version="1",
         description=_DESCRIPTION,
@@ -124,6 +122,9 @@ def create_app(
     routers += [one.reporting for one in (writers, events)]
     for router in routers:
         app.include_router(router)
+    app.include_router(front_page.documentation)
+    assets = StaticFiles(packages=[("fastapi_offline", "static")])
+    app.mount(DOCUMENTATION_ASSETS, assets)
     problems.install(app, [route for router in routers for route in router.routes])
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     trusted = None if authorities is None else authorities.context

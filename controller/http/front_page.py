@@ -1,4 +1,4 @@
-"""The page at the root: what this is, where its streams stand, and where to go on."""
+"""Pages for browsers: what this is and where its streams stand; and all calls of the API."""
 
 from html import escape
 from importlib.metadata import version
@@ -7,16 +7,18 @@ from string import Template
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
+from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from pydantic import Field
 
-from controller.access import DOCUMENTATION, FRONT_PAGE, NOBODY
+from controller.access import DOCUMENTATION, DOCUMENTATION_ASSETS, FRONT_PAGE, NOBODY
 from controller.http.routing import CallerOf, ClocksOf, ListingOf, StrictRoute
 from tidegauge.event_time import describe_event_time, describe_span
 from tidegauge.wire.streams import StreamInfo
 from tidegauge.wire.values import Answer
 
 router = APIRouter(route_class=StrictRoute, tags=["operations"])
+documentation = APIRouter()
 _PAGE = Template(files(__package__).joinpath("front_page.html").read_text("utf-8"))
 _MOST = 100
 """How many streams are named: it is a first look, and costs a bounded time."""
@@ -79,6 +81,21 @@ async def front_page(
         return HTMLResponse(_write(page, is_anonymous=caller is NOBODY), headers=_HEADERS)
     response.headers.update(_HEADERS)
     return page
+
+
+@documentation.get(DOCUMENTATION, include_in_schema=False)
+async def documentation_page() -> HTMLResponse:
+    """Show all calls, with scripts and styles that `fastapi-offline` brings, not the internet.
+
+    Its own factory is not used: the page that it makes keeps every application in memory.
+    """
+    return get_swagger_ui_html(
+        title="Tidegauge",
+        openapi_url="/openapi.json",
+        swagger_js_url=f"{DOCUMENTATION_ASSETS}/swagger-ui-bundle.js",
+        swagger_css_url=f"{DOCUMENTATION_ASSETS}/swagger-ui.css",
+        swagger_favicon_url=f"{DOCUMENTATION_ASSETS}/favicon.png",
+    )
 
 
 def _standing(stream: StreamInfo, wall_ms: int) -> Standing:

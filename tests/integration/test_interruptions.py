@@ -28,13 +28,19 @@ main()
         (["streams"], "typer"),
         (["streams"], "tidegauge.wire.streams"),
         (["serve", "--port", "0"], "controller.commit.sequencer"),
-        (["demo"], "pyspark"),
     ],
 )
 def test_while_it_loads(words: list[str], module: str) -> None:
     with python("-c", _LOADING.format(words=words, module=module)) as process:
         said, complained = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, said, complained) == (-signal.SIGINT, "", "")
+
+
+def test_while_the_demo_loads_what_it_has_announced() -> None:
+    with python("-c", _LOADING.format(words=["demo"], module="pyspark")) as process:
+        said, complained = process.communicate(timeout=PATIENCE_S)
+    assert "Ctrl-C ends it" in said
+    assert (process.returncode, complained) == (-signal.SIGINT, "")
 
 
 def test_while_it_waits_for_an_answer() -> None:
