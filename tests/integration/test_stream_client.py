@@ -158,6 +158,10 @@ def test_a_time_is_waited_for(shared_server: ServerProcess) -> None:
         assert isinstance(caught.value, TimeoutError)
         assert caught.value.explanation.reason == "caught_up"
         assert (caught.value.stream, caught.value.watermark) == (name, 1_704_110_399_999)
+        with pytest.raises(ValueError, match=r"are these seconds\?.*1704110400000"):
+            client.wait_until(1_704_110_400)
+        with pytest.raises(TypeError, match=r"timedelta\(seconds=10\)"):
+            client.wait_until(noon, 1)  # type: ignore[arg-type]
         waiting = thread.submit(client.wait_until, noon)
         api.note("a", 1_704_110_400_000, 2)
         assert waiting.result(timeout=PATIENCE_S) == 1_704_110_400_000

@@ -9,7 +9,12 @@ from pydantic import BaseModel
 
 from tidegauge.client.transport import ServiceUnreachableError, Transport
 from tidegauge.errors import TidegaugeError, UnknownStreamError
-from tidegauge.event_time import describe_event_time, describe_span, to_event_time
+from tidegauge.event_time import (
+    describe_event_time,
+    describe_span,
+    looks_like_seconds,
+    to_event_time,
+)
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import ChangeStream, CreateStream, MarkList, StreamInfo
 from tidegauge.wire.values import Answer
@@ -176,8 +181,15 @@ class StreamCalls:
             If it was not reached in time; it tells why.
         ServiceUnreachableError
             If the service does not answer, neither then.
+        TypeError
+            If the timeout is no timedelta.
+        ValueError
+            If the time looks like seconds, which have always been reached already.
         """
         wanted = to_event_time(time)
+        if timeout is not None and not isinstance(timeout, timedelta):
+            msg = f"the timeout is {timeout!r}; give a timedelta, such as timedelta(seconds=10)"
+            raise TypeError(msg)
         try:
             async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
                 return await self._reach(wanted)
@@ -198,6 +210,12 @@ class StreamCalls:
 
     async def _reach(self, wanted: int) -> int:
         found = await self.describe()
+        if looks_like_seconds(wanted) and found.config.max_future_skew_ms is not None:
+            msg = (
+                f"{wanted} lies in early 1970: are these seconds? Times are milliseconds, such as "
+                f"{wanted * 1_000}"
+            )
+            raise ValueError(msg)
         watermark, revision = found.watermark, found.revision
         while watermark is None or watermark < wanted:
             page = await self._get(

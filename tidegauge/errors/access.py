@@ -5,7 +5,10 @@ from typing import Literal
 from tidegauge.errors.base import ProblemError, problem
 
 _CURES = {
-    "missing": "no token was sent; send the header `Authorization: Bearer TOKEN`",
+    "missing": (
+        "no token was sent; set TIDEGAUGE_TOKEN or --token in a shell, give clients token=, or "
+        "send the header `Authorization: Bearer TOKEN`"
+    ),
     "repeated": "more than one header `Authorization` was sent; send one",
     "unknown": "the token is not known here; is it this service's, and was it withdrawn?",
     "expired": "the token has expired; `tidegauge token new` makes another",
