@@ -105,7 +105,7 @@ def test_the_images_are_made_of_every_package() -> None:
 def test_the_image_of_a_controller_can_send_traces(tmp_path: Path) -> None:
     programs = Images().make_environment("controller", tmp_path / "image")
     imported = subprocess.run(
-        [programs / "python", "-c", "import controller.tracing"],
+        [programs / "python", "-c", "import controller.metrics.tracing"],
         capture_output=True,
         text=True,
         check=False,

@@ -79,7 +79,7 @@ def _late_events(url: str, stream: str) -> list[tuple[int, int]]:
                 events.batch.column("event_time").to_pylist(), events.first_offset
             )
         ]
-    assert len(marks) > 3
+    assert any(any(mark.cut.values()) for mark in marks)
     return [
         (segment, offset)
         for mark in marks

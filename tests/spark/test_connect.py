@@ -41,7 +41,8 @@ def test_windows_close_exactly_errors_are_short_and_no_log_shows_the_token(
     assert next(said) == {
         "refuses": True,
         "told": "tidegauge.errors.streams.UnknownStreamError: unknown_stream: there is no stream "
-        "spark/none; PUT /v1/streams/spark/none creates it",
+        "spark/none; to create it: tidegauge create spark/none (in Python StreamClient.create, over "
+        "HTTP PUT /v1/streams/spark/none)",
     }
     assert next(said) == {"rows": [], "dropped": 0}
     feed.note(5_000)

@@ -102,7 +102,7 @@ def right(shared_server: ServerProcess) -> dict[str, str]:
         ({"startingCut": "7:0"}, "there is no segment 7; the stream has those from 0 to 1"),
         (
             {"stream": "spark/none"},
-            "no stream spark/none; PUT /v1/streams/spark/none creates it",
+            "no stream spark/none; to create it: tidegauge create spark/none",
         ),
         ({"stream": "spark/external"}, "stream spark/external live in an external log"),
         ({"url": f"http://127.0.0.1:{free_port()}"}, "is the service running there?"),
