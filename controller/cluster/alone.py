@@ -28,7 +28,7 @@ class SoleOwnership:
     database
         Where everything is read back from.
     changelog
-        What is not in the tables yet.
+        Stores what happened to streams; it is read back first.
 
     Attributes
     ----------

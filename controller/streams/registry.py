@@ -135,8 +135,9 @@ class Registry:
 
     def compact(self, keys: Collection[int]) -> None:
         """Have streams compacted that keep the oldest rows of the changelog."""
+        wanted = set(keys)
         for state in list(self):
-            if state.identity.key in keys:
+            if state.identity.key in wanted:
                 state.compact()
 
     def move_away(self, state: StreamState) -> None:

@@ -39,6 +39,22 @@ def test_a_stream_of_a_deleted_name_has_nothing_of_the_changelog(
     assert [one["writer"] for one in api.get("writers")["writers"]] == ["x"]
 
 
+def test_a_service_goes_on_after_its_only_large_stream_is_deleted(api: Api) -> None:
+    api.create()
+    name = "w" * 200
+    for start in range(0, 6_000, 2_000):
+        reports = [
+            {"stream": api.name, "writer": f"{name}{n}", "time": NOW, "position": {"0": 0}}
+            for n in range(start, start + 2_000)
+        ]
+        answer = api.client.post("/v1/note-times", json={"reports": reports})
+        assert {one["status"] for one in answer.raise_for_status().json()["results"]} == {200}
+    api.client.delete(api.path).raise_for_status()
+    api.create()
+    api.note("x", NOW + 1, 1)
+    assert [one["writer"] for one in api.get("writers")["writers"]] == ["x"]
+
+
 class Fleet:
     """Many streams with a writer each, of which some report at every, second or third round."""
 

@@ -58,13 +58,18 @@ class OwnLogs(ChangeStore):
             batch.write_together(_delete, _Needless(stream_key, log.restated_from))
 
     def entries(self, connection: Connection, stream_key: int) -> Iterator[bytes]:
-        """Read the changelog of a stream; what a failed transaction wrote is not there."""
-        log = self._logs[stream_key] = _Log()
+        """Read the changelog of a stream; what a failed transaction wrote is not there.
+
+        The race: a stream that is held is read beside, and what was read is thrown away. So
+        numbers never fall; that some are left out does no harm.
+        """
+        log = self._logs.setdefault(stream_key, _Log())
         query = select(changelog.c.number, changelog.c.entry).order_by(changelog.c.number)
         rows = connection.execute(
             query.where(changelog.c.stream_key == stream_key), execution_options=_IN_PARTS
         )
-        for log.last, entry in rows:
+        for number, entry in rows:
+            log.last = max(log.last, number)
             yield entry
 
     def drop(self, batch: Batch, stream_key: int) -> None:  # noqa: ARG002 (its rows are purged)

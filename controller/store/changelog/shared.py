@@ -135,8 +135,9 @@ class SharedLog(ChangeStore):
             self._logs[key].restated_from = self._last
         for key in draft.ended:
             self._give_up(key)
-        if self._stored_bytes > 2 * self._needed_bytes + _SLACK_BYTES:
-            oldest = self._first_of.get(self._rows[self._needless][0], {})
+        # Where nothing is needed any more, the next transaction deletes all there is.
+        if self._first_of and self._stored_bytes > 2 * self._needed_bytes + _SLACK_BYTES:
+            oldest = self._first_of[self._rows[self._needless][0]]
             self.compact(list(oldest)[:_COMPACTED_AT_ONCE])
 
     async def reload(self) -> None:
@@ -149,6 +150,7 @@ class SharedLog(ChangeStore):
         if self._draft is None:
             self._draft = _Draft()
             batch.write_together(self._write, self._draft)
+            batch.rows += self._needless  # they are deleted with it
             batch.touch(self)
         return self._draft
 
