@@ -82,10 +82,9 @@ class Entry(msgspec.Struct, array_like=True):
 
     @property
     def length(self) -> int:
-        """How many items it adds: reports, writers with those that they keep, and clocks."""
+        """How many items it adds to the log: reports, and writers with those that they keep."""
         kept = sum(len(one.kept) for one in self.writers)
-        named = len(self.forgotten) + len(self.holds)
-        return len(self.reports) + len(self.writers) + kept + named
+        return len(self.reports) + len(self.writers) + kept + len(self.forgotten)
 
     def __bool__(self) -> bool:
         return any(
