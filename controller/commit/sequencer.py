@@ -126,7 +126,12 @@ class Sequencer:
             failed; nothing is stored then, and memory equals the disk again.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
-        self.enter(Awaited(decide, answer, future))
+        submission = Awaited(decide, answer, future)
+        if self._closing:
+            submission.fail(UnavailableError("the service is shutting down"))
+        else:
+            self._queue.append(submission)
+            self._begin_when_gathered()
         return future
 
     def submit_quietly(self, decide: Callable[[Batch], object]) -> "asyncio.Future[Any]":
@@ -137,14 +142,6 @@ class Sequencer:
         submitted = self.submit(decide)
         submitted.add_done_callback(_log_defect)
         return submitted
-
-    def enter(self, submission: Submission) -> None:
-        """Have a change made durable that nobody awaits, but that answers itself."""
-        if self._closing:
-            submission.fail(UnavailableError("the service is shutting down"))
-        else:
-            self._queue.append(submission)
-            self._begin_when_gathered()
 
     async def read(self, look: Callable[[], _T]) -> _T:
         """Look at memory when it equals the disk: between two batches.

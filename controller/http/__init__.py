@@ -1,1 +1,1 @@
-"""The HTTP edge: handlers ask the service and return messages."""
+"""The HTTP edge: handlers ask the parts of the service that they name, and return messages."""

@@ -112,11 +112,6 @@ class Changes(msgspec.Struct):
     begins_compaction: bool = False
     ends_compaction: bool = False
 
-    @property
-    def count(self) -> int:
-        """Roughly how many short rows are written."""
-        return 1 + len(self.marks) + len(self.entry.writers) + len(self.entry.reports) // 8
-
     def __bool__(self) -> bool:
         return bool(self.entry or self.marks)
 
