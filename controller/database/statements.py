@@ -17,6 +17,7 @@ from sqlalchemy.dialects import postgresql
 
 _R = TypeVar("_R")
 _ROWS_A_STATEMENT = 64
+"""Each count of rows is a text of its own: many more would not stay prepared."""
 _ROWS_A_PARAMETER = 10_000
 """More would take long to write down, while PostgreSQL waits inside the transaction."""
 _SQLITE = "sqlite"
@@ -25,9 +26,17 @@ _POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 Rows = Sequence[tuple[Any, ...]]
 
 
-def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
+def insert_rows(
+    connection: Connection, table: Table, rows: Rows, *, conflict: str = ""
+) -> None:
     """Insert whole rows, values in the order of the table's columns."""
-    _insert(connection, table, rows)
+    is_sqlite = connection.dialect.name == _SQLITE
+    if is_sqlite or len(rows) == 1 or _has_bytes(table):
+        for some in _parts(rows, _ROWS_A_STATEMENT):
+            text = _insert_of_some(table, "?" if is_sqlite else "%s", len(some)) + conflict
+            connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
+    elif rows:
+        _execute_with_many(connection, _insert_of_many(table) + conflict, _names(table), rows)
 
 
 def insert_if_free(
@@ -35,21 +44,21 @@ def insert_if_free(
 ) -> Callable[[], bool]:
     """Insert a row, unless another one has the same values in columns that are unique.
 
-    Returns
-    -------
-    Callable
-        Tells whether it was inserted, once the transaction is committed: in a pipeline nobody
-        knows before.
+    What is returned tells whether it was inserted, once the transaction is committed: in a
+    pipeline nobody knows before.
     """
     place = "?" if connection.dialect.name == _SQLITE else "%s"
-    text = _insert_unless_taken(table, tuple(values), unique, place)
+    text = (
+        f"INSERT INTO {table.name} ({', '.join(values)}) "  # noqa: S608 (our own names)
+        f"VALUES {_places(place, len(values))} ON CONFLICT ({', '.join(unique)}) DO NOTHING"
+    )
     cursor = connection.exec_driver_sql(text, tuple(values.values())).context.cursor
     return lambda: cursor.rowcount == 1
 
 
 def replace_rows(connection: Connection, table: Table, rows: Rows) -> None:
     """Insert whole rows, or replace those of the same primary key."""
-    _insert(connection, table, rows, _replacing(table))
+    insert_rows(connection, table, rows, conflict=_replacing(table))
 
 
 def update_rows(
@@ -78,21 +87,12 @@ def delete_rows(connection: Connection, table: Table, keys: Rows) -> None:
         _execute_with_many(connection, _delete_of_many(table, names), names, keys)
 
 
-def _insert(connection: Connection, table: Table, rows: Rows, conflict: str = "") -> None:
-    is_sqlite = connection.dialect.name == _SQLITE
-    if is_sqlite or len(rows) == 1 or _has_bytes(table):
-        for some in _parts(rows, _ROWS_A_STATEMENT):
-            text = _insert_of_some(table, "?" if is_sqlite else "%s", len(some)) + conflict
-            connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
-    elif rows:
-        _execute_with_many(connection, _insert_of_many(table) + conflict, _names(table), rows)
-
-
 def _execute_with_many(
     connection: Connection, text: str, names: tuple[str, ...], rows: Rows
 ) -> None:
     for some in _parts(rows, _ROWS_A_PARAMETER):
-        connection.exec_driver_sql(text, (_json(names, some),))
+        listed = orjson.dumps([dict(zip(names, row, strict=True)) for row in some])
+        connection.exec_driver_sql(text, (listed.decode(),))
 
 
 def _parts(rows: Sequence[_R], size: int) -> Iterator[Sequence[_R]]:
@@ -102,10 +102,6 @@ def _parts(rows: Sequence[_R], size: int) -> Iterator[Sequence[_R]]:
 
 def _places(place: str, count: int) -> str:
     return f"({', '.join([place] * count)})"
-
-
-def _json(names: tuple[str, ...], rows: Rows) -> str:
-    return orjson.dumps([dict(zip(names, row, strict=True)) for row in rows]).decode()
 
 
 @cache
@@ -128,16 +124,6 @@ def _insert_of_some(table: Table, place: str, count: int) -> str:
     row = _places(place, len(table.columns))
     rows = ", ".join([row] * count)
     return f"INSERT INTO {table.name} VALUES {rows}"  # noqa: S608 (our own names)
-
-
-@cache
-def _insert_unless_taken(
-    table: Table, names: tuple[str, ...], unique: tuple[str, ...], place: str
-) -> str:
-    return (
-        f"INSERT INTO {table.name} ({', '.join(names)}) "  # noqa: S608 (our own names)
-        f"VALUES {_places(place, len(names))} ON CONFLICT ({', '.join(unique)}) DO NOTHING"
-    )
 
 
 @cache

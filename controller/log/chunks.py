@@ -24,17 +24,10 @@ class LastAppend(NamedTuple):
 
 
 class KeyedAnswer(NamedTuple):
-    """What an idempotency key stands for.
-
-    Attributes
-    ----------
-    fingerprint
-        Of the request, so that a key used for another one is found out.
-    position
-        The next offset of each segment that was written to.
-    """
+    """What an idempotency key stands for: next offsets of the segments that were written to."""
 
     fingerprint: str
+    """Of the request, so that a key used for another one is found out."""
     position: Position
 
 

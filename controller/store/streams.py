@@ -34,7 +34,7 @@ from tidegauge.wire.streams import TopologyInfo
 
 _NAME_COLUMNS = {streams: ("scope", "stream"), reader_groups: ("scope", "reader_group")}
 _NO_STREAM, _NO_ENTRY = -1, 0
-_ROOM_BYTES = 8_192
+_ROOM_BYTES = 8_192  # two pages of SQLite's: more than the free part of one could take
 
 
 def insert_stream(connection: Connection, values: dict[str, Any]) -> Callable[[], bool]:
@@ -69,21 +69,13 @@ def has_deleted_streams(connection: Connection) -> bool:
 
 
 class Leftover(NamedTuple):
-    """Some rows of a deleted stream.
-
-    Attributes
-    ----------
-    stream_key
-        Of the stream.
-    table
-        Where they are; None if nothing is left but the key.
-    last
-        The last of them: the rest of its primary key.
-    """
+    """Some rows of a deleted stream, up to a last one in a table."""
 
     stream_key: int
     table: Table | None
+    """None if nothing is left but the key."""
     last: tuple[Any, ...]
+    """The primary key of the last, without the stream's."""
 
 
 def find_leftover(
@@ -131,17 +123,15 @@ def read_streams(
 ) -> Sequence[Row[Any]]:
     """Read the rows of all streams, or of those with certain keys."""
     query = select(streams).order_by(streams.c.key)
-    return connection.execute(
-        query if keys is None else query.where(streams.c.key.in_(keys))
-    ).all()
+    if keys is not None:
+        query = query.where(streams.c.key.in_(keys))
+    return connection.execute(query).all()
 
 
 def find_stream(connection: Connection, name: StreamName) -> Row[Any] | None:
     """Read the row of a stream."""
-    query = select(streams).where(
-        streams.c.scope == name.scope, streams.c.stream == name.stream
-    )
-    return connection.execute(query).first()
+    is_named = (streams.c.scope == name.scope) & (streams.c.stream == name.stream)
+    return connection.execute(select(streams).where(is_named)).first()
 
 
 def read_names(

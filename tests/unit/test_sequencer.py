@@ -88,7 +88,7 @@ def test_an_outage_is_a_line_for_each_reason_until_it_is_over_and_a_defect_a_tra
     ]
     with closing(open_database(f"sqlite:///{tmp_path}/one.db")) as database:
         asyncio.run(_write_in_turn(Sequencer(database), errors))
-    said = [one for one in caplog.records if one.name == "controller.commit.failures"]
+    said = [one for one in caplog.records if one.name == "controller.commit.sequencer"]
     assert [(one.getMessage(), one.exc_info is not None) for one in said] == [
         ("transactions fail: full", False),
         ("transactions fail: away", False),
