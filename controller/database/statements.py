@@ -61,19 +61,6 @@ def replace_rows(connection: Connection, table: Table, rows: Rows) -> None:
     insert_rows(connection, table, rows, conflict=_replacing(table))
 
 
-def update_rows(
-    connection: Connection, table: Table, names: tuple[str, ...], rows: Rows
-) -> None:
-    """Set the last of the named columns; the others before it are the primary key."""
-    if not rows:
-        return
-    if connection.dialect.name == _SQLITE:
-        values = [(row[-1], *row[:-1]) for row in rows]
-        connection.exec_driver_sql(_update_of_one(table, names), values)
-    else:
-        _execute_with_many(connection, _update_of_many(table, names), names, rows)
-
-
 def delete_rows(connection: Connection, table: Table, keys: Rows) -> None:
     """Delete rows by their primary keys, or by the first columns of those."""
     if not keys:
@@ -141,23 +128,6 @@ def _replacing(table: Table) -> str:
         if not column.primary_key
     )
     return f" ON CONFLICT ({keys}) DO UPDATE SET {values}"
-
-
-@cache
-def _update_of_one(table: Table, names: tuple[str, ...]) -> str:
-    *keys, name = names
-    condition = " AND ".join(f"{key} = ?" for key in keys)
-    return f"UPDATE {table.name} SET {name} = ? WHERE {condition}"  # noqa: S608 (our own names)
-
-
-@cache
-def _update_of_many(table: Table, names: tuple[str, ...]) -> str:
-    *keys, name = names
-    condition = " AND ".join(f"{table.name}.{key} = row.{key}" for key in keys)
-    return (
-        f"UPDATE {table.name} SET {name} = row.{name} "  # noqa: S608 (our own names)
-        f"FROM {_recordset(table, names)} WHERE {condition}"
-    )
 
 
 @cache

@@ -25,7 +25,6 @@ from controller.database.statements import (
     insert_if_free,
     insert_rows,
     replace_rows,
-    update_rows,
 )
 from controller.schema import changelog, deleted_streams, listening, reader_groups, streams
 from tidegauge.names import StreamName
@@ -53,8 +52,12 @@ def dump_topology(topology: Topology) -> str:
 
 
 def write_offsets(connection: Connection, offsets: Sequence[tuple[int, int]]) -> None:
-    """Store how far streams, by key, are beyond the listening clock of their holder, ms."""
-    update_rows(connection, streams, ("key", "listening_ms"), offsets)
+    """Store how far streams, by key, are beyond the clock of their holder, ms; PostgreSQL only."""
+    connection.exec_driver_sql(
+        "UPDATE streams SET listening_ms = row.ms "
+        "FROM unnest(%s::integer[], %s::bigint[]) AS row(key, ms) WHERE streams.key = row.key",
+        ([key for key, _ in offsets], [beyond_ms for _, beyond_ms in offsets]),
+    )
 
 
 def delete_stream(connection: Connection, stream_key: int) -> None:
