@@ -6,7 +6,7 @@ from math import inf
 
 from controller.database import Database
 
-_AGAIN_S = 0.25
+_AGAIN_S = 0.25  # how long those who come later wait at most
 
 
 class BatchTimeout:

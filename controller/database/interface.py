@@ -14,7 +14,7 @@ from controller.database.failures import Failures
 from controller.database.writer_thread import WriterThread
 from tidegauge.errors import TidegaugeError
 
-READERS = 4
+READERS = 4  # few: all threads share the lock of the interpreter
 _T = TypeVar("_T")
 
 

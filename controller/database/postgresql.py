@@ -21,7 +21,7 @@ from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _T = TypeVar("_T")
 _Check = Callable[[Connection], None]
-_UPGRADE_LOCK = 0x7469_6465_6761_7567
+_UPGRADE_LOCK = 0x7469_6465_6761_7567  # "tidegaug": a number that nobody else takes
 _AUTOCOMMIT = "AUTOCOMMIT"
 _SILENCE_S = 10
 _CONNECTED = {
@@ -38,7 +38,7 @@ _PATIENCE_S = 5.0
 """Until it is known how long a lease lasts."""
 _LAST_PATIENCE_S = 1.0
 """Once the service ends."""
-_PREPARE_AFTER = 2
+_PREPARE_AFTER = 2  # texts that came twice come again and again
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') = 'off'"

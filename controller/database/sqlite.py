@@ -25,14 +25,14 @@ from controller.database.interface import (
 )
 
 _T = TypeVar("_T")
-_PAGE_BYTES = 4_096
-_CHECKPOINT_PAGES = 1_000
-_CACHED_STATEMENTS = 512
+_PAGE_BYTES = 4_096  # of SQLite, unless told
+_CHECKPOINT_PAGES = 1_000  # 4 MB of log are written into the file, as SQLite does
+_CACHED_STATEMENTS = 512  # of many rows each count has a text of its own
 _MANY = 256  # short rows: more would hold the event loop, see `write`
 _QUICK_S = (
     0.003  # a disk that takes longer is slow: changing hands costs less than waiting for it
 )
-_BUSY_MS = 10_000
+_BUSY_MS = 10_000  # a backup, or a look by hand, may lock it so long
 _EMPTY, _BEFORE_REVISIONS, _WITH_REVISIONS = 0, 1, 2
 """What ``PRAGMA user_version`` says; versions without revisions refuse a file that has them."""
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ from tidegauge.errors import UnavailableError
 SILENT = "the database does not answer"
 _T = TypeVar("_T")
 _Waiting = Generator[Any, Any, _T]
-_LOOK_S = 0.01
+_LOOK_S = 0.01  # a process of the server ends within milliseconds, if it does
 _THIS = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 _END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE (pid, backend_start) = (%s, %s)"
 

@@ -18,9 +18,9 @@ from tidegauge.wire.columns import EVENT_SCHEMA
 
 SCHEMA_MESSAGE = EVENT_SCHEMA.serialize().to_pybytes()
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-CHUNK_EVENTS = 65_536
+CHUNK_EVENTS = 65_536  # and so many bytes: a reader holds a chunk in memory
 _CHUNK_BYTES = 4 * 1_048_576
-_COMPRESSED_FROM_BYTES = 1_024
+_COMPRESSED_FROM_BYTES = 1_024  # shorter messages become hardly shorter
 _HEADER, _COMPRESSION = 2, 3
 """Numbers of fields in Arrow's flatbuffers: of a message, and of a record batch."""
 _FORMERLY_COMPRESSED = b"ARROW:experimental_compression"

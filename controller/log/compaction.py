@@ -18,7 +18,7 @@ from controller.log.codec import CHUNK_EVENTS, merge
 from controller.log.storage import ChunkRow, ChunksGoneError
 from tidegauge.topology import Position
 
-_FULL_BYTES = 1_048_576  # a reader holds some chunks in memory
+_FULL_BYTES = 1_048_576  # of what is merged: a quarter of the largest chunk
 _FEWEST = 16
 _SMALL = 1 / 16
 _TINY = 1 / 256

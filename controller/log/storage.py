@@ -22,7 +22,7 @@ from controller.log.codec import first_reaching
 from controller.schema import append_sequences, chunks, idempotency_keys
 from controller.store.positions import dump_position, load_position
 
-CHUNKS_LISTED = 1_000
+CHUNKS_LISTED = 1_000  # a look takes milliseconds of a reader thread
 _KEY = bindparam("key", type_=Integer)
 
 

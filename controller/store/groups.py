@@ -117,20 +117,21 @@ def insert_group(
     connection: Connection, group: StoredGroup, holder: int | None
 ) -> Callable[[], bool]:
     """Store a new group, unless its name is taken; tells after the commit whether it is stored."""
+    _hold_streams_fast(connection, group)
     row = {
         "scope": group.name.scope,
         "reader_group": group.name.stream,
         "settings": group.settings.model_dump_json(),
         "holder": holder,
-        **_version(connection, group),
+        **_version(group),
     }
     return insert_if_free(connection, reader_groups, _NAME, row)
 
 
 def update_group(connection: Connection, group: StoredGroup) -> None:
     """Store another revision of the shared state."""
-    version = _version(connection, group)
-    connection.execute(update(reader_groups).where(*_is(group.name)).values(**version))
+    _hold_streams_fast(connection, group)
+    connection.execute(update(reader_groups).where(*_is(group.name)).values(**_version(group)))
 
 
 def delete_group(connection: Connection, name: StreamName) -> None:
@@ -138,10 +139,12 @@ def delete_group(connection: Connection, name: StreamName) -> None:
     connection.execute(delete(reader_groups).where(*_is(name)))
 
 
-def _version(connection: Connection, group: StoredGroup) -> dict[str, Any]:
-    """Make what is stored of a revision, and hold the streams that the group reads fast."""
+def _hold_streams_fast(connection: Connection, group: StoredGroup) -> None:
     if connection.dialect.name == "postgresql":
         connection.exec_driver_sql(_HOLD_FAST, (list(group.settings.stream_ids.values()),))
+
+
+def _version(group: StoredGroup) -> dict[str, Any]:
     state = StateDocument.of(group.state).model_dump_json()
     return {"revision": group.revision, "state": state}
 

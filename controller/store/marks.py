@@ -9,7 +9,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from controller.database.statements import delete_rows
 from controller.schema import marks
@@ -34,8 +34,6 @@ class StoredMarks(Sequence[Mark]):
         self._of_stream = select(marks).where(marks.c.stream_key == stream_key)
         if up_to is not None:
             self._of_stream = self._of_stream.where(marks.c.revision <= up_to)
-        by_revision = self._of_stream.where(marks.c.revision <= bindparam("by"))
-        self._query_by = by_revision.order_by(marks.c.revision.desc()).limit(1)
         self._seen: dict[int, Mark] = {}
 
     @property
@@ -77,6 +75,11 @@ class StoredMarks(Sequence[Mark]):
             by = {"by": self._first_revision + at}
             self._seen[at] = _mark(self._connection.execute(self._query_by, by).one())
         return self._seen[at]
+
+    @cached_property
+    def _query_by(self) -> Select[Any]:
+        by_revision = self._of_stream.where(marks.c.revision <= bindparam("by"))
+        return by_revision.order_by(marks.c.revision.desc()).limit(1)
 
     @cached_property
     def _first_revision(self) -> int:
