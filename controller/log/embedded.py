@@ -8,8 +8,8 @@ from sqlalchemy import Connection
 
 from controller.commit.batch import Batch
 from controller.log import storage
-from controller.log.chunks import AppendOutcome, Chunk, KeyedAnswer, LastAppend
 from controller.log.codec import EncodedEvents
+from controller.log.storage import AppendOutcome, Chunk, KeyedAnswer, LastAppend
 from tidegauge.errors import InvalidPositionError, SequenceGapError
 from tidegauge.topology import Position, Topology
 

@@ -17,13 +17,47 @@ from sqlalchemy import (
 )
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows
-from controller.log.chunks import Chunk, KeyedAnswer, LastAppend
 from controller.log.codec import first_reaching
 from controller.schema import append_sequences, chunks, idempotency_keys
 from controller.store.positions import dump_position, load_position
+from tidegauge.topology import Position
 
 CHUNKS_LISTED = 1_000  # a look takes milliseconds of a reader thread
 _KEY = bindparam("key", type_=Integer)
+
+
+class Chunk(NamedTuple):
+    """Events of one segment as they are stored."""
+
+    segment: int
+    first_offset: int
+    events: int
+    running_time: int | None
+    data: bytes
+
+
+class LastAppend(NamedTuple):
+    """What a writer last appended to a segment."""
+
+    incarnation: int
+    sequence: int
+    next_offset: int
+
+
+class KeyedAnswer(NamedTuple):
+    """What an idempotency key stands for: next offsets of the segments that were written to."""
+
+    fingerprint: str
+    """Of the request, so that a key used for another one is found out."""
+    position: Position
+
+
+class AppendOutcome(NamedTuple):
+    """Where an append ended up."""
+
+    next_offset: int
+    sequence: int
+    duplicate: bool
 
 
 class ChunkRow(NamedTuple):
