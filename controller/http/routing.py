@@ -12,8 +12,10 @@ from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
-from controller.access import NEEDS, Caller, Need, log_done, log_refused
+from controller.access.audit import log_done, log_refused
+from controller.access.callers import Caller
 from controller.access.limits import Limits
+from controller.access.needs import NEEDS, Need
 from controller.clocks import Clocks
 from controller.cluster import Ownership
 from controller.cluster.listing import Listing
@@ -23,9 +25,8 @@ from controller.commit.waiting import WaitingRoom
 from controller.database import Database
 from controller.groups import GroupCreation, Groups
 from controller.http.messages.decoding import read_json
-from controller.http.messages.head_calls import is_head
-from controller.http.messages.media import Headers, check_json, check_page
-from controller.http.messages.request_fields import request_fields
+from controller.http.messages.headers import Headers, check_json, check_page
+from controller.http.messages.scopes import is_head, request_fields
 from controller.metrics.counters import Metrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.health import Health
@@ -94,12 +95,9 @@ class StrictRoute(APIRoute):
 
     def _checks_of_headers(self, method: str) -> list[Callable[[Headers], None]]:
         """Choose what headers have to pass; what takes other bodies than JSON checks for itself."""
-        checks: list[Callable[[Headers], None]] = []
-        if self.body_field is not None:
-            checks.append(check_json)
-        if method == "POST" and "requestBody" not in (self.openapi_extra or {}):
-            checks.append(check_page)
-        return checks
+        checks = [] if self.body_field is None else [check_json]
+        takes_json = "requestBody" not in (self.openapi_extra or {})
+        return [*checks, check_page] if method == "POST" and takes_json else checks
 
 
 async def _nothing() -> AsyncIterator[bytes]:

@@ -26,23 +26,16 @@ _LONGEST_PARSED = 65_535
 _HEADER_BYTES = 150
 """What Python takes for a header of a few bytes: two bytes objects and a tuple."""
 _LINGER_S = 2.0
+"""As long as an answer may take to a peer that is still sending: a few round trips."""
 
 
 class HeadLimits(NamedTuple):
-    """What connections may do before a request is whole enough to be asked for its token.
-
-    Attributes
-    ----------
-    max_bytes
-        Of the first line and the headers of one request.
-    timeout_s
-        Until the first byte of a connection, and from the first byte of a head to its last.
-    unfinished
-        The heads that are not whole yet.
-    """
+    """What connections may do before a request is whole enough to be asked for its token."""
 
     max_bytes: int
+    """Of the first line and the headers of one request."""
     timeout_s: float
+    """Until the first byte of a connection, and from the first byte of a head to its last."""
     unfinished: "UnfinishedHeads"
 
 
@@ -51,11 +44,6 @@ class UnfinishedHeads:
 
     Where there is too much, the oldest is refused. A head is usually whole within milliseconds, and
     most come in one piece and are never counted: the oldest are of those who hold them back.
-
-    Parameters
-    ----------
-    max_bytes
-        That they may take together.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -83,15 +71,7 @@ class UnfinishedHeads:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection.
-
-    Parameters
-    ----------
-    limits
-        Of its heads.
-    given
-        As uvicorn gives it.
-    """
+    """One connection."""
 
     def __init__(self, limits: HeadLimits, **given: Any) -> None:  # noqa: ANN401 (uvicorn's)
         super().__init__(**given)
@@ -153,13 +133,23 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_bytes = None
         if self._overdue is not None:
             self._await_head_no_longer()
-        if self._come_bytes > self._limits.max_bytes < self._measure_head():
-            self._refusal = HeadTooLargeError(self._limits.max_bytes)
-            raise self._refusal
+        max_bytes = self._limits.max_bytes
+        if self._come_bytes > max_bytes:
+            # Measured as it is written without needless spaces: more than the head may have come.
+            line = b"%s %s HTTP/1.1\r\n\r\n" % (self.parser.get_method(), self.url)
+            headers = sum(len(b"%s: %s\r\n" % one) for one in self.headers)
+            if len(line) + headers > max_bytes:
+                self._refusal = HeadTooLargeError(max_bytes)
+                raise self._refusal
         if len(self.url) <= _LONGEST_PARSED:
             super().on_headers_complete()
-        else:
-            self._complete_long_head()
+            return
+        # Its query names thousands of segments. No call has a path that is nearly as long, and so
+        # none has the beginning of one.
+        path, _, query = self.url.partition(b"#")[0].partition(b"?")
+        self.url = path[:_LONGEST_PARSED]
+        super().on_headers_complete()
+        self.scope["query_string"] = query
 
     def on_message_complete(self) -> None:
         """End a message, unless its head is parsed again."""
@@ -228,21 +218,6 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             self.refuse(HeadTimeoutError(round(self._limits.timeout_s * 1_000)))
 
-    def _complete_long_head(self) -> None:
-        """End a head whose address is long: its query names thousands of segments.
-
-        No call has a path that is nearly as long, and so none has the beginning of one.
-        """
-        path, _, query = self.url.partition(b"#")[0].partition(b"?")
-        self.url = path[:_LONGEST_PARSED]
-        super().on_headers_complete()
-        self.scope["query_string"] = query
-
-    def _measure_head(self) -> int:
-        """Measure a head as it is written without needless spaces."""
-        line = len(b"%s %s HTTP/1.1\r\n\r\n" % (self.parser.get_method(), self.url))
-        return line + sum(len(b"%s: %s\r\n" % one) for one in self.headers)
-
     def _end_with(self, error: ProblemError) -> None:
         status, headers, body = write_problem(error)
         lines = [*self.server_state.default_headers, *headers, (b"connection", b"close")]
@@ -269,7 +244,15 @@ class _DecliningParser(HttpRequestParser):
             try:
                 super().feed_data(data)
             except HttpParserUpgrade as upgrade:
-                data = self._head_without_offer() + data[upgrade.args[0] :]
+                method = self.get_method()
+                if method == b"CONNECT":
+                    msg = "CONNECT is for proxies"
+                    raise HttpParserError(msg) from upgrade
+                version = self.get_http_version().encode()
+                line = b"%s %s HTTP/%s" % (method, self._protocol.url, version)
+                headers = self._protocol.headers
+                kept = [b"%s: %s" % one for one in headers if one[0] != b"upgrade"]
+                data = b"\r\n".join([line, *kept, b"", b""]) + data[upgrade.args[0] :]
                 self._begin_anew()
             else:
                 return
@@ -279,28 +262,12 @@ class _DecliningParser(HttpRequestParser):
         super().__init__(self._protocol)
         self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
 
-    def _head_without_offer(self) -> bytes:
-        method = self.get_method()
-        if method == b"CONNECT":
-            msg = "CONNECT is for proxies"
-            raise HttpParserError(msg)
-        line = b"%s %s HTTP/%s" % (method, self._protocol.url, self.get_http_version().encode())
-        kept = [b"%s: %s" % one for one in self._protocol.headers if one[0] != b"upgrade"]
-        return b"\r\n".join([line, *kept, b"", b""])
-
 
 class _GatheringTransport:
     """A transport that writes at the end of the turn, and whose end lets the last answer arrive.
 
     uvicorn writes the head of an answer and its body separately, and each write goes through the
     whole network stack: for short answers that is a third of all the work.
-
-    Parameters
-    ----------
-    transport
-        Of a connection; it does all else.
-    protocol
-        What reads from it.
     """
 
     __slots__ = ("_parts", "_protocol", "_transport", "is_closing")
@@ -311,7 +278,7 @@ class _GatheringTransport:
         self._parts: list[bytes] = []
         self.is_closing = transport.is_closing
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever the transport has)
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (all else is the transport's)
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
@@ -339,7 +306,7 @@ class _GatheringTransport:
         if self.is_closing() or not self._protocol.is_unread:
             self._end()
             return
-        self.is_closing = _always
+        self.is_closing = lambda: True
         self._transport.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()
@@ -356,7 +323,3 @@ class _GatheringTransport:
             self._protocol.loop.call_later(_LINGER_S, self._abort)
         else:
             self._transport.abort()
-
-
-def _always() -> bool:
-    return True

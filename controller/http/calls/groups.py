@@ -6,46 +6,21 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
-from controller.access import Caller, Role
+from controller.access.callers import Caller, Role
 from controller.access.limits import Limits
 from controller.commit.batch import Batch
 from controller.groups import StoredGroup, read_logs
+from controller.http import routing
 from controller.http.messages.cursors import read_cursor, write_cursor
-from controller.http.routing import (
-    CallerOf,
-    Cursor,
-    DatabaseOf,
-    GroupCreationOf,
-    GroupsOf,
-    Limit,
-    LimitsOf,
-    ListingOf,
-    RegistryOf,
-    SequencerOf,
-    StrictRoute,
-    stream_facts,
-)
 from controller.streams import history
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.groups import GroupState, advance, go_offline, join_group
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
-from tidegauge.wire.groups import (
-    CreateGroup,
-    GroupInfo,
-    GroupList,
-    ReaderHeartbeat,
-    ReaderJoined,
-    ReaderOffline,
-    ReaderPosition,
-    StateDocument,
-    TimeWindowInfo,
-    by_segment,
-    by_stream,
-)
+from tidegauge.wire import groups as wire
 from tidegauge.wire.values import Name
 
-router = APIRouter(route_class=StrictRoute, tags=["reader groups"])
+router = APIRouter(route_class=routing.StrictRoute, tags=["reader groups"])
 ALL = "/v1/reader-groups"
 ONE = ALL + "/{scope}/{group}"
 READER = ONE + "/readers/{reader}"
@@ -63,7 +38,7 @@ Transition: TypeAlias = Callable[[GroupState], GroupState]
 
 
 async def get_change(
-    groups: GroupsOf, registry: RegistryOf, sequencer: SequencerOf
+    groups: routing.GroupsOf, registry: routing.RegistryOf, sequencer: routing.SequencerOf
 ) -> Callable[..., Awaitable[StoredGroup]]:
     """Change groups as `Groups.change` does, by the logs as they are now."""
 
@@ -85,15 +60,15 @@ GroupName = Annotated[StreamName, Depends(get_name)]
 ReaderName = Annotated[Name, Path(description="The reader's name.")]
 
 
-@router.put(ONE, responses={201: {"model": GroupInfo, "description": "Created."}})
+@router.put(ONE, responses={201: {"model": wire.GroupInfo, "description": "Created."}})
 async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
-    creation: GroupCreationOf,
-    limits: LimitsOf,
-    caller: CallerOf,
+    creation: routing.GroupCreationOf,
+    limits: routing.LimitsOf,
+    caller: routing.CallerOf,
     name: GroupName,
-    settings: CreateGroup,
+    settings: wire.CreateGroup,
     response: Response,
-) -> GroupInfo:
+) -> wire.GroupInfo:
     """Create a group; the same again changes nothing.
 
     The caller needs the role `read` in the scopes of its streams, too.
@@ -108,38 +83,48 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 
 @router.get(ONE)
-async def describe(groups: GroupsOf, sequencer: SequencerOf, name: GroupName) -> GroupInfo:
+async def describe(
+    groups: routing.GroupsOf, sequencer: routing.SequencerOf, name: GroupName
+) -> wire.GroupInfo:
     """Describe a group and its shared state."""
     group = await sequencer.read(lambda: groups.get(name).newest)
     return group.describe()
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
-async def delete(groups: GroupsOf, sequencer: SequencerOf, name: GroupName) -> None:
+async def delete(
+    groups: routing.GroupsOf, sequencer: routing.SequencerOf, name: GroupName
+) -> None:
     """Delete a group; what it retained is free."""
     await sequencer.submit(partial(groups.delete, name))
 
 
 @router.get(ALL)
 async def list_groups(
-    listing: ListingOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
-) -> GroupList:
+    listing: routing.ListingOf,
+    caller: routing.CallerOf,
+    limit: routing.Limit = 100,
+    cursor: routing.Cursor = None,
+) -> wire.GroupList:
     """List groups in order of name, those in scopes where the caller reads."""
     reads = partial(caller.may, Role.READ)
     after = read_cursor(cursor, StreamName.parse)
     page, more = await listing.groups(after, limit, of=reads)
-    return GroupList(groups=page, cursor=write_cursor(page[-1].group) if more else None)
+    return wire.GroupList(groups=page, cursor=write_cursor(page[-1].group) if more else None)
 
 
 @router.get(ONE + "/state")
 async def read_state(
-    groups: GroupsOf, sequencer: SequencerOf, name: GroupName, response: Response
-) -> StateDocument:
+    groups: routing.GroupsOf,
+    sequencer: routing.SequencerOf,
+    name: GroupName,
+    response: Response,
+) -> wire.StateDocument:
     """Read the shared state; its ETag is what a change must name."""
 
-    def look() -> tuple[StateDocument, str]:
+    def look() -> tuple[wire.StateDocument, str]:
         newest = groups.get(name).newest
-        return StateDocument.of(newest.state), newest.etag
+        return wire.StateDocument.of(newest.state), newest.etag
 
     document, response.headers["etag"] = await sequencer.read(look)
     return document
@@ -149,30 +134,30 @@ async def read_state(
 async def write_state(
     change: ChangeOf,
     name: GroupName,
-    document: StateDocument,
+    document: wire.StateDocument,
     response: Response,
     if_match: Annotated[
         str | None, Header(description="The ETag of the state that was read; required.")
     ] = None,
-) -> StateDocument:
+) -> wire.StateDocument:
     """Write the shared state, unless somebody was faster (412) or it breaks a law (409)."""
     if if_match is None:
         raise PreconditionRequiredError("If-Match")
     group = await change(name, lambda _former: document.to_state(), if_match=if_match)
     response.headers["etag"] = group.etag
-    return StateDocument.of(group.state)
+    return wire.StateDocument.of(group.state)
 
 
 @router.get(ONE + "/time-window")
 async def time_window(  # noqa: PLR0913, PLR0917 (parts of one request)
-    groups: GroupsOf,
-    registry: RegistryOf,
-    sequencer: SequencerOf,
-    database: DatabaseOf,
-    caller: CallerOf,
+    groups: routing.GroupsOf,
+    registry: routing.RegistryOf,
+    sequencer: routing.SequencerOf,
+    database: routing.DatabaseOf,
+    caller: routing.CallerOf,
     name: GroupName,
     stream: Annotated[str, Query(description="One of the group's streams, scope/stream.")],
-) -> TimeWindowInfo:
+) -> wire.TimeWindowInfo:
     """Find the time window of the group: the same for all of its readers."""
     _check_reads(caller, stream)
     group = groups.get(name)
@@ -184,35 +169,37 @@ async def time_window(  # noqa: PLR0913, PLR0917 (parts of one request)
     state.check_id(group.settings.stream_ids[stream])
     position = await sequencer.read(lambda: group.state.position(stream))
     window, _ = await history.at_position(database, state, position)
-    return TimeWindowInfo(
-        lower=window.lower, upper=window.upper, position=position, **stream_facts(state)
+    return wire.TimeWindowInfo(
+        lower=window.lower, upper=window.upper, position=position, **routing.stream_facts(state)
     )
 
 
 @router.post(READER)
 async def join(
-    change: ChangeOf, groups: GroupsOf, name: GroupName, reader: ReaderName
-) -> ReaderJoined:
+    change: ChangeOf, groups: routing.GroupsOf, name: GroupName, reader: ReaderName
+) -> wire.ReaderJoined:
     """Join, or take over the name from another process."""
     group = await change(name, partial(join_group, reader=reader))
     groups.hear(name, reader)
     member = group.state.readers[reader]
-    return ReaderJoined(reader=reader, epoch=member.epoch, owned=by_stream(member.owned))
+    return wire.ReaderJoined(
+        reader=reader, epoch=member.epoch, owned=wire.by_stream(member.owned)
+    )
 
 
 @router.post(READER + "/position", status_code=204, response_class=Response)
 async def report_position(  # noqa: PLR0913, PLR0917 (parts of one request)
     change: ChangeOf,
-    groups: GroupsOf,
-    limits: LimitsOf,
+    groups: routing.GroupsOf,
+    limits: routing.LimitsOf,
     name: GroupName,
     reader: ReaderName,
-    report: ReaderPosition,
+    report: wire.ReaderPosition,
 ) -> None:
     """Confirm how far a reader has read; nobody has read beyond the tail of a segment."""
     _check_positions(limits, report.position)
     transition = partial(
-        advance, reader=reader, epoch=report.epoch, offsets=by_segment(report.position)
+        advance, reader=reader, epoch=report.epoch, offsets=wire.by_segment(report.position)
     )
     await change(name, transition)
     groups.hear(name, reader)
@@ -220,11 +207,11 @@ async def report_position(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 @router.post(READER + "/heartbeat", status_code=204, response_class=Response)
 async def heartbeat(
-    groups: GroupsOf,
-    sequencer: SequencerOf,
+    groups: routing.GroupsOf,
+    sequencer: routing.SequencerOf,
     name: GroupName,
     reader: ReaderName,
-    beat: ReaderHeartbeat,
+    beat: wire.ReaderHeartbeat,
 ) -> None:
     """Say that a reader lives."""
     check = partial(advance, reader=reader, epoch=beat.epoch, offsets={})
@@ -235,12 +222,12 @@ async def heartbeat(
 @router.delete(READER, status_code=204, response_class=Response)
 async def offline(  # noqa: PLR0913, PLR0917 (parts of one request)
     change: ChangeOf,
-    groups: GroupsOf,
-    registry: RegistryOf,
-    limits: LimitsOf,
+    groups: routing.GroupsOf,
+    registry: routing.RegistryOf,
+    limits: routing.LimitsOf,
     name: GroupName,
     reader: ReaderName,
-    last: ReaderOffline,
+    last: wire.ReaderOffline,
 ) -> None:
     """Take a reader offline; its segments go back at its confirmed offsets, or at a position."""
     _check_positions(limits, last.position)
@@ -250,7 +237,7 @@ async def offline(  # noqa: PLR0913, PLR0917 (parts of one request)
         reader=reader,
         epoch=last.epoch,
         topologies=logs.topologies,
-        position=by_segment(last.position),
+        position=wire.by_segment(last.position),
     )
     await change(name, transition)
 

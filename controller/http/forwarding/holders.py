@@ -8,15 +8,10 @@ from tidegauge.names import StreamName
 
 
 class KnownHolders:
-    """Holders that were looked up since there was news of any.
+    """Holders that were looked up since the membership had notice of a change.
 
     The race: something moves, and the news comes later than a call. Who is asked then says that
     it is not the holder, and has done nothing; so a wrong entry costs one round trip.
-
-    Parameters
-    ----------
-    membership
-        Has a notice when something may have another holder.
     """
 
     def __init__(self, membership: Membership) -> None:

@@ -3,15 +3,15 @@
 import logging
 import ssl
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 from urllib.parse import quote
 
 import httpx
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.commit.cancellation import Reason, unless, until_hung_up
-from controller.http.messages.head_calls import method_of
+from controller.http.messages.scopes import method_of
 from tidegauge.errors import OutcomeUnknownError
 
 HOP = b"tidegauge-hop"
@@ -39,38 +39,17 @@ _BETWEEN_TWO = {
     b"transfer-encoding",
     b"upgrade",
 }
-_Headers = list[tuple[bytes, bytes]]
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Another controller.
-
-    Attributes
-    ----------
-    controller
-        The fencing token of its lease.
-    address
-        Where it is reached.
-    """
+class Peer(NamedTuple):
+    """Another controller: the fencing token of its lease, and where it is reached."""
 
     controller: int
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class PassedOn:
-    """A request as it is passed on.
-
-    Attributes
-    ----------
-    scope
-        What was asked.
-    body
-        All of it.
-    receive
-        Tells what comes after it: that the caller has hung up.
-    """
+class PassedOn(NamedTuple):
+    """A request as it is passed on; after its body it tells that the caller has hung up."""
 
     scope: Scope
     body: bytes
@@ -95,14 +74,9 @@ class PassedOn:
 class Peers:
     """The way to the other controllers.
 
-    Parameters
-    ----------
-    until_gone
-        Returns once a controller has lost its lease: then it need not be waited for.
-    until_closing
-        Returns once this controller shuts down: then who only looks is not waited for.
-    trusted
-        Knows whose certificates are good; None: those of the authorities that all trust.
+    One that has lost its lease, for which ``until_gone`` waits, need not be waited for; nor need
+    any by who only looks, once this controller shuts down. ``trusted`` knows whose certificates are
+    good; without it those of the authorities that all trust are.
     """
 
     def __init__(
@@ -145,51 +119,47 @@ class Peers:
         try:
             if NOT_HOLDER.decode() in response.headers:
                 return False
-            await _pass_back(response, send)
+            headers = _end_to_end(response.headers.raw)
+            if "content-length" in response.headers:
+                length = response.headers["content-length"].encode()
+                headers.append((b"content-length", length))
+            start = {"type": "http.response.start", "status": response.status_code}
+            await send({**start, "headers": headers})
+            async for part in response.aiter_raw():
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
         finally:
             await response.aclose()
         return True
 
     async def _open(self, peer: Peer, request: PassedOn) -> httpx.Response | None:
-        sending = self._client.send(self._request(peer, request), stream=True)
+        scope = request.scope
+        path = scope.get("raw_path") or quote(scope["path"]).encode()
+        query = b"?" + scope["query_string"] if scope["query_string"] else b""
+        sent = self._client.build_request(
+            method_of(scope),
+            peer.address,
+            headers=[*_end_to_end(scope["headers"]), (HOP, b"1")],
+            content=request.body,
+            extensions={"target": path + query},  # httpx refuses long ones as a part of the URL
+        )
+        # Who is dead or paused is not waited for; nor is anybody, where nothing is done, once
+        # nobody is there to hear of it.
+        reasons: list[Reason] = [partial(self._until_lost, peer.controller)]
+        if request.is_safe:
+            reasons += [self._until_none_asked, partial(until_hung_up, request.receive)]
         try:
-            return await unless(sending, *self._reasons(peer, request))
+            return await unless(self._client.send(sent, stream=True), *reasons)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            self._complain(peer, error)
+            # Logged once for each reason: calls try it many times.
+            if self._complaints.get(peer) != (reason := str(error) or type(error).__name__):
+                self._complaints[peer] = reason
+                _log.warning("%s is not reached: %s", peer.address, reason)
             return None
         except (httpx.TransportError, _GivenUpError) as error:
             if request.is_safe:
                 return None
             raise OutcomeUnknownError(str(error) or type(error).__name__) from error
-
-    def _complain(self, peer: Peer, error: httpx.TransportError) -> None:
-        """Log why a controller is not reached, once for each: calls try it many times."""
-        if self._complaints.get(peer) != (reason := str(error) or type(error).__name__):
-            self._complaints[peer] = reason
-            _log.warning("%s is not reached: %s", peer.address, reason)
-
-    def _request(self, peer: Peer, request: PassedOn) -> httpx.Request:
-        scope = request.scope
-        path = scope.get("raw_path") or quote(scope["path"]).encode()
-        query = b"?" + scope["query_string"] if scope["query_string"] else b""
-        headers = [*_end_to_end(scope["headers"]), (HOP, b"1")]
-        return self._client.build_request(
-            method_of(scope),
-            peer.address,
-            headers=headers,
-            content=request.body,
-            extensions={"target": path + query},  # httpx refuses long ones as a part of the URL
-        )
-
-    def _reasons(self, peer: Peer, request: PassedOn) -> list[Reason]:
-        """Say when to give an answer up: who is dead or paused is not waited for.
-
-        Nor is anybody, where nothing is done, once nobody is there to hear of it.
-        """
-        lost = partial(self._until_lost, peer.controller)
-        if not request.is_safe:
-            return [lost]
-        return [lost, self._until_none_asked, partial(until_hung_up, request.receive)]
 
     async def _until_lost(self, controller: int) -> Exception:
         await self._until_gone(controller)
@@ -214,17 +184,5 @@ def says_moved(message: Message) -> bool:
     return any(name == NOT_HOLDER for name, _ in message.get("headers", ()))
 
 
-def _end_to_end(headers: _Headers) -> _Headers:
+def _end_to_end(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in headers if name.lower() not in _BETWEEN_TWO]
-
-
-async def _pass_back(response: httpx.Response, send: Send) -> None:
-    headers = _end_to_end(response.headers.raw)
-    if "content-length" in response.headers:
-        headers.append((b"content-length", response.headers["content-length"].encode()))
-    await send(
-        {"type": "http.response.start", "status": response.status_code, "headers": headers}
-    )
-    async for part in response.aiter_raw():
-        await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})

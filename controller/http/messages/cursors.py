@@ -15,13 +15,7 @@ def write_cursor(last: str) -> str:
 
 
 def read_cursor(cursor: str | None, parse: Callable[[str], _T]) -> _T | None:
-    """Read the last entry before a page back; None where a list begins.
-
-    Raises
-    ------
-    InvalidRequestError
-        If no answer contained it.
-    """
+    """Read the last entry before a page back; None where a list begins."""
     if cursor is None:
         return None
     try:

@@ -12,7 +12,6 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Send
 
 from controller.http.forwarding.peers import ASKED_AGAIN, NOT_HOLDER
-from controller.http.messages.head_calls import with_head
 from controller.streams.relocation import MovedError
 from tidegauge.errors import (
     BodyTooLargeError,
@@ -75,14 +74,8 @@ def dump_problem(error: ProblemError) -> bytes:
 
 def write_problem(error: ProblemError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
     """Write status, headers and body of an error."""
-    body = dump_problem(error)
-    headers = {
-        "content-type": PROBLEM_JSON,
-        "content-length": str(len(body)),
-        **problem_headers(error),
-    }
-    encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
-    return error.status, encoded, body
+    response = problem_response(error)
+    return error.status, response.raw_headers, bytes(response.body)
 
 
 def problem_response(error: ProblemError) -> Response:
@@ -120,14 +113,11 @@ def _field_error(one: Any) -> dict[str, str]:  # noqa: ANN401 (pydantic's error 
     if one["type"] in _OUT_OF_BOUNDS:
         given = one["input"]
         shown = given if isinstance(given, str) else show_json(given)
-        message = f"{message}, not {shown}{_cure(field)}"
+        cure = f"; {_CURES[field]}" if field in _CURES else ""
+        message = f"{message}, not {shown}{cure}"
     if one.get("ctx", {}).get("pattern") == NAME_PATTERN:
         message = f"{one['input']!r} {INVALID_NAME}"
     return {"field": field, "message": message}
-
-
-def _cure(field: str) -> str:
-    return f"; {_CURES[field]}" if field in _CURES else ""
 
 
 def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
@@ -142,7 +132,17 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
             isinstance(error, HTTPException)
             and response.status_code == MethodNotAllowedError.status
         ):
-            response.headers["allow"] = _allowed(routes, request)
+            # All methods of the path; the framework names those of one of its routes.
+            methods: set[str] = set()
+            for route in routes:
+                if (
+                    isinstance(route, Route)
+                    and route.matches(request.scope)[0] is not Match.NONE
+                ):
+                    methods |= route.methods or set()
+            if "GET" in methods:
+                methods.add("HEAD")
+            response.headers["allow"] = ", ".join(sorted(methods))
         return response
 
     for kind in (ProblemError, RequestValidationError, HTTPException, Exception):
@@ -151,28 +151,14 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
 def problem_of(request: Request, error: Exception) -> ProblemError:
     """Tell which problem answers what a route raises; what nobody expects is a defect."""
-    if isinstance(error, ProblemError):
-        return error
+    cause = error.__cause__ if isinstance(error, HTTPException) else error
+    if isinstance(cause, ProblemError):
+        return cause
     if isinstance(error, RequestValidationError):
         return invalid_request(error)
-    if isinstance(error, HTTPException):
-        return _of_framework(request, error)
-    return InternalError(f"{request.method} {request.url.path}")
-
-
-def _allowed(routes: Sequence[BaseRoute], request: Request) -> str:
-    """List all methods of a path; the framework names those of one of its routes."""
-    methods: set[str] = set()
-    for route in routes:
-        if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE:
-            methods |= route.methods or set()
-    return ", ".join(sorted(with_head(methods)))
-
-
-def _of_framework(request: Request, error: HTTPException) -> ProblemError:
     path = request.url.path
-    if isinstance(error.__cause__, ProblemError):
-        return error.__cause__
+    if not isinstance(error, HTTPException):
+        return InternalError(f"{request.method} {path}")
     if error.status_code == MethodNotAllowedError.status:
         return MethodNotAllowedError(request.method, path)
     if error.status_code == NotFoundError.status:

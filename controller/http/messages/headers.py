@@ -1,8 +1,17 @@
-"""What bodies say that they are: every call that takes JSON asks for the same."""
+"""What headers have to pass: whom they call, what a body is, how large it may be."""
 
 from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import ip_address
 
-from tidegauge.errors import UnsupportedContentEncodingError, UnsupportedMediaTypeError
+from starlette.types import Scope
+
+from tidegauge.errors import (
+    BodyTooLargeError,
+    MisdirectedRequestError,
+    UnsupportedContentEncodingError,
+    UnsupportedMediaTypeError,
+)
 
 JSON = "application/json"
 _EMPTY = b"0"
@@ -11,6 +20,36 @@ _OF_FORMS = {"text/plain", "application/x-www-form-urlencoded", "multipart/form-
 _OTHER_PAGES = {b"cross-site", b"same-site"}
 
 Headers = Iterable[tuple[bytes, bytes]]
+
+
+def check_host(headers: Headers) -> None:
+    """Refuse who calls by a name that need not be this machine's; old tools send none.
+
+    A browser lets a page talk to the site that it came from. If its author has that name mean
+    127.0.0.1 (DNS rebinding), the page talks to what listens there; but its browser goes on to send
+    the name, and by that it is told apart where nobody is asked for a token.
+    """
+    for name, value in headers:
+        if name == b"host" and not _is_loopback(value):
+            raise MisdirectedRequestError(value.decode("latin-1"))
+
+
+@lru_cache(maxsize=64)
+def _is_loopback(host: bytes) -> bool:
+    """Whether a name, with or without a port, is one of this machine whoever resolves it."""
+    name = host.decode("latin-1").lower()
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    try:
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def check_announced(scope: Scope, limit: int, setting: str = "max_body_bytes") -> None:
+    """Refuse a body that is announced to be larger than the limit, before any of it is read."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > limit:
+            raise BodyTooLargeError(limit, setting)
 
 
 def check_json(headers: Headers) -> None:
