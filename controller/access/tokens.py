@@ -112,13 +112,11 @@ def read_tokens(path: Path) -> dict[Digest, Caller]:
         If it cannot be read, or two tokens have one name or one hash.
     """
     tokens = _parse(path, _read(path)).token
-    names: set[str] = set()
-    hashes: set[str] = set()
+    seen: dict[tuple[str, str], StoredToken] = {}
     for one in tokens:
-        if one.name in names or one.sha256 in hashes:
-            raise TokenFileError(path, f"token {one.name!r} is there twice")
-        names.add(one.name)
-        hashes.add(one.sha256)
+        for value in (("name", one.name), ("sha256", one.sha256)):
+            if (former := seen.setdefault(value, one)) is not one:
+                raise TokenFileError(path, f"token {former.name!r} is there twice")
     return {bytes.fromhex(one.sha256): one.caller() for one in tokens}
 
 
