@@ -69,13 +69,7 @@ class Guard:
             self._tokens = _Tokens(read_tokens(path))
 
     def identify(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
-        """Tell who sends a request.
-
-        Raises
-        ------
-        UnauthenticatedError
-            If it carries no valid token, or more than one, and needs one.
-        """
+        """Tell who sends a request that carries one valid token, if it needs one."""
         if self._path is None:
             return ANYBODY
         if path in OPEN_PATHS:

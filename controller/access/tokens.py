@@ -104,13 +104,7 @@ def digest_of(token: bytes) -> Digest:
 
 
 def read_tokens(path: Path) -> dict[Digest, Caller]:
-    """Read a file of tokens.
-
-    Raises
-    ------
-    TokenFileError
-        If it cannot be read, or two tokens have one name or one hash.
-    """
+    """Read a file of tokens, each with a name and a hash of its own; raises `TokenFileError`."""
     tokens = _parse(path, _read(path)).token
     seen: dict[tuple[str, str], StoredToken] = {}
     for one in tokens:
@@ -151,13 +145,7 @@ def parse_grants(texts: Iterable[str]) -> dict[str, set[Role]]:
 
 
 def append_token(path: Path, stored: StoredToken) -> None:
-    """Add a token to a file, which is made if it is not there; what it holds stays as it is.
-
-    Raises
-    ------
-    TokenFileError
-        If the file cannot be read or written, or has a token of that name.
-    """
+    """Add a token to a file, which is made if it is not there; what it holds stays as it is."""
     fields = stored.model_dump(exclude={"grants"}, exclude_none=True)
     fields["grants"] = {scope: sorted(roles) for scope, roles in stored.grants.items()}
     addition = tomlkit.dumps({"token": [fields]})

@@ -8,14 +8,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import ipc
 
+from tidegauge.wire import events as wire
 from tidegauge.wire.columns import EVENT_SCHEMA
-from tidegauge.wire.events import (
-    ARROW,
-    INCARNATION_HEADER,
-    NDJSON,
-    SEQUENCE_HEADER,
-    WRITER_HEADER,
-)
+from tidegauge.wire.streams import CreateStream
 
 STREAM_ID = "0b9f3a52-7c1e-4d6b-9a58-2f6f1c7d8e90"
 NAMES = {
@@ -77,20 +72,8 @@ def _mark(revision: int, lower: int, offset: int) -> dict[str, Any]:
 
 
 def _stream(**settings: int) -> dict[str, Any]:
-    config = {
-        "segments": 1,
-        "log": "embedded",
-        "max_segments": None,
-        "scaling": "fixed",
-        "aggregation_timeout_ms": 60_000,
-        "min_writers": 0,
-        "mark_interval_ms": 0,
-        "mark_resolution_ms": 1_000,
-        "mark_retention_ms": None,
-        "writer_retention_ms": 604_800_000,
-        "max_future_skew_ms": 86_400_000,
-        **settings,
-    }
+    created = CreateStream(segments=1, mark_interval_ms=0).model_dump()
+    config = {**created, "scaling": "fixed", **settings}
     segment = {"number": 0, "low": 0.0, "high": 1.0, "predecessors": [], "sealed_length": None}
     return _at(
         None,
@@ -138,7 +121,52 @@ _READER = _GROUP + "/readers/{reader}"
 _END_OF_TIME = 2**63 - 1
 _NOW = 1_357_034_820_000
 
-_BEGINNING = (
+_SIGNED = {"stream": "flights/departures", "writer": "carrier-AA", "time": 1_357_034_760_000}
+_REFUSED = {
+    "type": "urn:tidegauge:incarnation_required",
+    "title": "incarnation required",
+    "status": 409,
+    "code": "incarnation_required",
+    "detail": "writer 'carrier-AA' is registered; send its incarnation (the newest is 1; from a "
+    "shell --incarnation 1)",
+    "writer": "carrier-AA",
+    "incarnation": 1,
+}
+_CAUGHT_UP = {
+    "reason": "caught_up",
+    "sentence": "The watermark has stood at 2013-01-01T10:07:00.000Z for 1s: nobody is ahead, "
+    "'carrier-AA' spoke last, 1s ago; it rises once 'carrier-AA' notes a later time.",
+    "cure": None,
+    "stood_ms": 1_250,
+    "states": {"joining": 0, "active": 1, "behind": 0, "expired": 0, "left": 0},
+    "holders": [_writer("active", _NOW, offset=1, silent_ms=1_250)],
+    "holder_count": 1,
+    "waiting": [],
+    "waiting_count": 0,
+    "next_expiry_ms": None,
+    "hint": None,
+}
+_HERE = {"flights/departures": {"0": 0}}
+_NEW_GROUP = {
+    "group": "flights/delays",
+    "streams": ["flights/departures"],
+    "stream_ids": {"flights/departures": STREAM_ID},
+    "heartbeat_ms": 3_000,
+    "dead_after_ms": 15_000,
+    "revision": 1,
+    "state": _group_state({}, _HERE),
+}
+_OWNING = _group_state({"reader-1": {"epoch": 1, "owned": _HERE}}, {})
+_EXPIRED = _writer("expired", _NOW, offset=1, silent_ms=1_300)
+_LEFT = _writer("left", 1_357_038_000_000, offset=2, silent_ms=0)
+_LINKS = {
+    "documentation": "/docs",
+    "metrics": "/metrics",
+    "openapi": "/openapi.json",
+    "streams": "/v1/streams",
+}
+
+EXAMPLES = (
     Example(
         f"PUT {_STREAM}",
         body={"segments": 1, "mark_interval_ms": 0},
@@ -157,20 +185,6 @@ _BEGINNING = (
         body={"aggregation_timeout_ms": 300_000},
         answer=_stream(aggregation_timeout_ms=300_000),
     ),
-)
-
-_SIGNED = {"stream": "flights/departures", "writer": "carrier-AA", "time": 1_357_034_760_000}
-_REFUSED = {
-    "type": "urn:tidegauge:incarnation_required",
-    "title": "incarnation required",
-    "status": 409,
-    "code": "incarnation_required",
-    "detail": "writer 'carrier-AA' is registered; send its incarnation (the newest is 1; from a "
-    "shell --incarnation 1)",
-    "writer": "carrier-AA",
-    "incarnation": 1,
-}
-_NOTING = (
     Example(
         f"POST {_WRITER}/register",
         body={"time": "2013-01-01T10:00:00Z"},
@@ -191,45 +205,25 @@ _NOTING = (
             ]
         },
     ),
-)
-
-_APPENDING = (
     Example(
         f"POST {_STREAM}/events",
         query={"writer": "carrier-AA", "incarnation": "1", "note_time": str(_NOW)},
-        headers={"Content-Type": NDJSON},
+        headers={"Content-Type": wire.NDJSON},
         body='{"key": "JFK", "event_time": 1357034820000, "value": "AA 1141"}\n',
         answer=_at(_NOW, position={"0": 1}),
     ),
     Example(
         f"POST {_SEGMENT}/events",
         headers={
-            "Content-Type": ARROW,
-            WRITER_HEADER: "carrier-AA",
-            INCARNATION_HEADER: "1",
-            SEQUENCE_HEADER: "1",
+            "Content-Type": wire.ARROW,
+            wire.WRITER_HEADER: "carrier-AA",
+            wire.INCARNATION_HEADER: "1",
+            wire.SEQUENCE_HEADER: "1",
         },
         body=_arrow({"key": "JFK", "event_time": 1_357_034_880_000, "value": b"AA 1895"}),
         answer=_at(_NOW, segment=0, next_offset=2, sequence=1, duplicate=False),
     ),
     Example(f"GET {_SEGMENT}/events", query={"start": "0", "end": "2"}),
-)
-
-_CAUGHT_UP = {
-    "reason": "caught_up",
-    "sentence": "The watermark has stood at 2013-01-01T10:07:00.000Z for 1s: nobody is ahead, "
-    "'carrier-AA' spoke last, 1s ago; it rises once 'carrier-AA' notes a later time.",
-    "cure": None,
-    "stood_ms": 1_250,
-    "states": {"joining": 0, "active": 1, "behind": 0, "expired": 0, "left": 0},
-    "holders": [_writer("active", _NOW, offset=1, silent_ms=1_250)],
-    "holder_count": 1,
-    "waiting": [],
-    "waiting_count": 0,
-    "next_expiry_ms": None,
-    "hint": None,
-}
-_READING = (
     Example(
         f"GET {_STREAM}/watermark",
         answer=_at(
@@ -257,20 +251,6 @@ _READING = (
             stop=_mark(2, 1_357_034_700_000, 0),
         ),
     ),
-)
-
-_HERE = {"flights/departures": {"0": 0}}
-_NEW_GROUP = {
-    "group": "flights/delays",
-    "streams": ["flights/departures"],
-    "stream_ids": {"flights/departures": STREAM_ID},
-    "heartbeat_ms": 3_000,
-    "dead_after_ms": 15_000,
-    "revision": 1,
-    "state": _group_state({}, _HERE),
-}
-_OWNING = _group_state({"reader-1": {"epoch": 1, "owned": _HERE}}, {})
-_GROUPS = (
     Example(
         f"PUT {_GROUP}", body={"streams": ["flights/departures"]}, status=201, answer=_NEW_GROUP
     ),
@@ -299,11 +279,6 @@ _GROUPS = (
     ),
     Example(f"DELETE {_READER}", body={"epoch": 1}, status=204),
     Example(f"DELETE {_GROUP}", status=204),
-)
-
-_EXPIRED = _writer("expired", _NOW, offset=1, silent_ms=1_300)
-_LEFT = _writer("left", 1_357_038_000_000, offset=2, silent_ms=0)
-_LEAVING = (
     Example(
         f"GET {_STREAM}/writers",
         query={"state": "active"},
@@ -317,23 +292,12 @@ _LEAVING = (
         body={"time": 1_357_038_000_000, "incarnation": 1},
         answer=_at(1_357_038_000_000, **_LEFT, hint=None),
     ),
-)
-_END = (
     Example(
         f"POST {_STREAM}/seal",
         body={},
         answer=_at(_END_OF_TIME, mark=_mark(6, _END_OF_TIME, 2)) | {"final": True},
     ),
     Example(f"DELETE {_STREAM}", status=204),
-)
-
-_LINKS = {
-    "documentation": "/docs",
-    "metrics": "/metrics",
-    "openapi": "/openapi.json",
-    "streams": "/v1/streams",
-}
-_OPERATING = (
     Example(
         "GET /",
         headers={"Accept": "application/json"},
@@ -342,15 +306,4 @@ _OPERATING = (
     Example("GET /healthz", answer={"status": "ok"}),
     Example("GET /readyz", answer={"status": "ok"}),
     Example("GET /metrics", answer="# HELP tidegauge_"),
-)
-
-EXAMPLES = (
-    *_BEGINNING,
-    *_NOTING,
-    *_APPENDING,
-    *_READING,
-    *_GROUPS,
-    *_LEAVING,
-    *_END,
-    *_OPERATING,
 )

@@ -95,9 +95,12 @@ class StrictRoute(APIRoute):
 
     def _checks_of_headers(self, method: str) -> list[Callable[[Headers], None]]:
         """Choose what headers have to pass; what takes other bodies than JSON checks for itself."""
-        checks = [] if self.body_field is None else [check_json]
-        takes_json = "requestBody" not in (self.openapi_extra or {})
-        return [*checks, check_page] if method == "POST" and takes_json else checks
+        checks: list[Callable[[Headers], None]] = []
+        if self.body_field is not None:
+            checks.append(check_json)
+        if method == "POST" and "requestBody" not in (self.openapi_extra or {}):
+            checks.append(check_page)
+        return checks
 
 
 async def _nothing() -> AsyncIterator[bytes]:

@@ -34,13 +34,7 @@ class ExposedError(TidegaugeError):
 
 
 def address_of(host: str) -> IPv4Address | IPv6Address:
-    """Find the address that a host means, of the older kind if it has both.
-
-    Raises
-    ------
-    AddressUnusableError
-        If it has none.
-    """
+    """Find the address that a host means, of the older kind if it has both."""
     try:
         found = socket.getaddrinfo(host or _ALL, None, type=socket.SOCK_STREAM)
     except OSError as error:

@@ -7,19 +7,14 @@ dependencies' upper bounds.
 """
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from controller.configuration import ServeSettings
 from controller.http.messages.problems import write_problem
-from tidegauge.errors import (
-    HeadTimeoutError,
-    HeadTooLargeError,
-    MalformedRequestError,
-    ProblemError,
-    UnavailableError,
-)
+from tidegauge import errors
 
 _LONGEST_PARSED = 65_535
 """Longer addresses are too long for the parser of addresses."""
@@ -29,25 +24,20 @@ _LINGER_S = 2.0
 """As long as an answer may take to a peer that is still sending: a few round trips."""
 
 
-class HeadLimits(NamedTuple):
-    """What connections may do before a request is whole enough to be asked for its token."""
+class HeadLimits:
+    """What connections may do before a request is whole enough to be asked for its token.
 
-    max_bytes: int
-    """Of the first line and the headers of one request."""
-    timeout_s: float
-    """Until the first byte of a connection, and from the first byte of a head to its last."""
-    unfinished: "UnfinishedHeads"
-
-
-class UnfinishedHeads:
-    """What the heads of all connections take that have begun and are not whole; it is bounded.
-
-    Where there is too much, the oldest is refused. A head is usually whole within milliseconds, and
-    most come in one piece and are never counted: the oldest are of those who hold them back.
+    What the heads of all connections take that have begun and are not whole is bounded. Where there
+    is too much, the oldest is refused. A head is usually whole within milliseconds, and most come in
+    one piece and are never counted: the oldest are of those who hold them back.
     """
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, settings: ServeSettings) -> None:
+        self.max_bytes = settings.max_head_bytes
+        """Of the first line and the headers of one request."""
+        self.timeout_s = settings.head_timeout_ms / 1_000
+        """Until the first byte of a connection, and from the first byte of a head to its last."""
+        self._max_unfinished_bytes = settings.max_unfinished_head_bytes
         self._sizes: dict[BoundedProtocol, int] = {}
         """In the order in which they began."""
         self._total = 0
@@ -56,14 +46,14 @@ class UnfinishedHeads:
         """Count a head, or what it has grown to."""
         self._total += size - self._sizes.get(connection, 0)
         self._sizes[connection] = size
-        while self._total > self._max_bytes:
+        while self._total > self._max_unfinished_bytes:
             oldest = next(iter(self._sizes))
             self.forget(oldest)
             reason = (
-                f"unfinished heads take more than {self._max_bytes} bytes "
+                f"unfinished heads take more than {self._max_unfinished_bytes} bytes "
                 "(max_unfinished_head_bytes), and this one was the oldest"
             )
-            oldest.refuse(UnavailableError(reason))
+            oldest.refuse(errors.UnavailableError(reason))
 
     def forget(self, connection: "BoundedProtocol") -> None:
         """Count a head no longer: it is whole, or will never be."""
@@ -83,11 +73,11 @@ class BoundedProtocol(HttpToolsProtocol):
         """How much came since that head began, what is being parsed included."""
         self._overdue: asyncio.TimerHandle | None = None
         """Runs while a head is waited for, but for the time in which uvicorn keeps alive."""
-        self._refusal: ProblemError = MalformedRequestError()
+        self._refusal: errors.ProblemError = errors.MalformedRequestError()
         """What is wrong, if the parser stops."""
         self._ended = False
         """Whether nothing more will be read."""
-        self._due: ProblemError | None = None
+        self._due: errors.ProblemError | None = None
         """What is to be refused once the requests before it are answered."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -111,10 +101,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head_bytes is not None:
             self._head_bytes = self._come_bytes
             if self._head_bytes > self._limits.max_bytes:
-                self.refuse(HeadTooLargeError(self._limits.max_bytes))
+                self.refuse(errors.HeadTooLargeError(self._limits.max_bytes))
                 return
             size = self._head_bytes + _HEADER_BYTES * len(self.headers)
-            self._limits.unfinished.count(self, size)
+            self._limits.count(self, size)
         # uvicorn keeps alive no longer once anything came, be it an empty line, or the body of a
         # request that was refused by its head.
         is_waiting = self._head_bytes is not None or self._is_idle()
@@ -139,7 +129,7 @@ class BoundedProtocol(HttpToolsProtocol):
             line = b"%s %s HTTP/1.1\r\n\r\n" % (self.parser.get_method(), self.url)
             headers = sum(len(b"%s: %s\r\n" % one) for one in self.headers)
             if len(line) + headers > max_bytes:
-                self._refusal = HeadTooLargeError(max_bytes)
+                self._refusal = errors.HeadTooLargeError(max_bytes)
                 raise self._refusal
         if len(self.url) <= _LONGEST_PARSED:
             super().on_headers_complete()
@@ -167,7 +157,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Refuse what is no HTTP, or was too long."""
         self.refuse(self._refusal)
 
-    def refuse(self, error: ProblemError) -> None:
+    def refuse(self, error: errors.ProblemError) -> None:
         """Read nothing more: where the next request begins cannot be known.
 
         The race: whole requests came before, and are not answered yet. They are served, and
@@ -205,7 +195,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
-        self._limits.unfinished.forget(self)
+        self._limits.forget(self)
 
     def _give_up(self) -> None:
         self._overdue = None
@@ -216,9 +206,9 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._head_bytes is None:
             self.transport.close()
         else:
-            self.refuse(HeadTimeoutError(round(self._limits.timeout_s * 1_000)))
+            self.refuse(errors.HeadTimeoutError(round(self._limits.timeout_s * 1_000)))
 
-    def _end_with(self, error: ProblemError) -> None:
+    def _end_with(self, error: errors.ProblemError) -> None:
         status, headers, body = write_problem(error)
         lines = [*self.server_state.default_headers, *headers, (b"connection", b"close")]
         head = b"".join(b"%s: %s\r\n" % line for line in lines)

@@ -26,7 +26,7 @@ from controller.serving.listener import (
     reachable,
     show_address,
 )
-from controller.serving.protocol import BoundedProtocol, HeadLimits, UnfinishedHeads
+from controller.serving.protocol import BoundedProtocol, HeadLimits
 
 _GRACE_S = 10
 _OTHER_FILES = 500
@@ -103,15 +103,10 @@ def serve(settings: ServeSettings) -> None:
         print(f"database {app.parts.database.name}", flush=True)  # noqa: T201
         serving = f"serving  {scheme}://{show_address(host, port)}  (docs: /docs)"
         app.process.on_start = partial(print, serving, flush=True)
-        limits = HeadLimits(
-            settings.max_head_bytes,
-            settings.head_timeout_ms / 1_000,
-            UnfinishedHeads(settings.max_unfinished_head_bytes),
-        )
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http=partial(BoundedProtocol, limits),  # type: ignore[arg-type]
+            http=partial(BoundedProtocol, HeadLimits(settings)),  # type: ignore[arg-type]
             ws="none",
             proxy_headers=False,
             ssl_context_factory=None if certificate is None else lambda *_: certificate.context,

@@ -17,14 +17,7 @@ from controller.log.routing import RoutedEvents, check_keys, route
 from controller.streams import appends, reading
 from tidegauge.errors import InvalidRequestError
 from tidegauge.event_time import parse_event_time
-from tidegauge.wire.events import (
-    ARROW,
-    FIRST_OFFSET_HEADER,
-    NDJSON,
-    STREAM_ID_HEADER,
-    Appended,
-    EventsAppended,
-)
+from tidegauge.wire import events as wire
 from tidegauge.wire.values import Between, Incarnation, Integer, Name
 
 router = APIRouter(route_class=routing.StrictRoute, tags=["events"])
@@ -42,14 +35,14 @@ _ARROW_BODY = {
         "required": True,
         "description": "An uncompressed Arrow IPC stream with the columns `key` (string), "
         "`event_time` (int64 ms, nullable) and `value` (binary).",
-        "content": {ARROW: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {wire.ARROW: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
 _NDJSON_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            NDJSON: {
+            wire.NDJSON: {
                 "schema": {"type": "string"},
                 "example": '{"key": "sensor-1", "event_time": 1700000000000, "value": "21.5"}\n',
             }
@@ -74,7 +67,7 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
         Incarnation | None,
         Header(description="From its registration; left out by writers that never registered."),
     ] = None,
-) -> Appended:
+) -> wire.Appended:
     """Append events to the segment that owns their keys, exactly once for each sequence number.
 
     The stream must know the writer: it registers, or notes a time, first.
@@ -86,7 +79,7 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
         check_keys(state.published_topology, segment, events)
         return encode_chunks(events)
 
-    events = await _aside(encode, await _body(request, ARROW))
+    events = await _aside(encode, await _body(request, wire.ARROW))
     outcome = await sequencer.submit(
         partial(
             appends.append_arrow,
@@ -98,7 +91,7 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
             sequence=tidegauge_sequence,
         )
     )
-    return Appended(
+    return wire.Appended(
         segment=segment,
         next_offset=outcome.next_offset,
         sequence=outcome.sequence,
@@ -124,7 +117,7 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
         str | None,
         Header(min_length=1, max_length=255, description="Repeated, it gets the same answer."),
     ] = None,
-) -> EventsAppended:
+) -> wire.EventsAppended:
     """Append one JSON object a line, routed by key; append and report are one transaction."""
     try:
         time = None if note_time is None else parse_event_time(note_time)
@@ -141,7 +134,7 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
             return RoutedEvents(events, topology.revision, {})
         return route(topology, events)
 
-    body = await _body(request, NDJSON)
+    body = await _body(request, wire.NDJSON)
     routed = await _aside(route_events, body)
     source, key = appends.Source(writer, incarnation, time), idempotency_key
     if key is None:
@@ -151,7 +144,7 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
         position = await appends.append_once_by_key(
             sequencer, database, state, routed, source, idempotency_key=key, body=body
         )
-    return EventsAppended(position=dict(position), **routing.stream_facts(state))
+    return wire.EventsAppended(position=dict(position), **routing.stream_facts(state))
 
 
 @router.get(
@@ -160,8 +153,8 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     responses={
         200: {
             "description": "An Arrow IPC stream of whole chunks; the header "
-            f"`{FIRST_OFFSET_HEADER}` is the offset of its first event, at or before `start`.",
-            "content": {ARROW: {"schema": {"type": "string", "format": "binary"}}},
+            f"`{wire.FIRST_OFFSET_HEADER}` is the offset of its first event, at or before `start`.",
+            "content": {wire.ARROW: {"schema": {"type": "string", "format": "binary"}}},
         }
     },
 )
@@ -189,8 +182,11 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     first, body = await reading.open_read(
         database, state, segment, *reading.check_range(state, segment, start, end)
     )
-    headers = {FIRST_OFFSET_HEADER: str(first), STREAM_ID_HEADER: state.identity.stream_id}
-    return StreamingResponse(body, media_type=ARROW, headers=headers)
+    headers = {
+        wire.FIRST_OFFSET_HEADER: str(first),
+        wire.STREAM_ID_HEADER: state.identity.stream_id,
+    }
+    return StreamingResponse(body, media_type=wire.ARROW, headers=headers)
 
 
 async def _aside(work: Callable[[bytes], _T], body: bytes) -> _T:

@@ -20,19 +20,13 @@ from controller.http.messages.problems import problem_of, send_problem
 from controller.http.routing import StrictRequest, StrictRoute
 from controller.metrics.counters import ACCEPTED, Metrics
 from controller.streams.registry import Registry
-from tidegauge.errors import (
-    BodyTooLargeError,
-    InternalError,
-    InvalidRequestError,
-    MethodNotAllowedError,
-    ProblemError,
-)
+from tidegauge import errors
 
 
 class Reports(ABC):
     """The reports of one request on their way through a batch; one, unless it is told."""
 
-    refused: Collection[ProblemError] = ()
+    refused: Collection[errors.ProblemError] = ()
     """Why some were refused, while the call was not."""
 
     def __len__(self) -> int:
@@ -83,13 +77,13 @@ class ReportsApp(ABC):
             answer = await self._sequencer.submit(reports.decide, reports.answer)
         except ClientDisconnect:
             raise  # nobody is there to be answered
-        except MethodNotAllowedError as error:  # no reports
+        except errors.MethodNotAllowedError as error:  # no reports
             await send_problem(send, error)
-        except ProblemError as error:
+        except errors.ProblemError as error:
             tally[error.code] += count
             await send_problem(send, error)
         except Exception:
-            defect = InternalError(f"POST {scope['path']}")
+            defect = errors.InternalError(f"POST {scope['path']}")
             tally[defect.code] += count
             await send_problem(send, defect)
             raise
@@ -114,7 +108,7 @@ class ReportingRoute(StrictRoute):
                 return "note_time" in request.query_params
             try:
                 body = await request.json()
-            except (BodyTooLargeError, ClientDisconnect, InvalidRequestError):
+            except (errors.BodyTooLargeError, ClientDisconnect, errors.InvalidRequestError):
                 return False  # what cannot be read is not known to have a time
             return isinstance(body, dict) and body.get("time") is not None
 
@@ -128,7 +122,9 @@ class ReportingRoute(StrictRoute):
             except Exception as error:
                 problem = problem_of(request, error)
                 # The rest of a body that is too large may never come.
-                if not isinstance(problem, BodyTooLargeError) and await carries_report(request):
+                if not isinstance(problem, errors.BodyTooLargeError) and await carries_report(
+                    request
+                ):
                     tally[problem.code] += 1
                 raise
             if await carries_report(request):

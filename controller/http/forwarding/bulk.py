@@ -85,9 +85,10 @@ class BulkForwarding:
             elif is_passed_on(scope):
                 # Answered once all of it is here; else nothing of it is done.
                 for place in (await self._places(named, anew=True)).values():
+                    if isinstance(place, Peer):
+                        place = UnavailableError(NOBODY)  # noqa: PLW2901 (raised)
                     if place is not None:
-                        is_problem = isinstance(place, ProblemError)
-                        raise place if is_problem else UnavailableError(NOBODY)
+                        raise place
                 await self._app(scope, request.replay(), send)
             else:
                 results = await self._in_parts(request, reports)

@@ -140,12 +140,8 @@ class Forwarding:
         """Wait a moment, after who was asked had done nothing, until it makes sense to ask again.
 
         The race: the database hangs, so that the holder, no longer sure of its lease, has waited
-        for it already. This controller would wait as long, if it is not sure of its own.
-
-        Raises
-        ------
-        UnavailableError
-            If it was asked for long enough, or the service is shutting down.
+        for it already. This controller would wait as long, if it is not sure of its own. Raises
+        `UnavailableError` if it was asked for long enough, or the service is shutting down.
         """
         left_s = deadline - asyncio.get_running_loop().time()
         if left_s < self._timeout_s and not self._ownership.lease.is_certain:
@@ -162,12 +158,8 @@ class Forwarding:
 
         What is not there is answered for here; what is to be created, by one controller for
         each name, so that two who create it at once are told apart. Unless it is to be found
-        ``anew``, who was found before is good enough.
-
-        Raises
-        ------
-        UnavailableError
-            If nobody holds it for too long.
+        ``anew``, who was found before is good enough. Raises `UnavailableError` if nobody holds it
+        for too long.
         """
         membership, clock = self._ownership.membership, asyncio.get_running_loop().time
         deadline = clock() + self._timeout_s

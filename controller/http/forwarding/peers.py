@@ -103,15 +103,8 @@ class Peers:
     async def ask(self, peer: Peer, request: PassedOn, send: Send) -> bool:
         """Pass a request on, and its answer back as it comes.
 
-        Returns
-        -------
-        bool
-            False if nothing was done and nothing was sent: ask again.
-
-        Raises
-        ------
-        OutcomeUnknownError
-            If the other controller may have done it, and was lost before it answered.
+        False if nothing was done and nothing was sent: ask again. Raises `OutcomeUnknownError` if the
+        other controller may have done it, and was lost before it answered.
         """
         response = await self._open(peer, request)
         if response is None:

@@ -6,12 +6,7 @@ from ipaddress import ip_address
 
 from starlette.types import Scope
 
-from tidegauge.errors import (
-    BodyTooLargeError,
-    MisdirectedRequestError,
-    UnsupportedContentEncodingError,
-    UnsupportedMediaTypeError,
-)
+from tidegauge import errors
 
 JSON = "application/json"
 _EMPTY = b"0"
@@ -31,7 +26,7 @@ def check_host(headers: Headers) -> None:
     """
     for name, value in headers:
         if name == b"host" and not _is_loopback(value):
-            raise MisdirectedRequestError(value.decode("latin-1"))
+            raise errors.MisdirectedRequestError(value.decode("latin-1"))
 
 
 @lru_cache(maxsize=64)
@@ -49,7 +44,7 @@ def check_announced(scope: Scope, limit: int, setting: str = "max_body_bytes") -
     """Refuse a body that is announced to be larger than the limit, before any of it is read."""
     for name, value in scope["headers"]:
         if name == b"content-length" and value.isdigit() and int(value) > limit:
-            raise BodyTooLargeError(limit, setting)
+            raise errors.BodyTooLargeError(limit, setting)
 
 
 def check_json(headers: Headers) -> None:
@@ -86,13 +81,13 @@ def check_page(headers: Headers) -> None:
         elif name == b"sec-fetch-site":
             page = value
     if _essence(given) in _OF_FORMS or (not given and page in _OTHER_PAGES):
-        raise UnsupportedMediaTypeError(given, JSON)
+        raise errors.UnsupportedMediaTypeError(given, JSON)
 
 
 def check_media_type(given: str, expected: str) -> None:
     """Refuse a content type, whatever its parameters and its case, that is another one."""
     if given != expected and _essence(given) != expected:
-        raise UnsupportedMediaTypeError(given, expected)
+        raise errors.UnsupportedMediaTypeError(given, expected)
 
 
 def _essence(content_type: str) -> str:
@@ -103,4 +98,4 @@ def check_encoding(given: str) -> None:
     """Refuse a body that says that it is compressed, by one of several values or headers."""
     for one in given.split(","):
         if one.strip().lower() not in _UNCODED:
-            raise UnsupportedContentEncodingError(one.strip())
+            raise errors.UnsupportedContentEncodingError(one.strip())

@@ -13,7 +13,7 @@ from controller.access.needs import operates
 from tidegauge.errors import OutcomeUnknownError
 
 _IS_HEAD = "tidegauge.head"
-_PLACE = re.compile(r"/v1/streams/([^/]+/[^/]+)(?:/writers/([^/]+))?")
+_PLACE = re.compile(r"/v1/streams/(?P<stream>[^/]+/[^/]+)(?:/writers/(?P<writer>[^/]+))?")
 
 
 def as_get(scope: Scope) -> Scope:
@@ -35,13 +35,10 @@ def method_of(scope: Scope) -> str:
 def request_fields(scope: Scope) -> dict[str, str]:
     """Name the method and the path of a request, and the stream and the writer in it."""
     path: str = scope["path"]
-    fields = {"method": method_of(scope), "path": path}
     place = _PLACE.match(path)
-    if place is not None:
-        fields["stream"] = place[1]
-        if place[2] is not None:
-            fields["writer"] = place[2]
-    return fields
+    named = place.groupdict() if place is not None else {}
+    known = {name: value for name, value in named.items() if value is not None}
+    return {"method": method_of(scope), "path": path, **known}
 
 
 def log_lost(scope: Scope) -> None:
