@@ -1,18 +1,21 @@
 """Calls about reader groups: the shared state, time windows, and readers without a client."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
 from controller.access.callers import Caller, Role
 from controller.access.limits import Limits
 from controller.commit.batch import Batch
-from controller.groups import StoredGroup, read_logs
+from controller.commit.sequencer import Sequencer
+from controller.groups import Groups, StoredGroup, read_logs
 from controller.http import routing
 from controller.http.messages.cursors import read_cursor, write_cursor
 from controller.streams import history
+from controller.streams.registry import Registry
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.groups import GroupState, advance, go_offline, join_group
 from tidegauge.names import StreamName
@@ -26,38 +29,50 @@ ONE = ALL + "/{scope}/{group}"
 READER = ONE + "/readers/{reader}"
 
 
-async def get_name(
-    scope: Annotated[Name, Path(description="Scope of the group.")],
-    group: Annotated[Name, Path(description="Name of the group in its scope.")],
-) -> StreamName:
-    """Read the name that a path gives."""
-    return StreamName(scope, group)
+@dataclass(frozen=True, slots=True)
+class NamedGroup:
+    """The group that a path names, and what reads and changes it."""
 
+    name: StreamName
+    groups: Groups
+    registry: Registry
+    sequencer: Sequencer
 
-Transition: TypeAlias = Callable[[GroupState], GroupState]
-
-
-async def get_change(
-    groups: routing.GroupsOf, registry: routing.RegistryOf, sequencer: routing.SequencerOf
-) -> Callable[..., Awaitable[StoredGroup]]:
-    """Change groups as `Groups.change` does, by the logs as they are now."""
+    async def read(self) -> StoredGroup:
+        """Read its shared state between two batches."""
+        return await self.sequencer.read(lambda: self.groups.get(self.name).newest)
 
     async def change(
-        name: StreamName, transition: Transition, *, if_match: str | None = None
+        self, transition: Callable[[GroupState], GroupState], *, if_match: str | None = None
     ) -> StoredGroup:
-        logs = await read_logs(registry, groups.get(name).settings)
+        """Change it as `Groups.change` does, by the logs as they are now."""
+        logs = await read_logs(self.registry, self.groups.get(self.name).settings)
 
         def decide(batch: Batch) -> StoredGroup:
-            return groups.change(name, transition, batch, logs=logs, if_match=if_match)
+            return self.groups.change(
+                self.name, transition, batch, logs=logs, if_match=if_match
+            )
 
-        return await sequencer.submit(decide)
-
-    return change
+        return await self.sequencer.submit(decide)
 
 
-ChangeOf = Annotated[Callable[..., Awaitable[StoredGroup]], Depends(get_change)]
-GroupName = Annotated[StreamName, Depends(get_name)]
+ScopeName = Annotated[Name, Path(description="Scope of the group.")]
+NameInScope = Annotated[Name, Path(description="Name of the group in its scope.")]
 ReaderName = Annotated[Name, Path(description="The reader's name.")]
+
+
+async def get_group(
+    groups: routing.GroupsOf,
+    registry: routing.RegistryOf,
+    sequencer: routing.SequencerOf,
+    scope: ScopeName,
+    group: NameInScope,
+) -> NamedGroup:
+    """Give the group that a path names, whether it is there or not."""
+    return NamedGroup(StreamName(scope, group), groups, registry, sequencer)
+
+
+GroupOf = Annotated[NamedGroup, Depends(get_group)]
 
 
 @router.put(ONE, responses={201: {"model": wire.GroupInfo, "description": "Created."}})
@@ -65,7 +80,7 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
     creation: routing.GroupCreationOf,
     limits: routing.LimitsOf,
     caller: routing.CallerOf,
-    name: GroupName,
+    named: GroupOf,
     settings: wire.CreateGroup,
     response: Response,
 ) -> wire.GroupInfo:
@@ -76,27 +91,22 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
     for stream in settings.streams:
         _check_reads(caller, stream)
     _check_positions(limits, settings.start_cut or {})
-    group, is_new = await creation.create(name, settings)
+    group, is_new = await creation.create(named.name, settings)
     response.status_code = 201 if is_new else 200
     response.headers["etag"] = group.etag
     return group.describe()
 
 
 @router.get(ONE)
-async def describe(
-    groups: routing.GroupsOf, sequencer: routing.SequencerOf, name: GroupName
-) -> wire.GroupInfo:
+async def describe(named: GroupOf) -> wire.GroupInfo:
     """Describe a group and its shared state."""
-    group = await sequencer.read(lambda: groups.get(name).newest)
-    return group.describe()
+    return (await named.read()).describe()
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
-async def delete(
-    groups: routing.GroupsOf, sequencer: routing.SequencerOf, name: GroupName
-) -> None:
+async def delete(named: GroupOf) -> None:
     """Delete a group; what it retained is free."""
-    await sequencer.submit(partial(groups.delete, name))
+    await named.sequencer.submit(partial(named.groups.delete, named.name))
 
 
 @router.get(ALL)
@@ -114,26 +124,16 @@ async def list_groups(
 
 
 @router.get(ONE + "/state")
-async def read_state(
-    groups: routing.GroupsOf,
-    sequencer: routing.SequencerOf,
-    name: GroupName,
-    response: Response,
-) -> wire.StateDocument:
+async def read_state(named: GroupOf, response: Response) -> wire.StateDocument:
     """Read the shared state; its ETag is what a change must name."""
-
-    def look() -> tuple[wire.StateDocument, str]:
-        newest = groups.get(name).newest
-        return wire.StateDocument.of(newest.state), newest.etag
-
-    document, response.headers["etag"] = await sequencer.read(look)
-    return document
+    newest = await named.read()
+    response.headers["etag"] = newest.etag
+    return wire.StateDocument.of(newest.state)
 
 
 @router.put(ONE + "/state")
 async def write_state(
-    change: ChangeOf,
-    name: GroupName,
+    named: GroupOf,
     document: wire.StateDocument,
     response: Response,
     if_match: Annotated[
@@ -143,31 +143,28 @@ async def write_state(
     """Write the shared state, unless somebody was faster (412) or it breaks a law (409)."""
     if if_match is None:
         raise PreconditionRequiredError("If-Match")
-    group = await change(name, lambda _former: document.to_state(), if_match=if_match)
+    group = await named.change(lambda _former: document.to_state(), if_match=if_match)
     response.headers["etag"] = group.etag
     return wire.StateDocument.of(group.state)
 
 
 @router.get(ONE + "/time-window")
-async def time_window(  # noqa: PLR0913, PLR0917 (parts of one request)
-    groups: routing.GroupsOf,
-    registry: routing.RegistryOf,
-    sequencer: routing.SequencerOf,
+async def time_window(
     database: routing.DatabaseOf,
     caller: routing.CallerOf,
-    name: GroupName,
+    named: GroupOf,
     stream: Annotated[str, Query(description="One of the group's streams, scope/stream.")],
 ) -> wire.TimeWindowInfo:
     """Find the time window of the group: the same for all of its readers."""
     _check_reads(caller, stream)
-    group = groups.get(name)
+    group = named.groups.get(named.name)
     if stream not in group.settings.streams:
         read = ", ".join(group.settings.streams)
         message = f"{stream!r} is not read by the group; it reads {read}"
         raise InvalidRequestError.of("stream", message)
-    state = await registry.look_at(StreamName.parse(stream))
+    state = await named.registry.look_at(StreamName.parse(stream))
     state.check_id(group.settings.stream_ids[stream])
-    position = await sequencer.read(lambda: group.state.position(stream))
+    position = await named.sequencer.read(lambda: group.state.position(stream))
     window, _ = await history.at_position(database, state, position)
     return wire.TimeWindowInfo(
         lower=window.lower, upper=window.upper, position=position, **routing.stream_facts(state)
@@ -175,63 +172,42 @@ async def time_window(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 
 @router.post(READER)
-async def join(
-    change: ChangeOf, groups: routing.GroupsOf, name: GroupName, reader: ReaderName
-) -> wire.ReaderJoined:
+async def join(named: GroupOf, reader: ReaderName) -> wire.ReaderJoined:
     """Join, or take over the name from another process."""
-    group = await change(name, partial(join_group, reader=reader))
-    groups.hear(name, reader)
+    group = await named.change(partial(join_group, reader=reader))
+    named.groups.hear(named.name, reader)
     member = group.state.readers[reader]
-    return wire.ReaderJoined(
-        reader=reader, epoch=member.epoch, owned=wire.by_stream(member.owned)
-    )
+    owned = wire.by_stream(member.owned)
+    return wire.ReaderJoined(reader=reader, epoch=member.epoch, owned=owned)
 
 
 @router.post(READER + "/position", status_code=204, response_class=Response)
-async def report_position(  # noqa: PLR0913, PLR0917 (parts of one request)
-    change: ChangeOf,
-    groups: routing.GroupsOf,
-    limits: routing.LimitsOf,
-    name: GroupName,
-    reader: ReaderName,
-    report: wire.ReaderPosition,
+async def report_position(
+    limits: routing.LimitsOf, named: GroupOf, reader: ReaderName, report: wire.ReaderPosition
 ) -> None:
     """Confirm how far a reader has read; nobody has read beyond the tail of a segment."""
     _check_positions(limits, report.position)
-    transition = partial(
-        advance, reader=reader, epoch=report.epoch, offsets=wire.by_segment(report.position)
-    )
-    await change(name, transition)
-    groups.hear(name, reader)
+    offsets = wire.by_segment(report.position)
+    await named.change(partial(advance, reader=reader, epoch=report.epoch, offsets=offsets))
+    named.groups.hear(named.name, reader)
 
 
 @router.post(READER + "/heartbeat", status_code=204, response_class=Response)
-async def heartbeat(
-    groups: routing.GroupsOf,
-    sequencer: routing.SequencerOf,
-    name: GroupName,
-    reader: ReaderName,
-    beat: wire.ReaderHeartbeat,
-) -> None:
+async def heartbeat(named: GroupOf, reader: ReaderName, beat: wire.ReaderHeartbeat) -> None:
     """Say that a reader lives."""
+    groups, name = named.groups, named.name
     check = partial(advance, reader=reader, epoch=beat.epoch, offsets={})
-    await sequencer.read(lambda: check(groups.get(name).state))
+    await named.sequencer.read(lambda: check(groups.get(name).state))
     groups.hear(name, reader)
 
 
 @router.delete(READER, status_code=204, response_class=Response)
-async def offline(  # noqa: PLR0913, PLR0917 (parts of one request)
-    change: ChangeOf,
-    groups: routing.GroupsOf,
-    registry: routing.RegistryOf,
-    limits: routing.LimitsOf,
-    name: GroupName,
-    reader: ReaderName,
-    last: wire.ReaderOffline,
+async def offline(
+    limits: routing.LimitsOf, named: GroupOf, reader: ReaderName, last: wire.ReaderOffline
 ) -> None:
     """Take a reader offline; its segments go back at its confirmed offsets, or at a position."""
     _check_positions(limits, last.position)
-    logs = await read_logs(registry, groups.get(name).settings)
+    logs = await read_logs(named.registry, named.groups.get(named.name).settings)
     transition = partial(
         go_offline,
         reader=reader,
@@ -239,7 +215,7 @@ async def offline(  # noqa: PLR0913, PLR0917 (parts of one request)
         topologies=logs.topologies,
         position=wire.by_segment(last.position),
     )
-    await change(name, transition)
+    await named.change(transition)
 
 
 def _check_reads(caller: Caller, stream: str) -> None:
