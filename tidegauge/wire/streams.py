@@ -78,8 +78,8 @@ class ChangeStream(SettingsFields):
 class StreamFacts(Answer):
     """What every answer about a stream carries."""
 
-    stream_id: str = Field(description="The stream.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
+    stream_id: str = Field(description="Differs once the stream is deleted and created again.")
+    watermark: int | None = Field(description="`lower` of the newest mark, ms.")
     final: bool = Field(False, description="Whether the stream is sealed.")
 
 
@@ -170,17 +170,14 @@ class StreamConfig(Answer):
     max_future_skew_ms: int | None = Field(description="See `PUT`.")
 
 
-class StreamInfo(Answer):
+class StreamInfo(StreamFacts):
     """``GET {stream}``."""
 
     stream: str = Field(description="scope/stream.")
-    stream_id: str = Field(description="Differs once the stream is deleted and created again.")
     created_ms: int = Field(description="Wall clock of its creation, ms.")
     config: StreamConfig = Field(description="Its settings.")
     topology: TopologyInfo = Field(description="Its segments.")
-    watermark: int | None = Field(description="`lower` of the newest mark, ms.")
     revision: int = Field(description="Of the newest mark; 0 before the first.")
-    final: bool = Field(description="Whether the stream is sealed.")
     tail: WirePosition | None = Field(
         description="Next offset of each growing or sealed segment; null on external logs."
     )

@@ -13,7 +13,6 @@ from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.groups import Groups, StoredGroup, read_logs
 from controller.http import routing
-from controller.http.messages.cursors import read_cursor, write_cursor
 from controller.streams import history
 from controller.streams.registry import Registry
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
@@ -118,9 +117,11 @@ async def list_groups(
 ) -> wire.GroupList:
     """List groups in order of name, those in scopes where the caller reads."""
     reads = partial(caller.may, Role.READ)
-    after = read_cursor(cursor, StreamName.parse)
+    after = routing.read_cursor(cursor, StreamName.parse)
     page, more = await listing.groups(after, limit, of=reads)
-    return wire.GroupList(groups=page, cursor=write_cursor(page[-1].group) if more else None)
+    return wire.GroupList(
+        groups=page, cursor=routing.write_cursor(page[-1].group) if more else None
+    )
 
 
 @router.get(ONE + "/state")

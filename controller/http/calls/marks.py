@@ -4,7 +4,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from controller.database import Database
 from controller.http import routing
 from controller.streams import history
 from controller.streams.stream import StreamState
@@ -115,7 +114,19 @@ async def marks_at(
     if (time is None) == (position is None):
         raise InvalidRequestError.of("time", "send either time or position")
     if time is not None:
-        return await _at_time(database, state, time)
+        try:
+            asked_ms = parse_event_time(time)
+        except ValueError as error:
+            raise InvalidRequestError.of("time", str(error)) from error
+        start, exact = await history.start_of(database, state, asked_ms)
+        stop = await history.first_mark_from(database, state, asked_ms)
+        return MarksAtTime(
+            time=asked_ms,
+            start=start,
+            exact=exact,
+            stop=None if stop is None else MarkInfo.of(stop),
+            **routing.stream_facts(state),
+        )
     asked = _position(state, position or "", "position")
     try:
         window, passed = await history.at_position(database, state, asked)
@@ -126,22 +137,6 @@ async def marks_at(
         lower=window.lower,
         upper=window.upper,
         passed=None if passed is None else MarkInfo.of(passed),
-        **routing.stream_facts(state),
-    )
-
-
-async def _at_time(database: Database, state: routing.StreamOf, text: str) -> MarksAtTime:
-    try:
-        time = parse_event_time(text)
-    except ValueError as error:
-        raise InvalidRequestError.of("time", str(error)) from error
-    start, exact = await history.start_of(database, state, time)
-    stop = await history.first_mark_from(database, state, time)
-    return MarksAtTime(
-        time=time,
-        start=start,
-        exact=exact,
-        stop=None if stop is None else MarkInfo.of(stop),
         **routing.stream_facts(state),
     )
 

@@ -6,7 +6,6 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Response
 
 from controller.http import routing
-from controller.http.messages.cursors import read_cursor, write_cursor
 from controller.streams import lifecycle
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.names import StreamName
@@ -91,9 +90,11 @@ async def list_streams(
     cursor: routing.Cursor = None,
 ) -> wire.StreamList:
     """List streams in order of name, those in scopes where the caller has a role."""
-    after = read_cursor(cursor, StreamName.parse)
+    after = routing.read_cursor(cursor, StreamName.parse)
     page, more = await listing.streams(after, limit, of=caller.roles)
-    return wire.StreamList(streams=page, cursor=write_cursor(page[-1].stream) if more else None)
+    return wire.StreamList(
+        streams=page, cursor=routing.write_cursor(page[-1].stream) if more else None
+    )
 
 
 @router.post(ONE + "/seal")

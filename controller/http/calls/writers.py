@@ -7,7 +7,6 @@ from fastapi import APIRouter, Query
 
 from controller.http import routing
 from controller.http.calls.reporting import ReportingRoute
-from controller.http.messages.cursors import read_cursor, write_cursor
 from controller.store.paging import first_page
 from controller.streams import reports
 from controller.streams.stream import StreamState
@@ -85,7 +84,7 @@ async def list_writers(
     cursor: routing.Cursor = None,
 ) -> wire.WriterList:
     """List writers in order of name, all or those in one state."""
-    after = read_cursor(cursor, check_name) or ""
+    after = routing.read_cursor(cursor, check_name) or ""
 
     def look() -> tuple[list[wire.WriterInfo], bool]:
         seen = state.aggregator.inspect(state.now())
@@ -96,7 +95,7 @@ async def list_writers(
     page, more = await sequencer.read(look)
     return wire.WriterList(
         writers=page,
-        cursor=write_cursor(page[-1].writer) if more else None,
+        cursor=routing.write_cursor(page[-1].writer) if more else None,
         **routing.stream_facts(state),
     )
 

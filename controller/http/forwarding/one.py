@@ -12,7 +12,7 @@ from sqlalchemy import Table
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from controller.cluster import SharedOwnership
-from controller.http.forwarding.holders import KnownHolders
+from controller.cluster.membership import Membership
 from controller.http.forwarding.peers import (
     ASKED_AGAIN,
     NOT_HOLDER,
@@ -41,6 +41,35 @@ _LOOK_MS = 100
 _CLOSING = "the service is shutting down"
 _CUT_OFF = "the holder does nothing, and this controller hears nothing from the database"
 NOBODY = "no controller holds it at the moment"
+
+
+class KnownHolders:
+    """Holders that were looked up since there was news of any: it saves most calls another look.
+
+    The race: something moves, and the news comes later than a call. Who is asked then says that
+    it is not the holder, and has done nothing; so a wrong entry costs one round trip.
+    """
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._notices = membership.notices
+        self._peers: dict[tuple[Table, StreamName], Peer] = {}
+
+    def find(self, table: Table, name: StreamName) -> Peer | None:
+        """Look a holder up; None if it is not known."""
+        if self._notices != self._membership.notices:
+            self._notices = self._membership.notices
+            self._peers.clear()
+        return self._peers.get((table, name))
+
+    def remember(self, table: Table, name: StreamName, peer: Peer, *, seen: int) -> None:
+        """Remember a holder, unless there was news since its caller looked for any."""
+        if seen == self._notices == self._membership.notices:
+            self._peers[table, name] = peer
+
+    def drop(self, table: Table, name: StreamName) -> None:
+        """Forget a holder."""
+        self._peers.pop((table, name), None)
 
 
 class Forwarding:
