@@ -88,7 +88,8 @@ class ReportsApp(ABC):
             await send_problem(send, defect)
             raise
         else:
-            tally.update(problem.code for problem in reports.refused)
+            if reports.refused:  # nearly never: a single report does not pay for the look
+                tally.update(problem.code for problem in reports.refused)
             tally[ACCEPTED] += count - len(reports.refused)
             await send_json(send, answer)
 
