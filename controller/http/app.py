@@ -28,8 +28,6 @@ from controller.http.calls import (
     streams,
     writers,
 )
-from controller.http.calls.note_time import NoteTimeApp
-from controller.http.calls.note_times import NoteTimesApp
 from controller.http.forwarding.bulk import BulkForwarding
 from controller.http.forwarding.one import Forwarding
 from controller.http.forwarding.peers import ROUTE, Peers
@@ -153,16 +151,15 @@ class ControllerApp:
         self._timing = Timing(self._answer, parts.metrics)
         self._limit = limit = parts.settings.max_body_bytes
         intake = parts.registry, parts.sequencer, parts.metrics, parts.settings
-        self._hot = NoteTimeApp(*intake), NoteTimesApp(*intake)
+        self._hot = note_time.NoteTimeApp(*intake), note_times.NoteTimesApp(*intake)
         self._checks_host = checks_host
         self._peers: Peers | None = None
         self._dispatch: ASGIApp = self._answer_here
         ownership = parts.ownership
         if isinstance(ownership, SharedOwnership):
-            peers = Peers(ownership.until_gone, ownership.closing.wait, trusted=trusted)
+            self._peers = peers = Peers(ownership, trusted=trusted)
             one = Forwarding(self._answer_here, ownership, peers, max_body_bytes=limit)
-            self._dispatch = BulkForwarding(self._answer_here, one, peers, max_body_bytes=limit)
-            self._peers = peers
+            self._dispatch = BulkForwarding(one)
 
     async def aclose(self) -> None:
         """Close the connections to other controllers."""

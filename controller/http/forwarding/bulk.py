@@ -6,11 +6,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 from starlette.requests import ClientDisconnect
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from controller.http.calls.note_times import PATH, check_call
 from controller.http.forwarding.one import NOBODY, Forwarding, refuse
-from controller.http.forwarding.peers import PassedOn, Peer, Peers, is_passed_on
+from controller.http.forwarding.peers import PassedOn, Peer, is_passed_on
 from controller.http.messages.decoding import NOT_PLAIN, split_note_times
 from controller.http.messages.plain import read_body, send_json
 from controller.http.messages.problems import dump_problem, send_problem
@@ -58,13 +58,9 @@ class BulkForwarding:
     All else is left to who forwards one call, and knows the holders.
     """
 
-    def __init__(
-        self, app: ASGIApp, forwarding: Forwarding, peers: Peers, *, max_body_bytes: int
-    ) -> None:
-        self._app = app
+    def __init__(self, forwarding: Forwarding) -> None:
         self._forwarding = forwarding
-        self._peers = peers
-        self._limit = max_body_bytes
+        self._app = forwarding.app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, in parts if need be."""
@@ -73,7 +69,9 @@ class BulkForwarding:
             return
         try:
             check_call(scope)
-            request = PassedOn(scope, await read_body(receive, self._limit), receive)
+            request = PassedOn(
+                scope, await read_body(receive, self._forwarding.max_body_bytes), receive
+            )
             reports = self._split(request.body)
         except (ClientDisconnect, ProblemError) as error:
             await self._app(scope, _failing(error), send)  # it counts what it refuses
@@ -180,7 +178,7 @@ class BulkForwarding:
                 raise place
             if place is None:
                 await self._app(part.scope, part.replay(), gather)
-            elif not await self._peers.ask(place, part, gather):
+            elif not await self._forwarding.peers.ask(place, part, gather):
                 await self._forwarding.await_news(place, deadline=deadline)
                 return None
         except ProblemError as error:

@@ -78,25 +78,25 @@ class Forwarding:
     def __init__(
         self, app: ASGIApp, ownership: SharedOwnership, peers: Peers, *, max_body_bytes: int
     ) -> None:
-        self._app = app
+        self.app = app
+        self.peers = peers
+        self.max_body_bytes = max_body_bytes
         self._ownership = ownership
-        self._peers = peers
         self._known = KnownHolders(ownership.membership)
-        self._limit = max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, here or elsewhere."""
         place = _PLACE.fullmatch(scope["path"])
         if place is None:
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         table, name = _TABLES[place[1]], StreamName(place[2], place[3])
         if self.holds(table, name) and not _can_ask_again(scope):
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         creates = scope["method"] == "PUT" and place[4] is None
         try:
-            request = PassedOn(scope, await read_body(receive, self._limit), receive)
+            request = PassedOn(scope, await read_body(receive, self.max_body_bytes), receive)
             await self._answer(table, name, request, send, creates=creates)
         except UnavailableError as error:
             await refuse(error, send)
@@ -126,7 +126,7 @@ class Forwarding:
             elif was_passed_on:
                 raise UnavailableError(NOBODY)
             else:
-                is_answered = await self._peers.ask(peer, request, send)
+                is_answered = await self.peers.ask(peer, request, send)
             if is_answered:
                 return
             await self.await_news(peer, deadline=self.deadline(since=min(clock(), ends)))
@@ -137,7 +137,7 @@ class Forwarding:
     async def _ask_here(self, request: PassedOn, send: Send) -> bool:
         """Answer what is held here; False if it moved away before it was answered."""
         if not _can_ask_again(request.scope):
-            await self._app(request.scope, request.replay(), send)
+            await self.app(request.scope, request.replay(), send)
             return True
         moved = False
 
@@ -147,7 +147,7 @@ class Forwarding:
             if not moved:
                 await send(message)
 
-        await self._app(request.scope, request.replay(), send_unless_moved)
+        await self.app(request.scope, request.replay(), send_unless_moved)
         if moved:
             request.scope.pop(ROUTE, None)  # another controller answers
         return not moved

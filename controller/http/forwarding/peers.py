@@ -2,7 +2,6 @@
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple
 from urllib.parse import quote
@@ -10,6 +9,7 @@ from urllib.parse import quote
 import httpx
 from starlette.types import Message, Receive, Scope, Send
 
+from controller.cluster import SharedOwnership
 from controller.commit.cancellation import Reason, unless, until_hung_up
 from controller.http.messages.scopes import method_of
 from tidegauge.errors import OutcomeUnknownError
@@ -29,16 +29,10 @@ _LONGEST_ANSWER_S = 60.0
 _CONNECT_S = 1.0
 _IDLE_S = 2.0
 """Before the other closes a connection, which it does after 5 s: what is sent then is lost."""
-_BETWEEN_TWO = {
-    b"connection",
-    b"content-length",
-    b"date",
-    b"host",
-    b"keep-alive",
-    b"server",
-    b"transfer-encoding",
-    b"upgrade",
-}
+_BETWEEN_TWO = frozenset(
+    b"connection content-length date host keep-alive server transfer-encoding upgrade".split()
+)
+"""Headers about one connection, or made anew by each server: they are not passed on."""
 
 
 class Peer(NamedTuple):
@@ -74,20 +68,12 @@ class PassedOn(NamedTuple):
 class Peers:
     """The way to the other controllers.
 
-    One that has lost its lease, for which ``until_gone`` waits, need not be waited for; nor need
-    any by who only looks, once this controller shuts down. ``trusted`` knows whose certificates are
-    good; without it those of the authorities that all trust are.
+    ``trusted`` knows whose certificates are good; without it those of the authorities that all trust
+    are.
     """
 
-    def __init__(
-        self,
-        until_gone: Callable[[int], Awaitable[None]],
-        until_closing: Callable[[], Awaitable[object]],
-        *,
-        trusted: ssl.SSLContext | None,
-    ) -> None:
-        self._until_gone = until_gone
-        self._until_closing = until_closing
+    def __init__(self, ownership: SharedOwnership, *, trusted: ssl.SSLContext | None) -> None:
+        self._ownership = ownership
         self._complaints: dict[Peer, str] = {}
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(_LONGEST_ANSWER_S, connect=_CONNECT_S),
@@ -155,11 +141,11 @@ class Peers:
             raise OutcomeUnknownError(str(error) or type(error).__name__) from error
 
     async def _until_lost(self, controller: int) -> Exception:
-        await self._until_gone(controller)
+        await self._ownership.until_gone(controller)
         return _GivenUpError(f"controller {controller} lost its lease")
 
     async def _until_none_asked(self) -> Exception:
-        await self._until_closing()
+        await self._ownership.closing.wait()
         return _GivenUpError("the service is shutting down")
 
 
