@@ -31,19 +31,7 @@ _ANSWERS_KEPT_MS = 86_400_000
 
 
 class Maintenance:
-    """Looks at every stream and reader group now and then.
-
-    Parameters
-    ----------
-    registry, groups
-        Those that this controller holds.
-    sequencer
-        Makes changes durable.
-    database
-        Where chunks are merged.
-    clocks
-        Tell which readers are silent, and which answers are old.
-    """
+    """Looks at every stream and reader group now and then."""
 
     def __init__(
         self,

@@ -26,17 +26,7 @@ _FEWEST_ROWS = 4
 
 
 class Purger:
-    """Removes the rows of deleted streams.
-
-    Parameters
-    ----------
-    database
-        Where they are.
-    lease
-        Nothing is removed by a controller that may have lost it.
-    pace
-        How fast.
-    """
+    """Removes the rows of deleted streams."""
 
     def __init__(self, database: Database, lease: Lease, pace: Pace) -> None:
         self._database = database

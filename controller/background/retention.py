@@ -39,17 +39,7 @@ _FIRST_REVISION = 1
 
 @dataclass(slots=True)
 class Progress:
-    """Where the sweep of one tier of a stream has come to.
-
-    Attributes
-    ----------
-    revision
-        Of the last mark that was looked at.
-    lower
-        Its lower bound; None before the first.
-    due_s
-        Monotonic clock at which to go on.
-    """
+    """Where the sweep of one tier of a stream has come to."""
 
     revision: int = 0
     lower: int | None = None
@@ -58,15 +48,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Sweep:
-    """Where the sweeps of a stream have come to.
-
-    Attributes
-    ----------
-    tiers
-        Progress by tier.
-    due_s
-        Monotonic clock at which to go on with one of them.
-    """
+    """Where the sweeps of a stream have come to."""
 
     tiers: dict[Tier, Progress] = field(default_factory=dict)
     due_s: float = 0.0
@@ -87,21 +69,7 @@ class Sweep:
 
 
 class Sweeper:
-    """Removes the old marks of all streams.
-
-    Parameters
-    ----------
-    registry
-        The streams.
-    database
-        Where their marks are.
-    thinning
-        Which of them go, by age.
-    pace
-        How many marks to look at, and to remove, in one step.
-    monotonic_s
-        The clock that says when to look again.
-    """
+    """Removes the old marks of all streams."""
 
     def __init__(
         self,

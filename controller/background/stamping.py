@@ -22,19 +22,6 @@ class Stamping:
     It stands without a lease in force, while a batch does not come to an end, and from a
     transaction that failed until a probe succeeds. Other transactions that succeed meanwhile
     say nothing: a full disk may take a stamp, or a deletion, and refuse reports.
-
-    Parameters
-    ----------
-    listening
-        The clock of the controller.
-    lease
-        Without it in force the clock stands.
-    sequencer
-        Tells how long the present batch takes.
-    database
-        Where it is tried whether reports can be stored.
-    keep_stamp
-        Has a stamp stored, as often as need be.
     """
 
     def __init__(

@@ -6,13 +6,6 @@ from collections.abc import Mapping
 def shares(held: Mapping[int, int], total: int) -> dict[int, int]:
     """Share out ``total`` evenly, so that as few as possible have to move.
 
-    Parameters
-    ----------
-    held
-        By controller, how many it holds.
-    total
-        How many there are, those without a holder included.
-
     Returns
     -------
     dict

@@ -33,19 +33,7 @@ _LookAt: TypeAlias = Callable[[list[StreamName]], Awaitable[list[_T]]]
 
 
 class Listing:
-    """Lists what all controllers hold: from memory, if there is one controller.
-
-    Parameters
-    ----------
-    registry, groups
-        Those that this controller holds.
-    ownership
-        Says whether there may be other controllers.
-    sequencer
-        Between whose batches memory is looked at.
-    database
-        What the controllers share.
-    """
+    """Lists what all controllers hold: from memory, if there is one controller."""
 
     def __init__(
         self,

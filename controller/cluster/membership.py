@@ -42,20 +42,6 @@ class Membership:
     Another race: two controllers are given one address, where only one of them is reached. Who
     joins while the other renews its lease is refused; of two that join at once one is reaped,
     and refused when it joins again.
-
-    Parameters
-    ----------
-    database
-        What they share.
-    address
-        Where the others reach this one.
-    lease_ms
-        How long a lease lasts that is not renewed.
-
-    Attributes
-    ----------
-    controller
-        This controller's id: the fencing token of its lease.
     """
 
     def __init__(

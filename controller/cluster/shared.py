@@ -39,28 +39,7 @@ _AT_ONCE = 100
 
 
 class SharedOwnership:
-    """An even share of the streams and groups of a database that controllers share.
-
-    Parameters
-    ----------
-    membership
-        The lease of this controller.
-    registry, groups
-        What is held.
-    sequencer
-        Gives up what moves, in the order of all changes.
-    database
-        What the controllers share.
-
-    Attributes
-    ----------
-    addresses
-        Of the controllers that lived when last looked at, by id.
-    closing
-        Set once the service shuts down.
-    tasks
-        What has to go on from `start` to `stop`.
-    """
+    """An even share of the streams and groups of a database that controllers share."""
 
     def __init__(
         self,

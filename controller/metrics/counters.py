@@ -15,17 +15,7 @@ _SHORT = (0.0001, 0.0002, *SECONDS)
 
 
 class Metrics:
-    """The counters of one service; all belong to the event loop's thread.
-
-    Attributes
-    ----------
-    report_tally
-        Reports by outcome: ``accepted`` or the code of the refusal.
-    request_times
-        Of requests that do not wait for news.
-    long_poll_times
-        Of those that do.
-    """
+    """The counters of one service; all belong to the event loop's thread."""
 
     def __init__(self) -> None:
         self.report_tally: Tally[str] = Tally({ACCEPTED: 0})

@@ -62,19 +62,7 @@ class Present:
 
 
 class Gauges:
-    """Looks up what Prometheus is told of the present.
-
-    Parameters
-    ----------
-    registry, groups
-        Those that this controller holds.
-    ownership
-        Knows how many streams there are, and whether what is held is held for certain.
-    sequencer, waiting
-        Where changes, looks and long polls wait.
-    most_series
-        So many streams, and groups, have series of their own.
-    """
+    """Looks up what Prometheus is told of the present."""
 
     def __init__(  # noqa: PLR0913 (what is counted, and how much of it is shown)
         self,

@@ -18,26 +18,6 @@ class Health:
     """Looks for what is wrong with a service.
 
     Everybody may probe, so that reasons name no file, host or user: the log does.
-
-    Parameters
-    ----------
-    database
-        Is asked whether it answers.
-    sequencer
-        Tells how long the present batch takes.
-    listening
-        Its stamps tell how long the event loop was blocked.
-    max_stall_s
-        The process is called dead when nothing moves for so long.
-
-    Attributes
-    ----------
-    tasks
-        What has to go on as long as the service is open.
-    started
-        Whether all streams are read back.
-    stopping
-        Whether a signal asked the process to end.
     """
 
     def __init__(

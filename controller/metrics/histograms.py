@@ -15,11 +15,6 @@ class Histogram:
     """Counts values by the least bound that they do not exceed.
 
     It belongs to one thread, and so does without the locks of Prometheus' own.
-
-    Parameters
-    ----------
-    bounds
-        Upper bounds, rising.
     """
 
     __slots__ = ("_bounds", "_counts", "_sum")

@@ -27,13 +27,7 @@ class _WithoutTokens(SpanProcessor):
 
 
 class Traces:
-    """Sends spans in the background, as the environment variables ``OTEL_…`` say.
-
-    Attributes
-    ----------
-    provider
-        Takes spans.
-    """
+    """Sends spans in the background, as the environment variables ``OTEL_…`` say."""
 
     def __init__(self) -> None:
         ours = Resource({"service.name": "tidegauge"})

@@ -13,7 +13,7 @@ from starlette.types import Send
 
 from controller.http.forwarding.peers import ASKED_AGAIN, NOT_HOLDER
 from controller.http.messages.head_calls import with_head
-from controller.streams.relocation import MovedError
+from controller.streams.lease import MovedError
 from tidegauge.errors import (
     BodyTooLargeError,
     ForbiddenError,
