@@ -95,8 +95,14 @@ class Sweeper:
 
     async def _sweep_due(self) -> bool:
         """Make a step of every stream that is due; False if it is time to rest."""
-        busy = False
-        for state in self._due():
+        registry, now_s, busy = self._registry, self._monotonic_s(), False
+        if len(self._sweeps) > len(registry):  # some were deleted
+            known = {state.identity.key for state in registry}
+            self._sweeps = {key: sweep for key, sweep in self._sweeps.items() if key in known}
+        for state in list(registry):
+            sweep = self._sweeps.get(state.identity.key)
+            if state.revision <= 1 or (sweep is not None and sweep.due_s > now_s):
+                continue
             try:
                 busy |= await self.sweep(state)
             except (OutcomeUnknownError, UnavailableError) as error:
@@ -109,19 +115,6 @@ class Sweeper:
                 )
                 busy = False
         return busy
-
-    def _due(self) -> list[StreamState]:
-        """List the streams to sweep, and forget those that are deleted."""
-        registry, now_s = self._registry, self._monotonic_s()
-        if len(self._sweeps) > len(registry):
-            known = {state.identity.key for state in registry}
-            self._sweeps = {key: sweep for key, sweep in self._sweeps.items() if key in known}
-        idle = Sweep()
-        return [
-            state
-            for state in registry
-            if state.revision > 1 and self._sweeps.get(state.identity.key, idle).due_s <= now_s
-        ]
 
     async def sweep(self, state: StreamState) -> bool:
         """Make one step; tells whether there was one to make."""

@@ -7,13 +7,12 @@ back before it answers anybody.
 
 import asyncio
 import logging
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from functools import partial
 
 from sqlalchemy import Connection, Table
 
 from controller.clocks import ListeningClock
-from controller.cluster.balance import shares
 from controller.cluster.membership import Membership
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
@@ -119,13 +118,14 @@ class SharedOwnership:
         left to write, and they would be answered as if they were stored. Between two batches
         none is decided, and those that wait are refused.
         """
-        await self._sequencer.read(self._forget)
 
-    def _forget(self) -> None:
-        for state in list(self.registry):
-            self.registry.move_away(state)
-        self.groups.forget()
-        self._taken.clear()
+        def forget() -> None:
+            for state in list(self.registry):
+                self.registry.move_away(state)
+            self.groups.forget()
+            self._taken.clear()
+
+        await self._sequencer.read(forget)
 
     async def _look_forever(self) -> None:
         while True:
@@ -224,34 +224,42 @@ class SharedOwnership:
 
     def _hold(self, states: list[StreamState], me: int) -> None:
         """Answer for streams from now on, unless the lease was lost while they were read."""
-        registry, begun = self.registry, []
+        registry, begun, now_ms = self.registry, [], self._listening.now_ms()
         for state in states:
             known_by_now = registry.find(state.identity.name) is not None
             is_lost = me != self.membership.controller
             if is_lost or known_by_now or state.identity.key in registry.removed:
                 state.let_go()
+                if not known_by_now:  # else the changelog is that of the one in memory
+                    registry.drop_changes(state)
                 continue
             state.durable = True
             registry.add(state)
             begun.append(state)
-        if states:
-            self._begin(begun)
-            self.membership.notify_all()
-
-    def _begin(self, states: list[StreamState]) -> None:
-        """Let the clocks of streams go on where they stood when they were taken."""
-        now_ms = self._listening.now_ms()
-        for state in states:
+            # The clocks of a stream go on where they stood when it was taken.
             state.skip_listening(now_ms - self._taken.pop(state.identity.key, now_ms))
+        if not states:
+            return
 
         def decide(batch: Batch) -> None:
-            here = [state for state in states if not state.deleted]
+            here = [state for state in begun if not state.deleted]
             offsets = [(state.identity.key, state.listening_offset_ms) for state in here]
             batch.write(partial(stored.write_offsets, offsets=offsets), rows=len(offsets))
             for state in here:
                 batch.touch(state)
 
         self._sequencer.submit_quietly(decide)
+        self.membership.notify_all()
+
+
+def shares(held: Mapping[int, int], total: int) -> dict[int, int]:
+    """Share out ``total``, those without a holder included, so that as few as possible move.
+
+    Tells by controller how many it should hold; they differ by one at most.
+    """
+    fewest, more = divmod(total, len(held))
+    order = sorted(held, key=lambda controller: (-held[controller], controller))
+    return {controller: fewest + (rank < more) for rank, controller in enumerate(order)}
 
 
 def _missing(counts: dict[int | None, int], addresses: dict[int, str], me: int) -> int:

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Row
 
 from controller.access.limits import Limits
 from controller.clocks import Clocks
+from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.log.embedded import EmbeddedLog
@@ -108,7 +109,12 @@ class Registry:
         """Answer for a stream no more: another controller does."""
         state.deleted = state.moved = True
         self.remove(state)
+        self.drop_changes(state)
         self.relocations.add(state.identity.name)
+
+    def drop_changes(self, state: StreamState) -> None:
+        """Know nothing of the changelog of a stream that another controller may write to."""
+        self.change_store.drop(Batch(), state.identity.key)  # nothing of it is ours to delete
 
     def page(
         self, after: StreamName | None, limit: int, *, of: Callable[[str], object]
