@@ -212,10 +212,7 @@ def go_offline(
             back[ref] = offset
     readers = {name: one for name, one in state.readers.items() if name != reader}
     return replace(
-        state,
-        readers=readers,
-        unassigned=dict(state.unassigned) | back,
-        completed=completed,
+        state, readers=readers, unassigned=dict(state.unassigned) | back, completed=completed
     )
 
 
@@ -226,13 +223,7 @@ def stand_at(
     topologies: Topologies,
     positions: Mapping[str, Position],
 ) -> GroupState:
-    """Let the only reader of a group confirm a position of each stream, and own all that is open.
-
-    Raises
-    ------
-    ReaderFencedError
-        If the name was taken over, or others read too.
-    """
+    """Let the only reader of a group confirm a position of each stream, and own all that is open."""
     _member(state, reader, epoch)
     fresh = start(topologies, positions)
     readers = {reader: ReaderState(epoch, fresh.unassigned)}
@@ -253,12 +244,8 @@ def confirm(
 ) -> GroupState:
     """Let a reader own exactly these segments, and confirm how far it has read in them.
 
-    For logs that assign segments to readers by themselves. Partitions that are new are opened.
-
-    Raises
-    ------
-    InvalidTransitionError
-        If another reader owns one of them still, or an offset goes back.
+    For logs that assign segments to readers by themselves. Partitions that are new are opened. It
+    is illegal while another reader owns one of them still.
     """
     for stream, topology in topologies.items():
         state = open_segments(state, stream, topology)
@@ -287,15 +274,7 @@ def new_names(before: GroupState, after: GroupState) -> list[str]:
 
 
 def check_change(before: GroupState, after: GroupState, topologies: Topologies) -> None:
-    """Check a change of the state, whoever made it.
-
-    Raises
-    ------
-    InvalidTransitionError
-        Naming the law that it breaks.
-    ReaderFencedError
-        If it speaks for a reader whose name was taken over.
-    """
+    """Check a change of the state, whoever made it; what is raised names the law that it breaks."""
     if after.epochs < before.epochs:
         msg = f"epochs cannot go back from {before.epochs} to {after.epochs}"
         raise InvalidTransitionError(msg)
@@ -316,11 +295,6 @@ def check_reach(before: GroupState, after: GroupState, tails: Mapping[str, Posit
 
     ``tails`` are the next offsets of each stream's segments; of a stream with an external log
     nobody here knows them, and its readers are believed.
-
-    Raises
-    ------
-    InvalidPositionError
-        If an offset was raised beyond its tail.
     """
     known = before.offsets
     for ref, offset in after.offsets.items():

@@ -8,7 +8,7 @@ from controller.clocks import Clocks
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
-from controller.groups import Group, Groups, read_logs
+from controller.groups import Groups, read_logs
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
 from controller.streams.registry import Registry
@@ -60,28 +60,28 @@ class Maintenance:
             )
 
     async def _take_silent_offline(self) -> None:
+        """Take silent readers offline; while the database is away, that waits for the next look."""
         now_ms = self._clocks.now().listening_ms
-        for group in list(self._groups):
-            for reader, heard_ms in list(group.heard.items()):
-                is_silent = now_ms - heard_ms > group.settings.dead_after_ms
-                if is_silent and (member := group.state.readers.get(reader)) is not None:
-                    await self._take_offline(group, reader, member.epoch)
-
-    async def _take_offline(self, group: Group, reader: str, epoch: int) -> None:
-        """Take a reader offline; where nothing is left to read, it learns so by its next call.
-
-        While the database is away, this waits for the next look.
-        """
-        try:
-            logs = await read_logs(self._registry, group.settings)
-        except (UnknownStreamError, StreamReplacedError, UnavailableError):
-            return
-        _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
-        # Who takes the name over meanwhile stays: its epoch is another one.
-        offline = partial(go_offline, reader=reader, epoch=epoch, topologies=logs.topologies)
-        self._sequencer.submit_quietly(
-            lambda batch: self._groups.change(group.name, offline, batch, logs=logs)
-        )
+        silent = [
+            (group, reader, member.epoch)
+            for group in self._groups
+            for reader, heard_ms in group.heard.items()
+            if now_ms - heard_ms > group.settings.dead_after_ms
+            and (member := group.state.readers.get(reader)) is not None
+        ]
+        for group, reader, epoch in silent:
+            try:
+                logs = await read_logs(self._registry, group.settings)
+            except (UnknownStreamError, StreamReplacedError, UnavailableError):
+                continue  # where nothing is left to read, it learns so by its next call
+            _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
+            # Who takes the name over meanwhile stays: its epoch is another one.
+            offline = partial(
+                go_offline, reader=reader, epoch=epoch, topologies=logs.topologies
+            )
+            self._sequencer.submit_quietly(
+                partial(self._groups.change, group.name, offline, logs=logs)
+            )
 
     async def _compact(self) -> None:
         for index, state in enumerate(list(self._registry)):
@@ -92,8 +92,7 @@ class Maintenance:
             try:
                 await self._compactor.compact(state.identity.key, state.published_tails)
             except (OutcomeUnknownError, UnavailableError) as error:
-                _log.debug(
-                    "nothing is compacted yet: %s", error
-                )  # the database logged all of it
+                # The database has logged all of it already.
+                _log.debug("nothing is compacted yet: %s", error)
             except TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})

@@ -44,13 +44,7 @@ class Membership:
     and refused when it joins again.
     """
 
-    def __init__(
-        self,
-        database: PostgresDatabase,
-        *,
-        address: str,
-        lease_ms: int,
-    ) -> None:
+    def __init__(self, database: PostgresDatabase, *, address: str, lease_ms: int) -> None:
         self._database = database
         self._listening: ListeningClock
         self._forget: Callable[[], Awaitable[None]]

@@ -153,8 +153,12 @@ class SharedOwnership:
             await self._read_back(me)
 
     async def _balance(self, shared: Shares, me: int) -> None:
-        streams = _missing(shared.streams, shared.addresses, me)
-        groups = _missing(shared.groups, shared.addresses, me)
+        def missing(counts: Mapping[int | None, int]) -> int:
+            """Say how many this controller should take, or give up if negative."""
+            held = {one: counts.get(one, 0) for one in shared.addresses}
+            return shares(held, sum(counts.values()))[me] - held[me]
+
+        streams, groups = missing(shared.streams), missing(shared.groups)
         # The newest go: what was held for longest, and most call about here, stays.
         for state in list(self.registry)[streams:] if streams < 0 else ():
             await self._sequencer.submit(partial(self._give_up_stream, state))
@@ -260,9 +264,3 @@ def shares(held: Mapping[int, int], total: int) -> dict[int, int]:
     fewest, more = divmod(total, len(held))
     order = sorted(held, key=lambda controller: (-held[controller], controller))
     return {controller: fewest + (rank < more) for rank, controller in enumerate(order)}
-
-
-def _missing(counts: dict[int | None, int], addresses: dict[int, str], me: int) -> int:
-    """Say how many a controller should take, or give up if negative."""
-    held = {controller: counts.get(controller, 0) for controller in addresses}
-    return shares(held, sum(counts.values()))[me] - held[me]

@@ -45,22 +45,12 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
     incarnation: int | None,
     sequence: int,
 ) -> AppendOutcome:
-    """Append events to one segment exactly once.
-
-    Raises
-    ------
-    UnknownWriterError
-        If the stream does not know the writer: its sequences could never be forgotten.
-    WriterFencedError, IncarnationRequiredError
-        By the rules for reports.
-    SequenceGapError, SegmentSealedError, StreamSealedError
-        By the rules of the log; nothing is stored then.
-    """
+    """Append events to one segment exactly once, by the rules for reports and of the log."""
     log = state.embedded_log()
     topology = state.aggregator.topology
     if segment not in topology:
         raise UnknownStreamSegmentError(segment)
-    if writer not in state.aggregator:
+    if writer not in state.aggregator:  # its sequences could never be forgotten
         raise UnknownWriterError(writer)
     incarnation = _checked_incarnation(state, log, writer, incarnation)
     last = log.last_append(writer, segment, incarnation)
@@ -140,11 +130,6 @@ async def append_once_by_key(  # noqa: PLR0913 (parts of one append, and where i
     The race: two requests with one key. Each looks on disk before its batch and in memory
     within it, so that one is stored and the other gets its answer; should memory have lost the
     key in between, the primary key of the table refuses the second.
-
-    Raises
-    ------
-    InvalidRequestError
-        If the key was used for another request.
     """
     digest = blake2b(body, digest_size=16)
     digest.update(repr((source.writer, source.note_time)).encode())

@@ -34,12 +34,9 @@ from tidegauge.wire.streams import (
 _log = logging.getLogger(__name__)
 
 
-def etag(state: StreamState) -> str:
-    """Name the newest durable version of a stream's settings."""
-    return _etag(state, state.published_config)
-
-
-def _etag(state: StreamState, config: StreamConfig) -> str:
+def etag(state: StreamState, config: StreamConfig | None = None) -> str:
+    """Name a version of a stream's settings: the newest durable one, unless told which."""
+    config = config or state.published_config
     text = f"{state.identity.stream_id} {config.model_dump_json()}"
     return f'"{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"'
 
@@ -78,7 +75,7 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     existing = registry.find(name)
     if existing is not None and not existing.deleted:
         if only_create:
-            raise PreconditionFailedError(_etag(existing, existing.config))
+            raise PreconditionFailedError(etag(existing, existing.config))
         _check_same(existing, request)
         return existing, False
     registry.limits.check_new_stream(name.scope, name.stream, streams)
@@ -151,7 +148,7 @@ def change_stream(
 ) -> StreamState:
     """Change the given settings of a stream, unless one is fixed or somebody was faster."""
     state.refuse_if_deleted()
-    present = _etag(state, state.config)
+    present = etag(state, state.config)
     if if_match not in {"*", present}:
         raise PreconditionFailedError(present)
     changes = change.model_dump(include=change.model_fields_set)

@@ -33,15 +33,6 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     """Take in a report; see `Aggregator.note_time` for what it raises.
 
     ``tails`` bound the position, if events are about to be appended with the report.
-
-    Raises
-    ------
-    InvalidRequestError
-        If the writer's name is none, or the report needs a position and has none.
-    NameTooLongError, TooManyWritersError
-        If the writer is new, and may not be.
-    TooManySegmentsError
-        If the writer's position names too many segments.
     """
     aggregator = state.aggregator
     if writer not in aggregator:

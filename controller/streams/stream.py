@@ -141,13 +141,7 @@ class StreamState:
         return self.published_tails
 
     def embedded_log(self) -> EmbeddedLog:
-        """Give the log to a change that only the embedded one can do.
-
-        Raises
-        ------
-        LogIsExternalError
-            If it is somewhere else.
-        """
+        """Give the log to a change that only the embedded one can do."""
         self.refuse_if_deleted()
         if not isinstance(self.log, EmbeddedLog):
             raise LogIsExternalError(str(self.identity.name))
