@@ -22,8 +22,8 @@ from tidegauge.errors import (
 from tidegauge.groups import go_offline
 
 _log = logging.getLogger(__name__)
-_PERIOD_S = 2.0
-_STREAMS_AT_ONCE = 100
+_PERIOD_S = 2.0  # who is dead after some seconds is noticed soon enough
+_STREAMS_AT_ONCE = 100  # a fraction of a millisecond, in which nobody else has a turn
 _ANSWERS_AT_ONCE = 1_000
 """Roughly how many idempotency keys run out in two seconds, if many do."""
 _ANSWERS_KEPT_MS = 86_400_000

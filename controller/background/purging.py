@@ -20,7 +20,7 @@ from controller.streams.lease import Lease
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
-_PERIOD_S = 1.0
+_PERIOD_S = 1.0  # nobody waits for rows that are not seen any more
 _FEWEST_ROWS = 4
 """Rows may be chunks of megabytes: a slow disk removes few of them in a step."""
 

@@ -28,8 +28,8 @@ from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableErr
 from tidegauge.retention import Tier, count_old, newest_at, surplus, tiers
 
 _log = logging.getLogger(__name__)
-_PERIOD_S = 1.0
-_FEWEST_ROWS = 16
+_PERIOD_S = 1.0  # nothing was due: marks grow old by seconds at least
+_FEWEST_ROWS = 16  # a sweep must get on, however slow the disk is
 _SOONEST_S, _LATEST_S = 1.0, 3_600.0
 """When to look again at what is not old yet: a wall clock that is behind stops no sweep for ever."""
 _LOOKS_PER_AGE = 4

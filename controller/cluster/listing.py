@@ -20,7 +20,7 @@ from tidegauge.names import StreamName
 from tidegauge.wire.groups import GroupInfo
 from tidegauge.wire.streams import StreamInfo
 
-_NAMES_AT_ONCE = 1_000
+_NAMES_AT_ONCE = 1_000  # a page of the most that may be asked for needs one look
 _LOOKED_AT_ONCE = 100
 """Rows may be wide: no more of them are read than a page of wide ones takes."""
 _ENTRIES_PER_SEGMENT = 5

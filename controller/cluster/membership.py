@@ -16,7 +16,7 @@ from controller.store import leases as storage
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
-_RECONNECT_S = 1.0
+_RECONNECT_S = 1.0  # news is missed meanwhile, and found a look later
 _SILENCE_MS = 4 * STAMP_MS
 """Who has not renewed its lease for so long has missed three renewals: it is dead, or paused."""
 

@@ -32,7 +32,7 @@ _LOOK_MS = 1_000
 """News comes at once; a look without any finds what a lost notice did not tell."""
 _SOONEST_MS = 20
 """After a lease is said to run out, which may be renewed late, and is then looked at again."""
-_GONE_MS = 100
+_GONE_MS = 100  # a call waits for it, and its lease may have run out without any notice
 _AT_ONCE = 100
 """Streams read back in one transaction: the first are answered for while others are read."""
 

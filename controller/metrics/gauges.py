@@ -28,7 +28,7 @@ from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import Now, WriterState
 
-_AT_ONCE = 100
+_AT_ONCE = 100  # streams: some milliseconds, in which nobody else has a turn
 _STATES: tuple[WriterState, ...] = ("joining", "active", "behind", "expired", "left")
 
 

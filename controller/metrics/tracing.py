@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from controller.access import redacted
 
 _QUERY = "url.query"
-_PATIENCE_S = 1.0
+_PATIENCE_S = 1.0  # the process has to end soon, whatever becomes of traces
 _log = logging.getLogger(__name__)
 
 

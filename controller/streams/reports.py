@@ -66,10 +66,7 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
 def note_times(
     batch: Batch, state: StreamState, reports: Sequence[SignedReport]
 ) -> Mapping[int, ProblemError]:
-    """Take in reports about one stream, in order, as of one moment; tells why some are refused.
-
-    Those are told by their index.
-    """
+    """Take in reports as of one moment, in order; tells why some are refused, by their index."""
     now, aggregator = state.now(), state.aggregator
     refused: dict[int, ProblemError] = {}
     unusual: Iterable[int] = range(len(reports))
