@@ -7,8 +7,7 @@ from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
 from spark_source._errors import InvalidOptionError
-from tidegauge.client.addresses import check_url
-from tidegauge.client.tokens import InvalidTokenError, check_token
+from tidegauge.client.addresses import InvalidTokenError, check_token, check_url
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName, parse_group
 from tidegauge.wire.values import parse_position

@@ -74,7 +74,7 @@ class StreamCalls:
         self.stream = stream
         self.stream_id = stream_id
 
-    async def create(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
+    async def create(self, /, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
         """Create the stream; the same again changes nothing.
 
         Parameters
@@ -98,7 +98,7 @@ class StreamCalls:
         self.stream_id = created.stream_id
         return created
 
-    async def configure(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of ChangeStream)
+    async def configure(self, /, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of ChangeStream)
         """Change some settings; what is left out stays as it is.
 
         Parameters
