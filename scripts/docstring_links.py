@@ -1,4 +1,4 @@
-"""Turns the names in single backticks of numpydoc docstrings into links to what they name."""
+"""Turns the names in docstrings into links, and shows methods that are made as what they are."""
 
 import re
 
@@ -17,10 +17,10 @@ class DocstringLinks(griffe.Extension):
 
     def on_package(self, *, pkg: griffe.Module, **_: object) -> None:
         """Rewrite the docstrings of a package, once all its names are known."""
+        self._link(pkg)
         for module in pkg.modules.values():
             for face in module.classes.values():
                 _describe_blocking(face)
-        self._link(pkg)
 
     def on_function(self, *, func: griffe.Function, **_: object) -> None:
         """Drop what the unpacking of options repeats: the class's docstring describes them."""
