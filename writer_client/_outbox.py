@@ -40,18 +40,8 @@ class Goal(NamedTuple):
 class Outbox:
     """Events and notes between those who write and those who send.
 
-    Parameters
-    ----------
-    writer
-        Whose.
-    batch_bytes
-        A segment with so much waiting is sent without lingering.
-    limit_bytes
-        Beyond so much unacknowledged, `is_full` asks writers to wait.
-    clock
-        Gives events without a time one, in ms, and the times of `note_now`.
-    last_time
-        What the writer has promised at first, ms.
+    A segment with ``batch_bytes`` waiting is sent without lingering; with ``limit_bytes`` not
+    acknowledged, writers wait. The clock gives events without a time one, and ingestion time.
     """
 
     def __init__(
@@ -238,15 +228,7 @@ class Outbox:
             self._room.notify_all()
 
     def fail(self, error: BaseException, *, stuck: bool) -> None:
-        """Stop: every later call raises this.
-
-        Parameters
-        ----------
-        error
-            What happened.
-        stuck
-            Whether even what is written already will not be stored.
-        """
+        """Stop: every later call raises this. Stuck, what is written already is not stored either."""
         with self._room:
             self._stuck = self._stuck or stuck
             if self.failure is None:
