@@ -29,13 +29,7 @@ class QueryGroup:
         self._confirmed = start
 
     def confirm(self, end: Position) -> None:
-        """Advance the group to the end of a batch.
-
-        Raises
-        ------
-        ReaderFencedError
-            If another query took the group over.
-        """
+        """Advance the group to the end of a batch; fenced if another query took it over."""
         if end != self._confirmed:
             self._tell(self._reader.confirm, end)
             self._confirmed = end

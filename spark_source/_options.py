@@ -46,13 +46,7 @@ class Options:
 
 
 def read_options(given: Mapping[str, str]) -> Options:
-    """Read the options of a load, whatever the case of their names.
-
-    Raises
-    ------
-    InvalidOptionError
-        Naming the option and the cure.
-    """
+    """Read the options of a load, whatever the case of their names; refuse with the cure."""
     rest = {name.lower(): (name, value) for name, value in given.items()}
     known = dict[str, str]()
 

@@ -89,11 +89,6 @@ class WriterCalls:
 
         If the service can take none or some of them at the moment, one report for all of them
         follows: whichever were stored, it goes back behind none and leaves nothing out.
-
-        Raises
-        ------
-        ReportRefusedError
-            The first refusal.
         """
         async for attempt in self.transport.attempts():
             with attempt:

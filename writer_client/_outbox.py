@@ -79,13 +79,7 @@ class Outbox:
         """What stopped the writer."""
 
     def write(self, new: NewEvent) -> Wake | None:
-        """Add an event; tell which sender must know.
-
-        Raises
-        ------
-        WriterClosedError
-            If the writer is closed; else whatever has stopped it.
-        """
+        """Add an event; tell which sender must know. Raises what has ended the writer."""
         hashed = _hash(new.key)
         with self._lock:
             self._refuse_if_over()
@@ -105,12 +99,7 @@ class Outbox:
     def note(self, time: int) -> list[Wake]:
         """Note a time; tell which senders must not linger.
 
-        Raises
-        ------
-        InvalidTimeError
-            If it is below the time noted before, or the end of time; nothing is noted then.
-        WriterClosedError
-            If the writer is closed; else whatever has stopped it.
+        Nothing is noted if it is below the time noted before, or the end of time.
         """
         with self._lock:
             self._refuse_if_over()

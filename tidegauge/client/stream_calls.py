@@ -55,17 +55,7 @@ class WatermarkTimeoutError(TidegaugeError, TimeoutError):
 
 
 class StreamCalls:
-    """The HTTP calls about one stream.
-
-    Parameters
-    ----------
-    transport
-        To the service.
-    stream
-        Which one.
-    stream_id
-        Insist on this stream; otherwise on the one of the first answer.
-    """
+    """The HTTP calls about one stream: that of the id, otherwise that of the first answer."""
 
     def __init__(
         self, transport: Transport, stream: StreamName, *, stream_id: str | None = None
