@@ -51,12 +51,6 @@ class SegmentPartition(InputPartition):
 
     Attributes
     ----------
-    options
-        Of the load.
-    stream_id
-        The stream that was planned with.
-    segment, start, end
-        Which events.
     bound
         Of the batch's end, ms: the watermark of every row; None in batch reads.
     late_below

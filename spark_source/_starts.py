@@ -20,11 +20,8 @@ def check_load(client: StreamClient, options: Options) -> None:
     for name, cut in cuts.items():
         for segment in cut or ():
             if segment not in segments:
-                last = max(segments)
-                problem = (
-                    f"there is no segment {segment}; the stream has those from 0 to {last}"
-                )
-                raise InvalidOptionError(name, problem)
+                those = f"the stream has those from 0 to {max(segments)}"
+                raise InvalidOptionError(name, f"there is no segment {segment}; {those}")
     check_group(options)
 
 
