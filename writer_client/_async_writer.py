@@ -5,8 +5,9 @@ from typing import Unpack
 
 from tidegauge.client.blocks import AsyncOpening
 from tidegauge.event_time import to_event_time
-from writer_client._core import WriterCore, WriterFace, WriterOptions
+from writer_client._core import WriterCore, WriterFace
 from writer_client._events import new_event
+from writer_client._options import WriterOptions
 
 
 class AsyncWriter(WriterFace, AsyncOpening):

@@ -1,4 +1,4 @@
-"""What both faces of a writer share: its options, and its life from registration to the end."""
+"""What both faces of a writer share: its life from registration to the end."""
 
 import asyncio
 import time
@@ -10,22 +10,13 @@ from tidegauge.errors import LogIsExternalError
 from tidegauge.event_time import to_event_time
 from writer_client._client import WriterCalls
 from writer_client._errors import WriterClosedError
+from writer_client._options import WriterOptions
 from writer_client._outbox import Outbox
-from writer_client._reporter import ReporterOptions
 from writer_client._sending import Sending
 
 _BATCH_BYTES = 1_048_576
 _BUFFER_BYTES = 16 * 1_048_576
 _LINGER = timedelta(milliseconds=5)
-
-
-class WriterOptions(ReporterOptions, total=False):
-    """Keyword arguments of `AsyncWriter` and `Writer`."""
-
-    automatically_note_time: bool
-    batch_bytes: int
-    linger: timedelta
-    buffer_bytes: int
 
 
 def _wall_ms() -> int:

@@ -2,9 +2,9 @@
 
 import asyncio
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from tidegauge.client.blocks import AsyncOpening, Opening
 from tidegauge.client.sync import LoopThread, SyncFace, blocking
@@ -12,14 +12,7 @@ from tidegauge.client.transport import RETRY_FOR, Transport
 from tidegauge.event_time import to_event_time
 from writer_client._client import WriterCalls
 from writer_client._errors import WriterClosedError
-
-
-class ReporterOptions(TypedDict, total=False):
-    """Keyword arguments of `AsyncTimeReporter` and `TimeReporter`."""
-
-    token: str | None
-    first_time: int | datetime | None
-    retry_for: timedelta
+from writer_client._options import ReporterOptions
 
 
 class AsyncTimeReporter(AsyncOpening):
