@@ -1,20 +1,15 @@
 """The writers of the demo alone, for a service and a pipeline that run elsewhere."""
 
 import time
+from math import inf
 
 from rich.console import Console
 
 from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.carriers import Carriers, start_carriers
 from tidegauge_cli.demo.flights import of_first_days, read_flights
-from tidegauge_cli.demo.progress import describe_progress
-from tidegauge_cli.demo.replay import REPLAYED, ReplayClock
-from tidegauge_cli.demo.waiting import (
-    DemoFailedError,
-    interruptible,
-    wait_until,
-    watch_until,
-)
+from tidegauge_cli.demo.replay import REPLAYED, ReplayClock, describe_progress
+from tidegauge_cli.demo.waiting import run_part, wait_until
 
 _SEGMENTS = 4
 
@@ -22,38 +17,21 @@ _SEGMENTS = 4
 def run_producer(address: StreamAddress, *, days: int, speed: float) -> int:
     """Replay flights into a stream, and seal it; an interrupted replay goes on where it was.
 
-    Parameters
-    ----------
-    address
-        The stream; made if it is not there.
-    days
-        How many days of 2013.
-    speed
-        Seconds of flights in one second.
-
-    Returns
-    -------
-    int
-        The exit status.
+    The stream is made if it is not there; returns the exit status.
     """
     console = Console(soft_wrap=True)
-    try:
-        with interruptible():
-            _produce(console, address, days=days, speed=speed)
-    except KeyboardInterrupt:
-        console.print("stopped; started again it goes on where it was")
-        return 130
-    except DemoFailedError as error:
-        console.print(f"[bold red]{error}")
-        return 1
-    return 0
+    return run_part(
+        console,
+        lambda: _produce(console, address, days=days, speed=speed),
+        stopped="stopped; started again it goes on where it was",
+    )
 
 
-def _produce(console: Console, address: StreamAddress, *, days: int, speed: float) -> None:
+def _produce(console: Console, address: StreamAddress, *, days: int, speed: float) -> int:
     stream = address.describe() or address.create(segments=_SEGMENTS, **REPLAYED)
     if stream.final:
         console.print(f"{address.stream} is sealed: these flights were replayed before")
-        return
+        return 0
     flights = of_first_days(read_flights()[0], days)
     carriers = start_carriers(flights, address)
     try:
@@ -66,6 +44,7 @@ def _produce(console: Console, address: StreamAddress, *, days: int, speed: floa
         carriers.end()
     address.seal()
     console.print(f"every flight has landed; {address.stream} is sealed")
+    return 0
 
 
 def _replay(
@@ -77,7 +56,7 @@ def _replay(
     speed: float,
 ) -> None:
     wait_until(
-        lambda: carriers.all_registered, "the carriers to register", check=carriers.check
+        lambda: carriers.all_registered, "the carriers to register", go_on=carriers.check
     )
     clock = ReplayClock(carriers.time_ms, end_ms=end_ms, speed=speed, at_s=time.monotonic())
 
@@ -85,8 +64,10 @@ def _replay(
         carriers.check()
         clock.turn(time.monotonic(), limit_ms=end_ms)
 
-    watch_until(
+    wait_until(
         lambda: not carriers.any_alive,
-        lambda: console.print(describe_progress(address, clock)),
+        "the carriers",
         go_on=go_on,
+        show=lambda: console.print(describe_progress(address, clock)),
+        patience_s=inf,
     )
