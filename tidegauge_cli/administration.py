@@ -137,11 +137,6 @@ service.command(
 )(serve)
 
 
-@database.callback()
-def _database() -> None:
-    """Look after the database."""
-
-
 @database.command(
     epilog="Example: tidegauge db upgrade --database-url postgresql://tidegauge@localhost/tidegauge"
 )

@@ -4,24 +4,21 @@ import sys
 
 import typer
 
-from tidegauge_cli.extras import needs_extra
-
-with needs_extra("cli"):
-    from tidegauge.client.stream_calls import StreamCalls
-    from tidegauge.errors import PreconditionFailedError
-    from tidegauge.json_text import show_json
-    from tidegauge.wire.streams import CreateStream, SealedStream, SealStream, StreamInfo
-    from tidegauge_cli.options import (
-        CHANGED,
-        CREATED,
-        Position,
-        Setting,
-        Stream,
-        Yes,
-        path_of,
-    )
-    from tidegauge_cli.service import Service, Session, asks
-    from tidegauge_cli.tables import describe_position
+from tidegauge.client.stream_calls import StreamCalls
+from tidegauge.errors import PreconditionFailedError
+from tidegauge.json_text import show_json
+from tidegauge.wire.streams import CreateStream, SealedStream, SealStream, StreamInfo
+from tidegauge_cli.options import (
+    CHANGED,
+    CREATED,
+    Position,
+    Setting,
+    Stream,
+    Yes,
+    path_of,
+)
+from tidegauge_cli.service import Service, Session, asks
+from tidegauge_cli.tables import describe_position
 
 lifecycle = typer.Typer()
 

@@ -6,34 +6,30 @@ from operator import attrgetter
 from typing import Annotated, TypeVar, get_args
 
 import typer
+from pydantic import BaseModel
 
-from tidegauge_cli.extras import needs_extra
-
-with needs_extra("cli"):
-    from pydantic import BaseModel
-
-    from tidegauge.aggregation.writers import WriterState
-    from tidegauge.client.stream_calls import StreamCalls
-    from tidegauge.client.transport import RETRY_FOR
-    from tidegauge.names import StreamName, parse_group
-    from tidegauge.wire.groups import GroupList, TimeWindowInfo
-    from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo, StreamList
-    from tidegauge.wire.writers import Watermark, WriterList
-    from tidegauge_cli.listing import Listing, Output
-    from tidegauge_cli.mark_pages import PAGE, describe_extent, first_marks, newest_marks
-    from tidegauge_cli.options import Stream, Time, in_range, one_of, path_of, reading
-    from tidegauge_cli.service import Service, Session, asks, warn
-    from tidegauge_cli.tables import (
-        describe_position,
-        describe_rest,
-        describe_time,
-        holders_of,
-        table_of_groups,
-        table_of_marks,
-        table_of_streams,
-        table_of_writers,
-    )
-    from tidegauge_cli.watching import watch_stream
+from tidegauge.aggregation.writers import WriterState
+from tidegauge.client.stream_calls import StreamCalls
+from tidegauge.client.transport import RETRY_FOR
+from tidegauge.names import StreamName, parse_group
+from tidegauge.wire.groups import GroupList, TimeWindowInfo
+from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo, StreamList
+from tidegauge.wire.writers import Watermark, WriterList
+from tidegauge_cli.listing import Listing, Output
+from tidegauge_cli.mark_pages import PAGE, describe_extent, first_marks, newest_marks
+from tidegauge_cli.options import Stream, Time, in_range, one_of, path_of, reading
+from tidegauge_cli.service import Service, Session, asks, warn
+from tidegauge_cli.tables import (
+    describe_position,
+    describe_rest,
+    describe_time,
+    holders_of,
+    table_of_groups,
+    table_of_marks,
+    table_of_streams,
+    table_of_writers,
+)
+from tidegauge_cli.watching import watch_stream
 
 _T = TypeVar("_T", bound=BaseModel)
 _P = TypeVar("_P", bound=BaseModel)

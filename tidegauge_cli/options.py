@@ -6,16 +6,12 @@ from sys import float_info
 from typing import Annotated, Any, TypeAlias, TypeVar, get_args
 
 import typer
+from pydantic import ValidationError
 
-from tidegauge_cli.extras import needs_extra
-
-with needs_extra("cli"):
-    from pydantic import ValidationError
-
-    from tidegauge.event_time import parse_event_time
-    from tidegauge.names import StreamName, check_name
-    from tidegauge.wire.streams import CreateStream, SettingsFields
-    from tidegauge.wire.values import parse_position
+from tidegauge.event_time import parse_event_time
+from tidegauge.names import StreamName, check_name
+from tidegauge.wire.streams import CreateStream, SettingsFields
+from tidegauge.wire.values import parse_position
 
 _T = TypeVar("_T")
 _N = TypeVar("_N", int, float)

@@ -5,32 +5,29 @@ from typing import TypeVar
 
 import typer
 
-from tidegauge_cli.extras import needs_extra
-
-with needs_extra("cli"):
-    from tidegauge.event_time import looks_like_seconds
-    from tidegauge.names import StreamName
-    from tidegauge.wire.streams import StreamInfo
-    from tidegauge.wire.writers import (
-        LeaveStream,
-        NoteTime,
-        RegisterWriter,
-        TimeNoted,
-        WriterAnswer,
-        WriterRegistered,
-    )
-    from tidegauge_cli.options import (
-        Force,
-        Incarnation,
-        Position,
-        Stream,
-        Time,
-        TimeOption,
-        Writer,
-        path_of,
-    )
-    from tidegauge_cli.service import Service, Session, asks
-    from tidegauge_cli.tables import describe_time
+from tidegauge.event_time import looks_like_seconds
+from tidegauge.names import StreamName
+from tidegauge.wire.streams import StreamInfo
+from tidegauge.wire.writers import (
+    LeaveStream,
+    NoteTime,
+    RegisterWriter,
+    TimeNoted,
+    WriterAnswer,
+    WriterRegistered,
+)
+from tidegauge_cli.options import (
+    Force,
+    Incarnation,
+    Position,
+    Stream,
+    Time,
+    TimeOption,
+    Writer,
+    path_of,
+)
+from tidegauge_cli.service import Service, Session, asks
+from tidegauge_cli.tables import describe_time
 
 _A = TypeVar("_A", bound=TimeNoted)
 reporting = typer.Typer()
@@ -46,8 +43,7 @@ def register(
     force: Force = False,
 ) -> None:
     """Register a writer before it writes: the watermark waits for it; its former process is fenced."""
-    body = RegisterWriter() if time is None else RegisterWriter(time=time)
-    path = _path(stream, writer, "register")
+    body, path = RegisterWriter(time=time), _path(stream, writer, "register")
     registered = _report(session, path, body, WriterRegistered, force=force)
     number, watermark = registered.incarnation, describe_time(registered.watermark)
     session.show(

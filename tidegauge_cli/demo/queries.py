@@ -39,12 +39,8 @@ def running_spark(
 ) -> Iterator[SparkSession]:
     """Start a small session with this interpreter, and stop it in the end.
 
-    What its JVM says, which is little if it is local, goes to the log, or to standard error.
-
-    Raises
-    ------
-    DemoFailedError
-        If its JVM is lost meanwhile.
+    What its JVM says, which is little if it is local, goes to the log, or to standard error. If
+    it is lost meanwhile the demo has failed.
     """
     with ExitStack() as stack:
         with interrupted_later(), nullcontext() if log is None else _stderr_into(log):
@@ -163,16 +159,8 @@ class WindowFolder:
 class WindowQuery:
     """Departures and mean delay per origin and hour, from one streaming source.
 
-    Parameters
-    ----------
-    name
-        Of the query.
-    flights
-        Columns ``event_time``, ``origin``, ``delay``.
-    folder
-        For its windows and its checkpoint.
-    every
-        How often it starts a batch at most.
+    The flights have ``event_time``, ``origin`` and ``delay``. The folder gets the windows and the
+    checkpoint.
     """
 
     def __init__(

@@ -20,18 +20,9 @@ REPLAYED = {
 class ReplayClock:
     """Event time that runs at a multiple of wall clock to its end, except while it has to wait.
 
-    One process turns it; those that report flights read the same memory.
-
-    Parameters
-    ----------
-    time_ms
-        Where it stands, ms since the epoch; it starts from there.
-    end_ms
-        Where it stops for good; the time from then on is not counted.
-    speed
-        Seconds of replay in one second.
-    at_s
-        A monotonic clock, now.
+    One process turns it; those that report flights read the same memory. It starts from the time
+    that is there; from its end on, where it stops for good, no time is counted. The speed is in
+    seconds of replay in one second; ``at_s`` is a monotonic clock, now.
     """
 
     def __init__(self, time_ms: c_int64, *, end_ms: int, speed: float, at_s: float) -> None:
@@ -71,10 +62,7 @@ class ReplayClock:
 
 
 class Pace:
-    """Divides the flights, by their landings, evenly over about so many batches of a query.
-
-    That holds however long the query takes for each.
-    """
+    """Divides flights evenly over about so many batches of a query, however slow those are."""
 
     def __init__(self, landed: Sequence[int], *, batches: int) -> None:
         self._landed = landed

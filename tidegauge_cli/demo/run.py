@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from math import inf
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from rich.console import Console
 
 from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.batches import cut, read_arrivals, write_arrivals
-from tidegauge_cli.demo.carriers import Carriers, start_carriers
+from tidegauge_cli.demo.carriers import Carriers
 from tidegauge_cli.demo.flights import of_first_days, read_flights, truth
 from tidegauge_cli.demo.queries import (
     WindowQuery,
@@ -64,44 +65,45 @@ def run_demo(*, days: int, speed: float, output: Path) -> int:
     except OSError as error:
         console.print(f"[bold red]the results cannot be written: {error}")
         return 1
-    demo = _Demo(console, days=days, speed=speed, output=output)
+    demo = _Demo(console, days, speed, output)
     return run_part(console, demo.run, stopped="stopped; nothing is left running")
 
 
+@dataclass(frozen=True, slots=True)
 class _Demo:
-    def __init__(self, console: Console, *, days: int, speed: float, output: Path) -> None:
-        self._say = console.print
-        self._console = console
-        self._days = days
-        self._speed = speed
-        self._output = output
+    console: Console
+    days: int
+    speed: float
+    output: Path
 
     def run(self) -> int:
         """Run everything, and leave nothing behind but the results."""
         everything, left_out = read_flights()
-        flights = of_first_days(everything, self._days)
-        self._say(
-            f"{len(flights)} flights of {self._days} days; of the year's flights {left_out} "
+        flights = of_first_days(everything, self.days)
+        self.console.print(
+            f"{len(flights)} flights of {self.days} days; of the year's flights {left_out} "
             "never took off or landed and are left out"
         )
-        log = self._output / "spark.log"
+        log = self.output / "spark.log"
         with ExitStack() as stack:
             folder = Path(tempfile.mkdtemp(prefix="tidegauge-demo-"))
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            self._say(f"Spark starts; what it says goes to {log.resolve()}")
+            self.console.print(f"Spark starts; what it says goes to {log.resolve()}")
             spark = stack.enter_context(running_spark(log=log))
             address = StreamAddress(stack.enter_context(_running_service(folder)), STREAM)
             address.create(segments=1, **REPLAYED)
-            carriers = start_carriers(flights, address)
+            carriers = Carriers(flights, address)
             stack.callback(carriers.end)
-            self._say(f"service at {address.url}; {len(carriers.processes)} carriers register")
+            self.console.print(
+                f"service at {address.url}; {len(carriers.processes)} carriers register"
+            )
             rows = read_flights_stream(spark, address)
             query = WindowQuery("tidegauge", rows, folder / "tidegauge", every=_LIVE_BATCH)
             ours = self._live(query, flights, address, carriers)
             arrivals = read_arrivals(address)
             batches = cut(arrivals, query.query.recentProgress)
             check_rule(ours, close_windows(arrivals, batches["watermark"]))
-            self._say(
+            self.console.print(
                 f"Spark's own watermark reads the same rows in the same {len(batches)} batches"
             )
             theirs = self._baselines(spark, arrivals, len(batches), folder)
@@ -113,9 +115,9 @@ class _Demo:
             windows=ours.windows,
             curve=curve(arrivals, batches["clock"]),
         )
-        print_table(self._console, results)
-        for path in write_results(self._output, results):
-            self._say(f"wrote {path.resolve()}")
+        print_table(self.console, results)
+        for path in write_results(self.output, results):
+            self.console.print(f"wrote {path.resolve()}")
         mine = results.verdicts[0]
         return 1 if mine.dropped or mine.wrong else 0
 
@@ -137,26 +139,23 @@ class _Demo:
         )
         landed = list(flights["landed"])
         clock = ReplayClock(
-            carriers.time_ms, end_ms=landed[-1], speed=self._speed, at_s=time.monotonic()
+            carriers.time_ms, end_ms=landed[-1], speed=self.speed, at_s=time.monotonic()
         )
         # Fewer days are not worth as many batches.
         pace = Pace(landed, batches=min(_BATCHES, len(landed) // _LEAST_ROWS_PER_BATCH))
 
-        def go_on() -> None:
-            check()
-            read, batches = events_read(query.query), batches_done(query.query)
-            clock.turn(time.monotonic(), limit_ms=pace.limit_ms(read, batches))
+        def limit_ms() -> int:
+            raise_failure(query.query)
+            return pace.limit_ms(events_read(query.query), batches_done(query.query))
 
-        wait_until(
-            lambda: not carriers.any_alive,
-            "the carriers",
-            go_on=go_on,
-            show=lambda: self._say(
+        carriers.replay(
+            clock,
+            show=lambda: self.console.print(
                 f"{describe_progress(address, clock)}  {len(query.windows.read())} windows"
             ),
-            patience_s=inf,
+            limit_ms=limit_ms,
         )
-        self._say(
+        self.console.print(
             f"replayed in {clock.ran_s:.0f} s, {clock.mean_speed:.0f} times as fast as the "
             f"flights; waiting for Spark took {clock.waited_s:.0f} s of it"
         )
@@ -186,7 +185,7 @@ class _Demo:
             lambda: done() >= batches,
             "Spark's own watermark",
             go_on=check,
-            show=lambda: self._say(f"{done()} of {batches} batches"),
+            show=lambda: self.console.print(f"{done()} of {batches} batches"),
             every_s=10,
             patience_s=inf,
         )
@@ -194,7 +193,7 @@ class _Demo:
         for delay_h, query in queries.items():
             found.append(query.finish())
             check_rule(found[-1], close_windows(arrivals, guess(arrivals, batches, delay_h)))
-            self._say(f"{query.name}: as the model of Spark's rule says, to the row")
+            self.console.print(f"{query.name}: as the model of Spark's rule says, to the row")
         return found
 
 

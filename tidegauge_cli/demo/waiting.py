@@ -47,12 +47,7 @@ def wait_until(  # noqa: PLR0913 (most have a default)
     """Wait for something, and show how things stand every few seconds.
 
     What there is to do meanwhile is done several times a second, and once more at the end; it
-    raises if the wait is in vain.
-
-    Raises
-    ------
-    DemoFailedError
-        If it takes longer than one has patience.
+    raises if the wait is in vain. So does a wait that takes too long.
     """
     began_s, shown_s = time.monotonic(), -inf
     while not done():

@@ -82,20 +82,10 @@ def lost_rows(emitted: pd.DataFrame, expected: pd.DataFrame) -> int:
 
 
 def close_windows(arrivals: pd.DataFrame, watermark: "pd.Series[int]") -> pd.DataFrame:
-    """Find the windows of one hour that Spark closes, and in which batch.
+    """Find ``origin``, ``start``, ``departures`` and ``batch`` of the windows that Spark closes.
 
-    Parameters
-    ----------
-    arrivals
-        Columns ``origin``, ``departed`` (ms) and ``batch``.
-    watermark
-        What each batch tells (ms), for the batches after it.
-
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``origin``, ``start`` (ms), ``departures`` (of the rows not dropped) and
-        ``batch``.
+    The arrivals have ``origin``, ``departed`` (ms) and ``batch``; the watermark (ms) is what each
+    batch tells, for the batches after it. Rows that are dropped do not count as departures.
     """
     # Nothing is told before the first batch, and none of it is in effect in the first.
     told = np.array([0, 0, *watermark.cummax()])
