@@ -78,7 +78,7 @@ class AsyncReaderGroup:
         InvalidPositionError
             If ``start_cut`` lies outside the streams.
         """
-        wanted = CreateGroup(streams=streams, **options)
+        wanted = CreateGroup.of_settings(streams=streams, **options)
         return await self.call("PUT", "", GroupInfo, body=wanted)
 
     async def describe(self) -> GroupInfo:

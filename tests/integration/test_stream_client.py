@@ -38,6 +38,33 @@ def stream(shared_server: ServerProcess) -> str:
     return name
 
 
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"min_writers": None}, "min_writers=None: null is no integer; send a JSON integer or"),
+        ({"log": "kafka"}, "log='kafka': Input should be 'embedded' or 'external'"),
+        (
+            {"mark_interval_ms": -1},
+            "mark_interval_ms=-1: Input should be greater than or equal",
+        ),
+        (
+            {"partitions": 4},
+            "partitions=4: there is no such setting; there are aggregation_tim",
+        ),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named_with_its_value_and_what_can_be(
+    settings: dict[str, object], problem: str
+) -> None:
+    with StreamClient(f"http://127.0.0.1:{free_port()}", "operated/never") as client:
+        with pytest.raises(ValueError, match=problem) as refused:
+            client.create(**settings)
+        assert "pydantic" not in str(refused.value)
+        if "log" not in settings:
+            with pytest.raises(ValueError, match=problem):
+                client.configure(**settings)
+
+
 def test_writers_are_listed_all_or_those_in_a_state(
     shared_server: ServerProcess, stream: str
 ) -> None:

@@ -79,10 +79,12 @@ class StreamCalls:
         ------
         StreamExistsError
             If it is there with other settings than the given ones.
+        ValueError
+            If a setting is unknown, or cannot have its value; so does `configure`.
         ForbiddenError
             If the token may not operate.
         """
-        wanted = CreateStream(**settings)
+        wanted = CreateStream.of_settings(**settings)
         anyone: dict[str, Any] = {"stream_id": None}
         created = await self._ask("PUT", "", StreamInfo, retry=True, params=anyone, body=wanted)
         self.stream_id = created.stream_id
@@ -107,7 +109,7 @@ class StreamCalls:
         """
         # Whatever the others are by now: nothing is changed that is not named.
         anyhow = {"if-match": "*"}
-        change = ChangeStream(**settings)
+        change = ChangeStream.of_settings(**settings)
         return await self._ask("PATCH", "", StreamInfo, retry=True, body=change, headers=anyhow)
 
     async def delete(self) -> None:
