@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import pytest
 
+from tests import effort as efforts
+from tests.effort import Effort
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess
 
@@ -21,8 +23,16 @@ class NewServer(Protocol):
         """Take what a `ServerProcess` takes further."""
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the long forms of tests be asked for."""
+    parser.addoption(
+        "--soak", action="store_true", help="run the long form of tests, no others"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """Let processes that tests start end at Ctrl-C, though a shell's background jobs do not."""
+    efforts.load_profile(soaks=config.getoption("--soak"))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -35,6 +45,44 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         kinds = ["sqlite", "postgresql"] if of_service else ["sqlite"]
         kinds = [marker.args[0]] if marker else kinds
         metafunc.parametrize("database_kind", kinds, scope="session")
+
+
+@pytest.hookimpl(trylast=True)  # Hypothesis marks its tests before
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what has no long form, if that is asked for."""
+    if config.getoption("--soak"):
+        short = [item for item in items if not _has_long_form(item)]
+        items[:] = [item for item in items if _has_long_form(item)]
+        config.hook.pytest_deselected(items=short)
+
+
+def _has_long_form(item: pytest.Item) -> bool:
+    of_hypothesis = item.get_closest_marker("hypothesis") is not None
+    return of_hypothesis or "effort" in getattr(item, "fixturenames", ())
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Tell what a run of the long forms tried."""
+    if not config.getoption("--soak"):
+        return
+    terminalreporter.section("tried")
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            tried = efforts.told(report.user_properties)
+            if report.when == "call" and tried:
+                said = ", ".join(map(str, tried))
+                line = f"{report.nodeid}: {said} in {report.duration:.0f} s, {outcome}"
+                terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def effort(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> Effort:
+    """How often a test that has a long form tries."""
+    return Effort(record_property, soaks=request.config.getoption("--soak"))
 
 
 @pytest.fixture(scope="session")

@@ -28,12 +28,6 @@ def own_cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def thoroughness(database_kind: str) -> int:
-    """Of how many tries, percent; the second kind of database has seldom errors of its own."""
-    return 100 if database_kind == "sqlite" else 30
-
-
-@pytest.fixture
 def open_shop(shared_server: ServerProcess) -> Iterator[Open]:
     """Make streams of this test's own on the shared server."""
     with ExitStack() as shops:

@@ -18,6 +18,8 @@ from tests.patience import wait_until
 from tests.server import LAUNCHER, Api, ServerProcess
 from tests.tokens import Tokens
 
+pytestmark = pytest.mark.only_on("sqlite", "callers are known before any database")
+
 SCOPE = "flights"
 EXPIRED = timedelta(seconds=-1)
 _ONE = "/v1/streams/{scope}/{stream}"
@@ -374,7 +376,6 @@ def test_what_only_this_machine_reaches_exposes_nobody(host: str) -> None:
     check_exposure(ServeSettings(host=host))
 
 
-@pytest.mark.only_on("sqlite", "a database of PostgreSQL is there before")
 def test_an_exposed_service_does_not_even_make_its_database(new_server: NewServer) -> None:
     server = new_server(host="0.0.0.0")
     assert "without tokens would let anybody" in server.refusal()

@@ -11,6 +11,8 @@ import pytest
 from tests.conftest import NewServer
 from tests.server import Api, ServerProcess
 
+pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
+
 LIMIT = 100_000
 STREAM = "/v1/streams/tests/one"
 NOTE = f"{STREAM}/writers/w/note-time"

@@ -7,6 +7,8 @@ import pytest
 
 from tests.server import ServerProcess
 
+pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
+
 HEALTH = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n"
 LINE = b'{"key": "k", "value": "v"}\n'
 STREAM = b"/v1/streams/order/one"

@@ -33,6 +33,8 @@ from writer_client import (
     WriterClosedError,
 )
 
+pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
+
 _NUMBERS = count(1)
 
 

@@ -17,6 +17,8 @@ from tests.integration.sessions import write_lock
 from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 
+pytestmark = pytest.mark.only_on("sqlite", "connections come before any database")
+
 TIME = 1_700_000_000_000
 HEAD_TIMEOUT_MS = 1_000
 PATH = "/v1/streams/tests/one/writers/w/note-time"
@@ -154,7 +156,6 @@ def test_a_body_in_chunks_is_read(connection: Connection) -> None:
     assert connection.status() == 200
 
 
-@pytest.mark.only_on("sqlite", "connections come before any database")
 @pytest.mark.parametrize("sent", [b"", b"\r\n", b"\r\n\r\n"])
 def test_a_connection_on_which_nothing_is_asked_is_closed(
     server: ServerProcess, sent: bytes
@@ -164,7 +165,6 @@ def test_a_connection_on_which_nothing_is_asked_is_closed(
         assert connection.is_closed()
 
 
-@pytest.mark.only_on("sqlite", "connections come before any database")
 @pytest.mark.parametrize(
     "begun",
     [b"G", b"GET /healthz HTTP/1.1\r\n", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\na"],
@@ -182,7 +182,6 @@ def test_a_head_that_is_not_whole_in_time_is_refused(
         assert connection.is_closed()
 
 
-@pytest.mark.only_on("sqlite", "connections come before any database")
 def test_a_head_that_comes_byte_by_byte_is_refused_in_time(server: ServerProcess) -> None:
     with Connection(server.port) as connection:
         connection.send(b"GET /healthz HTTP/1.1\r\na: ")
@@ -190,7 +189,6 @@ def test_a_head_that_comes_byte_by_byte_is_refused_in_time(server: ServerProcess
             connection.send_for_ever(b"b")
 
 
-@pytest.mark.only_on("sqlite", "connections come before any database")
 def test_a_request_that_takes_longer_than_a_head_may_is_answered(
     server: ServerProcess, api: Api
 ) -> None:
@@ -198,7 +196,6 @@ def test_a_request_that_takes_longer_than_a_head_may_is_answered(
     assert api.client.get(f"{api.path}/marks?{query}").json()["marks"] == []
 
 
-@pytest.mark.only_on("sqlite", "connections come before any database")
 def test_all_heads_that_are_not_whole_have_a_budget_and_the_oldest_give_way(
     new_server: NewServer,
 ) -> None:
@@ -231,7 +228,6 @@ def test_many_short_headers_count_as_what_they_take(new_server: NewServer) -> No
         assert connection.answer()[1]["code"] == "unavailable"
 
 
-@pytest.mark.only_on("sqlite", "connections come before any database")
 def test_a_connection_that_says_nothing_more_is_closed(
     server: ServerProcess, connection: Connection
 ) -> None:

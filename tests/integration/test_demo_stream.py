@@ -20,6 +20,8 @@ from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.replay import REPLAYED
 from writer_client import Writer
 
+pytestmark = pytest.mark.only_on("sqlite", "the demo's service has a file")
+
 UNAVAILABLE = {"code": "unavailable", "reason": "the database is away"}
 UNKNOWN = {"code": "unknown_stream", "stream": "demo/away"}
 LOST = {"code": "outcome_unknown", "reason": "the holder was lost"}

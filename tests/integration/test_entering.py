@@ -19,6 +19,8 @@ from writer_client import (
     Writer,
 )
 
+pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
+
 
 @pytest.mark.parametrize("kind", [Writer, TimeReporter, Reader])
 def test_who_cannot_enter_leaves_no_thread(

@@ -21,6 +21,8 @@ from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess, free_port
 
+pytestmark = pytest.mark.only_on("sqlite", "verbs know the service only")
+
 STREAM = "shop/orders"
 NOON = 1_704_110_400_000
 

@@ -10,6 +10,8 @@ import pytest
 from tests.conftest import NewServer
 from tests.server import Api, ServerProcess
 
+pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
+
 PATH = "/v1/streams/tests/one/writers/w/note-time"
 BODY = b'{"time": 1700000000000, "position": {}}'
 JSON = {"content-type": "application/json"}

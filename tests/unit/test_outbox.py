@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegauge.errors import InvalidTimeError
@@ -374,7 +374,6 @@ def test_every_report_covers_exactly_the_events_before_its_note(
     assert run.outbox.unaccepted == 0
 
 
-@settings(max_examples=300)
 @given(STEPS, st.integers(1, 5))
 def test_scaling_loses_no_event_and_no_order_of_a_key(
     steps: list[tuple[str, int | str]], batch_events: int
