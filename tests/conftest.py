@@ -49,16 +49,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests before
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what has no long form, if that is asked for."""
-    if config.getoption("--soak"):
-        short = [item for item in items if not _has_long_form(item)]
-        items[:] = [item for item in items if _has_long_form(item)]
-        config.hook.pytest_deselected(items=short)
+    """Choose what has a long form, or what has a short one."""
+    is_chosen = _has_long_form if config.getoption("--soak") else _has_short_form
+    config.hook.pytest_deselected(items=[item for item in items if not is_chosen(item)])
+    items[:] = [item for item in items if is_chosen(item)]
+
+
+def _has_short_form(item: pytest.Item) -> bool:
+    return item.get_closest_marker("soak") is None
 
 
 def _has_long_form(item: pytest.Item) -> bool:
     of_hypothesis = item.get_closest_marker("hypothesis") is not None
-    return of_hypothesis or "effort" in getattr(item, "fixturenames", ())
+    tries = "effort" in getattr(item, "fixturenames", ())
+    return of_hypothesis or tries or not _has_short_form(item)
 
 
 def pytest_terminal_summary(

@@ -146,6 +146,6 @@ class Groups(RuleBasedStateMachine):
 
 
 Groups.TestCase.settings = settings(
-    max_examples=settings.default.max_examples * 3 // 5, stateful_step_count=30
+    max_examples=settings().max_examples * 3 // 5, stateful_step_count=30
 )
 TestGroups = Groups.TestCase
