@@ -14,6 +14,7 @@ from tests.server import Api, ServerProcess
 
 NewDatabase = Callable[[Path], str]
 """Makes a database of its own, in a directory if it is a file, and returns its address."""
+_LONGEST = ("acceptance", "spark")
 
 
 class NewServer(Protocol):
@@ -52,7 +53,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Choose what has a long form, or what has a short one."""
     is_chosen = _has_long_form if config.getoption("--soak") else _has_short_form
     config.hook.pytest_deselected(items=[item for item in items if not is_chosen(item)])
-    items[:] = [item for item in items if is_chosen(item)]
+    items[:] = sorted(filter(is_chosen, items), key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    """Let one worker begin with the longest, of which others then take nothing before the end.
+
+    So there is one session of Spark, and no long test is the last one.
+    """
+    folder = item.path.parent.name
+    return _LONGEST.index(folder) if folder in _LONGEST else len(_LONGEST)
 
 
 def _has_short_form(item: pytest.Item) -> bool:

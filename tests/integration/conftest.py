@@ -7,6 +7,7 @@ import pytest
 
 from tests.certificates import Files
 from tests.integration.shop import Open, Shop
+from tests.patience import LONG_LEASE_MS
 from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
 
@@ -17,6 +18,14 @@ def _one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         authority = Files(tmp_path_factory.mktemp("authority")).authority
         patched.setenv("SSL_CERT_FILE", str(authority))
+        yield
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _long_leases() -> Iterator[None]:
+    """Let no controller lose its lease because this machine is busy."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TIDEGAUGE_LEASE_MS", str(LONG_LEASE_MS))
         yield
 
 

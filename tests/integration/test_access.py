@@ -15,7 +15,7 @@ from controller.http.examples import EXAMPLES, Example
 from controller.serving.exposure import ExposedError, check_exposure
 from tests.conftest import NewServer
 from tests.patience import wait_until
-from tests.server import LAUNCHER, Api, ServerProcess
+from tests.server import LAUNCHER, OFTEN_LOOKING, Api, ServerProcess
 from tests.tokens import Tokens
 
 pytestmark = pytest.mark.only_on("sqlite", "callers are known before any database")
@@ -255,9 +255,12 @@ def test_what_is_not_there_shows_only_to_who_may_see_the_scope(house: House) -> 
 
 
 def test_tokens_come_and_go_while_the_service_runs(
-    guarded: ServerProcess, tokens: Tokens
+    new_server: NewServer, tokens: Tokens
 ) -> None:
-    with guarded, httpx.Client(base_url=guarded.url) as client:
+    with (
+        new_server(tokens=tokens.file, launcher=OFTEN_LOOKING) as guarded,
+        httpx.Client(base_url=guarded.url) as client,
+    ):
         token = tokens.header("late-comer", SCOPE, "read")
         wait_until(lambda: client.get("/v1/streams", headers=token).status_code == 200)
         tokens.file.write_text("[[token")

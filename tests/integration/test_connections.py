@@ -157,30 +157,31 @@ def test_a_body_in_chunks_is_read(connection: Connection) -> None:
     assert connection.status() == 200
 
 
-@pytest.mark.parametrize("sent", [b"", b"\r\n", b"\r\n\r\n"])
-def test_a_connection_on_which_nothing_is_asked_is_closed(
-    server: ServerProcess, sent: bytes
-) -> None:
-    with Connection(server.port) as connection:
-        connection.send(sent)
-        assert connection.is_closed()
+def test_a_connection_on_which_nothing_is_asked_is_closed(server: ServerProcess) -> None:
+    with ExitStack() as stack:
+        asked = [b"", b"\r\n", b"\r\n\r\n"]
+        connections = [stack.enter_context(Connection(server.port)) for _ in asked]
+        for connection, sent in zip(connections, asked, strict=True):
+            connection.send(sent)
+        assert [one.is_closed() for one in connections] == [True] * 3
 
 
-@pytest.mark.parametrize(
-    "begun",
-    [b"G", b"GET /healthz HTTP/1.1\r\n", b"GET /healthz HTTP/1.1\r\nhost: localhost\r\na"],
-)
-@pytest.mark.parametrize("before", [0, 1])
-def test_a_head_that_is_not_whole_in_time_is_refused(
-    server: ServerProcess, api: Api, begun: bytes, before: int
-) -> None:
-    with Connection(server.port) as connection:
-        connection.send(report(1) * before + begun)
-        assert [connection.status() for _ in range(before)] == [200] * before
-        status, problem = connection.answer()
-        assert (status, problem["code"]) == (408, "head_timeout")
-        assert "head_timeout_ms" in str(problem["detail"])
-        assert connection.is_closed()
+def test_heads_that_are_not_whole_in_time_are_refused(server: ServerProcess, api: Api) -> None:
+    begun = [b"G", b"GET /healthz HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nhost: localhost\r\na"]
+    with ExitStack() as stack:
+        cases = [
+            (stack.enter_context(Connection(server.port)), before, one)
+            for before in (0, 1)
+            for one in begun
+        ]
+        for connection, before, one in cases:
+            connection.send(report(1) * before + one)
+        for connection, before, _ in cases:
+            assert [connection.status() for _ in range(before)] == [200] * before
+            status, problem = connection.answer()
+            assert (status, problem["code"]) == (408, "head_timeout")
+            assert "head_timeout_ms" in str(problem["detail"])
+            assert connection.is_closed()
 
 
 def test_a_head_that_comes_byte_by_byte_is_refused_in_time(server: ServerProcess) -> None:

@@ -278,7 +278,12 @@ def test_whatever_is_lost_no_report_is_and_every_mark_is_what_it_should_be(
     """
     seed = pytestconfig.getoption("--hypothesis-seed") or SEED
     with controllers(
-        own_cluster, tmp_path, 3, launcher=launcher(tmp_path), mark_thinning=""
+        own_cluster,
+        tmp_path,
+        3,
+        launcher=launcher(tmp_path),
+        lease_ms=LEASE_MS,
+        mark_thinning="",
     ) as all_of_them:
         url = all_of_them.servers[0].url
         create(url, *STREAMS, segments=2, aggregation_timeout_ms=None)

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection
 
+from controller.background import retention
 from controller.background.pace import Pace
 from controller.background.retention import Sweeper
 from controller.configuration import ServeSettings
@@ -64,7 +65,7 @@ class Controller:
 
 @asynccontextmanager
 async def _running(database_url: str) -> AsyncIterator[Controller]:
-    settings = ServeSettings(database_url=database_url, lease_ms=30_000)
+    settings = ServeSettings(database_url=database_url)
     async with in_process(settings, address=f"http://{uuid4()}") as (app, client):
         yield Controller(app, client)
 
@@ -121,13 +122,16 @@ def test_a_stream_that_is_deleted_is_held_by_nothing(scene: Scene, database_url:
 
 
 def test_a_stream_that_was_swept_last_is_not_held_while_the_sweeper_rests(
-    database_url: str,
+    database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
+    monkeypatch.setattr(retention, "_PERIOD_S", 0.001)
 
     def monotonic_s() -> float:
         nonlocal looks
         looks += 1
+        if looks > 10:
+            monkeypatch.setattr(retention, "_PERIOD_S", 3_600.0)
         return 0.0 if looks < 10 else -1.0
 
     async def run() -> None:

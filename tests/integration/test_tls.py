@@ -23,7 +23,7 @@ from reader_client import Reader, ReaderGroup
 from tests.certificates import Files
 from tests.conftest import NewServer
 from tests.patience import wait_until
-from tests.server import ServerProcess
+from tests.server import OFTEN_LOOKING, ServerProcess
 from tests.tokens import Tokens
 from tidegauge_cli.verbs import app
 from writer_client import TimeReporter, Writer
@@ -96,7 +96,7 @@ def test_a_renewed_certificate_is_shown_from_the_next_connection_on(
     monkeypatch.setenv("SSL_CERT_FILE", str(Files(shown).authority))
     fresh = Files(renewed)
     certificate, key = shown / "certificate.pem", shown / "key.pem"
-    with new_server(tls_certificate=certificate, tls_key=key) as server:
+    with new_server(tls_certificate=certificate, tls_key=key, launcher=OFTEN_LOOKING) as server:
         before = _shown_by(server)
         with httpx.Client(base_url=server.url) as client:
             client.get("/healthz").raise_for_status()
