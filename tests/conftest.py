@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import httpx
 import pytest
 
 from tests import effort as efforts
 from tests.effort import Effort
+from tests.patience import PATIENCE_S
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess
 
@@ -34,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Let processes that tests start end at Ctrl-C, though a shell's background jobs do not."""
     efforts.load_profile(soaks=config.getoption("--soak"))
+    # Of each call without a timeout of its own; 5 s are too few for a busy machine.
+    httpx._config.DEFAULT_TIMEOUT_CONFIG.read = PATIENCE_S
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

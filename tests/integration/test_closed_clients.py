@@ -24,6 +24,7 @@ from reader_client import (
     StreamClient,
     UnknownGroupError,
 )
+from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 from tidegauge.errors import TidegaugeError
 from writer_client import (
@@ -229,7 +230,7 @@ def test_who_calls_while_a_client_is_closed_is_told_so(place: Place) -> None:
     reporter.note_time(1, {0: 1})
     reporter.close()
     for caller in callers:
-        caller.join(10)
+        caller.join(PATIENCE_S)
     assert len(ends) == 8
     assert {type(one) for one in ends} == {WriterClosedError}
 

@@ -44,7 +44,7 @@ class Connection:
     """One connection that sends exactly what it is told."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=10)
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S)
         self._file = self._socket.makefile("rb")
 
     def __enter__(self) -> Self:

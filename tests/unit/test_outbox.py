@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import PATIENCE_S
 from tidegauge.errors import InvalidTimeError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import down_set
@@ -179,7 +180,7 @@ def test_whoever_waits_for_room_goes_on_when_there_is_some() -> None:
     waiter = threading.Thread(target=outbox.wait_for_room)
     waiter.start()
     outbox.acknowledge(_take(outbox), 1)
-    waiter.join(timeout=10)
+    waiter.join(PATIENCE_S)
     assert not waiter.is_alive()
 
 
