@@ -332,7 +332,7 @@ def test_watch_follows_an_external_log_through_an_outage_to_its_seal(
 
 def test_watch_waits_for_a_database_that_is_away(tmp_path: Path, own_cluster: Cluster) -> None:
     with (
-        ServerProcess(tmp_path, database_url=own_cluster.database()) as server,
+        ServerProcess(tmp_path, database_url=own_cluster.database(), lease_ms=500) as server,
         Api(server.url) as api,
         _watching(api) as (watching, told, warned),
     ):
