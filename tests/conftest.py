@@ -34,7 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let processes that tests start end at Ctrl-C, though a shell's background jobs do not."""
+    """Set what holds for all tests: how often they try, how long they wait, and Ctrl-C.
+
+    Processes that tests start end at it, though a shell's background jobs do not.
+    """
     efforts.load_profile(soaks=config.getoption("--soak"))
     # Of each call without a timeout of its own; 5 s are too few for a busy machine.
     httpx._config.DEFAULT_TIMEOUT_CONFIG.read = PATIENCE_S
