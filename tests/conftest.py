@@ -64,10 +64,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _rank(item: pytest.Item) -> int:
-    """Let one worker begin with the longest, of which others then take nothing before the end.
-
-    So there is one session of Spark, and no long test is the last one.
-    """
+    """Let workers begin with the longest files, so that none of them is the last one."""
     folder = item.path.parent.name
     return _LONGEST.index(folder) if folder in _LONGEST else len(_LONGEST)
 
