@@ -26,6 +26,8 @@ from writer_client import (
     Writer,
 )
 
+pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
+
 NOW = 1_700_000_000_000
 RIDES = "rides/taxis"
 ORDERS = "rides/orders"

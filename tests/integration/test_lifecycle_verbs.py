@@ -18,6 +18,8 @@ from tests.server import Api, ServerProcess
 from tidegauge.wire.streams import ChangeStream, CreateStream
 from tidegauge_cli.verbs import app
 
+pytestmark = pytest.mark.only_on("sqlite", "verbs know the service only")
+
 NOON = 1_704_110_400_000
 NOON_ISO = "2024-01-01T12:00:00Z"
 _NUMBERS = count(1)

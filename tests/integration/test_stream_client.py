@@ -22,6 +22,8 @@ from reader_client import (
 from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess, free_port
 
+pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
+
 NOW = 1_700_000_000_000
 MANY = 1_001
 _NUMBERS = count(1)

@@ -13,12 +13,12 @@ import pytest
 from sqlalchemy import text
 
 from tests.conftest import NewServer
+from tests.effort import Effort
 from tests.integration.log_api import LogApi, numbered
 from tests.integration.sessions import connected
 from tests.patience import wait_until
 from tests.server import LAUNCHER, ServerProcess
 
-KILLS = 8
 OFTEN_COMPACTING = (
     "from controller.background import maintenance\nmaintenance._PERIOD_S = 0.1\n" + LAUNCHER
 )
@@ -94,13 +94,13 @@ def _wait_until_all_went_on(appenders: list[Appender]) -> None:
 
 
 def test_acknowledged_appends_survive_kill_9_once_and_in_order(
-    server: ServerProcess, log: LogApi, thoroughness: int
+    server: ServerProcess, log: LogApi, effort: Effort
 ) -> None:
     log.create(segments=3)
     log.register()
     moments = random.Random(7)
     with _appending(server) as appenders:
-        for _ in range(KILLS * thoroughness // 100):
+        for _ in range(effort.times("kills", short=3, long=50)):
             _wait_until_all_went_on(appenders)
             time.sleep(moments.random() / 20)
             server.kill()

@@ -133,7 +133,7 @@ def test_readers_groups_and_long_polls_go_on_wherever_streams_move(
         create(running.servers[0].url, *STREAMS, log="embedded", mark_resolution_ms=0)
         place = tmp_path / "third"
         place.mkdir()
-        third = ServerProcess(place, database_url=running.database_url, lease_ms=LEASE_MS)
+        third = ServerProcess(place, database_url=running.database_url)
         try:
             asyncio.run(_use(running, third))
         finally:
@@ -143,7 +143,7 @@ def test_readers_groups_and_long_polls_go_on_wherever_streams_move(
 def test_what_moved_and_was_deleted_is_unknown_everywhere_at_once(
     tmp_path: Path, cluster: Cluster
 ) -> None:
-    with controllers(cluster, tmp_path, 2) as some:
+    with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS) as some:
         first, second = some.servers
         create(first.url, *STREAMS)
         second.kill()

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection
 
+from controller.background import retention
 from controller.background.pace import Pace
 from controller.background.retention import Sweeper
 from controller.configuration import ServeSettings
@@ -23,6 +24,7 @@ from tests.conftest import NewServer
 from tests.garbage import count_of, uncollected
 from tests.integration.in_process import in_process
 from tests.patience import PATIENCE_S, until
+from tests.postgres import Cluster
 from tests.server import Api
 from tidegauge.aggregation.writers import Writer
 from tidegauge.names import StreamName
@@ -64,7 +66,7 @@ class Controller:
 
 @asynccontextmanager
 async def _running(database_url: str) -> AsyncIterator[Controller]:
-    settings = ServeSettings(database_url=database_url, lease_ms=30_000)
+    settings = ServeSettings(database_url=database_url)
     async with in_process(settings, address=f"http://{uuid4()}") as (app, client):
         yield Controller(app, client)
 
@@ -121,13 +123,16 @@ def test_a_stream_that_is_deleted_is_held_by_nothing(scene: Scene, database_url:
 
 
 def test_a_stream_that_was_swept_last_is_not_held_while_the_sweeper_rests(
-    database_url: str,
+    database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = 0
+    monkeypatch.setattr(retention, "_PERIOD_S", 0.001)
 
     def monotonic_s() -> float:
         nonlocal looks
         looks += 1
+        if looks > 10:
+            monkeypatch.setattr(retention, "_PERIOD_S", 3_600.0)
         return 0.0 if looks < 10 else -1.0
 
     async def run() -> None:
@@ -263,3 +268,22 @@ def test_a_sealed_stream_keeps_no_reports_also_after_a_restart(new_server: NewSe
 
 def _without_silence(writer: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in writer.items() if name != "silent_ms"}
+
+
+def test_nothing_is_kept_of_the_changelog_of_a_stream_that_moved_away(cluster: Cluster) -> None:
+    async def scene() -> None:
+        settings = ServeSettings(database_url=cluster.database())
+        async with in_process(settings, address="http://127.0.0.1:1") as (app, client):
+            wanted = {"log": "external", "segments": 1}
+            (await client.put("/v1/streams/tests/one", json=wanted)).raise_for_status()
+            report = {"time": NOW, "position": {"0": 1}}
+            path = "/v1/streams/tests/one/writers/w/note-time"
+            (await client.post(path, json=report)).raise_for_status()
+            registry, logs = app.parts.registry, app.parts.registry.change_store
+            (state,) = registry
+            kept: dict[int, Any] = logs._logs  # type: ignore[attr-defined]
+            assert list(kept) == [state.identity.key]
+            registry.move_away(state)
+            assert kept == {}
+
+    asyncio.run(scene())

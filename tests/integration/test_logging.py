@@ -15,6 +15,8 @@ from tests.conftest import NewServer
 from tests.patience import PATIENCE_S
 from tests.server import LAUNCHER, Api, ServerProcess
 
+pytestmark = pytest.mark.only_on("sqlite", "no database has a part in it")
+
 FULL = "the database has no room: its disk is full, or max_database_bytes is reached"
 NOW = 1_700_000_000_000
 DEFECTIVE = """
@@ -142,7 +144,6 @@ def test_a_defect_is_logged_once_with_its_traceback_and_without_local_variables(
             ]
 
 
-@pytest.mark.only_on("sqlite", "only a file's size is bounded by the service")
 def test_transactions_that_find_no_room_leave_no_traceback(
     new_server: NewServer,
 ) -> None:

@@ -99,6 +99,7 @@ def test_the_alerts_fire_when_they_should_and_wake_nobody_for_quiet_or_finished_
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.only_on("sqlite", "Prometheus knows the service only")
 def test_prometheus_evaluates_every_alert_and_every_panel_of_a_real_service(
     new_server: NewServer, tmp_path: Path
 ) -> None:

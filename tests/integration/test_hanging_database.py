@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import Connection, text
 
 from controller.database import open_database
-from tests.integration.controllers import NOW, Controllers, controllers, create, note
+from tests.integration.controllers import LEASE_MS, NOW, Controllers, controllers, create, note
 from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
 from tests.server import ServerProcess
@@ -45,7 +45,8 @@ WAITING = (
 def two(
     own_cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Controllers]:
-    with controllers(own_cluster, tmp_path, 2, **getattr(request, "param", {})) as both:
+    lease_ms = getattr(request, "param", LEASE_MS)
+    with controllers(own_cluster, tmp_path, 2, lease_ms=lease_ms) as both:
         create(both.servers[0].url, *STREAMS)
         wait_until(lambda: both.held() == [1, 1, 0])
         yield both
@@ -161,7 +162,7 @@ def _listens(server: ServerProcess) -> bool:
     return True
 
 
-@pytest.mark.parametrize("two", [{"lease_ms": 3_000}], indirect=True)
+@pytest.mark.parametrize("two", [3_000], indirect=True)
 def test_a_signal_answers_who_waits_for_a_frozen_database_ends_and_says_what_is_undone(
     own_cluster: Cluster, two: Controllers
 ) -> None:

@@ -12,6 +12,8 @@ from tests.conftest import NewServer
 from tests.server import Api, ServerProcess
 from tests.tokens import Tokens
 
+pytestmark = pytest.mark.only_on("sqlite", "pages come from the service alone")
+
 NOON = 1_704_110_400_000
 HTML = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 LINKS = {

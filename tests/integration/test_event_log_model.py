@@ -7,7 +7,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -21,6 +21,7 @@ from controller.log import compaction
 from controller.log.compaction import Compactor
 from controller.streams.history import start_of
 from tests.conftest import NewDatabase
+from tests.effort import Effort
 from tests.integration.log_api import Event
 from tests.integration.log_service import LogService, serving
 from tidegauge.errors import SequenceGapError, UnavailableError, WriterFencedError
@@ -194,7 +195,7 @@ class LogMachine(RuleBasedStateMachine):
         self.directory.cleanup()
 
 
-def test_the_log_does_what_a_list_would(new_database: NewDatabase, thoroughness: int) -> None:
+def test_the_log_does_what_a_list_would(new_database: NewDatabase, effort: Effort) -> None:
     class Machine(LogMachine):
         def new_database(self, directory: Path) -> str:
             return new_database(directory)
@@ -202,9 +203,7 @@ def test_the_log_does_what_a_list_would(new_database: NewDatabase, thoroughness:
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=20 * thoroughness // 100,
+            max_examples=effort.times("runs of 40 operations", short=6, long=200),
             stateful_step_count=40,
-            deadline=None,
-            suppress_health_check=[HealthCheck.too_slow],
         ),
     )

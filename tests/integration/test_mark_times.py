@@ -1,6 +1,7 @@
-"""When passes run: not before their interval is over, and then without being asked for."""
+"""When marks are made: not before their interval is over, then without being asked for, and at once after a start."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp
+from controller.streams import stream as streams
 from controller.streams.stream import StreamState
 from tests.integration.in_process import in_process
 from tests.patience import until
@@ -37,8 +39,8 @@ async def _let_slow_hold(
     """Let a writer hold another one up since the pass that made the first mark."""
     wanted = {"log": "external", "segments": 1, "min_writers": 2} | settings
     (await client.put(STREAM, json=wanted)).raise_for_status()
-    for writer, time in (("slow", NOON), ("fast", NOON + 5)):
-        report = {"time": time, "position": {}}
+    for writer, noted in (("slow", NOON), ("fast", NOON + 5)):
+        report = {"time": noted, "position": {}}
         answer = await client.post(f"{STREAM}/writers/{writer}/note-time", json=report)
         answer.raise_for_status()
     return app.parts.registry.get(StreamName("tests", "one"))
@@ -76,3 +78,21 @@ def test_a_shorter_interval_of_marks_holds_for_clocks_that_run_already(
         await until(lambda: state.watermark == NOON + 5)
 
     play(scene)
+
+
+def test_a_machine_that_started_a_moment_ago_makes_marks_at_once(
+    database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = time.monotonic()
+    monkeypatch.setattr(streams, "monotonic", lambda: time.monotonic() - started)
+
+    async def noted() -> int | None:
+        async with in_process(ServeSettings(database_url=database_url)) as (_, client):
+            settings = {"log": "external", "mark_interval_ms": DAY_MS}
+            await client.put("/v1/streams/tests/one", json=settings)
+            report = {"time": 5, "position": {"0": 1}}
+            answer = await client.post("/v1/streams/tests/one/writers/w/note-time", json=report)
+        watermark: int | None = answer.raise_for_status().json()["watermark"]
+        return watermark
+
+    assert asyncio.run(noted()) == 5
