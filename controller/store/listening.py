@@ -4,7 +4,7 @@ import dataclasses
 
 import msgspec
 
-from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation, StoredWriter
+from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation
 
 
 def in_stream_time(changes: Changes, offset_ms: int) -> Changes:
@@ -22,15 +22,14 @@ def in_holder_time(stored: StoredAggregation, offset_ms: int) -> StoredAggregati
 def _shifted(entry: Entry, by_ms: int) -> Entry:
     return msgspec.structs.replace(
         entry,
-        writers=[_shifted_writer(one, by_ms) for one in entry.writers],
+        writers=[
+            one._replace(
+                hold_since_ms=_later(one.hold_since_ms, by_ms),
+                gone_ms=_later(one.gone_ms, by_ms),
+            )
+            for one in entry.writers
+        ],
         holds={name: _later(since, by_ms) for name, since in entry.holds.items()},
-    )
-
-
-def _shifted_writer(writer: StoredWriter, by_ms: int) -> StoredWriter:
-    return writer._replace(
-        hold_since_ms=_later(writer.hold_since_ms, by_ms),
-        gone_ms=_later(writer.gone_ms, by_ms),
     )
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from reader_client import AsyncReader, ExclusiveReader, Reader, ReaderGroup, StreamClient
 from tests.conftest import NewServer
 from tests.tokens import Tokens
-from tidegauge.client.tokens import InvalidTokenError
+from tidegauge.client.addresses import InvalidTokenError
 from tidegauge_cli.verbs import app
 from writer_client import (
     AsyncTimeReporter,

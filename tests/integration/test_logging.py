@@ -85,7 +85,7 @@ def test_json_lines_name_stream_and_writer(in_json: ServerProcess) -> None:
 def test_text_lines_name_them_too(shared_server: ServerProcess) -> None:
     with Api(shared_server.url, "tests/told") as api:
         api.create()
-    said = "[info     ] stream created [controller.streams.lifecycle] stream=tests/told\n"
+    said = "[info     ] stream created [controller.streams.stream] stream=tests/told\n"
     assert said in shared_server.log.read_text()
 
 

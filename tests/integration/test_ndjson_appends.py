@@ -135,6 +135,17 @@ def test_a_first_report_covers_what_was_appended_before_it(log: LogApi) -> None:
     assert (mark["lower"], mark["cut"]) == (1_000, {"0": 4})
 
 
+def test_a_last_report_of_a_new_incarnation_covers_what_was_appended_before_it(
+    log: LogApi,
+) -> None:
+    log.create()
+    log.note_time(1_000, position={})
+    log.append_lines(LINE * 4, writer="w", incarnation=3)
+    last = {"time": 2_000, "position": {}, "incarnation": 3}
+    left = log.json(log.client.post(f"{log.path}/writers/w/leave", json=last))
+    assert (left["state"], left["position"]) == ("left", {"0": 4})
+
+
 def test_a_name_that_was_never_registered_is_fenced_by_its_newest_append(log: LogApi) -> None:
     log.create()
     log.append_lines(LINE, writer="w", incarnation=3)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.certificates import Files
-from tidegauge.client.trust import trust_for
+from tidegauge.client.transport import trust_for
 
 
 def test_authorities_are_read_once_for_each_file_that_the_environment_names(

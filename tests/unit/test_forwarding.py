@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from controller.access import Caller, Role
-from controller.http.forwarding.holders import KnownHolders
-from controller.http.forwarding.lost_calls import log_lost
-from controller.http.forwarding.one import Forwarding
+from controller.access.callers import Caller, Role
+from controller.http.forwarding.one import Forwarding, KnownHolders
 from controller.http.forwarding.peers import HOP, NOT_HOLDER, Peer
+from controller.http.messages.scopes import log_lost
 from controller.http.timing import Timing
 from controller.metrics.counters import Metrics
 from controller.schema import reader_groups, streams

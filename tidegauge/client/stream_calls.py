@@ -55,17 +55,7 @@ class WatermarkTimeoutError(TidegaugeError, TimeoutError):
 
 
 class StreamCalls:
-    """The HTTP calls about one stream.
-
-    Parameters
-    ----------
-    transport
-        To the service.
-    stream
-        Which one.
-    stream_id
-        Insist on this stream; otherwise on the one of the first answer.
-    """
+    """The HTTP calls about one stream: that of the id, otherwise that of the first answer."""
 
     def __init__(
         self, transport: Transport, stream: StreamName, *, stream_id: str | None = None
@@ -74,7 +64,7 @@ class StreamCalls:
         self.stream = stream
         self.stream_id = stream_id
 
-    async def create(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
+    async def create(self, /, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
         """Create the stream; the same again changes nothing.
 
         Parameters
@@ -98,7 +88,7 @@ class StreamCalls:
         self.stream_id = created.stream_id
         return created
 
-    async def configure(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of ChangeStream)
+    async def configure(self, /, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of ChangeStream)
         """Change some settings; what is left out stays as it is.
 
         Parameters
