@@ -295,13 +295,17 @@ class StreamState:
         ended = monotonic()
         if outcome.marks:
             self._last_pass = ended
+        self.take_note(outcome)
+        self._host.on_pass(outcome, ended - began)
+
+    def take_note(self, outcome: PassOutcome) -> None:
+        """Count and log whom a pass expired, and forget whom it forgot."""
         self.expirations += len(outcome.expired)
         for writer in outcome.expired:
             _log.warning("writer expired", extra=self._log_fields(writer))
         for writer in outcome.forgotten:
             self.log.forget(writer)
             _log.info("writer forgotten", extra=self._log_fields(writer))
-        self._host.on_pass(outcome, ended - began)
 
     def _log_fields(self, writer: str) -> dict[str, str]:
         return {"stream": str(self.identity.name), "writer": writer}
@@ -321,9 +325,6 @@ class StreamState:
             changes = in_stream_time(changes, self.listening_offset_ms)
         if changes:
             self._host.change_store.add(batch, key, changes, now.wall_ms)
-        if changes.entry.holds:
-            # A writer's clock must not be found ahead of listening time after a crash.
-            batch.write_together(self._host.clocks.write_stamps, now.listening_ms)
         self.log.write(batch, key, changes.entry.forgotten)
 
     def _plan(self) -> None:

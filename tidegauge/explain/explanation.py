@@ -65,7 +65,7 @@ def reason_of(situation: Situation) -> Reason:
         return "no_writers"
     if newest is None and situation.reporters < situation.settings.min_writers:
         return "min_writers"
-    if situation.states["joining"]:
+    if situation.nowhere:
         return "joining"
     if situation.waiting_count:
         return "holding" if situation.holder_count else "pass_due"

@@ -27,10 +27,14 @@ class WriterStatus:
         Event time to whoever is furthest ahead, or to the watermark if nobody is.
     silent_ms
         Wall clock since it last spoke.
-    holding_ms
-        Listening time since its clock started; None if it does not run.
+    stand
+        Where it stands: its latest time, or what its registration was told, ms.
+    grace
+        Whether it may come back once more.
+    silent_clock_ms, standing_clock_ms
+        What its two clocks show, each in its own time; None if it does not run.
     expires_in_ms
-        Listening time until its clock runs out.
+        Listening time until it is dropped if nothing else happens; None if it is not.
     """
 
     writer: str
@@ -40,7 +44,10 @@ class WriterStatus:
     position: Position
     behind_ms: int | None
     silent_ms: int | None
-    holding_ms: int | None
+    stand: int | None
+    grace: bool
+    silent_clock_ms: int | None
+    standing_clock_ms: int | None
     expires_in_ms: int | None
 
 
@@ -70,6 +77,8 @@ class Situation:
         Who spoke last.
     wall_ms
         The server's clock.
+    nowhere
+        Whether a live writer stands nowhere, so that there is no time to rise to.
     unplaced
         Whether the log is external and no report ever named an offset.
     """
@@ -87,6 +96,7 @@ class Situation:
     leader: WriterStatus | None
     heard: WriterStatus | None
     wall_ms: int
+    nowhere: bool
     unplaced: bool
 
     @property
