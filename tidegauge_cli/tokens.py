@@ -49,7 +49,7 @@ def new(
     of the file.
     """
     with needs_extra("controller"):
-        from controller import access  # noqa: PLC0415 (says which extra is missing)
+        from controller.access import tokens as access  # noqa: PLC0415 (says which extra is missing)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     lasts = None if days is None else timedelta(days=days)
     try:

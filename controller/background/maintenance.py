@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import suppress
 from functools import partial
 
 from controller.clocks import Clocks
@@ -14,9 +15,12 @@ from controller.log.compaction import Compactor
 from controller.streams.registry import Registry
 from tidegauge.errors import (
     OutcomeUnknownError,
+    ReaderFencedError,
     StreamReplacedError,
     TidegaugeError,
     UnavailableError,
+    UnknownGroupError,
+    UnknownReaderError,
     UnknownStreamError,
 )
 from tidegauge.groups import go_offline
@@ -89,11 +93,15 @@ class Maintenance:
         except (UnknownStreamError, StreamReplacedError, UnavailableError):
             return
         _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
-        # Who takes the name over meanwhile stays: its epoch is another one.
         offline = partial(go_offline, reader=reader, epoch=epoch, topologies=logs.topologies)
-        self._sequencer.submit_quietly(
-            lambda batch: self._groups.change(group.name, offline, batch, logs=logs)
-        )
+
+        def decide(batch: Batch) -> None:
+            # Meanwhile the reader may have left, its name been taken over (whoever did stays:
+            # its epoch is another one), or the group been deleted.
+            with suppress(ReaderFencedError, UnknownGroupError, UnknownReaderError):
+                self._groups.change(group.name, offline, batch, logs=logs)
+
+        self._sequencer.submit_quietly(decide)
 
     async def _compact(self) -> None:
         for index, state in enumerate(list(self._registry)):

@@ -9,7 +9,7 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from controller.access import redacted
+from controller.access.tokens import redacted
 
 _QUERY = "url.query"
 _PATIENCE_S = 1.0

@@ -8,10 +8,10 @@ from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.log import storage as log_storage
-from controller.log.chunks import AppendOutcome, KeyedAnswer
 from controller.log.codec import EncodedEvents
 from controller.log.embedded import EmbeddedLog
 from controller.log.routing import RoutedEvents, route
+from controller.log.storage import AppendOutcome, KeyedAnswer
 from controller.streams import reports
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.acceptance import check_incarnation

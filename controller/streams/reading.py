@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from controller.database import Database
-from controller.log.chunks import Chunk
 from controller.log.codec import END_OF_STREAM, SCHEMA_MESSAGE, without_first
-from controller.log.storage import read_chunks
+from controller.log.storage import Chunk, read_chunks
 from controller.streams.stream import StreamState
 from tidegauge.errors import (
     InvalidRequestError,

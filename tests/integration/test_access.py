@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from controller.access import Role
+from controller.access.callers import Role
 from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES, Example
-from controller.serving.exposure import ExposedError, check_exposure
+from controller.serving.listener import ExposedError, check_exposure
 from tests.conftest import NewServer
 from tests.patience import wait_until
 from tests.server import LAUNCHER, Api, ServerProcess

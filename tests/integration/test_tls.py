@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
 from pydantic import ValidationError
 from typer.testing import CliRunner
 
-from controller.access import Authorities, Certificate, CertificateError
+from controller.access.encryption import Authorities, Certificate, CertificateError
 from controller.configuration import ServeSettings
 from reader_client import Reader, ReaderGroup, ServiceUnreachableError, StreamClient
 from tests.certificates import Files

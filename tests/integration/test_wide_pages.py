@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.http.messages.cursors import write_cursor
+from controller.http.routing import write_cursor
 from tests.conftest import NewServer
 from tests.server import Api
 

@@ -9,17 +9,15 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from controller.access import (
-    Caller,
-    Guard,
-    Role,
+from controller.access.callers import ANYBODY, Caller, Role
+from controller.access.guard import Guard
+from controller.access.tokens import (
     TokenFileError,
     append_token,
     new_token,
     parse_grants,
     read_tokens,
 )
-from controller.access.callers import ANYBODY
 from tidegauge.errors import ForbiddenError, UnauthenticatedError
 
 PATH = "/v1/streams"

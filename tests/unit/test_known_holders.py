@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controller.http.forwarding.holders import KnownHolders
+from controller.http.forwarding.one import KnownHolders
 from controller.http.forwarding.peers import Peer
 from controller.schema import reader_groups, streams
 from tidegauge.names import StreamName

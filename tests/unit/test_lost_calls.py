@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from controller.access import Caller, Role
-from controller.http.forwarding.lost_calls import log_lost
+from controller.access.callers import Caller, Role
+from controller.http.messages.scopes import log_lost
 
 ALICE = Caller("alice", {"flights": frozenset({Role.OPERATE})})
 BOB = Caller("bob", {"flights": frozenset({Role.READ, Role.WRITE})})

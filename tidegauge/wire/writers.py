@@ -4,7 +4,7 @@ from pydantic import Field
 
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.explain.explanation import Reason
-from tidegauge.wire.streams import MarkInfo
+from tidegauge.wire.streams import MarkInfo, StreamFacts
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
 
 
@@ -12,16 +12,13 @@ class RegisterWriter(Request):
     """``POST …/writers/{writer}/register``."""
 
     time: EventTime | None = Field(
-        None, description="Nothing that the writer will write is older, ms."
+        None, description="Of a report, ms: nothing that the writer will write is older."
     )
 
 
-class NoteTime(Request):
-    """``POST …/writers/{writer}/note-time``."""
+class WriterReport(RegisterWriter):
+    """A report, as all calls take it that carry one; not all of them need a time."""
 
-    time: EventTime = Field(
-        description="Every event that the writer writes after the position is at or above it."
-    )
     position: WirePosition | None = Field(
         None,
         description="How far the writer has written; only what changed need be named. Left out "
@@ -32,13 +29,22 @@ class NoteTime(Request):
     )
 
 
-class TimeNoted(Answer):
+class LeaveStream(WriterReport):
+    """``POST …/writers/{writer}/leave``: it will write no more."""
+
+
+class NoteTime(WriterReport):
+    """``POST …/writers/{writer}/note-time``."""
+
+    time: EventTime = Field(
+        description="Every event that the writer writes after the position is at or above it."
+    )
+
+
+class TimeNoted(StreamFacts):
     """The answer to an accepted report."""
 
-    stream_id: str = Field(description="The stream.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
     state: WriterState = Field(description="Of the writer.")
-    final: bool = Field(False, description="Whether the stream is sealed.")
     hint: str | None = Field(None, description="What looks wrong with an accepted report.")
 
 
@@ -74,14 +80,6 @@ class TimesNoted(Answer):
     )
 
 
-class LeaveStream(Request):
-    """``POST …/writers/{writer}/leave``: it will write no more."""
-
-    time: EventTime | None = Field(None, description="Of a last report, ms.")
-    position: WirePosition | None = Field(None, description="Of a last report.")
-    incarnation: Incarnation | None = Field(None, description="From the registration.")
-
-
 class WriterInfo(Answer):
     """One writer of a stream."""
 
@@ -102,14 +100,11 @@ class WriterAnswer(WriterInfo, TimeNoted):
     """The answer to leave and expire: that of a report, and what became of the writer."""
 
 
-class WriterList(Answer):
+class WriterList(StreamFacts):
     """``GET {stream}/writers``."""
 
-    stream_id: str = Field(description="The stream.")
     writers: list[WriterInfo] = Field(description="In order of name.")
     cursor: str | None = Field(description="Where the next page starts; null on the last.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(False, description="Whether the stream is sealed.")
 
 
 class ExplanationInfo(Answer):
@@ -138,12 +133,9 @@ class ExplanationInfo(Answer):
     )
 
 
-class Watermark(Answer):
+class Watermark(StreamFacts):
     """``GET {stream}/watermark``."""
 
     stream: str = Field(description="scope/stream.")
-    stream_id: str = Field(description="The stream.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(description="Whether the stream is sealed.")
     mark: MarkInfo | None = Field(description="The newest.")
     explanation: ExplanationInfo = Field(description="Why it is where it is.")

@@ -1,8 +1,12 @@
-"""What bodies say that they are: every call that takes JSON asks for the same."""
+"""What headers have to pass: whom they call, what a body is, how large it may be."""
 
 from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import ip_address
 
-from tidegauge.errors import UnsupportedContentEncodingError, UnsupportedMediaTypeError
+from starlette.types import Scope
+
+from tidegauge import errors
 
 JSON = "application/json"
 _EMPTY = b"0"
@@ -11,6 +15,36 @@ _OF_FORMS = {"text/plain", "application/x-www-form-urlencoded", "multipart/form-
 _OTHER_PAGES = {b"cross-site", b"same-site"}
 
 Headers = Iterable[tuple[bytes, bytes]]
+
+
+def check_host(headers: Headers) -> None:
+    """Refuse who calls by a name that need not be this machine's; old tools send none.
+
+    A browser lets a page talk to the site that it came from. If its author has that name mean
+    127.0.0.1 (DNS rebinding), the page talks to what listens there; but its browser goes on to send
+    the name, and by that it is told apart where nobody is asked for a token.
+    """
+    for name, value in headers:
+        if name == b"host" and not _is_loopback(value):
+            raise errors.MisdirectedRequestError(value.decode("latin-1"))
+
+
+@lru_cache(maxsize=64)
+def _is_loopback(host: bytes) -> bool:
+    """Whether a name, with or without a port, is one of this machine whoever resolves it."""
+    name = host.decode("latin-1").lower()
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    try:
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def check_announced(scope: Scope, limit: int, setting: str = "max_body_bytes") -> None:
+    """Refuse a body that is announced to be larger than the limit, before any of it is read."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > limit:
+            raise errors.BodyTooLargeError(limit, setting)
 
 
 def check_json(headers: Headers) -> None:
@@ -47,13 +81,13 @@ def check_page(headers: Headers) -> None:
         elif name == b"sec-fetch-site":
             page = value
     if _essence(given) in _OF_FORMS or (not given and page in _OTHER_PAGES):
-        raise UnsupportedMediaTypeError(given, JSON)
+        raise errors.UnsupportedMediaTypeError(given, JSON)
 
 
 def check_media_type(given: str, expected: str) -> None:
     """Refuse a content type, whatever its parameters and its case, that is another one."""
     if given != expected and _essence(given) != expected:
-        raise UnsupportedMediaTypeError(given, expected)
+        raise errors.UnsupportedMediaTypeError(given, expected)
 
 
 def _essence(content_type: str) -> str:
@@ -64,4 +98,4 @@ def check_encoding(given: str) -> None:
     """Refuse a body that says that it is compressed, by one of several values or headers."""
     for one in given.split(","):
         if one.strip().lower() not in _UNCODED:
-            raise UnsupportedContentEncodingError(one.strip())
+            raise errors.UnsupportedContentEncodingError(one.strip())
