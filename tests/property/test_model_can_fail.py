@@ -60,7 +60,7 @@ class JoiningForgotten(Aggregator):
 
 
 def _property(core_class: type[Aggregator]) -> Callable[[], None]:
-    @settings(phases=[Phase.generate], report_multiple_bugs=False)
+    @settings(max_examples=250, phases=[Phase.generate], report_multiple_bugs=False)
     @given(scripts.shapes, simulation.rules, simulation.acts)
     def marks_are_sound_and_tight(shape: Shape, rules: Rules, acts: list[Act]) -> None:
         world = World(shape, rules, core_class)

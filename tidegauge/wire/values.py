@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import (
     BaseModel,
@@ -12,9 +12,10 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     StringConstraints,
+    ValidationError,
     WithJsonSchema,
 )
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, PydanticKnownError, core_schema
 
 from tidegauge.event_time import parse_event_time
 from tidegauge.json_text import show_json
@@ -118,6 +119,30 @@ class Request(BaseModel):
     """What a caller sends; a field that the call does not know is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def of_settings(cls, **settings: Any) -> Self:  # noqa: ANN401 (fields of the message)
+        """Make the message that a program asks for.
+
+        Raises
+        ------
+        ValueError
+            If a setting is unknown, or has a value that it cannot have; names both, and what can be.
+        """
+        try:
+            return cls(**settings)
+        except ValidationError as error:
+            wrong = [cls._describe(one) for one in error.errors()]
+            raise ValueError("; ".join(wrong)) from None
+
+    @classmethod
+    def _describe(cls, error: ErrorDetails) -> str:
+        reason = error["msg"].removeprefix("Value error, ")
+        if error["type"] == "extra_forbidden":
+            reason = (
+                f"there is no such setting; there are {', '.join(sorted(cls.model_fields))}"
+            )
+        return f"{'.'.join(map(str, error['loc']))}={error['input']!r}: {reason}"
 
 
 class Answer(BaseModel):

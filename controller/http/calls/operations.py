@@ -6,7 +6,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 
 from controller.http.routing import GaugesOf, HealthOf, MetricsOf, StrictRoute
-from controller.metrics.exposition import expose
+from controller.metrics.gauges import expose
 from tidegauge.errors import UnhealthyError
 from tidegauge.wire.values import Answer
 

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Match, Route
 from starlette.types import Send
 
 from controller.http.forwarding.peers import ASKED_AGAIN, NOT_HOLDER
-from controller.streams.relocation import MovedError
+from controller.streams.lease import MovedError
 from tidegauge import errors
 from tidegauge.json_text import show_json
 from tidegauge.names import INVALID_NAME, NAME_PATTERN
