@@ -40,6 +40,7 @@ _AGAIN_S = 1.0
 """A pass that the database refused is due again then: it may take as long to come back."""
 _SOONEST_S = 0.001
 """Timers are no finer, and one that is due at once would keep the loop from its sockets."""
+_BEATS_IN_TIME = 3  # one may be lost, and one late
 _STAGGERED_BY = 33
 """Logs of small streams are compacted at 32 to 64 items, of each stream at another number."""
 _log = logging.getLogger(__name__)
@@ -139,6 +140,12 @@ class StreamState:
         if self.published_tails is None:
             raise LogIsExternalError(str(self.identity.name))
         return self.published_tails
+
+    @property
+    def beat_ms(self) -> int | None:
+        """How often a writer repeats its last time so as not to be silent for too long."""
+        timeout_ms = self.config.aggregation_timeout_ms
+        return None if timeout_ms is None else max(1, timeout_ms // _BEATS_IN_TIME)
 
     def embedded_log(self) -> EmbeddedLog:
         """Give the log to a change that only the embedded one can do."""

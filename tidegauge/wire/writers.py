@@ -52,6 +52,14 @@ class WriterRegistered(TimeNoted):
     """The answer to a registration: with a first time, that of a report, and what it starts with."""
 
     incarnation: int = Field(description="To be sent with everything that this process says.")
+    time: int | None = Field(
+        description="Where the writer stands: who writes only times at or above it is not late; "
+        "null before the first mark, and for one that stays out."
+    )
+    beat_ms: int | None = Field(
+        description="Who repeats its last time so often is not dropped for silence; null: nobody "
+        "is."
+    )
     position: WirePosition = Field(
         description="What former incarnations wrote; joined into every report of this one."
     )

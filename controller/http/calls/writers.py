@@ -34,6 +34,8 @@ async def register(
     )
     return wire.WriterRegistered(
         incarnation=registration.incarnation,
+        time=registration.time,
+        beat_ms=state.beat_ms,
         state=registration.state,
         position=registration.position,
         hint=reports.seconds_hint(state, time),
