@@ -150,7 +150,7 @@ def stream_families(present: Present) -> Iterator[Metric]:
     )
     held = _labelled(
         "stream_held_seconds",
-        "How long somebody has waited for a writer that stands; 0 while nobody waits.",
+        "How long somebody has waited since the newest mark; 0 while nobody waits.",
         "stream",
     )
     writers = _labelled("stream_writers", "Writers by state.", "stream", "state")

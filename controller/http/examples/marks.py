@@ -25,6 +25,8 @@ READING = (
                 "holder_count": 1,
                 "waiting": [],
                 "waiting_count": 0,
+                "returning": [],
+                "returning_count": 0,
                 "next_expiry_ms": None,
                 "hint": None,
             },

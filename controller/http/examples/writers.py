@@ -19,8 +19,14 @@ def writer(state: str, time: int, *, offset: int, silent_ms: int) -> dict[str, A
         "position": {"0": offset},
         "behind_ms": 0,
         "silent_ms": silent_ms,
-        "holding_ms": None,
+        "stand": time,
+        "stand_by": "noted",
+        "silent_for_ms": None,
+        "standing_for_ms": None,
+        "clock": None,
         "expires_in_ms": None,
+        "grace": state != "expired",
+        "catch_up_ms": None,
     }
 
 
