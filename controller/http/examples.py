@@ -95,8 +95,14 @@ def _writer(state: str, time: int, *, offset: int, silent_ms: int) -> dict[str, 
         "position": {"0": offset},
         "behind_ms": 0,
         "silent_ms": silent_ms,
-        "holding_ms": None,
+        "stand": time,
+        "stand_by": "noted",
+        "silent_for_ms": None,
+        "standing_for_ms": None,
+        "clock": None,
         "expires_in_ms": None,
+        "grace": state != "expired",
+        "catch_up_ms": None,
     }
 
 
@@ -188,7 +194,15 @@ EXAMPLES = (
     Example(
         f"POST {_WRITER}/register",
         body={"time": "2013-01-01T10:00:00Z"},
-        answer=_at(1_357_034_400_000, incarnation=1, state="active", position={}, hint=None),
+        answer=_at(
+            1_357_034_400_000,
+            incarnation=1,
+            time=1_357_034_400_000,
+            beat_ms=20_000,
+            state="active",
+            position={},
+            hint=None,
+        ),
     ),
     Example(
         f"POST {_WRITER}/note-time",

@@ -149,7 +149,7 @@ def stream_families(present: Present) -> Iterator[Metric]:
         ),
         (
             "stream_held_seconds",
-            "How long somebody has waited for a writer that stands; 0 while nobody waits.",
+            "How long somebody has waited since the newest mark; 0 while nobody waits.",
             lambda one: one.held_s,
         ),
         (

@@ -119,7 +119,11 @@ def test_what_was_stored_before_there_was_a_changelog_is_there(
             ("w", 9_000, {"0": 47}),
             ("x", 20_000, {"0": 51}),
         ]
-        assert writers[0]["holding_ms"] is not None
+        assert [(one["stand"], one["stand_by"], one["grace"]) for one in writers] == [
+            (9_000, "noted", True),
+            (20_000, "noted", True),
+        ]
+        wait_until(lambda: api.get("writers")["writers"][0]["silent_for_ms"] is not None)
         api.note("w", 9_700, 49)
         api.note("w", 20_000)
         later = api.get("marks", after=3)["marks"]

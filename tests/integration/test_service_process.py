@@ -138,7 +138,7 @@ def _charged_at_most_the_rest(api: Api) -> Iterator[Absence]:
 def _held_ms(api: Api) -> int:
     (holder,) = api.get("watermark")["explanation"]["holders"]
     assert (holder["writer"], holder["state"]) == ("slow", "behind")
-    held: int = holder["holding_ms"]
+    held: int = holder["silent_for_ms"]
     return held
 
 
