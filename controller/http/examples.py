@@ -149,6 +149,8 @@ _CAUGHT_UP = {
     "holder_count": 1,
     "waiting": [],
     "waiting_count": 0,
+    "returning": [],
+    "returning_count": 0,
     "next_expiry_ms": None,
     "hint": None,
 }
