@@ -15,6 +15,7 @@ from controller.database import open_database, upgrade_database
 from controller.schema import chunks, metadata
 from tests.integration import old_databases
 from tests.integration.sessions import connected
+from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess
 

@@ -237,7 +237,9 @@ def test_a_writer_without_grace_has_to_note_a_later_time_first() -> None:
     assert (slow.state, slow.grace, slow.catch_up_ms) == ("expired", False, None)
     night.later(MINUTE)
     night.note("fast", NOON + HOUR + MINUTE)
-    night.core.note_time("slow", NOON + HOUR + 1, {}, now=night.now, incarnation=slow.incarnation)
+    night.core.note_time(
+        "slow", NOON + HOUR + 1, {}, now=night.now, incarnation=slow.incarnation
+    )
     night.later(0)
     assert night.says().endswith(
         "; 'slow' is on its way back, 59s behind: its pace is not known yet, it is let in at 1m, "

@@ -22,7 +22,6 @@ from tidegauge.aggregation.changes import ClockState, Look, StoredTime
 from tidegauge.aggregation.passing_time import PassingTime
 from tidegauge.aggregation.writers import Writer
 
-
 Clock: TypeAlias = Literal["silence", "standing_still"]
 
 

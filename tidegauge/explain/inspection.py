@@ -135,7 +135,9 @@ class Inspection:
             (settings.aggregation_timeout_ms, self.clocks.silent_for(writer, view)),
             (settings.hold_limit_ms, self.clocks.standing_for(writer, view)),
         )
-        left = (most - shown for most, shown in clocks if most is not None and shown is not None)
+        left = (
+            most - shown for most, shown in clocks if most is not None and shown is not None
+        )
         return writer.stand is not None, writer.stand or 0, min(left, default=inf)
 
     def _is_unplaced(self) -> bool:
