@@ -156,12 +156,14 @@ def test_why_lists_who_has_said_nothing_and_counts_the_rest(
 
 
 def test_why_lists_only_who_joins_while_nobody_waits(operator: Operator, api: Api) -> None:
-    api.many({"writer": f"w{n:02}", "time": NOON} for n in range(12))
     api.post("writers/new/register")
     sentence, _, *listed = operator.says("why", STREAM).splitlines()
-    told = "no time noted yet, told 2024-01-01T12:00:00.000Z"
-    assert f"writer 'new' ({told}) holds it while nobody waits" in sentence
+    assert "writer 'new' (no time noted yet) holds the first one back while nobody" in sentence
     assert [one.split()[:2] for one in listed] == [["new", "joining"]]
+    api.note("new", NOON, incarnation=1)
+    api.post("writers/told/register")
+    (sentence,) = operator.says("why", STREAM).splitlines()
+    assert "nobody is ahead; it rises once all 2 live writers note a later time" in sentence
 
 
 def test_why_shows_no_empty_table(operator: Operator, api: Api) -> None:
