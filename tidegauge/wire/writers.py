@@ -6,7 +6,7 @@ from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.explain.explanation import Reason
 from tidegauge.explain.situation import StandBy
-from tidegauge.wire.streams import MarkInfo
+from tidegauge.wire.streams import MarkInfo, StreamFacts
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
 
 
@@ -14,16 +14,13 @@ class RegisterWriter(Request):
     """``POST …/writers/{writer}/register``."""
 
     time: EventTime | None = Field(
-        None, description="Nothing that the writer will write is older, ms."
+        None, description="Of a report, ms: nothing that the writer will write is older."
     )
 
 
-class NoteTime(Request):
-    """``POST …/writers/{writer}/note-time``."""
+class WriterReport(RegisterWriter):
+    """A report, as all calls take it that carry one; not all of them need a time."""
 
-    time: EventTime = Field(
-        description="Every event that the writer writes after the position is at or above it."
-    )
     position: WirePosition | None = Field(
         None,
         description="How far the writer has written; only what changed need be named. Left out "
@@ -34,13 +31,22 @@ class NoteTime(Request):
     )
 
 
-class TimeNoted(Answer):
+class LeaveStream(WriterReport):
+    """``POST …/writers/{writer}/leave``: it will write no more."""
+
+
+class NoteTime(WriterReport):
+    """``POST …/writers/{writer}/note-time``."""
+
+    time: EventTime = Field(
+        description="Every event that the writer writes after the position is at or above it."
+    )
+
+
+class TimeNoted(StreamFacts):
     """The answer to an accepted report."""
 
-    stream_id: str = Field(description="The stream.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
     state: WriterState = Field(description="Of the writer.")
-    final: bool = Field(False, description="Whether the stream is sealed.")
     hint: str | None = Field(None, description="What looks wrong with an accepted report.")
 
 
@@ -48,6 +54,14 @@ class WriterRegistered(TimeNoted):
     """The answer to a registration: with a first time, that of a report, and what it starts with."""
 
     incarnation: int = Field(description="To be sent with everything that this process says.")
+    time: int | None = Field(
+        description="Where the writer stands: who writes only times at or above it is not late; "
+        "null before the first mark, and for one that stays out."
+    )
+    beat_ms: int | None = Field(
+        description="Who repeats its last time so often is not dropped for silence; null: nobody "
+        "is."
+    )
     position: WirePosition = Field(
         description="What former incarnations wrote; joined into every report of this one."
     )
@@ -74,14 +88,6 @@ class TimesNoted(Answer):
         description="One for each report, in order: `status` 200 with the fields of a noted "
         "time, or a problem document, also for a report that cannot be read."
     )
-
-
-class LeaveStream(Request):
-    """``POST …/writers/{writer}/leave``: it will write no more."""
-
-    time: EventTime | None = Field(None, description="Of a last report, ms.")
-    position: WirePosition | None = Field(None, description="Of a last report.")
-    incarnation: Incarnation | None = Field(None, description="From the registration.")
 
 
 class WriterInfo(Answer):
@@ -128,14 +134,11 @@ class WriterAnswer(WriterInfo, TimeNoted):
     """The answer to leave and expire: that of a report, and what became of the writer."""
 
 
-class WriterList(Answer):
+class WriterList(StreamFacts):
     """``GET {stream}/writers``."""
 
-    stream_id: str = Field(description="The stream.")
     writers: list[WriterInfo] = Field(description="In order of name.")
     cursor: str | None = Field(description="Where the next page starts; null on the last.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(False, description="Whether the stream is sealed.")
 
 
 class ExplanationInfo(Answer):
@@ -169,12 +172,9 @@ class ExplanationInfo(Answer):
     )
 
 
-class Watermark(Answer):
+class Watermark(StreamFacts):
     """``GET {stream}/watermark``."""
 
     stream: str = Field(description="scope/stream.")
-    stream_id: str = Field(description="The stream.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(description="Whether the stream is sealed.")
     mark: MarkInfo | None = Field(description="The newest.")
     explanation: ExplanationInfo = Field(description="Why it is where it is.")
