@@ -138,13 +138,15 @@ def test_a_crash_loop_holds_the_watermark_for_one_timeout_and_no_longer(
     first = shop.says("looping", "register")
     assert (first["state"], first["watermark"]) == ("joining", NOON)
     shop.notes("steady", NOON + MINUTE, 2)
-    wait_until(lambda: shop.says("looping", "register")["state"] == "expired")
+    shop.until(
+        lambda: bool(shop.says("looping", "register")["state"] == "expired"), beating="steady"
+    )
     assert shop.mark == (NOON + MINUTE, {"0": 2})
     again = shop.says("looping", "register")
     assert (again["state"], again["watermark"]) == ("expired", NOON + MINUTE)
     below = shop.notes("looping", NOON, 0, incarnation=again["incarnation"])
     assert below == {"watermark": NOON + MINUTE, "state": "expired"}
-    above = shop.notes("looping", NOON + MINUTE, 0, incarnation=again["incarnation"])
+    above = shop.notes("looping", NOON + 2 * MINUTE, 0, incarnation=again["incarnation"])
     assert above == {"watermark": NOON + MINUTE, "state": "active"}
 
 
@@ -152,10 +154,10 @@ def test_a_process_that_worked_before_it_crashed_gets_one_more_try(open_shop: Op
     shop = open_shop(aggregation_timeout_ms=300)
     shop.notes("looping", NOON, 1)
     shop.notes("steady", NOON + MINUTE, 2)
-    wait_until(lambda: shop.states()["looping"] == "expired")
+    shop.until(lambda: shop.states()["looping"] == "expired", beating="steady")
     assert shop.says("looping", "register")["state"] == "joining"
     shop.notes("steady", NOON + 2 * MINUTE, 3)
-    wait_until(lambda: shop.states()["looping"] == "expired")
+    shop.until(lambda: shop.states()["looping"] == "expired", beating="steady")
     assert shop.says("looping", "register")["state"] == "expired"
     assert shop.watermark == NOON + 2 * MINUTE
 
@@ -193,7 +195,7 @@ def test_a_clock_that_jumped_back_before_a_restart_holds_and_never_lowers_the_wa
     back = shop.notes("api-1", NOON - MINUTE, 41, incarnation=1)
     assert back == {"watermark": NOON, "state": "active"}
     shop.notes("api-2", NOON + MINUTE, 7)
-    wait_until(lambda: shop.states()["api-1"] == "expired")
+    shop.until(lambda: shop.states()["api-1"] == "expired", beating="api-2")
     assert shop.mark == (NOON + MINUTE, {"0": 41})
     still = shop.notes("api-1", NOON - 1, 42, incarnation=1)
     assert still == {"watermark": NOON + MINUTE, "state": "expired"}
@@ -207,9 +209,9 @@ def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(
     assert (refused["status"], refused["code"]) == (409, "time_in_future")
     now = refused["server_time"]
     shop.notes("api-1", now, 1)
-    shop.notes("skewed", now + 5 * 3_600_000, 1)
+    shop.notes("skewed", now + 30 * MINUTE, 1)
     explained = shop.explanation()
-    assert explained["hint"].startswith("Writer 'skewed' noted a time 4h 59m ahead")
+    assert explained["hint"].startswith("Writer 'skewed' noted a time 29m 5")
     assert explained["cure"].endswith(
         f"stop it, and: tidegauge expire {shop.path.removeprefix('/v1/streams/')} skewed"
     )
@@ -293,7 +295,7 @@ def test_a_fleet_whose_names_change_waits_one_timeout_for_the_old_ones(
     shop.notes("api-old", NOON, 40)
     shop.notes("api-new", NOON + MINUTE, 7)
     assert shop.watermark == NOON
-    wait_until(lambda: shop.watermark == NOON + MINUTE)
+    shop.until(lambda: shop.watermark == NOON + MINUTE, beating="api-new")
     assert shop.states() == {"api-new": "active", "api-old": "expired"}
 
 
@@ -345,6 +347,6 @@ def test_a_thousand_pods_that_vanish_are_dropped_together_after_one_timeout(
         1_000,
         10,
     )
-    wait_until(lambda: shop.watermark == NOON + MINUTE)
+    shop.until(lambda: shop.watermark == NOON + MINUTE, beating="steady")
     states = shop.explanation()["states"]
     assert (states["expired"], states["active"]) == (1_000, 1)
