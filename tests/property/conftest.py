@@ -1,8 +1,12 @@
 """Hypothesis profiles: ``TIDEGAUGE_PROPERTY_PROFILE=hunt`` looks much longer, at random."""
 
 import os
+from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.effort import Effort
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
@@ -23,3 +27,9 @@ settings.register_profile(
     suppress_health_check=_SLOW,
 )
 settings.load_profile(os.environ.get("TIDEGAUGE_PROPERTY_PROFILE", "fixed"))
+
+
+@pytest.fixture
+def effort(record_property: Callable[[str, object], None]) -> Effort:
+    """How often a test that has a long form tries."""
+    return Effort(record_property, soaks="TIDEGAUGE_SOAK" in os.environ)
