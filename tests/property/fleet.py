@@ -69,6 +69,8 @@ class Writer:
     """It writes no older rows."""
     ends: dict[int, int] = field(default_factory=dict)
     """After its latest row of each segment."""
+    position: dict[int, int] = field(default_factory=dict)
+    """The same of its present process, which does not know what others wrote."""
     unreported: list[Row] = field(default_factory=list)
     live: bool = False
     known: bool = False
@@ -212,7 +214,7 @@ class Fleet:
         answer = self.core.register(writer.name, now=self.now, appended=writer.ends)
         assert has_grace or answer.state != "joining" or writer.live
         assert answer.state == "joining" or not has_grace, "who has grace is let in"
-        writer.known, writer.incarnation = True, answer.incarnation
+        writer.known, writer.incarnation, writer.position = True, answer.incarnation, {}
         if writer.time is not None:
             writer.ended = max(writer.time, writer.ended or writer.time)
         writer.time = writer.found = None
@@ -234,13 +236,17 @@ class Fleet:
             writer.unreported.append(row)
             self._rows[segment].append(row)
         self._ends[segment] += rows
-        writer.ends[segment] = self._ends[segment]
+        writer.ends[segment] = writer.position[segment] = self._ends[segment]
         self.counts["rows"] += rows
 
     def note(self, writer: Writer, time: int) -> None:
         """Report all that was written, and promise a time."""
         self.core.note_time(
-            writer.name, time, dict(writer.ends), incarnation=writer.incarnation, now=self.now
+            writer.name,
+            time,
+            dict(writer.position),
+            incarnation=writer.incarnation,
+            now=self.now,
         )
         self.counts["reports"] += 1
         self._cover(writer)
@@ -270,13 +276,13 @@ class Fleet:
     def _run_passes(self, until_ms: int) -> None:
         """Run what is due by then, at most one pass an interval, as the service does."""
         while True:
-            due_ms: int | None = self.now_ms
+            due_ms = self.now_ms
             if not self.core.pass_due:
                 deadline = self.core.next_deadline()
-                due_ms = None if deadline is None else deadline + self._down_ms
-            if due_ms is None:
-                return
-            due_ms = max(due_ms, self.now_ms, self._last_mark_ms + INTERVAL_MS)
+                if deadline is None:
+                    return
+                due_ms = max(due_ms, deadline + self._down_ms)
+            due_ms = max(due_ms, self._last_mark_ms + INTERVAL_MS)
             if due_ms > until_ms:
                 return
             self.now_ms = due_ms

@@ -89,37 +89,37 @@ class Lives:
             yield self._pause_ms()
 
     def _patient(self, writer: Writer) -> Life:
-        """Collects what it writes only when it has all, and beats meanwhile."""
+        """Has something old at times, and says so until it has written it."""
         self._register(writer)
         yield self._down_ms()
         while True:
-            self._work(writer)
-            ends_ms = self.fleet.now_ms + self._between(0, 0.3 * self._limit_ms)
-            yield self._pause_ms()
-            while self.fleet.now_ms < ends_ms:
-                self.fleet.note(writer, writer.promised)
-                yield self._between(self._timeout_ms / 4, self._timeout_ms / 3)
+            for _ in range(self._between(1, 40)):
+                self._work(writer)
+                yield self._pause_ms()
+            yield from self._beat(writer, 0.3 * self._limit_ms)
 
     def _hoarder(self, writer: Writer) -> Life:
         """Is like the patient, but now and then longer than the limit allows."""
         self._register(writer)
         while True:
-            self._work(writer)
-            ends_ms = self.fleet.now_ms + self._between(0, 1.6 * self._limit_ms)
-            yield self._pause_ms()
-            while self.fleet.now_ms < ends_ms:
-                self.fleet.note(writer, writer.promised)
-                yield self._between(self._timeout_ms / 4, self._timeout_ms / 3)
-            self._work(writer)
-            yield self._pause_ms()
+            for _ in range(self._between(1, 80)):
+                self._work(writer)
+                yield self._pause_ms()
+            yield from self._beat(writer, 1.6 * self._limit_ms)
+
+    def _beat(self, writer: Writer, most_ms: float) -> Life:
+        ends_ms = self.fleet.now_ms + self._between(0, most_ms)
+        while self.fleet.now_ms < ends_ms:
+            self.fleet.note(writer, writer.promised)
+            yield self._between(self._timeout_ms / 4, self._timeout_ms / 3)
 
     def _gateway(self, writer: Writer) -> Life:
-        """Always lags a few seconds, and keeps what it has while it is cut off."""
+        """Always lags by more than the others, and keeps what it has while it is cut off."""
         self._register(writer)
         while True:
             yield self._pause_ms()
             was_live = writer.live
-            self._work(writer, lag_ms=5 * SECOND_MS)
+            self._work(writer, lag_ms=self._timeout_ms // 3)
             if not was_live:
                 yield 2 * SECOND_MS
                 assert writer.live, "it is waited for at its first report after an outage"
@@ -146,7 +146,7 @@ class Lives:
                 self._register(writer)
                 yield self._between(5 * SECOND_MS, MINUTE_MS)
             self._register(writer)
-            for _ in range(self._between(20, 100)):
+            for _ in range(self._between(50, 300)):
                 yield self._pause_ms()
                 self._work(writer)
 
@@ -160,7 +160,7 @@ class Lives:
                 self.fleet.note(writer, checkpoint)
                 yield self._between(5 * SECOND_MS, MINUTE_MS)
             self._register(writer)
-            for _ in range(self._between(20, 100)):
+            for _ in range(self._between(50, 300)):
                 yield self._pause_ms()
                 self._work(writer)
 
@@ -265,9 +265,10 @@ class Lives:
     def _cuts(self) -> Life:
         """One of the others is cut off: for a moment, or for longer than the timeout."""
         while True:
-            yield self._between(20 * MINUTE_MS, 2 * HOUR_MS)
-            for_ms = self._between(0, 4 * self._timeout_ms)
-            writer = self._one_of(self.others)
+            yield self._between(5 * MINUTE_MS, HOUR_MS)
+            for_ms = self._between(0, 6 * self._timeout_ms)
+            gateways = [one for one in self.others if one.kind == "gateway"]
+            writer = self._one_of(self.fleet.random.choice([gateways, self.others]))
             writer.resumes_ms = max(writer.resumes_ms, self.fleet.now_ms + for_ms)
             self.fleet.counts["cuts"] += 1
 
