@@ -11,6 +11,7 @@ the look before, and those that the greatest standing left behind:
 - stamps are given in order of time, so whoever has run out comes first in that order.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple
 from itertools import groupby, islice
@@ -39,17 +40,19 @@ class _Stamps:
     """Writers in the order of one kind of stamps."""
 
     def __init__(self, of: Callable[[Writer], int | None]) -> None:
-        self.writers: dict[Writer, None] = {}
+        # Not a dict: who looks for its first entry goes by all that were taken out before.
+        self.writers: OrderedDict[Writer, None] = OrderedDict()
         self.time = PassingTime()
         self._of = of
 
     def sort(self) -> None:
-        self.writers = dict.fromkeys(sorted(self.writers, key=lambda one: self._of(one) or 0))
+        in_order = sorted(self.writers, key=lambda one: self._of(one) or 0)
+        self.writers = OrderedDict.fromkeys(in_order)
 
     def add(self, writer: Writer) -> None:
         """Put a writer last, which was stamped now."""
-        self.writers.pop(writer, None)
         self.writers[writer] = None
+        self.writers.move_to_end(writer)
 
     def since(self, writer: Writer, waiting: int) -> int:
         return max(self._of(writer) or 0, waiting)
@@ -314,7 +317,7 @@ class HoldClocks:
 
     def _firsts(self) -> list[Writer]:
         return [
-            one for stamps in (self._silence, self._limit) for one in list(stamps.writers)[:1]
+            one for stamps in (self._silence, self._limit) for one in islice(stamps.writers, 1)
         ]
 
     def _first_end(self, writers: Iterable[Writer], view: View) -> int | None:
