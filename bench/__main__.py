@@ -9,7 +9,6 @@ from rich.console import Console
 from bench import (
     core,
     crowd,
-    formats,
     history,
     latency,
     log,
@@ -23,7 +22,6 @@ from bench import (
 PARTS = {
     "core": core,
     "service": service,
-    "formats": formats,
     "latency": latency,
     "log": log,
     "crowd": crowd,
@@ -38,7 +36,20 @@ _HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
 
 def main() -> None:
     """Measure the parts that are named, and print each row of a table once it is there."""
-    named = _read_arguments().parts or list(PARTS)
+    # A part says what it measures in the first line of its module.
+    subjects = {
+        part: (module.__doc__ or "").partition("\n")[0] for part, module in PARTS.items()
+    }
+    parser = argparse.ArgumentParser(
+        "python -m bench",
+        description="Measures parts of Tidegauge, all by default, and prints rows of a table.",
+        epilog="parts:\n" + "\n".join(f"  {part:<10}{what}" for part, what in subjects.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "parts", nargs="*", type=_part, metavar="PART", help="one of those below"
+    )
+    named = parser.parse_args().parts or list(PARTS)
     console = Console()
     for row in _HEAD:
         _print(console, row)
@@ -47,29 +58,11 @@ def main() -> None:
         sys.exit(f"failed: {', '.join(failed)}")
 
 
-def _read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        "python -m bench",
-        description="Measures parts of Tidegauge, all by default, and prints rows of a table.",
-        epilog="parts:\n" + "\n".join(f"  {part:<10}{_subject(part)}" for part in PARTS),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument(
-        "parts", nargs="*", type=_part, metavar="PART", help="one of those below"
-    )
-    return parser.parse_args()
-
-
 def _part(name: str) -> str:
     if name not in PARTS:
         msg = f"no such part: {name}; there are {', '.join(PARTS)}"
         raise argparse.ArgumentTypeError(msg)
     return name
-
-
-def _subject(part: str) -> str:
-    """Say what a part measures: the first line of its module."""
-    return (PARTS[part].__doc__ or "").partition("\n")[0]
 
 
 def _measure(console: Console, part: str) -> bool:

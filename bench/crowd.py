@@ -21,30 +21,14 @@ _WATCHED = 20
 
 
 class Outcome(NamedTuple):
-    """What one run measured.
-
-    Attributes
-    ----------
-    cores
-        The service used.
-    rate
-        Reports a second.
-    late_s
-        By how much the generator fell behind at most.
-    delays_ms
-        From the report that decided a mark to its arrival at a reader, sorted.
-    megabytes
-        Of memory at the end.
-    reports
-        Sent so far, by this run and those before.
-    """
+    """What one run measured, of the service where nothing else is said."""
 
     cores: float
-    rate: float
-    late_s: float
-    delays_ms: list[float]
+    rate: float  # reports a second
+    late_s: float  # by how much the generator fell behind at most
+    delays_ms: list[float]  # from the report that decided a mark to a reader, sorted
     megabytes: float
-    reports: int
+    reports: int  # sent so far, by this run and those before
 
 
 def measure() -> Iterator[tuple[str, str, str]]:
@@ -64,17 +48,14 @@ def measure() -> Iterator[tuple[str, str, str]]:
             tempfile.TemporaryDirectory() as name,
             servers.process(Path(name)) as (url, process),
         ):
-            reports = uvloop.run(_warm_up(url, crowd, rounds))
+            uvloop.run(filling.create_crowd(url, crowd))
+            reports = uvloop.run(filling.let_report(url, crowd, rounds))
+            alone = filling.let_report(url, crowd, 1, requests=Singles, begin_at=reports)
+            reports = uvloop.run(alone)
             for requests in (Singles(crowd), Bulks(crowd)):
                 outcome = uvloop.run(_load(url, process, crowd, requests, reports))
                 reports = outcome.reports
                 yield _row(crowd, requests.per_request, outcome)
-
-
-async def _warm_up(url: str, crowd: Crowd, rounds: int) -> int:
-    await filling.create_crowd(url, crowd)
-    reports = await filling.let_report(url, crowd, rounds)
-    return await filling.let_report(url, crowd, 1, requests=Singles, begin_at=reports)
 
 
 def _row(crowd: Crowd, per_request: int, outcome: Outcome) -> tuple[str, str, str]:
@@ -113,11 +94,14 @@ async def _load(
             watcher.cancel()
         await asyncio.gather(*watchers, return_exceptions=True)
     generator.close()
+    delays_s = (
+        when - generator.sent[crowd.deciding(stream, lower)] for when, stream, lower in seen
+    )
     return Outcome(
         cores=(after.user + after.system - before.user - before.system) / seconds,
         rate=(len(generator.sent) - sent) / seconds,
         late_s=generator.most_late,
-        delays_ms=sorted(_delays_ms(crowd, generator.sent, seen)),
+        delays_ms=sorted(one * 1e3 for one in delays_s),
         megabytes=megabytes,
         reports=len(generator.sent),
     )
@@ -136,10 +120,3 @@ async def _watch(
         for mark in answer.raise_for_status().json()["marks"]:
             seen.append((now, at, mark["lower"]))
             revision = mark["revision"]
-
-
-def _delays_ms(
-    crowd: Crowd, sent: list[float], seen: list[tuple[float, int, int]]
-) -> Iterator[float]:
-    for when, stream, lower in seen:
-        yield (when - sent[crowd.deciding(stream, lower)]) * 1e3

@@ -3,8 +3,8 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import httpx
@@ -16,6 +16,7 @@ FIRST_TIME = 1_600_000_000_000
 STEP_MS = 1_000
 _FULL_SPEED, _MOST_S = 10**6, 900
 _CREATED_AT_ONCE = 50
+_ROWS_A_TRANSACTION = 100_000
 _INSERT = (
     "INSERT INTO marks (stream_key, revision, lower, upper, cut, created_ms) "
     "VALUES (?, ?, ?, ?, ?, ?)"
@@ -67,12 +68,17 @@ async def let_report(
 def fill_marks(database: Path, stream: str, count: int, *, segments: int) -> None:
     """Store marks, one a second of event time; revision n has its cut at offset n everywhere."""
     made = time.time_ns() // 1_000_000
-    key = _key_of(database, stream)
-    rows = (
-        (key, n, time_of(n), time_of(n), _position(segments, n), made)
-        for n in range(1, count + 1)
-    )
-    _insert(database, _INSERT, rows)
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA synchronous=OFF")
+        query = "SELECT key FROM streams WHERE scope = ? AND stream = ?"
+        (key,) = connection.execute(query, stream.split("/")).fetchone()
+        rows = (
+            (key, n, time_of(n), time_of(n), _position(segments, n), made)
+            for n in range(1, count + 1)
+        )
+        while part := list(islice(rows, _ROWS_A_TRANSACTION)):
+            with connection:
+                connection.executemany(_INSERT, part)
 
 
 def count_marks(database: Path) -> int:
@@ -90,30 +96,3 @@ def time_of(revision: int) -> int:
 def _position(segments: int, offset: int) -> str:
     entries = ",".join(f'"{segment}":{offset}' for segment in range(segments))
     return "{" + entries + "}"
-
-
-def _key_of(database: Path, stream: str) -> int:
-    scope, name = stream.split("/")
-    query = "SELECT key FROM streams WHERE scope = ? AND stream = ?"
-    with closing(sqlite3.connect(database)) as connection:
-        key: int = connection.execute(query, (scope, name)).fetchone()[0]
-    return key
-
-
-def _insert(database: Path, statement: str, rows: Iterable[tuple[object, ...]]) -> None:
-    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
-        connection.execute("PRAGMA synchronous=OFF")
-        for some in _parts(rows):
-            connection.execute("BEGIN")
-            connection.executemany(statement, some)
-            connection.execute("COMMIT")
-
-
-def _parts(rows: Iterable[tuple[object, ...]]) -> Iterator[list[tuple[object, ...]]]:
-    part: list[tuple[object, ...]] = []
-    for row in rows:
-        part.append(row)
-        if len(part) == 100_000:
-            yield part
-            part = []
-    yield part

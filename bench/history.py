@@ -34,7 +34,9 @@ def measure() -> Iterator[tuple[str, str, str]]:
         for stream, count in _MARKS.items():
             filling.fill_marks(database, stream, count, segments=_SEGMENTS)
         marks = _start(folder)
-        _report_as_crowd(folder)
+        with servers.service(folder) as url:  # everybody reports twice, in all 64 segments
+            httpx.get(f"{url}/readyz", timeout=60).raise_for_status()
+            uvloop.run(filling.let_report(url, _CROWD, 2))
         crowd = _start(folder)
         yield "start, empty", empty.text, "imports, and the first answer of /readyz"
         yield "start, 10 million marks", marks.text, marks.beyond(empty)
@@ -43,13 +45,6 @@ def measure() -> Iterator[tuple[str, str, str]]:
         with servers.service(folder) as url:
             yield from _lookups(url)
         yield from _thinning(folder)
-
-
-def _report_as_crowd(folder: Path) -> None:
-    """Let 100 000 writers report twice, each in all 64 segments."""
-    with servers.service(folder) as url:
-        httpx.get(f"{url}/readyz", timeout=60).raise_for_status()
-        uvloop.run(filling.let_report(url, _CROWD, 2))
 
 
 class _Start(NamedTuple):

@@ -3,7 +3,6 @@
 import asyncio
 import sys
 from collections import deque
-from collections.abc import Iterator
 from time import perf_counter
 from typing import NamedTuple, cast
 from urllib.parse import urlsplit
@@ -15,28 +14,16 @@ _REPORTS_PER_MS = 10
 class Crowd(NamedTuple):
     """Writers that report one after another, each again when all others have.
 
-    Report number n is of time ``first_ms + n / 10``: 10 000 reports are a second.
-
-    Attributes
-    ----------
-    streams, writers
-        How many streams, and how many writers each of them has.
-    segments
-        Of each stream.
-    named
-        How many segments a report names.
-    first_ms
-        Event time of report 0.
-    together
-        Whether the writers of a stream report one right after the other, as behind a gateway;
-        otherwise the streams take turns.
+    Report number n is of time ``first_ms + n / 10``: 10 000 reports are a second. The writers of a
+    stream report one right after the other if ``together``, as behind a gateway; otherwise the
+    streams take turns.
     """
 
     streams: int
-    writers: int
-    segments: int
-    named: int
-    first_ms: int
+    writers: int  # of each stream
+    segments: int  # of each stream
+    named: int  # segments that a report names
+    first_ms: int  # event time of report 0
     together: bool = False
 
     def stream(self, at: int) -> str:
@@ -99,16 +86,14 @@ class Bulks:
 
     def request(self, number: int) -> bytes:
         """Write the request of the reports from one on."""
-        reports = ",".join(self._reports(number))
-        return _post("/v1/note-times", f'{{"reports":[{reports}]}}')
-
-    def _reports(self, number: int) -> Iterator[str]:
+        crowd, reports = self._crowd, []
         for one in range(number, number + self.per_request):
-            stream, writer = self._crowd.place(one)
-            yield (
-                f'{{"stream":"{self._crowd.stream(stream)}","writer":"writer-{writer}",'
-                f'"time":{self._crowd.time_ms(one)},"position":{self._crowd.position(one)}}}'
+            stream, writer = crowd.place(one)
+            reports.append(
+                f'{{"stream":"{crowd.stream(stream)}","writer":"writer-{writer}",'
+                f'"time":{crowd.time_ms(one)},"position":{crowd.position(one)}}}'
             )
+        return _post("/v1/note-times", f'{{"reports":[{",".join(reports)}]}}')
 
 
 def _post(path: str, body: str) -> bytes:
@@ -121,14 +106,7 @@ def _post(path: str, body: str) -> bytes:
 class Generator:
     """Sends reports in order over as many connections as such requests have.
 
-    Parameters
-    ----------
-    url
-        Of the service.
-    requests
-        Writes them; each connection waits for its answer.
-    begin_at
-        The number of the first report.
+    Each connection waits for its answer. The first report has the number ``begin_at``.
     """
 
     def __init__(self, url: str, requests: Singles | Bulks, *, begin_at: int = 0) -> None:
@@ -155,13 +133,7 @@ class Generator:
             self._idle.append(connection)
 
     async def run(self, count: int, *, rate: float, most_s: float) -> None:
-        """Send some reports at a rate; what is due while all connections wait goes later.
-
-        Raises
-        ------
-        TimeoutError
-            If they could not be sent in the time given.
-        """
+        """Send some reports at a rate; what is due while all connections wait goes later."""
         begun, first, step = perf_counter(), len(self.sent), self._requests.per_request
         async with asyncio.timeout(most_s):
             while len(self.sent) < first + count:
@@ -207,7 +179,8 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._answer += data
         head, separator, body = self._answer.partition(b"\r\n\r\n")
-        if not separator or len(body) < _length(head):
+        _, _, length = head.lower().partition(b"content-length:")
+        if not separator or len(body) < int(length.split(b"\r\n", 1)[0]):
             return
         if not head.startswith(b"HTTP/1.1 200") or b'"status":4' in body:
             self._refused.append(self._answer)
@@ -216,8 +189,3 @@ class _Connection(asyncio.Protocol):
 
     def close(self) -> None:
         self._transport.close()
-
-
-def _length(head: bytes) -> int:
-    _, _, after = head.lower().partition(b"content-length:")
-    return int(after.split(b"\r\n", 1)[0])

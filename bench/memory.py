@@ -23,21 +23,12 @@ _ROUNDS = 10
 
 
 class Kind(NamedTuple):
-    """Something that a service may have many of.
+    """Something that a service may have many of."""
 
-    Attributes
-    ----------
-    name
-        One of it.
-    least
-        How many there are at first; then ten and a hundred times as many.
-    hold
-        Lets a service hold so many, in a folder, and tells the memory that is its own, bytes.
-    """
-
-    name: str
-    least: int
+    name: str  # of one
+    least: int  # how many there are at first; then ten and a hundred times as many
     hold: Callable[[Path, int], int]
+    """Lets a service hold so many, in a folder, and tells the memory that is its own, bytes."""
 
 
 class Size(NamedTuple):

@@ -5,7 +5,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -54,7 +53,10 @@ def _scrape(client: httpx.Client) -> str:
 def _processor_seconds(client: httpx.Client, process: psutil.Process) -> float:
     """Take the mean of some scrapes, less what the service does anyhow."""
     spent = []
-    for work in (partial(time.sleep, _SCRAPES / 5), partial(_scrape_often, client)):
+    for work in (
+        lambda: time.sleep(_SCRAPES / 5),
+        lambda: [_scrape(client) for _ in range(_SCRAPES)],
+    ):
         before, begun = process.cpu_times(), time.perf_counter()
         work()
         after, seconds = process.cpu_times(), time.perf_counter() - begun
@@ -62,11 +64,6 @@ def _processor_seconds(client: httpx.Client, process: psutil.Process) -> float:
         spent.append((used, seconds))
     (idle, idle_s), (used, seconds) = spent
     return (used - idle / idle_s * seconds) / _SCRAPES
-
-
-def _scrape_often(client: httpx.Client) -> None:
-    for _ in range(_SCRAPES):
-        _scrape(client)
 
 
 def _answers_ms(url: str, *, scraping: bool) -> tuple[float, float]:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import httpx
 
 from bench import servers
-from controller.access import Role, append_token, new_token
+from controller.access.callers import Role
+from controller.access.tokens import append_token, new_token
 from tests.postgres import running_cluster
 
 _CONNECTIONS = 32

@@ -33,7 +33,12 @@ def measure() -> Iterator[tuple[str, str, str]]:
         .getOrCreate()
     )
     with tempfile.TemporaryDirectory() as folder, servers.service(Path(folder)) as url:
-        _write(url)
+        settings = {"segments": _SEGMENTS}
+        httpx.put(f"{url}/v1/streams/{_STREAM}", json=settings).raise_for_status()
+        with Writer(url, _STREAM, "bench") as writer:
+            for number in range(_EVENTS):
+                time_ms = 1_700_000_000_000 + number
+                writer.write(b"x" * 100, key=str(number % 1_000), event_time=time_ms)
         spark.dataSource.register(TidegaugeDataSource)
         spark.dataSource.register(MemorySource)
         ours = spark.read.format("tidegauge").options(url=url, stream=_STREAM).load()
@@ -54,16 +59,6 @@ def measure() -> Iterator[tuple[str, str, str]]:
         f"{rates[0]:,.0f} rows/s",
         f"{rates[0] / rates[1]:.2f} of memory (goal ≥ 0.5), {rates[0] / rates[2]:.2f} of Parquet",
     )
-
-
-def _write(url: str) -> None:
-    settings = {"segments": _SEGMENTS}
-    httpx.put(f"{url}/v1/streams/{_STREAM}", json=settings).raise_for_status()
-    with Writer(url, _STREAM, "bench") as writer:
-        for number in range(_EVENTS):
-            writer.write(
-                b"x" * 100, key=str(number % 1_000), event_time=1_700_000_000_000 + number
-            )
 
 
 def _seconds(df: DataFrame) -> float:

@@ -11,7 +11,7 @@ import uvloop
 
 from bench import filling, servers
 from bench.load import Crowd
-from tests.postgres import Cluster, running_cluster
+from tests.postgres import running_cluster
 
 _MARKS = 10_000_000
 _FIRST_MS = 1_600_000_000_000
@@ -34,7 +34,8 @@ def measure() -> Iterator[tuple[str, str, str]]:
         with servers.process(folder, database_url=database) as (url, _):
             settings = {"log": "external", "segments": _CROWD.segments}
             httpx.put(f"{url}/v1/streams/{_STREAM}", json=settings).raise_for_status()
-        _fill(cluster, database)
+        with cluster.connect(cluster.name_of(database)) as connection:
+            connection.execute(_FILL.format(first=_FIRST_MS, count=_MARKS).encode())
         with servers.process(folder, database_url=database) as (url, _):
             uvloop.run(filling.let_report(url, _CROWD, 2))
         for how, end in (
@@ -42,11 +43,6 @@ def measure() -> Iterator[tuple[str, str, str]]:
             ("stopped", psutil.Process.terminate),
         ):
             yield _take_over(folder, database, how, end)
-
-
-def _fill(cluster: Cluster, database: str) -> None:
-    with cluster.connect(cluster.name_of(database)) as connection:
-        connection.execute(_FILL.format(first=_FIRST_MS, count=_MARKS).encode())
 
 
 def _take_over(

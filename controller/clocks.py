@@ -16,6 +16,7 @@ was suspended finds out at the next transaction, which the database refuses.
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
@@ -39,15 +40,9 @@ def _monotonic_ms() -> int:
 class ListeningClock:
     """Sums the steps of a monotonic clock between stamps, each counted as 1 s at most.
 
-    It stands until the first stamp, and while the clock underneath is behind its last stamp, as
-    on a faulty hypervisor: nobody is given time that way.
-
-    Parameters
-    ----------
-    stored_ms
-        The last stamp that was stored: where the service left off.
-    monotonic_ms
-        The clock underneath.
+    It goes on from the last stamp that was stored. It stands until the first stamp, and while the
+    clock underneath is behind its last stamp, as on a faulty hypervisor: nobody is given time
+    that way.
     """
 
     def __init__(
@@ -75,37 +70,20 @@ class ListeningClock:
         return self._monotonic_ms() - self._stamped_at
 
     def stamp(self, *, halt: bool = False) -> int:
-        """Make a stamp, due every 250 ms, and return it.
-
-        Parameters
-        ----------
-        halt
-            Whether nobody can be heard from now on: the clock stands until the next stamp.
-        """
+        """Make a stamp, due every 250 ms; if nobody can be heard, halt the clock until the next."""
         self._stamp_ms = self.now_ms()
         self._stamped_at = self._monotonic_ms()
         self._halted = halt
         return self._stamp_ms
 
 
+@dataclass(slots=True)
 class Clocks:
-    """Wall clock and listening time.
+    """Wall clock and listening time of this controller."""
 
-    Parameters
-    ----------
-    listening
-        The listening clock of this controller.
-    write_stamps
-        Stores the last of some of its stamps, in a transaction.
-    """
-
-    def __init__(
-        self,
-        listening: ListeningClock,
-        write_stamps: Callable[[Connection, Sequence[int]], None],
-    ) -> None:
-        self.listening = listening
-        self.write_stamps = write_stamps
+    listening: ListeningClock
+    write_stamps: Callable[[Connection, Sequence[int]], None]
+    """Stores the last of some stamps of listening time, in a transaction."""
 
     def now(self) -> Now:
         """Read both, in ms."""

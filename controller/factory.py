@@ -31,13 +31,7 @@ from tidegauge.retention import parse_thinning
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a controller is made of; each part takes those that it uses, and none takes all.
-
-    Attributes
-    ----------
-    work
-        What goes on in the background, by name, besides stamping.
-    """
+    """What a controller is made of; each part takes those that it uses, and none takes all."""
 
     settings: ServeSettings
     database: Database
@@ -55,6 +49,7 @@ class Parts:
     health: Health
     stamping: Stamping
     work: Mapping[str, Callable[[], Coroutine[Any, Any, None]]]
+    """What goes on in the background, by name, besides stamping."""
 
 
 def compose(settings: ServeSettings, *, address: str = "") -> Parts:
@@ -64,14 +59,23 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
     """
     database = open_database(settings.database_url, max_bytes=settings.max_database_bytes)
     sequencer, limits = Sequencer(database), Limits.of(settings)
-    registry, groups, ownership = _compose_ownership(
-        settings, database, sequencer, limits, address
-    )
-    clocks, waiting = registry.clocks, WaitingRoom(settings.max_long_polls)
-    metrics = Metrics()
-    stamping = Stamping(
-        clocks.listening, ownership.lease, sequencer, database, ownership.keep_stamp
-    )
+    ownership: Ownership
+    if isinstance(database, PostgresDatabase):  # it may hold a share of the streams
+        membership = Membership(database, address=address, lease_ms=settings.lease_ms)
+        clocks = Clocks(ListeningClock(), membership.write_stamps)
+        registry = Registry(database, sequencer, clocks, limits, OwnLogs())
+        groups = Groups(database, clocks, limits, membership)
+        ownership = SharedOwnership(membership, registry, groups, sequencer, database)
+    else:
+        changelog, clocks = SharedLog(database), Clocks(ListeningClock(), write_stamps)
+        registry = Registry(database, sequencer, clocks, limits, changelog)
+        groups = Groups(database, clocks, limits, FileLock())
+        ownership = SoleOwnership(registry, groups, sequencer, database, changelog)
+    metrics, waiting = Metrics(), WaitingRoom(settings.max_long_polls)
+    listening, lease = clocks.listening, ownership.lease
+    stamping = Stamping(listening, lease, sequencer, database, ownership.keep_stamp)
+    maintenance = Maintenance(registry, groups, sequencer, database, clocks)
+    most_series, max_stall_s = settings.metrics_streams, settings.max_stall_ms / 1_000
 
     def note_failure() -> None:
         metrics.count_commit_failure()
@@ -93,47 +97,12 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
         listing=Listing(registry, groups, ownership, sequencer, database),
         waiting=waiting,
         metrics=metrics,
-        gauges=Gauges(
-            registry,
-            groups,
-            ownership,
-            sequencer,
-            waiting,
-            most_series=settings.metrics_streams,
-        ),
-        health=Health(
-            database,
-            sequencer,
-            clocks.listening,
-            max_stall_s=settings.max_stall_ms / 1_000,
-        ),
+        gauges=Gauges(registry, groups, ownership, sequencer, waiting, most_series=most_series),
+        health=Health(database, sequencer, listening, max_stall_s=max_stall_s),
         stamping=stamping,
         work={
-            "the maintenance of streams": Maintenance(
-                registry, groups, sequencer, database, clocks
-            ).run,
+            "the maintenance of streams": maintenance.run,
             "the sweeping of marks": sweeper.run,
-            "the purging of deleted streams": Purger(database, ownership.lease, Pace()).run,
+            "the purging of deleted streams": Purger(database, lease, Pace()).run,
         },
     )
-
-
-def _compose_ownership(
-    settings: ServeSettings,
-    database: Database,
-    sequencer: Sequencer,
-    limits: Limits,
-    address: str,
-) -> tuple[Registry, Groups, Ownership]:
-    """Make what holds streams and groups: a share of them on PostgreSQL, all of them on SQLite."""
-    if isinstance(database, PostgresDatabase):
-        membership = Membership(database, address=address, lease_ms=settings.lease_ms)
-        clocks = Clocks(ListeningClock(), membership.write_stamps)
-        registry = Registry(database, sequencer, clocks, limits, OwnLogs())
-        groups = Groups(database, clocks, limits, membership)
-        shared = SharedOwnership(membership, registry, groups, sequencer, database)
-        return registry, groups, shared
-    changelog, clocks = SharedLog(database), Clocks(ListeningClock(), write_stamps)
-    registry = Registry(database, sequencer, clocks, limits, changelog)
-    groups = Groups(database, clocks, limits, FileLock())
-    return registry, groups, SoleOwnership(registry, groups, sequencer, database, changelog)

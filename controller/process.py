@@ -2,8 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from controller.factory import Parts
 from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
@@ -19,21 +18,11 @@ _log = logging.getLogger(__name__)
 
 
 class Process:
-    """Starts and ends what a controller is made of, in an order that must not change.
-
-    Parameters
-    ----------
-    parts
-        Of the controller.
-
-    Attributes
-    ----------
-    on_start
-        Called when all streams are read back.
-    """
+    """Starts and ends what a controller is made of, in an order that must not change."""
 
     def __init__(self, parts: Parts) -> None:
         self.on_start: Callable[[], None] = lambda: None
+        """Called when all streams are read back."""
         self.parts = parts
         self._starting: asyncio.Task[None] | None = None
         self._grace: asyncio.TimerHandle | None = None
@@ -59,14 +48,15 @@ class Process:
         parts.clocks.listening.go_on_from(await parts.ownership.stored_listening())
         # The sequencer first, since to read back means to submit; `_hand_over` ends it last.
         health.tasks = [parts.sequencer.start(), *health.tasks]
-        health.tasks += [_begin(work(), name) for name, work in parts.work.items()]
+        begin = asyncio.create_task
+        health.tasks += [begin(work(), name=name) for name, work in parts.work.items()]
         await parts.ownership.start()
         # Only now time counts against writers: while streams are read back, nobody is heard.
         stamping = parts.stamping
         health.tasks += [
             *parts.ownership.tasks,
-            _begin(stamping.stamp_forever(), "stamping listening time"),
-            _begin(stamping.probe_forever(), "trying whether changes can be stored"),
+            begin(stamping.stamp_forever(), name="stamping listening time"),
+            begin(stamping.probe_forever(), name="trying whether changes can be stored"),
         ]
         for task in health.tasks:
             task.add_done_callback(_log_failure)
@@ -111,10 +101,8 @@ class Process:
         if parts.health.started:
             _, *background = parts.health.tasks
             await _cancel(background)  # it submits more, and takes what is to be given up
-            await (
-                parts.ownership.stop()
-            )  # stores a stamp, and so comes before the sequencer ends
-            await parts.sequencer.close()
+            await parts.ownership.stop()
+            await parts.sequencer.close()  # after `stop`, which stores a stamp
         try:
             # Last: once the lease is given back, others take over what the last batch stored.
             await parts.ownership.leave()
@@ -127,10 +115,6 @@ class Process:
             )
         if self._grace is not None:
             self._grace.cancel()
-
-
-def _begin(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
-    return asyncio.create_task(work, name=name)
 
 
 async def _cancel(tasks: list[asyncio.Task[None]]) -> None:

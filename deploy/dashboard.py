@@ -2,7 +2,6 @@
 
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple
 
 from grafana_foundation_sdk.builders.dashboard import Dashboard, QueryVariable, Row
 from grafana_foundation_sdk.builders.prometheus import Dataquery
@@ -23,13 +22,14 @@ _OURS = "and on (job, instance) tidegauge_build_info"
 _PERIOD = "[$__rate_interval]"
 
 
-class Chart(NamedTuple):
-    """A panel: its title, its unit, and its queries by legend."""
-
-    title: str
-    unit: str
-    queries: dict[str, str]
-    description: str = ""
+def _panel(title: str, unit: str, queries: dict[str, str], description: str = "") -> Panel:
+    """Draw what some queries ask, each by its legend."""
+    panel = Panel().title(title).description(description).unit(unit).axis_soft_min(0)
+    panel = panel.span(_A_THIRD).datasource(_PROMETHEUS)
+    for number, (legend, query) in enumerate(queries.items()):
+        target = Dataquery().expr(query).legend_format(legend).ref_id("ABCDEF"[number])
+        panel = panel.with_target(target)
+    return panel
 
 
 def _quantiles(histogram: str, matching: str = "") -> dict[str, str]:
@@ -44,9 +44,9 @@ def _rate(counter: str, matching: str = "") -> str:
     return f"rate({counter}{matching}{_PERIOD})"
 
 
-ROWS: dict[str, list[Chart]] = {
+ROWS: dict[str, list[Panel]] = {
     "Streams": [
-        Chart(
+        _panel(
             "Watermark lag",
             "s",
             {
@@ -55,14 +55,14 @@ ROWS: dict[str, list[Chart]] = {
             },
             "Wall clock minus watermark. It rises, too, while nobody has anything to say.",
         ),
-        Chart(
+        _panel(
             "Held",
             "s",
             {"{{stream}}": f"max by (stream) (tidegauge_stream_held_seconds{_CHOSEN}) > 0"},
             "How long somebody has waited for a writer that stands: `tidegauge why` names it.",
         ),
-        Chart("Writers", "short", {"{{state}}": "sum by (state) (tidegauge_writers)"}),
-        Chart(
+        _panel("Writers", "short", {"{{state}}": "sum by (state) (tidegauge_writers)"}),
+        _panel(
             "Marks and expirations",
             "ops",
             {
@@ -70,14 +70,14 @@ ROWS: dict[str, list[Chart]] = {
                 "expirations": f"sum({_rate('tidegauge_expirations_total')})",
             },
         ),
-        Chart(
+        _panel(
             "Reports above the watermark",
             "short",
             {
                 "{{stream}}": f"topk(20, max by (stream) (tidegauge_stream_kept_reports{_CHOSEN}))"
             },
         ),
-        Chart(
+        _panel(
             "Readers",
             "short",
             {"{{group}}": "max by (group) (tidegauge_group_readers)"},
@@ -85,24 +85,24 @@ ROWS: dict[str, list[Chart]] = {
         ),
     ],
     "Reports": [
-        Chart(
+        _panel(
             "Reports accepted",
             "ops",
             {"accepted": f"sum({_rate('tidegauge_reports_total', _ACCEPTED)})"},
         ),
-        Chart(
+        _panel(
             "Reports refused",
             "ops",
             {"{{outcome}}": f"sum by (outcome) ({_rate('tidegauge_reports_total', _REFUSED)})"},
         ),
-        Chart(
+        _panel(
             "Latency of note-time",
             "s",
             _quantiles("tidegauge_http_request_duration_seconds", _NOTED),
         ),
     ],
     "Controllers": [
-        Chart(
+        _panel(
             "Leases",
             "short",
             {
@@ -111,7 +111,7 @@ ROWS: dict[str, list[Chart]] = {
             },
             "Streams whose marks each controller makes.",
         ),
-        Chart(
+        _panel(
             "Waiting",
             "short",
             {
@@ -119,7 +119,7 @@ ROWS: dict[str, list[Chart]] = {
                 "{{instance}} long polls": "tidegauge_long_polls",
             },
         ),
-        Chart(
+        _panel(
             "Calls answered with 5xx",
             "ops",
             {
@@ -128,17 +128,19 @@ ROWS: dict[str, list[Chart]] = {
                 "defects": f"sum({_rate('tidegauge_defects_total')})",
             },
         ),
-        Chart("Memory", "bytes", {"{{instance}}": f"process_resident_memory_bytes {_OURS}"}),
-        Chart(
+        _panel("Memory", "bytes", {"{{instance}}": f"process_resident_memory_bytes {_OURS}"}),
+        _panel(
             "Processor",
             "percentunit",
             {"{{instance}}": f"{_rate('process_cpu_seconds_total')} {_OURS}"},
         ),
-        Chart("Open files", "short", {"{{instance}}": f"process_open_fds {_OURS}"}),
+        _panel("Open files", "short", {"{{instance}}": f"process_open_fds {_OURS}"}),
     ],
     "Database": [
-        Chart("Latency of a transaction", "s", _quantiles("tidegauge_commit_duration_seconds")),
-        Chart(
+        _panel(
+            "Latency of a transaction", "s", _quantiles("tidegauge_commit_duration_seconds")
+        ),
+        _panel(
             "Transactions",
             "ops",
             {
@@ -146,7 +148,7 @@ ROWS: dict[str, list[Chart]] = {
                 "failed": f"sum({_rate('tidegauge_commit_failures_total')})",
             },
         ),
-        Chart(
+        _panel(
             "Changes that shared a transaction",
             "short",
             _quantiles("tidegauge_batch_changes"),
@@ -176,27 +178,11 @@ def draw() -> str:
         )
     )
     numbers = count(1)
-    for title, charts in ROWS.items():
+    for title, panels in ROWS.items():
         dashboard = dashboard.with_row(Row(title).id(next(numbers)))
-        for chart in charts:
-            dashboard = dashboard.with_panel(_panel(chart).id(next(numbers)))
+        for panel in panels:
+            dashboard = dashboard.with_panel(panel.id(next(numbers)))
     return JSONEncoder(sort_keys=True, indent=2).encode(dashboard.build()) + "\n"
-
-
-def _panel(chart: Chart) -> Panel:
-    panel = (
-        Panel()
-        .title(chart.title)
-        .description(chart.description)
-        .unit(chart.unit)
-        .axis_soft_min(0)
-        .span(_A_THIRD)
-        .datasource(_PROMETHEUS)
-    )
-    for number, (legend, query) in enumerate(chart.queries.items()):
-        target = Dataquery().expr(query).legend_format(legend).ref_id("ABCDEF"[number])
-        panel = panel.with_target(target)
-    return panel
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from reader_client._exclusive import AsyncExclusiveReader, ExclusiveReader
 from reader_client._group import AsyncReaderGroup, ReaderGroup
 from reader_client._stream import AsyncStreamClient, StreamClient
 from tidegauge import extras as _extras
+from tidegauge.client.addresses import InvalidTokenError
 from tidegauge.client.stream_calls import WatermarkTimeoutError
 from tidegauge.client.sync import ClientClosedError, ForkedClientError
-from tidegauge.client.tokens import InvalidTokenError
 from tidegauge.client.transport import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.errors import (
     ForbiddenError,

@@ -4,12 +4,11 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Unpack
 
-from reader_client._group import AsyncReaderGroup
-from reader_client._heartbeat import Heartbeat
-from reader_client._options import ReaderOptions
+from reader_client._group import AsyncReaderGroup, Heartbeat
+from reader_client._stream import ReaderOptions
 from tidegauge import groups
 from tidegauge.client.blocks import Closing
-from tidegauge.client.sync import LoopThread
+from tidegauge.client.sync import LoopThread, SyncFace, blocking
 from tidegauge.names import check_name
 from tidegauge.topology import Position
 
@@ -108,7 +107,7 @@ class AsyncExclusiveReader:
             self._heartbeat = None
 
 
-class ExclusiveReader(Closing):
+class ExclusiveReader(SyncFace[AsyncExclusiveReader], Closing):
     """The synchronous face of `AsyncExclusiveReader`."""
 
     def __init__(
@@ -117,13 +116,8 @@ class ExclusiveReader(Closing):
         self._thread = LoopThread(f"tidegauge-reader-{name}")
         self._core = AsyncExclusiveReader(url, group, name, **options)
 
-    def take_over(self, positions: Mapping[str, Position]) -> None:
-        """Stop all other readers; see `AsyncExclusiveReader.take_over`."""
-        self._thread.run(self._core.take_over(positions))
-
-    def confirm(self, positions: Mapping[str, Position]) -> None:
-        """Confirm what was read; see `AsyncExclusiveReader.confirm`."""
-        self._thread.run(self._core.confirm(positions))
+    take_over = blocking(AsyncExclusiveReader.take_over)
+    confirm = blocking(AsyncExclusiveReader.confirm)
 
     def close(self) -> None:
         """Go offline where the group stands."""

@@ -1,28 +1,33 @@
-"""Reader groups: what operators and readers ask them."""
+"""Reader groups: what operators and readers ask them, and the heartbeat of a reader."""
 
-from collections.abc import Callable, Coroutine, Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel
 
-from reader_client._options import ReaderOptions
-from reader_client._stream import AsyncStreamClient
+from reader_client._stream import AsyncStreamClient, ReaderOptions
 from tidegauge import groups
 from tidegauge.client.blocks import Closing
-from tidegauge.client.sync import LoopThread
+from tidegauge.client.sync import LoopThread, SyncFace, blocking
 from tidegauge.client.transport import RETRY_FOR, Transport
 from tidegauge.errors import PreconditionFailedError, UnknownReaderError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import parse_group
 from tidegauge.topology import Position, Topology
 from tidegauge.windows import TimeWindow
-from tidegauge.wire.groups import CreateGroup, GroupInfo, StateDocument, TimeWindowInfo
+from tidegauge.wire.groups import (
+    CreateGroup,
+    GroupInfo,
+    ReaderHeartbeat,
+    StateDocument,
+    TimeWindowInfo,
+)
 from tidegauge.wire.values import Answer
 
 _A = TypeVar("_A", bound=BaseModel)
-_T = TypeVar("_T")
 Transition = Callable[[GroupState], GroupState]
 
 
@@ -55,7 +60,7 @@ class AsyncReaderGroup:
         self.retry_for = retry_for
         self._transport = Transport(url, token=token, retry_for=retry_for)
 
-    async def create(self, streams: list[str], **options: Any) -> GroupInfo:  # noqa: ANN401 (fields of CreateGroup)
+    async def create(self, /, streams: list[str], **options: Any) -> GroupInfo:  # noqa: ANN401 (fields of CreateGroup)
         """Create the group; the same again changes nothing.
 
         Parameters
@@ -73,7 +78,7 @@ class AsyncReaderGroup:
         InvalidPositionError
             If ``start_cut`` lies outside the streams.
         """
-        wanted = CreateGroup(streams=streams, **options)
+        wanted = CreateGroup.of_settings(streams=streams, **options)
         return await self.call("PUT", "", GroupInfo, body=wanted)
 
     async def describe(self) -> GroupInfo:
@@ -232,46 +237,52 @@ class AsyncReaderGroup:
         await self._transport.aclose()
 
 
-class ReaderGroup(Closing):
+class ReaderGroup(SyncFace[AsyncReaderGroup], Closing):
     """The synchronous face of `AsyncReaderGroup`."""
 
     def __init__(self, url: str, name: str, **options: Unpack[ReaderOptions]) -> None:
         self._thread = LoopThread(f"tidegauge-group-{name}")
         self._core = AsyncReaderGroup(url, name, **options)
 
-    def create(self, streams: list[str], **options: Any) -> GroupInfo:  # noqa: ANN401 (fields of CreateGroup)
-        """Create the group; see `AsyncReaderGroup.create`."""
-        return self._run(self._core.create(streams, **options))
-
-    def describe(self) -> GroupInfo:
-        """Describe the group and its shared state."""
-        return self._run(self._core.describe())
-
-    def delete(self) -> None:
-        """Delete the group."""
-        self._run(self._core.delete())
-
-    def get_time_window(self, stream: str) -> TimeWindow:
-        """Find the time window of the group in a stream."""
-        return self._run(self._core.get_time_window(stream))
-
-    def position(self, stream: str) -> Position:
-        """Find the joint position of the group in a stream."""
-        return self._run(self._core.position(stream))
-
-    def reader_offline(
-        self, reader: str, position: Mapping[str, Position] | None = None, *, epoch: int
-    ) -> None:
-        """Take a reader offline; see `AsyncReaderGroup.reader_offline`."""
-        self._run(self._core.reader_offline(reader, position, epoch=epoch))
-
-    def checkpoint(self, name: str) -> dict[str, Position]:
-        """Remember where the group stands."""
-        return self._run(self._core.checkpoint(name))
+    create = blocking(AsyncReaderGroup.create)
+    describe = blocking(AsyncReaderGroup.describe)
+    delete = blocking(AsyncReaderGroup.delete)
+    get_time_window = blocking(AsyncReaderGroup.get_time_window)
+    position = blocking(AsyncReaderGroup.position)
+    reader_offline = blocking(AsyncReaderGroup.reader_offline)
+    checkpoint = blocking(AsyncReaderGroup.checkpoint)
 
     def close(self) -> None:
         """Close the connections."""
         self._thread.end(self._core.aclose)
 
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return self._thread.run(work)
+
+class Heartbeat:
+    """The heartbeat of one reader, from now until it is stopped or refused."""
+
+    def __init__(
+        self, group: AsyncReaderGroup, reader: str, epoch: int, *, every_ms: int
+    ) -> None:
+        self._failure: Exception | None = None
+        self._task = asyncio.create_task(self._run(group, reader, epoch, every_ms / 1_000))
+
+    def raise_failure(self) -> None:
+        """Raise what stopped the heart, if something did."""
+        if self._failure is not None:
+            raise self._failure
+
+    async def stop(self) -> None:
+        """Beat no more."""
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(
+        self, group: AsyncReaderGroup, reader: str, epoch: int, every_s: float
+    ) -> None:
+        path, beat = f"/readers/{reader}/heartbeat", ReaderHeartbeat(epoch=epoch)
+        while self._failure is None:
+            await asyncio.sleep(every_s)
+            try:
+                await group.call("POST", path, Answer, body=beat)
+            except Exception as error:  # noqa: BLE001 (raised by the reader's next call)
+                self._failure = error

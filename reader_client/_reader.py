@@ -4,17 +4,14 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
-from types import TracebackType
 from typing import NamedTuple, Unpack
 
 from reader_client._events import Events
-from reader_client._group import AsyncReaderGroup
-from reader_client._heartbeat import Heartbeat
-from reader_client._options import ReaderOptions
-from reader_client._stream import AsyncStreamClient
+from reader_client._group import AsyncReaderGroup, Heartbeat
+from reader_client._stream import AsyncStreamClient, ReaderOptions
 from tidegauge import groups
 from tidegauge.client.blocks import AsyncOpening, Opening
-from tidegauge.client.sync import LoopThread
+from tidegauge.client.sync import LoopThread, SyncFace, blocking
 from tidegauge.errors import ReaderFencedError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import check_name
@@ -222,12 +219,8 @@ class AsyncReader(AsyncOpening):
             await client.aclose()
         await self.group.aclose()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
+        _, error, _ = raised
         if isinstance(error, ReaderFencedError):
             await self._disconnect()  # there is nothing left to give back
             return
@@ -334,7 +327,7 @@ def _rows(ref: SegmentRef, events: Events) -> Iterator[Event]:
         yield Event(ref.stream, ref.segment, events.first_offset + place, key, time, value)
 
 
-class Reader(Opening):
+class Reader(SyncFace[AsyncReader], Opening):
     """The synchronous face of `AsyncReader`.
 
     Examples
@@ -355,13 +348,11 @@ class Reader(Opening):
         """Of this process, under its name; None before it joined."""
         return self._core.epoch
 
-    def open(self) -> None:
-        """Join the group. `read_next` does it too."""
-        self._thread.run(self._core.open())
-
-    def read_next(self, *, wait_ms: int = 1_000, limit: int = 1_000) -> list[Event]:
-        """Read the next events; see `AsyncReader.read_next`."""
-        return self._thread.run(self._core.read_next(wait_ms=wait_ms, limit=limit))
+    open = blocking(AsyncReader.open)
+    read_next = blocking(AsyncReader.read_next)
+    confirm = blocking(AsyncReader.confirm)
+    checkpoint = blocking(AsyncReader.checkpoint)
+    get_time_window = blocking(AsyncReader.get_time_window)
 
     def __iter__(self) -> Iterator[Event]:
         """Read event after event; see `AsyncReader`."""
@@ -372,29 +363,12 @@ class Reader(Opening):
             except StopAsyncIteration:
                 return
 
-    def confirm(self, positions: Mapping[str, Position]) -> None:
-        """Own exactly these segments, and confirm offsets; see `AsyncReader.confirm`."""
-        self._thread.run(self._core.confirm(positions))
-
-    def checkpoint(self, name: str) -> dict[str, Position]:
-        """Confirm what was read, and remember where the whole group stands."""
-        return self._thread.run(self._core.checkpoint(name))
-
-    def get_time_window(self, stream: str) -> TimeWindow:
-        """Find the time window of the group in a stream."""
-        return self._thread.run(self._core.get_time_window(stream))
-
     def close(self) -> None:
         """Go offline at the confirmed position."""
         self._thread.end(self._core.close)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._thread.end(lambda: self._core.__aexit__(kind, error, traceback))
+    def __exit__(self, *raised: object) -> None:
+        self._thread.end(lambda: self._core.__aexit__(*raised))
 
 
 async def _next(events: AsyncIterator[Event]) -> Event:

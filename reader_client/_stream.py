@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
-import httpx
-
-from reader_client._options import StreamOptions
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.client.blocks import Closing
 from tidegauge.client.stream_calls import StreamCalls
-from tidegauge.client.sync import LoopThread
-from tidegauge.client.transport import RETRY_FOR, ServiceUnreachableError, Transport
+from tidegauge.client.sync import LoopThread, SyncFace, blocking
+from tidegauge.client.transport import RETRY_FOR, Transport
 from tidegauge.extras import needs_extra
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName, check_name
@@ -23,12 +20,10 @@ from tidegauge.wire.streams import (
     MarkList,
     MarksAtPosition,
     MarksAtTime,
-    StreamInfo,
     Tail,
 )
 from tidegauge.wire.values import format_position
 from tidegauge.wire.writers import (
-    Watermark,
     WriterAnswer,
     WriterInfo,
     WriterList,
@@ -37,9 +32,21 @@ from tidegauge.wire.writers import (
 if TYPE_CHECKING:
     from reader_client._events import Events
 
-_T = TypeVar("_T")
 _PAGE_EVENTS = 131_072
 _PAGE_WRITERS = 1_000
+
+
+class ReaderOptions(TypedDict, total=False):
+    """Keyword arguments of what belongs to a reader group."""
+
+    token: str | None
+    retry_for: timedelta
+
+
+class StreamOptions(ReaderOptions, total=False):
+    """Keyword arguments of `AsyncStreamClient` and `StreamClient`."""
+
+    stream_id: str | None
 
 
 class AsyncStreamClient(StreamCalls):
@@ -133,7 +140,7 @@ class AsyncStreamClient(StreamCalls):
         return await self._ask("POST", path, WriterAnswer, retry=False)
 
     async def read(self, segment: int, start: int, end: int) -> AsyncIterator[Events]:
-        """Read the events of a segment in order; the next page is fetched meanwhile.
+        """Read the events of a segment in order, page by page.
 
         Parameters
         ----------
@@ -156,28 +163,36 @@ class AsyncStreamClient(StreamCalls):
         """Read one page of events: at least one event, if there is one."""
         with needs_extra("reading events", extra="reader"):
             from reader_client._events import sliced  # noqa: PLC0415 (the rest needs no Arrow)
-        page_end = min(end, start + _PAGE_EVENTS)
-        params = {"start": start, "end": page_end, "wait_ms": wait_ms}
-        path = f"/v1/streams/{self.stream}/segments/{segment}/events"
-        try:
-            async for attempt in self._transport.attempts():
-                with attempt:
-                    async with self._transport.stream(
-                        path, params=params | {"stream_id": self.stream_id}
-                    ) as response:
-                        body = await response.aread()
-                        first = int(response.headers[FIRST_OFFSET_HEADER])
-        except httpx.TransportError as error:
-            raise ServiceUnreachableError(self._transport.url, str(error)) from error
-        return list(sliced(segment, body, first=first, start=start, end=end))
+        response = await self._transport.send(
+            "GET",
+            f"/v1/streams/{self.stream}/segments/{segment}/events",
+            retry=True,
+            params={
+                "start": start,
+                "end": min(end, start + _PAGE_EVENTS),
+                "wait_ms": wait_ms,
+                "stream_id": self.stream_id,
+            },
+        )
+        first = int(response.headers[FIRST_OFFSET_HEADER])
+        return list(sliced(segment, response.content, first=first, start=start, end=end))
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._transport.aclose()
 
 
-class StreamClient(Closing):
-    """The synchronous face of `AsyncStreamClient`, with a thread of its own."""
+class StreamClient(SyncFace[AsyncStreamClient], Closing):
+    """The synchronous face of `AsyncStreamClient`, with a thread of its own.
+
+    Examples
+    --------
+    >>> with StreamClient("http://127.0.0.1:8470", "shop/orders") as client:
+    ...     client.create(log="external", segments=4, min_writers=2).config.segments
+    ...     client.wait_until(datetime(2024, 1, 1, 13, tzinfo=UTC), timedelta(minutes=10))
+    4
+    1704114000000
+    """
 
     def __init__(self, url: str, stream: str, **options: Unpack[StreamOptions]) -> None:
         self._thread = LoopThread(f"tidegauge-stream-{stream}")
@@ -188,90 +203,33 @@ class StreamClient(Closing):
         """The stream that this client insists on."""
         return self._core.stream_id
 
-    def create(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
-        """Create the stream; see `AsyncStreamClient.create`.
-
-        Examples
-        --------
-        >>> with StreamClient("http://127.0.0.1:8470", "shop/orders") as client:
-        ...     client.create(log="external", segments=4, min_writers=2).config.segments
-        4
-        """
-        return self._run(self._core.create(**settings))
-
-    def configure(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of ChangeStream)
-        """Change some settings; see `AsyncStreamClient.configure`."""
-        return self._run(self._core.configure(**settings))
-
-    def delete(self) -> None:
-        """Delete the stream; see `AsyncStreamClient.delete`."""
-        self._run(self._core.delete())
-
-    def describe(self) -> StreamInfo:
-        """Describe the stream."""
-        return self._run(self._core.describe())
-
-    def topology(self) -> Topology:
-        """Read the topology."""
-        return self._run(self._core.topology())
-
-    def tail(
-        self, *, after: Position | None = None, revision: int = 0, wait_ms: int = 0
-    ) -> Tail:
-        """Read the tail; see `AsyncStreamClient.tail`."""
-        return self._run(self._core.tail(after=after, revision=revision, wait_ms=wait_ms))
-
-    def marks(self, *, after: int = 0, limit: int = 1_000, wait_ms: int = 0) -> list[Mark]:
-        """Read marks; see `AsyncStreamClient.marks`."""
-        return self._run(self._core.marks(after=after, limit=limit, wait_ms=wait_ms))
-
-    def marks_at_time(self, time: int) -> MarksAtTime:
-        """Find where to start and where to stop for a time, ms."""
-        return self._run(self._core.marks_at_time(time))
-
-    def marks_at_position(self, position: Mapping[int, int]) -> MarksAtPosition:
-        """Find the time window at a position."""
-        return self._run(self._core.marks_at_position(position))
-
-    def explain(self) -> Watermark:
-        """Ask where the watermark stands, and why."""
-        return self._run(self._core.explain())
-
-    def wait_until(self, time: int | datetime, timeout: timedelta | None = None) -> int:
-        """Wait until every event below a time is there; see `AsyncStreamClient.wait_until`.
-
-        Examples
-        --------
-        >>> with StreamClient("http://127.0.0.1:8470", "shop/orders") as client:
-        ...     client.wait_until(datetime(2024, 1, 1, 13, tzinfo=UTC), timedelta(minutes=10))
-        1704114000000
-        """
-        return self._run(self._core.wait_until(time, timeout))
-
-    def writers(self, *, state: WriterState | None = None) -> list[WriterInfo]:
-        """List all writers, or those in one state, in order of name."""
-        return self._run(self._core.writers(state=state))
-
-    def expire(self, writer: str) -> WriterAnswer:
-        """Drop a writer that holds the others up; see `AsyncStreamClient.expire`."""
-        return self._run(self._core.expire(writer))
+    create = blocking(AsyncStreamClient.create)
+    configure = blocking(AsyncStreamClient.configure)
+    delete = blocking(AsyncStreamClient.delete)
+    describe = blocking(AsyncStreamClient.describe)
+    topology = blocking(AsyncStreamClient.topology)
+    tail = blocking(AsyncStreamClient.tail)
+    marks = blocking(AsyncStreamClient.marks)
+    marks_at_time = blocking(AsyncStreamClient.marks_at_time)
+    marks_at_position = blocking(AsyncStreamClient.marks_at_position)
+    explain = blocking(AsyncStreamClient.explain)
+    wait_until = blocking(AsyncStreamClient.wait_until)
+    writers = blocking(AsyncStreamClient.writers)
+    expire = blocking(AsyncStreamClient.expire)
 
     def read(self, segment: int, start: int, end: int) -> Iterator[Events]:
-        """Read the events of a segment; see `AsyncStreamClient.read`."""
-        page = self._run(self._core.fetch(segment, start, end)) if start < end else []
+        """Read the events of a segment in order; the next page is fetched meanwhile.
+
+        See `AsyncStreamClient.read`.
+        """
+        fetch = self._core.fetch
+        page = self._thread.run(fetch(segment, start, end)) if start < end else []
         while page:
             at = page[-1].end_offset
-            following = self._ahead(segment, at, end) if at < end else None
+            following = self._thread.submit(fetch(segment, at, end)) if at < end else None
             yield from page
-            page = following() if following is not None else []
+            page = following.result() if following is not None else []
 
     def close(self) -> None:
         """Close the connections."""
         self._thread.end(self._core.aclose)
-
-    def _ahead(self, segment: int, start: int, end: int) -> Callable[[], list[Events]]:
-        """Fetch a page in the background, and return how to wait for it."""
-        return self._thread.submit(self._core.fetch(segment, start, end)).result
-
-    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
-        return self._thread.run(work)

@@ -1,4 +1,4 @@
-"""Turns the names in single backticks of numpydoc docstrings into links to what they name."""
+"""Turns the names in docstrings into links, and shows methods that are made as what they are."""
 
 import re
 
@@ -18,6 +18,9 @@ class DocstringLinks(griffe.Extension):
     def on_package(self, *, pkg: griffe.Module, **_: object) -> None:
         """Rewrite the docstrings of a package, once all its names are known."""
         self._link(pkg)
+        for module in pkg.modules.values():
+            for face in module.classes.values():
+                _describe_blocking(face)
 
     def on_function(self, *, func: griffe.Function, **_: object) -> None:
         """Drop what the unpacking of options repeats: the class's docstring describes them."""
@@ -32,6 +35,27 @@ class DocstringLinks(griffe.Extension):
         for member in one.members.values():
             if isinstance(member, griffe.Object):
                 self._link(member)
+
+
+def _describe_blocking(face: griffe.Class) -> None:
+    """Show ``name = blocking(AsyncClient.name)`` as the method that it makes."""
+    for name, made in list(face.attributes.items()):
+        found = re.fullmatch(r"blocking\((\w+)\.(\w+)\)", str(made.value))
+        if found is None:
+            continue
+        method = face.module[found[1]].all_members[found[2]]
+        face.set_member(
+            name,
+            griffe.Function(
+                name,
+                lineno=made.lineno,
+                endlineno=made.endlineno,
+                parameters=method.parameters,
+                returns=method.returns,
+                docstring=method.docstring
+                and griffe.Docstring(method.docstring.value, parser=method.docstring.parser),
+            ),
+        )
 
 
 def _linked(scope: griffe.Object, found: re.Match[str]) -> str:

@@ -22,14 +22,9 @@ _EXPLAIN_EVERY_S = 5.0
 
 
 class Follower:
-    """Knows the newest tail and marks of a stream.
+    """Knows the newest tail of a stream, and its marks beyond where the query stands.
 
-    Parameters
-    ----------
-    client
-        To the stream; owned from now on.
-    start
-        Where the query stands: marks beyond its revision are of interest.
+    It closes the client that it was given.
     """
 
     def __init__(self, client: StreamClient, start: Offset) -> None:
@@ -54,19 +49,9 @@ class Follower:
         self._thread.start()
 
     def view(self, start: Offset, time_to_reach: int | None) -> View:
-        """Show the stream from where the query stands.
+        """Show the stream from where the query stands, or raise what stopped the following.
 
-        Parameters
-        ----------
-        start
-            Where that is.
-        time_to_reach
-            The event time, ms, that a mark has to reach for a batch; None if any mark will do.
-
-        Raises
-        ------
-        Exception
-            What stopped the following.
+        A mark has to reach ``time_to_reach`` for a batch; None if any mark will do.
         """
         with self._lock:
             if self._failure is not None:
@@ -125,37 +110,26 @@ class Follower:
     def _follow(self) -> None:
         try:
             while not self._stopped:
-                self._follow_once()
+                if self._fetched >= self._tail.revision:
+                    self._await_tail()
+                with self._lock:
+                    self._lock.wait_for(lambda: self._stopped or self._make_room())
+                self._fetch_marks()
+                self._watch()
         except Exception as error:  # noqa: BLE001 (raised by the query's next question)
             with self._lock:
                 self._failure = None if self._stopped else error
                 self._lock.notify_all()
 
-    def _follow_once(self) -> None:
-        behind = self._fetched < self._tail.revision
-        if not behind:
-            known = self._tail
-            tail = self._client.tail(
-                after=known.tail, revision=known.revision, wait_ms=_WAIT_MS
-            )
-            self._take_tail(tail)
-        self._wait_for_room()
-        self._fetch_marks()
-        self._watch()
-
-    def _take_tail(self, tail: Tail) -> None:
-        topology = self._topology
+    def _await_tail(self) -> None:
+        known, topology = self._tail, self._topology
+        tail = self._client.tail(after=known.tail, revision=known.revision, wait_ms=_WAIT_MS)
         if tail.topology_revision != topology.revision:
             topology = self._client.topology()
         with self._lock:
-            grown = tail.tail != self._tail.tail
             self._topology, self._tail = topology, tail
-            if grown and self._rows_at is None:
+            if tail.tail != known.tail and self._rows_at is None:
                 self._rows_at = time.monotonic()
-
-    def _wait_for_room(self) -> None:
-        with self._lock:
-            self._lock.wait_for(lambda: self._stopped or self._make_room())
 
     def _make_room(self) -> bool:
         """Leave out every second mark where the query waits for one that would not fit.

@@ -14,17 +14,7 @@ _READER = "spark"
 
 
 class QueryGroup:
-    """What a query tells its reader group.
-
-    Parameters
-    ----------
-    options
-        Of the load; name a group.
-    group
-        ``scope/group``.
-    start
-        Where the query stands; a group that stood elsewhere is set to it, back too.
-    """
+    """What a query tells its reader group; one that stood elsewhere is set to its start, back too."""
 
     def __init__(self, options: Options, group: str, start: Position) -> None:
         self._stream = options.stream
@@ -39,13 +29,7 @@ class QueryGroup:
         self._confirmed = start
 
     def confirm(self, end: Position) -> None:
-        """Advance the group to the end of a batch.
-
-        Raises
-        ------
-        ReaderFencedError
-            If another query took the group over.
-        """
+        """Advance the group to the end of a batch; fenced if another query took it over."""
         if end != self._confirmed:
             self._tell(self._reader.confirm, end)
             self._confirmed = end

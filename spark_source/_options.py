@@ -1,34 +1,25 @@
 """The options of the source; one that it does not have is an error."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from spark_source._errors import InvalidOptionError
-from tidegauge.client.addresses import check_url
-from tidegauge.client.tokens import InvalidTokenError, check_token
+from tidegauge.client.addresses import InvalidTokenError, check_token, check_url
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName, parse_group
 from tidegauge.wire.values import parse_position
 
 Admission: TypeAlias = Literal["tail", "marks"]
 
-MAX_ROWS = 1_000_000
-_UNITS_MS = {
-    "ms": 1,
-    "millisecond": 1,
-    "s": 1_000,
-    "second": 1_000,
-    "m": 60_000,
-    "min": 60_000,
-    "minute": 60_000,
-    "h": 3_600_000,
-    "hour": 3_600_000,
-    "d": 86_400_000,
-    "day": 86_400_000,
-}
+_T = TypeVar("_T")
+_UNITS_MS = (
+    {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+    | {"millisecond": 1, "second": 1_000, "min": 60_000, "minute": 60_000}
+    | {"hour": 3_600_000, "day": 86_400_000}
+)
 _DURATION = re.compile(r"\s*(\d+)\s*([a-z]+)\s*\Z", re.IGNORECASE)
 
 
@@ -47,7 +38,7 @@ class Options:
     ending_cut: Mapping[int, int] | None = None
     allow_incomplete: bool = False
     max_event_time_ms: int | None = None
-    max_rows: int | None = MAX_ROWS
+    max_rows: int | None = 1_000_000
     admission: Admission = "tail"
     min_time_step_ms: int = 1_000
     fail_on_data_loss: bool = True
@@ -55,46 +46,46 @@ class Options:
 
 
 def read_options(given: Mapping[str, str]) -> Options:
-    """Read the options of a load, whatever the case of their names.
-
-    Raises
-    ------
-    InvalidOptionError
-        Naming the option and the cure.
-    """
+    """Read the options of a load, whatever the case of their names; refuse with the cure."""
     rest = {name.lower(): (name, value) for name, value in given.items()}
     known = dict[str, str]()
 
-    def take(name: str) -> str | None:
+    def take(name: str, parse: Callable[[str], _T], default: str | None = None) -> _T | None:
         known[name.lower()] = name
-        return rest.pop(name.lower(), (name, None))[1]
+        value = rest.pop(name.lower(), (name, None))[1]
+        if default is not None:
+            value = value or default
+        try:
+            return None if value is None else parse(value)
+        except (ValueError, InvalidTokenError) as error:
+            raise InvalidOptionError(name, str(error)) from None
 
-    def need(name: str, example: str) -> str:
-        value = take(name)
+    def need(name: str, parse: Callable[[str], _T], example: str) -> _T:
+        value = take(name, parse)
         if value is None:
             raise InvalidOptionError(name, f"is required, for example {example}")
         return value
 
-    offsets = take("startingOffsets") or "earliest"
-    stream = _stream(need("stream", "demo/rides"))
+    stream = need("stream", StreamName.parse, "demo/rides")
     options = Options(
-        url=_url(need("url", "http://127.0.0.1:8470")),
-        stream=stream,
-        token=_token(take("token")),
-        reader_group=_group(take("readerGroup"), stream),
-        latest=_one_of("startingOffsets", offsets, "earliest", "latest") == "latest",
-        starting_time=_time("startingTime", take("startingTime")),
-        starting_cut=_cut("startingCut", take("startingCut")),
-        ending_time=_time("endingTime", take("endingTime")),
-        ending_cut=_cut("endingCut", take("endingCut")),
-        allow_incomplete=_flag("allowIncomplete", take("allowIncomplete")),
-        max_event_time_ms=_duration("maxEventTimePerTrigger", take("maxEventTimePerTrigger")),
-        max_rows=_max_rows(take("maxRowsPerTrigger")),
-        admission=_admission(take("admission") or "tail"),
-        min_time_step_ms=_duration("minTimeStep", take("minTimeStep")) or 1_000,
-        fail_on_data_loss=_flag("failOnDataLoss", take("failOnDataLoss") or "true"),
-        out_of_range_as_null=_one_of("outOfRange", take("outOfRange") or "fail", "fail", "null")
-        == "null",
+        url=need("url", check_url, "http://127.0.0.1:8470"),
+        stream=str(stream),
+        token=take("token", check_token),
+        reader_group=take("readerGroup", lambda value: _group(value, stream.scope)),
+        latest=take("startingOffsets", _one_of("earliest", "latest"), "earliest") == "latest",
+        starting_time=take("startingTime", parse_event_time),
+        starting_cut=take("startingCut", parse_position),
+        ending_time=take("endingTime", parse_event_time),
+        ending_cut=take("endingCut", parse_position),
+        allow_incomplete=take("allowIncomplete", _one_of("true", "false")) == "true",
+        max_event_time_ms=take("maxEventTimePerTrigger", _duration),
+        max_rows=take("maxRowsPerTrigger", _max_rows, "1000000"),
+        admission="marks"
+        if take("admission", _one_of("tail", "marks"), "tail") == "marks"
+        else "tail",
+        min_time_step_ms=take("minTimeStep", _duration) or 1_000,
+        fail_on_data_loss=take("failOnDataLoss", _one_of("true", "false"), "true") == "true",
+        out_of_range_as_null=take("outOfRange", _one_of("fail", "null"), "fail") == "null",
     )
     for name, _ in rest.values():
         near = [known[one] for one in get_close_matches(name.lower(), known, n=1)]
@@ -107,99 +98,47 @@ def read_options(given: Mapping[str, str]) -> Options:
 
 
 def _check_combination(options: Options) -> None:
-    starts = [
-        name
-        for name, is_given in (
-            ("startingTime", options.starting_time is not None),
-            ("startingCut", options.starting_cut is not None),
-            ("startingOffsets=latest", options.latest),
-        )
-        if is_given
-    ]
+    given = {
+        "startingTime": options.starting_time is not None,
+        "startingCut": options.starting_cut is not None,
+        "startingOffsets=latest": options.latest,
+    }
+    starts = [name for name, is_given in given.items() if is_given]
     if len(starts) > 1:
         raise InvalidOptionError(starts[0], f"cannot go with {starts[1]}; choose one")
     if options.ending_time is not None and options.ending_cut is not None:
         raise InvalidOptionError("endingTime", "cannot go with endingCut; choose one")
 
 
-def _url(value: str) -> str:
-    try:
-        return check_url(value)
-    except ValueError as error:
-        raise InvalidOptionError("url", str(error)) from None
-
-
-def _stream(value: str) -> str:
-    try:
-        return str(StreamName.parse(value))
-    except ValueError as error:
-        raise InvalidOptionError("stream", str(error)) from error
-
-
-def _token(value: str | None) -> str | None:
-    try:
-        return None if value is None else check_token(value)
-    except InvalidTokenError as error:
-        raise InvalidOptionError("token", str(error)) from None
-
-
-def _group(value: str | None, stream: str) -> str | None:
+def _group(value: str, scope: str) -> str:
     """Read ``scope/group``; a name alone is a group of the stream's scope."""
-    if value is None:
-        return None
-    name = value if "/" in value else f"{StreamName.parse(stream).scope}/{value}"
-    try:
-        return str(parse_group(name))
-    except ValueError as error:
-        raise InvalidOptionError("readerGroup", str(error)) from error
+    return str(parse_group(value if "/" in value else f"{scope}/{value}"))
 
 
-def _one_of(name: str, value: str, *allowed: str) -> str:
-    if value.lower() not in allowed:
-        raise InvalidOptionError(name, f"{value!r} is none of {', '.join(allowed)}")
-    return value.lower()
+def _one_of(*allowed: str) -> Callable[[str], str]:
+    def parse(value: str) -> str:
+        if value.lower() not in allowed:
+            msg = f"{value!r} is none of {', '.join(allowed)}"
+            raise ValueError(msg)
+        return value.lower()
+
+    return parse
 
 
-def _admission(value: str) -> Admission:
-    return "marks" if _one_of("admission", value, "tail", "marks") == "marks" else "tail"
-
-
-def _flag(name: str, value: str | None) -> bool:
-    return value is not None and _one_of(name, value, "true", "false") == "true"
-
-
-def _time(name: str, value: str | None) -> int | None:
-    try:
-        return None if value is None else parse_event_time(value)
-    except ValueError as error:
-        raise InvalidOptionError(name, str(error)) from error
-
-
-def _cut(name: str, value: str | None) -> Mapping[int, int] | None:
-    try:
-        return None if value is None else parse_position(value)
-    except ValueError as error:
-        raise InvalidOptionError(name, str(error)) from error
-
-
-def _duration(name: str, value: str | None) -> int | None:
-    if value is None:
-        return None
+def _duration(value: str) -> int:
     match = _DURATION.match(value)
-    unit = None if match is None else match[2].lower()
-    scale = None if unit is None else _UNITS_MS.get(unit) or _UNITS_MS.get(unit.rstrip("s"))
+    unit = "" if match is None else match[2].lower()
+    scale = _UNITS_MS.get(unit) or _UNITS_MS.get(unit.rstrip("s"))
     if match is None or scale is None or int(match[1]) == 0:
-        raise InvalidOptionError(name, f"{value!r} is no duration such as '10 minutes'")
+        msg = f"{value!r} is no duration such as '10 minutes'"
+        raise ValueError(msg)
     return int(match[1]) * scale
 
 
-def _max_rows(value: str | None) -> int | None:
-    if value is None:
-        return MAX_ROWS
+def _max_rows(value: str) -> int | None:
     if value.lower() == "none":
         return None
     if not value.isdigit() or int(value) == 0:
-        raise InvalidOptionError(
-            "maxRowsPerTrigger", f"{value!r} is no positive number; 'none' lifts the limit"
-        )
+        msg = f"{value!r} is no positive number; 'none' lifts the limit"
+        raise ValueError(msg)
     return int(value)

@@ -154,18 +154,8 @@ class Limits:
 def plan(start: Offset, view: View, limits: Limits, *, run: int, is_settled: bool) -> Offset:
     """Plan the end of the next batch; the start itself if there is nothing to do.
 
-    Parameters
-    ----------
-    start
-        Where the query stands.
-    view
-        What is known of the stream.
-    limits
-        How much the batch may take.
-    run
-        Of this start of the query; a batch follows if it is another than the start's.
-    is_settled
-        Whether time has stood still for so long that a smaller step is worth a batch.
+    A batch follows if the run is another than the start's. Settled time has stood still for so
+    long that a smaller step is worth a batch.
     """
     goal = time_to_reach(start, limits)
     if goal is not None:

@@ -51,12 +51,6 @@ class SegmentPartition(InputPartition):
 
     Attributes
     ----------
-    options
-        Of the load.
-    stream_id
-        The stream that was planned with.
-    segment, start, end
-        Which events.
     bound
         Of the batch's end, ms: the watermark of every row; None in batch reads.
     late_below
@@ -164,10 +158,8 @@ def _late(
 
 
 def _timestamps(times: pa.Array, events: Events, options: Options) -> pa.Array:
-    outside = pc.fill_null(
-        pc.or_(pc.less(times, LEAST_TIME), pc.greater(times, GREATEST_TIME)),
-        False,
-    )
+    beyond = pc.or_(pc.less(times, LEAST_TIME), pc.greater(times, GREATEST_TIME))
+    outside = pc.fill_null(beyond, False)
     if pc.any(outside).as_py():
         if not options.out_of_range_as_null:
             at = pc.index(outside, True).as_py()

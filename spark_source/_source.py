@@ -36,6 +36,7 @@ from tidegauge.topology import Position, Topology
 
 _log = logging.getLogger(__name__)
 _FIRST_CONTACT = timedelta(seconds=5)
+"""A wrong address is told soon: at the first contact it is likelier than an outage."""
 
 
 @contextmanager
@@ -113,10 +114,7 @@ class TidegaugeDataSource(DataSource):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches in the planner's process and reads them on executors.
 
-    Parameters
-    ----------
-    options
-        Of the load. Nothing is connected before the first question.
+    Nothing is connected before the first question.
     """
 
     def __init__(self, options: Options) -> None:
@@ -140,7 +138,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         follower = self._following(begun)
         if self._run is None:
             self._run = begun.run + 1
-        limits = self._limits()
+        limits = Limits(
+            admission=self._options.admission,
+            max_rows=self._options.max_rows,
+            max_event_time_ms=self._options.max_event_time_ms,
+            min_time_step_ms=self._options.min_time_step_ms,
+            end=self._end,
+        )
         show = follower.frozen_view if self._drain else follower.view
         end = plan(
             begun,
@@ -224,16 +228,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._end = ending_position(client, self._options)
         return self._follower
 
-    def _limits(self) -> Limits:
-        options = self._options
-        return Limits(
-            admission=options.admission,
-            max_rows=options.max_rows,
-            max_event_time_ms=options.max_event_time_ms,
-            min_time_step_ms=options.min_time_step_ms,
-            end=self._end,
-        )
-
     def _topology_for(self, end: Offset) -> Topology:
         """Know at least the segments of an offset; the topology only grows."""
         if self._topology is None or any(n not in self._topology for n in end.position):
@@ -248,13 +242,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class BatchReader(DataSourceReader):
-    """Reads what is there when the job is planned.
-
-    Parameters
-    ----------
-    options
-        Of the load.
-    """
+    """Reads what is there when the job is planned."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -312,7 +300,6 @@ def _client(options: Options, stream_id: str | None = None) -> StreamClient:
 
 
 def _first_client(options: Options) -> StreamClient:
-    """Connect for the first time, when a wrong address is likelier than an outage."""
     return StreamClient(
         options.url, options.stream, token=options.token, retry_for=_FIRST_CONTACT
     )

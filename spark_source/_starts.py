@@ -11,31 +11,17 @@ from tidegauge.topology import Position
 
 
 def check_load(client: StreamClient, options: Options) -> None:
-    """Refuse options that do not fit the stream, which has to be there.
+    """Refuse options that do not fit the stream, which has to be there and to be readable.
 
-    Raises
-    ------
-    UnknownStreamError
-        If it is not.
-    LogIsExternalError
-        If its events are elsewhere.
-    ForbiddenError
-        If the token may not read it.
-    InvalidOptionError
-        If a cut names segments that it does not have, or its group reads another stream.
+    A cut may name segments that it does not have, or the group may read another stream.
     """
     segments = client.tail().tail
-    for name, cut in (
-        ("startingCut", options.starting_cut),
-        ("endingCut", options.ending_cut),
-    ):
+    cuts = {"startingCut": options.starting_cut, "endingCut": options.ending_cut}
+    for name, cut in cuts.items():
         for segment in cut or ():
             if segment not in segments:
-                last = max(segments)
-                problem = (
-                    f"there is no segment {segment}; the stream has those from 0 to {last}"
-                )
-                raise InvalidOptionError(name, problem)
+                those = f"the stream has those from 0 to {max(segments)}"
+                raise InvalidOptionError(name, f"there is no segment {segment}; {those}")
     check_group(options)
 
 
@@ -71,10 +57,7 @@ def starting_offset(client: StreamClient, options: Options) -> Offset:
 def ending_position(client: StreamClient, options: Options) -> Position | None:
     """Find where a bounded read ends; None if it is not bounded.
 
-    Raises
-    ------
-    NotCompleteYetError
-        If no mark says yet that everything below ``endingTime`` is there.
+    Refused while no mark says that everything below ``endingTime`` is there.
     """
     if options.ending_cut is not None:
         return options.ending_cut

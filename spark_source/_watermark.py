@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
 from spark_source._errors import LoadError, TouchedLoadError, WrongPythonError
-from spark_source._redaction import hide_tokens
 from spark_source._source import TidegaugeDataSource
 
 _MARKER = "spark.watermarkDelayMs"
+_REDACTION = "spark.sql.redaction.string.regex"
+_SHOWN_OPTION = r'(?i)key: "token"\s+value: "[^"]*"'
 _DELAYS = {"any": "1 millisecond", "windows": "0 milliseconds"}
 
 
@@ -79,12 +80,11 @@ def watermarked(
 
 def plain(df: DataFrame) -> DataFrame:
     """Strip the marker of the event time, before a sink that stores schemas."""
-    return df.select(*(_plain_column(df, field) for field in df.schema.fields))
-
-
-def _plain_column(df: DataFrame, field: Any) -> Any:  # noqa: ANN401 (a field; a column)
-    metadata = {key: value for key, value in field.metadata.items() if key != _MARKER}
-    return df[field.name].alias(field.name, metadata=metadata)
+    columns = []
+    for field in df.schema.fields:
+        metadata = {key: value for key, value in field.metadata.items() if key != _MARKER}
+        columns.append(df[field.name].alias(field.name, metadata=metadata))
+    return df.select(*columns)
 
 
 def read_stream(
@@ -121,7 +121,7 @@ def read_stream(
     """
     check_python(spark)
     if any(option.lower() == "token" for option in options):
-        hide_tokens(spark)
+        _hide_tokens(spark)
     spark.dataSource.register(TidegaugeDataSource)
     loaded = _load(spark, options)
     return watermarked(loaded, operators=operators, dedup_horizon=dedup_horizon, name=name)
@@ -138,6 +138,19 @@ def _load(spark: SparkSession, options: dict[str, Any]) -> DataFrame:
             raise
         raise LoadError(reason.strip()) from None
     return loaded
+
+
+def _hide_tokens(spark: SparkSession) -> None:
+    """Make a session over Spark Connect redact tokens, and what it redacted before.
+
+    Spark leaves tokens out of plans by itself, but a Connect server writes each request into its
+    event log and its pages as it came, options included.
+    """
+    if getattr(spark, "_sc", None) is not None:
+        return
+    former = spark.conf.get(_REDACTION, "")
+    if _SHOWN_OPTION not in (former or ""):
+        spark.conf.set(_REDACTION, f"{former}|{_SHOWN_OPTION}" if former else _SHOWN_OPTION)
 
 
 def check_python(spark: SparkSession) -> None:

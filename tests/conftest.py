@@ -5,13 +5,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+import httpx
 import pytest
 
+from tests import effort as efforts
+from tests.effort import Effort
+from tests.patience import PATIENCE_S
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess
 
 NewDatabase = Callable[[Path], str]
 """Makes a database of its own, in a directory if it is a file, and returns its address."""
+_LONGEST = ("acceptance", "spark")
 
 
 class NewServer(Protocol):
@@ -21,8 +26,21 @@ class NewServer(Protocol):
         """Take what a `ServerProcess` takes further."""
 
 
-def pytest_configure() -> None:
-    """Let processes that tests start end at Ctrl-C, though a shell's background jobs do not."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the long forms of tests be asked for."""
+    parser.addoption(
+        "--soak", action="store_true", help="run the long form of tests, no others"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Set what holds for all tests: how often they try, how long they wait, and Ctrl-C.
+
+    Processes that tests start end at it, though a shell's background jobs do not.
+    """
+    efforts.load_profile(soaks=config.getoption("--soak"))
+    # Of each call without a timeout of its own; 5 s are too few for a busy machine.
+    httpx._config.DEFAULT_TIMEOUT_CONFIG.read = PATIENCE_S
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -35,6 +53,54 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         kinds = ["sqlite", "postgresql"] if of_service else ["sqlite"]
         kinds = [marker.args[0]] if marker else kinds
         metafunc.parametrize("database_kind", kinds, scope="session")
+
+
+@pytest.hookimpl(trylast=True)  # Hypothesis marks its tests before
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose what has a long form, or what has a short one."""
+    is_chosen = _has_long_form if config.getoption("--soak") else _has_short_form
+    config.hook.pytest_deselected(items=[item for item in items if not is_chosen(item)])
+    items[:] = sorted(filter(is_chosen, items), key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    """Let workers begin with the longest files, so that none of them is the last one."""
+    folder = item.path.parent.name
+    return _LONGEST.index(folder) if folder in _LONGEST else len(_LONGEST)
+
+
+def _has_short_form(item: pytest.Item) -> bool:
+    return item.get_closest_marker("soak") is None
+
+
+def _has_long_form(item: pytest.Item) -> bool:
+    of_hypothesis = item.get_closest_marker("hypothesis") is not None
+    tries = "effort" in getattr(item, "fixturenames", ())
+    return of_hypothesis or tries or not _has_short_form(item)
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Tell what a run of the long forms tried."""
+    if not config.getoption("--soak"):
+        return
+    terminalreporter.section("tried")
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            tried = efforts.told(report.user_properties)
+            if report.when == "call" and tried:
+                said = ", ".join(map(str, tried))
+                line = f"{report.nodeid}: {said} in {report.duration:.0f} s, {outcome}"
+                terminalreporter.write_line(line)
+
+
+@pytest.fixture
+def effort(
+    request: pytest.FixtureRequest, record_property: Callable[[str, object], None]
+) -> Effort:
+    """How often a test that has a long form tries."""
+    return Effort(record_property, soaks=request.config.getoption("--soak"))
 
 
 @pytest.fixture(scope="session")

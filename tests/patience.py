@@ -1,10 +1,14 @@
-"""How long a test waits for what must come, before it fails; never how fast it must be."""
+"""How long a test waits for what must come, before it fails; never how fast it must be.
+
+Controllers have leases that a slow machine cannot lose; tests of leases set shorter ones.
+"""
 
 import asyncio
 import time
 from collections.abc import Callable
 
 PATIENCE_S = 60.0
+LONG_LEASE_MS = 60_000
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

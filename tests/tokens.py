@@ -3,7 +3,8 @@
 from datetime import timedelta
 from pathlib import Path
 
-from controller.access import Role, append_token, new_token
+from controller.access.callers import Role
+from controller.access.tokens import append_token, new_token
 
 
 class Tokens:

@@ -58,17 +58,9 @@ def to_event_time(value: int | datetime) -> int:
 
 
 def parse_event_time(value: object) -> int:
-    """Read a time as the HTTP API takes it.
+    """Read a JSON integer, a decimal string or an RFC 3339 string with a zone, as the API takes it.
 
-    Parameters
-    ----------
-    value
-        A JSON integer, a decimal string, or an RFC 3339 string with a zone.
-
-    Raises
-    ------
-    ValueError
-        If it is anything else (fractions and exponents too) or does not fit into 64 bits.
+    ``ValueError`` for all else, fractions and exponents too, and beyond 64 bits.
     """
     if type(value) is int:
         return _within_64_bits(value)
@@ -88,7 +80,8 @@ def describe_event_time(value: int) -> str:
     """Show a time to a person: ISO 8601 where it looks like a date, else the number."""
     if value == END_OF_TIME:
         return "the end of time"
-    if 10**11 <= value < 253_402_300_800_000:
+    # To the end of the year 9999, where ISO 8601 and datetime end.
+    if BEYOND_SECONDS <= value < 253_402_300_800_000:
         moment = _EPOCH + value * _MILLISECOND
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return str(value)

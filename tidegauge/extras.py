@@ -8,13 +8,7 @@ from typing import Any
 
 @contextmanager
 def needs_extra(what: str, *, extra: str) -> Iterator[None]:
-    """Name the extra to install where an import fails because of its absence.
-
-    Raises
-    ------
-    ModuleNotFoundError
-        With the command that installs the extra.
-    """
+    """Name the extra to install where an import fails because of its absence."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -25,14 +19,8 @@ def needs_extra(what: str, *, extra: str) -> Iterator[None]:
 def on_demand(package: str, modules: Mapping[str, str], *, extra: str) -> Callable[[str], Any]:
     """Make a ``__getattr__`` for a package, some of whose names need an extra.
 
-    Parameters
-    ----------
-    package
-        Its name.
-    modules
-        For each such name the module that defines it; imported when the name is asked for.
-    extra
-        What brings the packages that these modules import.
+    For each of these names there is the module that defines it; it is imported when the name is
+    asked for.
     """
 
     def find(name: str) -> Any:  # noqa: ANN401 (whatever the module defines)

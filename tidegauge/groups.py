@@ -121,8 +121,7 @@ def acquire(state: GroupState, reader: str, epoch: int, ref: SegmentRef) -> Grou
     """Let a reader own an unassigned segment."""
     member = _member(state, reader, epoch)
     if ref not in state.unassigned:
-        msg = f"segment {ref.segment} of {ref.stream} is not unassigned"
-        raise InvalidTransitionError(msg)
+        raise _illegal(ref, "is not unassigned")
     unassigned = dict(state.unassigned)
     offset = unassigned.pop(ref)
     owned = dict(member.owned) | {ref: offset}
@@ -144,8 +143,7 @@ def advance(state: GroupState, reader: str, epoch: int, offsets: Offsets) -> Gro
         if ref not in owned:
             _pop_owned(owned, reader, ref)
         if offset < owned[ref]:
-            msg = f"segment {ref.segment} of {ref.stream} is at {owned[ref]}, beyond {offset}"
-            raise InvalidTransitionError(msg)
+            raise _illegal(ref, f"is at {owned[ref]}, beyond {offset}")
         owned[ref] = offset
     return _with(state, reader, owned)
 
@@ -155,13 +153,9 @@ def complete(
 ) -> GroupState:
     """Note that a segment is read to its end; its successors open once all before them are."""
     owned = dict(_member(state, reader, epoch).owned)
-    offset = _pop_owned(owned, reader, ref)
-    if offset != topology[ref.segment].sealed_length:
-        msg = (
-            f"segment {ref.segment} of {ref.stream} is read to {offset}, and its sealed length "
-            f"is {topology[ref.segment].sealed_length}"
-        )
-        raise InvalidTransitionError(msg)
+    offset, length = _pop_owned(owned, reader, ref), topology[ref.segment].sealed_length
+    if offset != length:
+        raise _illegal(ref, f"is read to {offset}, and its sealed length is {length}")
     completed = dict(state.completed) | {ref: offset}
     changed = replace(_with(state, reader, owned), completed=completed)
     return open_segments(changed, ref.stream, topology)
@@ -218,10 +212,7 @@ def go_offline(
             back[ref] = offset
     readers = {name: one for name, one in state.readers.items() if name != reader}
     return replace(
-        state,
-        readers=readers,
-        unassigned=dict(state.unassigned) | back,
-        completed=completed,
+        state, readers=readers, unassigned=dict(state.unassigned) | back, completed=completed
     )
 
 
@@ -232,13 +223,7 @@ def stand_at(
     topologies: Topologies,
     positions: Mapping[str, Position],
 ) -> GroupState:
-    """Let the only reader of a group confirm a position of each stream, and own all that is open.
-
-    Raises
-    ------
-    ReaderFencedError
-        If the name was taken over, or others read too.
-    """
+    """Let the only reader of a group confirm a position of each stream, and own all that is open."""
     _member(state, reader, epoch)
     fresh = start(topologies, positions)
     readers = {reader: ReaderState(epoch, fresh.unassigned)}
@@ -259,12 +244,8 @@ def confirm(
 ) -> GroupState:
     """Let a reader own exactly these segments, and confirm how far it has read in them.
 
-    For logs that assign segments to readers by themselves. Partitions that are new are opened.
-
-    Raises
-    ------
-    InvalidTransitionError
-        If another reader owns one of them still, or an offset goes back.
+    For logs that assign segments to readers by themselves. Partitions that are new are opened. It
+    is illegal while another reader owns one of them still.
     """
     for stream, topology in topologies.items():
         state = open_segments(state, stream, topology)
@@ -293,15 +274,7 @@ def new_names(before: GroupState, after: GroupState) -> list[str]:
 
 
 def check_change(before: GroupState, after: GroupState, topologies: Topologies) -> None:
-    """Check a change of the state, whoever made it.
-
-    Raises
-    ------
-    InvalidTransitionError
-        Naming the law that it breaks.
-    ReaderFencedError
-        If it speaks for a reader whose name was taken over.
-    """
+    """Check a change of the state, whoever made it; what is raised names the law that it breaks."""
     if after.epochs < before.epochs:
         msg = f"epochs cannot go back from {before.epochs} to {after.epochs}"
         raise InvalidTransitionError(msg)
@@ -322,11 +295,6 @@ def check_reach(before: GroupState, after: GroupState, tails: Mapping[str, Posit
 
     ``tails`` are the next offsets of each stream's segments; of a stream with an external log
     nobody here knows them, and its readers are believed.
-
-    Raises
-    ------
-    InvalidPositionError
-        If an offset was raised beyond its tail.
     """
     known = before.offsets
     for ref, offset in after.offsets.items():
@@ -345,8 +313,7 @@ def _check_owners(state: GroupState) -> None:
     for part in (state.unassigned, state.completed, *owned):
         for ref in part:
             if ref in seen:
-                msg = f"segment {ref.segment} of {ref.stream} is in two places"
-                raise InvalidTransitionError(msg)
+                raise _illegal(ref, "is in two places")
             seen.add(ref)
 
 
@@ -364,45 +331,28 @@ def _check_openings(state: GroupState, topologies: Topologies) -> None:
             raise InvalidTransitionError(msg)
     for stream, topology in topologies.items():
         for number in topology.in_order:
-            _check_opening(state, offsets, SegmentRef(stream, number), topology)
-
-
-def _check_opening(
-    state: GroupState, offsets: Offsets, ref: SegmentRef, topology: Topology
-) -> None:
-    before = [SegmentRef(ref.stream, one) for one in topology[ref.segment].predecessors]
-    may_open = all(one in state.completed for one in before)
-    if ref in offsets and not may_open:
-        msg = f"segment {ref.segment} of {ref.stream} opens once all before it are complete"
-        raise InvalidTransitionError(msg)
-    if ref not in offsets and before and may_open:
-        msg = f"segment {ref.segment} of {ref.stream} is open and must not get lost"
-        raise InvalidTransitionError(msg)
+            ref, before = SegmentRef(stream, number), topology[number].predecessors
+            may_open = all(SegmentRef(stream, one) in state.completed for one in before)
+            if ref in offsets and not may_open:
+                raise _illegal(ref, "opens once all before it are complete")
+            if ref not in offsets and before and may_open:
+                raise _illegal(ref, "is open and must not get lost")
 
 
 def _check_direction(before: GroupState, after: GroupState) -> None:
     """Offsets go back only with readers that went offline, and nothing gets lost."""
-    if _is_taken_over(before, after):
-        return
+    newcomers = all(one.epoch > before.epochs for one in after.readers.values())
+    if before.readers and after.readers and newcomers:
+        return  # all readers went offline, and whoever reads now joined since
     gone = {name for name in before.readers if name not in after.readers}
     may_go_back = {ref for name in gone for ref in before.readers[name].owned}
     now = after.offsets
     for ref, offset in before.offsets.items():
         if ref not in now:
-            msg = f"segment {ref.segment} of {ref.stream} must not get lost"
-            raise InvalidTransitionError(msg)
+            raise _illegal(ref, "must not get lost")
         if now[ref] < offset and not (gone and (ref in may_go_back or ref in before.completed)):
-            msg = (
-                f"segment {ref.segment} of {ref.stream} cannot go back from {offset} to "
-                f"{now[ref]}; only a reader that goes offline gives offsets back"
-            )
-            raise InvalidTransitionError(msg)
-
-
-def _is_taken_over(before: GroupState, after: GroupState) -> bool:
-    """Whether all readers went offline, and whoever reads now joined since."""
-    newcomers = all(one.epoch > before.epochs for one in after.readers.values())
-    return bool(before.readers) and bool(after.readers) and newcomers
+            reason = "only a reader that goes offline gives offsets back"
+            raise _illegal(ref, f"cannot go back from {offset} to {now[ref]}; {reason}")
 
 
 def _in_stream(offsets: Offsets, stream: str) -> Position:
@@ -432,8 +382,11 @@ def _refuse_if_opened(state: GroupState, ref: SegmentRef, topology: Topology) ->
     opened = state.offsets
     for successor in topology.successors[ref.segment]:
         if SegmentRef(ref.stream, successor) in opened:
-            msg = (
-                f"segment {ref.segment} of {ref.stream} is complete and segment {successor} "
-                "after it was opened; go back to a checkpoint instead"
+            cure = "go back to a checkpoint instead"
+            raise _illegal(
+                ref, f"is complete and segment {successor} after it was opened; {cure}"
             )
-            raise InvalidTransitionError(msg)
+
+
+def _illegal(ref: SegmentRef, why: str) -> InvalidTransitionError:
+    return InvalidTransitionError(f"segment {ref.segment} of {ref.stream} {why}")

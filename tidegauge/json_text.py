@@ -11,13 +11,7 @@ _LONGEST_INTEGER = 100
 
 
 def parse_json(body: bytes) -> Any:  # noqa: ANN401 (JSON)
-    """Read JSON.
-
-    Raises
-    ------
-    ValueError
-        If it is none, names a key of an object twice, or is nested too deeply.
-    """
+    """Read JSON; ``ValueError`` if it is none, names a key twice, or is nested too deeply."""
     try:
         return json.loads(
             body.decode(),

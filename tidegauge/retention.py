@@ -93,19 +93,10 @@ def count_old(marks: Sequence[StoredMark], made_by_ms: int) -> int:
 def surplus(
     marks: Iterable[StoredMark], step_ms: int | None, former_lower: int | None = None
 ) -> list[int]:
-    """List the revisions that may go.
+    """List the revisions that may go, of marks in order; ``former_lower`` is of one before them.
 
     The first mark at or above each multiple of the step stays: who stops, or ends a batch, at
     the first mark from such a time on does so at the same cut as before.
-
-    Parameters
-    ----------
-    marks
-        In order of revision.
-    step_ms
-        Of the tier.
-    former_lower
-        Of a mark before them; None if there is none.
     """
     if step_ms is None:
         return [mark.revision for mark in marks]
@@ -124,19 +115,8 @@ def newest_at(
 ) -> int | None:
     """Find the newest mark that a position covers: who stands there takes its time from it.
 
-    Parameters
-    ----------
-    topology
-        Of the stream.
-    marks
-        Adjacent ones, in order of revision, and the one that follows them.
-    position
-        Where somebody stands.
-
-    Returns
-    -------
-    int or None
-        Its revision, if it is one of the adjacent ones.
+    The marks are adjacent ones, in order of revision, and the one that follows them; tells the
+    revision, if it is one of the adjacent ones.
     """
     if covers(topology, position, marks[-1].cut()):
         return None

@@ -9,12 +9,7 @@ def starting_position(topology: Topology, offsets: Position) -> dict[int, int]:
     A position that names a segment stands for all of its ancestors. So a successor is named
     only if everything before it may be left out; else reading comes to it from its start.
 
-    Parameters
-    ----------
-    topology
-        Of the stream.
-    offsets
-        The first event of each segment that must not be missed, or its end.
+    The offsets name the first event of each segment that must not be missed, or its end.
 
     Examples
     --------

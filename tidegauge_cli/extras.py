@@ -2,7 +2,6 @@
 
 import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -14,21 +13,13 @@ def needs_extra(name: str) -> Iterator[None]:
     Ctrl-C meanwhile ends the program as a signal does: an exception may come out of anything
     that is being imported, or be lost there.
     """
+    is_usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_usual:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
-        with _ended_by_ctrl_c():
-            yield
+        yield
     except ModuleNotFoundError as error:
         sys.exit(f"{error.name} is not installed; run: pip install 'tidegauge[{name}]'")
-
-
-@contextmanager
-def _ended_by_ctrl_c() -> Iterator[None]:
-    is_mine = threading.current_thread() is threading.main_thread()
-    if not is_mine or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    try:
-        yield
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        if is_usual:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -1,157 +1,106 @@
-"""The verbs from the beginning of a stream to its end: create, configure, seal, delete."""
+"""Verbs from the beginning of a stream to its end: create, configure, seal, delete."""
 
 import sys
 
 import typer
 
-from tidegauge_cli import settings as setting
-from tidegauge_cli.extras import needs_extra
-
-with needs_extra("cli"):
-    from tidegauge.errors import PreconditionFailedError
-    from tidegauge.wire.streams import (
-        CreateStream,
-        SealedStream,
-        SealStream,
-        StreamConfig,
-        StreamInfo,
-    )
-    from tidegauge_cli.options import LOCAL, Json, Position, Stream, Token, Url, Yes, path_of
-    from tidegauge_cli.output import show_json
-    from tidegauge_cli.service import Service, ask
-    from tidegauge_cli.tables import describe_position
+from tidegauge.client.stream_calls import StreamCalls
+from tidegauge.errors import PreconditionFailedError
+from tidegauge.json_text import show_json
+from tidegauge.wire.streams import CreateStream, SealedStream, SealStream, StreamInfo
+from tidegauge_cli.options import (
+    CHANGED,
+    CREATED,
+    Position,
+    Setting,
+    Stream,
+    Yes,
+    path_of,
+)
+from tidegauge_cli.service import Service, Session, asks
+from tidegauge_cli.tables import describe_position
 
 lifecycle = typer.Typer()
 
 
-@lifecycle.command(
-    epilog="Example: tidegauge create shop/orders --log external --segments 4 --min-writers 2"
+@asks(
+    lifecycle,
+    "create shop/orders --log external --segments 4 --min-writers 2",
+    settings=CREATED,
 )
-def create(  # noqa: PLR0913 (options, each with a default)
-    stream: Stream,
-    *,
-    segments: setting.Segments = None,
-    log: setting.Log = None,
-    min_writers: setting.MinWriters = None,
-    aggregation_timeout_ms: setting.AggregationTimeoutMs = None,
-    mark_interval_ms: setting.MarkIntervalMs = None,
-    mark_resolution_ms: setting.MarkResolutionMs = None,
-    mark_retention_ms: setting.MarkRetentionMs = None,
-    writer_retention_ms: setting.WriterRetentionMs = None,
-    max_future_skew_ms: setting.MaxFutureSkewMs = None,
-    max_segments: setting.MaxSegments = None,
-    scaling: setting.Scaling = None,
-    url: Url = LOCAL,
-    token: Token = None,
-    as_json: Json = False,
-) -> None:
+def create(session: Session, stream: Stream, **settings: Setting) -> None:
     """Create a stream; fine if it is there already with the given settings."""
-    wanted = setting.given(
-        segments,
-        log,
-        min_writers,
-        aggregation_timeout_ms,
-        mark_interval_ms,
-        mark_resolution_ms,
-        mark_retention_ms,
-        writer_retention_ms,
-        max_future_skew_ms,
-        max_segments,
-        scaling,
-    )
+    body = CreateStream(**_given(settings))
 
     async def put(service: Service) -> tuple[StreamInfo, str]:
-        path, body = path_of(stream), CreateStream(**wanted)
+        async def send(headers: dict[str, str]) -> StreamInfo:
+            return await service.request(
+                "PUT",
+                path_of(stream),
+                answer=StreamInfo,
+                retry=True,
+                body=body,
+                headers=headers,
+            )
+
         try:
-            return await service.put(path, StreamInfo, body, only_new=True), "created"
+            return await send({"if-none-match": "*"}), "created"
         except PreconditionFailedError:
-            return await service.put(path, StreamInfo, body), "unchanged"
+            return await send({}), "unchanged"
 
-    found, outcome = ask(url, token, put)
-    if as_json:
-        show_json(found)
-    else:
-        count = len(found.topology.segments)
-        print(f"{stream} is {outcome}: {found.config.log}, {count} segment{'s'[: count != 1]}")
-
-
-@lifecycle.command(
-    epilog="Example: tidegauge configure shop/orders --aggregation-timeout-ms null"
-)
-def configure(  # noqa: PLR0913 (options, each with a default)
-    stream: Stream,
-    *,
-    min_writers: setting.MinWriters = None,
-    aggregation_timeout_ms: setting.AggregationTimeoutMs = None,
-    mark_interval_ms: setting.MarkIntervalMs = None,
-    mark_resolution_ms: setting.MarkResolutionMs = None,
-    mark_retention_ms: setting.MarkRetentionMs = None,
-    writer_retention_ms: setting.WriterRetentionMs = None,
-    max_future_skew_ms: setting.MaxFutureSkewMs = None,
-    max_segments: setting.MaxSegments = None,
-    scaling: setting.Scaling = None,
-    url: Url = LOCAL,
-    token: Token = None,
-    as_json: Json = False,
-) -> None:
-    """Change settings of a stream; what is left out stays as it is."""
-    change = setting.given(
-        min_writers,
-        aggregation_timeout_ms,
-        mark_interval_ms,
-        mark_resolution_ms,
-        mark_retention_ms,
-        writer_retention_ms,
-        max_future_skew_ms,
-        max_segments,
-        scaling,
+    found, outcome = session.ask(put)
+    count = len(found.topology.segments)
+    session.show(
+        found,
+        f"{stream} is {outcome}: {found.config.log}, {count} segment{'s'[: count != 1]}",
     )
+
+
+@asks(lifecycle, "configure shop/orders --aggregation-timeout-ms null", settings=CHANGED)
+def configure(session: Session, stream: Stream, **settings: Setting) -> None:
+    """Change settings of a stream; what is left out stays as it is."""
+    change = _given(settings)
     if not change:
         msg = "nothing to change; name a setting, such as --min-writers 2"
         raise typer.BadParameter(msg)
 
     async def patch(service: Service) -> tuple[StreamInfo, StreamInfo]:
-        calls = service.stream(stream)
+        calls = StreamCalls(service, stream)
         return await calls.describe(), await calls.configure(**change)
 
-    before, after = ask(url, token, patch)
-    if as_json:
-        show_json(after)
-        return
-    for line in _differences(before.config, after.config) or ["unchanged"]:
-        print(f"{stream}: {line}")
+    before, after = session.ask(patch)
+    old = before.config.model_dump()
+    changes = [
+        f"{stream}: {name} is {show_json(value)}, was {show_json(old[name])}"
+        for name, value in after.config.model_dump().items()
+        if value != old[name]
+    ]
+    session.show(after, *(changes or [f"{stream}: unchanged"]))
 
 
-@lifecycle.command(epilog="Example: tidegauge seal shop/orders --position 0:120,1:45")
-def seal(  # noqa: PLR0913 (options, each with a default)
-    stream: Stream,
-    *,
-    position: Position = None,
-    yes: Yes = False,
-    url: Url = LOCAL,
-    token: Token = None,
-    as_json: Json = False,
+@asks(lifecycle, "seal shop/orders --position 0:120,1:45")
+def seal(
+    session: Session, stream: Stream, *, position: Position = None, yes: Yes = False
 ) -> None:
     """End a stream for ever, with a final mark; an external log needs its end position."""
     _confirm(f"Nothing can be written to {stream} afterwards. Seal it?", yes=yes)
-
-    async def post(service: Service) -> SealedStream:
-        body = SealStream(position=position)
-        return await service.post(f"{path_of(stream)}/seal", SealedStream, body)
-
-    sealed = ask(url, token, post)
-    if as_json:
-        show_json(sealed)
-    else:
-        print(f"{stream} is sealed at {describe_position(sealed.mark.cut)}")
+    body = SealStream(position=position)
+    sealed = session.ask(
+        lambda service: service.post(f"{path_of(stream)}/seal", SealedStream, body)
+    )
+    session.show(sealed, f"{stream} is sealed at {describe_position(sealed.mark.cut)}")
 
 
-@lifecycle.command(epilog="Example: tidegauge delete shop/orders")
-def delete(stream: Stream, *, yes: Yes = False, url: Url = LOCAL, token: Token = None) -> None:
+@asks(lifecycle, "delete shop/orders")
+def delete(session: Session, stream: Stream, *, yes: Yes = False) -> None:
     """Delete a stream with its events, marks and writers."""
     _confirm(f"The events, marks and writers of {stream} are lost then. Delete it?", yes=yes)
-    ask(url, token, lambda service: service.stream(stream).delete())
-    print(f"{stream} is deleted")
+    session.ask(lambda service: StreamCalls(service, stream).delete())
+    session.show({"stream": str(stream), "deleted": True}, f"{stream} is deleted")
+
+
+def _given(settings: dict[str, Setting]) -> dict[str, object]:
+    return {name: value for one in settings.values() if one for name, value in one.items()}
 
 
 def _confirm(question: str, *, yes: bool) -> None:
@@ -161,16 +110,3 @@ def _confirm(question: str, *, yes: bool) -> None:
         typer.confirm(question, abort=True, err=True)
     except typer.Abort:  # also where there is nobody to ask
         sys.exit("tidegauge: nothing was done; with --yes it is done without asking")
-
-
-def _differences(before: StreamConfig, after: StreamConfig) -> list[str]:
-    old, new = before.model_dump(), after.model_dump()
-    return [
-        f"{name} is {_shown(value)}, was {_shown(old[name])}"
-        for name, value in new.items()
-        if value != old[name]
-    ]
-
-
-def _shown(value: object) -> str:
-    return "null" if value is None else str(value)

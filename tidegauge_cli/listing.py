@@ -1,41 +1,28 @@
-"""Lists for people: a table where it fits, else without its least columns, else in blocks."""
+"""Lists: for people a table where it fits, else without its least columns, else in blocks."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from textwrap import indent
+from typing import Generic, TypeVar
 
+from pydantic import BaseModel
+from pydantic_core import to_json
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 _GAP = 2
-
-
-class Column(NamedTuple):
-    """One column.
-
-    Attributes
-    ----------
-    header
-        Its name.
-    rank
-        Which goes first where there is no room: the highest; those of 0 never go.
-    """
-
-    header: str
-    rank: int = 0
+_T = TypeVar("_T", bound=BaseModel)
 
 
 class Listing:
     """Entries of one kind, which know how to be shown in the room that there is.
 
-    Parameters
-    ----------
-    columns
-        From left to right.
+    The columns have a rank: where there is no room the highest goes first; those of 0 never go.
     """
 
-    def __init__(self, *columns: Column) -> None:
-        self.columns = columns
+    def __init__(self, **ranks: int) -> None:
+        self.columns = list(ranks)
+        self.ranks = list(ranks.values())
         self.rows: list[list[Text]] = []
 
     def add(self, *cells: str | Text) -> None:
@@ -52,14 +39,14 @@ class Listing:
         widths = self._widths()
         rows = [[cell.plain for cell in row] for row in self.rows]
         if with_headers:
-            rows.insert(0, [column.header for column in self.columns])
+            rows.insert(0, self.columns)
         for row in rows:
             cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
             yield (" " * _GAP).join(cells).rstrip()
 
     def _widths(self) -> list[int]:
         return [
-            max(len(column.header), *(row[at].cell_len for row in self.rows), 0)
+            max(len(column), *(row[at].cell_len for row in self.rows), 0)
             for at, column in enumerate(self.columns)
         ]
 
@@ -68,30 +55,60 @@ class Listing:
         widths = self._widths()
         shown = list(range(len(self.columns)))
         while sum(widths[at] for at in shown) + _GAP * (len(shown) - 1) > room:
-            least = max(shown, key=lambda at: self.columns[at].rank)
-            if self.columns[least].rank == 0:
+            least = max(shown, key=lambda at: self.ranks[at])
+            if self.ranks[least] == 0:
                 return None
             shown.remove(least)
         return shown
 
     def _table(self, shown: Sequence[int]) -> Table:
         table = Table(
-            box=None,
-            pad_edge=False,
-            padding=(0, _GAP, 0, 0),
-            header_style="bold dim",
+            box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold dim"
         )
         for at in shown:
-            table.add_column(self.columns[at].header, no_wrap=True)
+            table.add_column(self.columns[at], no_wrap=True)
         for row in self.rows:
             table.add_row(*(row[at] for at in shown))
         return table
 
     def _blocks(self) -> Iterator[Text]:
-        width = max(len(column.header) for column in self.columns[1:]) + _GAP
+        width = max(map(len, self.columns[1:])) + _GAP
         for row in self.rows:
             yield Text(row[0].plain, style="bold", overflow="fold")
             for column, cell in zip(self.columns[1:], row[1:], strict=True):
                 if cell.plain:
-                    header = Text(f"  {column.header:<{width}}", overflow="fold")
+                    header = Text(f"  {column:<{width}}", overflow="fold")
                     yield header.append_text(cell)
+
+
+class Output(Generic[_T]):
+    """Prints entries page by page: a long list begins at once, and is never held as a whole.
+
+    People get a listing, programs one JSON array.
+    """
+
+    def __init__(self, listing: Callable[[Iterable[_T]], Listing], *, as_json: bool) -> None:
+        self._listing = listing
+        self._as_json = as_json
+        self._console = Console()
+        self._begun = False
+
+    def page(self, entries: Sequence[_T]) -> None:
+        """Print some entries."""
+        if self._as_json:
+            for entry in entries:
+                print("," if self._begun else "[")
+                print(indent(to_json(entry, indent=2).decode(), "  "), end="")
+                self._begun = True
+        elif entries or not self._begun:
+            listing = self._listing(entries)
+            if self._console.is_terminal:
+                self._console.print(listing)
+            else:
+                print(*listing.lines(with_headers=not self._begun), sep="\n")
+            self._begun = True
+
+    def end(self) -> None:
+        """Print what comes after the last entry."""
+        if self._as_json:
+            print("\n]" if self._begun else "[]")

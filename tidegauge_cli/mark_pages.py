@@ -11,17 +11,7 @@ PAGE = 1_000
 async def first_marks(
     read: Callable[[int, int], Awaitable[list[MarkInfo]]], *, after: int, limit: int
 ) -> list[MarkInfo]:
-    """Find the first marks after a revision, oldest first.
-
-    Parameters
-    ----------
-    read
-        Reads a page after a revision, oldest first, of at most so many marks.
-    after
-        The revision.
-    limit
-        How many are wanted.
-    """
+    """Find the first marks after a revision, oldest first."""
     found: list[MarkInfo] = []
     while len(found) < limit and (page := await read(after, limit - len(found))):
         found += page
@@ -32,18 +22,9 @@ async def first_marks(
 async def newest_marks(
     read: Callable[[int], Awaitable[list[MarkInfo]]], *, revision: int, limit: int
 ) -> list[MarkInfo]:
-    """Find the newest marks that are still there, oldest first.
+    """Find the newest marks up to a revision that are still there, oldest first; at most a page.
 
     It looks back twice as far each time, and half as far where more marks lie than a page holds.
-
-    Parameters
-    ----------
-    read
-        Reads a page of marks after a revision, oldest first.
-    revision
-        Of the newest mark.
-    limit
-        How many are wanted; at most a page.
     """
     found: list[MarkInfo] = []
     seen_down_to, step = revision, limit

@@ -1,20 +1,67 @@
-"""Arguments and options that several verbs take."""
+"""What verbs take; what cannot be read is a usage error that names the value and the cure."""
 
-from typing import Annotated
+from collections.abc import Callable, Collection, Iterable
+from inspect import Parameter
+from sys import float_info
+from typing import Annotated, Any, TypeAlias, TypeVar, get_args
 
 import typer
+from pydantic import ValidationError
 
-from tidegauge_cli.extras import needs_extra
+from tidegauge.event_time import parse_event_time
+from tidegauge.names import StreamName, check_name
+from tidegauge.wire.streams import CreateStream, SettingsFields
+from tidegauge.wire.values import parse_position
 
-with needs_extra("cli"):
-    from tidegauge.event_time import parse_event_time
-    from tidegauge.names import StreamName, check_name
-    from tidegauge.wire.values import parse_position
-    from tidegauge_cli.parsing import in_range, reading
-
+_T = TypeVar("_T")
+_N = TypeVar("_N", int, float)
+_KINDS = {int: "whole number", float: "number"}
+_SHOWN = 40  # characters of what was typed: enough to find it, and one line
+_FINITE = float_info.max
+_WORDS = {"log": "embedded|external", "scaling": "fixed"}
 LOCAL = "http://127.0.0.1:8470"
-NEGATIVE_TIMES = {"ignore_unknown_options": True}
-"""For verbs that take a time: one below zero looks like an option."""
+
+
+def reading(parse: Callable[[str], _T]) -> Callable[[str], _T]:
+    """Turn what a parser refuses into a usage error."""
+
+    def read(text: str) -> _T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return read
+
+
+def in_range(kind: type[_N], least: int, most: float = _FINITE) -> Callable[[str], _N]:
+    """Make a parser of finite numbers that refuses those out of bounds; both bounds are taken."""
+    bounds = f"of {least} or more" if most == _FINITE else f"from {least} to {most}"
+
+    def parse(text: str) -> _N:
+        try:
+            number = kind(text)
+        except ValueError:
+            number = None
+        if number is None or not least <= number <= most:
+            msg = f"{text[:_SHOWN]!r} is no {_KINDS[kind]} {bounds}"
+            raise ValueError(msg)
+        return number
+
+    return reading(parse)
+
+
+def one_of(words: Collection[str]) -> Callable[[str], str]:
+    """Make a parser that takes some words."""
+
+    def parse(text: str) -> str:
+        if text not in words:
+            msg = f"{text[:_SHOWN]!r} is not one of {', '.join(words)}"
+            raise ValueError(msg)
+        return text
+
+    return reading(parse)
+
 
 Stream = Annotated[
     StreamName,
@@ -64,8 +111,43 @@ Token = Annotated[
     typer.Option(envvar="TIDEGAUGE_TOKEN", help="Bearer token.", show_default=False),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Setting: TypeAlias = dict[str, Any] | None
+"""A name and a value, which may be None; an option that is left out is None itself."""
 
 
 def path_of(stream: StreamName) -> str:
     """Give the path of a stream at the service."""
     return f"/v1/streams/{stream}"
+
+
+def options_of(names: Iterable[str]) -> list[Parameter]:
+    """Make an option of each of some settings: it takes what the service's messages take."""
+    return [_option_of(name) for name in names]
+
+
+def _option_of(name: str) -> Parameter:
+    field = CreateStream.model_fields[name]
+    number = "NUMBER|null" if type(None) in get_args(field.annotation) else "NUMBER"
+    default = "null" if field.default is None else field.default
+
+    def parse(text: str) -> dict[str, Any]:
+        try:
+            read = CreateStream.model_validate({name: None if text == "null" else text})
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+            msg = f"{text[:_SHOWN]!r}: {reason}"
+            raise ValueError(msg) from error
+        return {name: getattr(read, name)}
+
+    option: Any = typer.Option(
+        parser=reading(parse),
+        metavar=_WORDS.get(name, number),
+        help=field.description,
+        show_default=f"{default} for a new stream" if name != "scaling" else "fixed",
+    )
+    kind = Annotated[Setting, option]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+CHANGED = options_of(SettingsFields.model_fields)
+CREATED = [*options_of(("segments", "log")), *CHANGED]

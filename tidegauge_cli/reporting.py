@@ -1,78 +1,60 @@
 """What a writer says of itself, from a shell: register, note time, leave; and dropping one."""
 
 import sys
+from typing import TypeVar
 
 import typer
 
-from tidegauge_cli.extras import needs_extra
+from tidegauge.event_time import looks_like_seconds
+from tidegauge.names import StreamName
+from tidegauge.wire.streams import StreamInfo
+from tidegauge.wire.writers import (
+    LeaveStream,
+    NoteTime,
+    RegisterWriter,
+    TimeNoted,
+    WriterAnswer,
+    WriterRegistered,
+)
+from tidegauge_cli.options import (
+    Force,
+    Incarnation,
+    Position,
+    Stream,
+    Time,
+    TimeOption,
+    Writer,
+    path_of,
+)
+from tidegauge_cli.service import Service, Session, asks
+from tidegauge_cli.tables import describe_time
 
-with needs_extra("cli"):
-    from tidegauge.event_time import looks_like_seconds
-    from tidegauge.names import StreamName
-    from tidegauge.wire.streams import StreamInfo
-    from tidegauge.wire.writers import (
-        LeaveStream,
-        NoteTime,
-        RegisterWriter,
-        TimeNoted,
-        WriterAnswer,
-        WriterRegistered,
-    )
-    from tidegauge_cli.options import (
-        LOCAL,
-        NEGATIVE_TIMES,
-        Force,
-        Incarnation,
-        Json,
-        Position,
-        Stream,
-        Time,
-        TimeOption,
-        Token,
-        Url,
-        Writer,
-        path_of,
-    )
-    from tidegauge_cli.output import show_json
-    from tidegauge_cli.service import Service, ask
-    from tidegauge_cli.tables import describe_time
-
+_A = TypeVar("_A", bound=TimeNoted)
 reporting = typer.Typer()
 
 
-@reporting.command(epilog="Example: tidegauge register shop/orders nightly-import")
-def register(  # noqa: PLR0913 (options, each with a default)
+@asks(reporting, "register shop/orders nightly-import")
+def register(
+    session: Session,
     stream: Stream,
     writer: Writer,
     *,
     time: TimeOption = None,
     force: Force = False,
-    url: Url = LOCAL,
-    token: Token = None,
-    as_json: Json = False,
 ) -> None:
     """Register a writer before it writes: the watermark waits for it; its former process is fenced."""
-    body = RegisterWriter() if time is None else RegisterWriter(time=time)
-
-    async def post(service: Service) -> WriterRegistered:
-        await _check_unit(service, stream, time, force=force)
-        path = f"{_path(stream, writer)}/register"
-        return await service.post(path, WriterRegistered, body)
-
-    registered = ask(url, token, post)
-    if as_json:
-        show_json(registered)
-        return
+    body, path = RegisterWriter(time=time), _path(stream, writer, "register")
+    registered = _report(session, path, body, WriterRegistered, force=force)
     number, watermark = registered.incarnation, describe_time(registered.watermark)
-    print(f"{writer} is {registered.state}, incarnation {number}; watermark {watermark}")
+    session.show(
+        registered,
+        f"{writer} is {registered.state}, incarnation {number}; watermark {watermark}",
+    )
 
 
-@reporting.command(
-    "note-time",
-    context_settings=NEGATIVE_TIMES,
-    epilog="Example: tidegauge note-time shop/orders nightly-import 2024-01-01T00:00:00Z",
-)
+@asks(reporting, "note-time shop/orders nightly-import 2024-01-01T00:00:00Z", takes_time=True)
 def note_time(  # noqa: PLR0913 (one report has as many parts)
+    session: Session,
     stream: Stream,
     writer: Writer,
     time: Time,
@@ -80,22 +62,16 @@ def note_time(  # noqa: PLR0913 (one report has as many parts)
     position: Position = None,
     incarnation: Incarnation = None,
     force: Force = False,
-    url: Url = LOCAL,
-    token: Token = None,
-    as_json: Json = False,
 ) -> None:
     """Note time for a writer: whatever it writes after the position is not older."""
-    report = NoteTime(time=time, position=position, incarnation=incarnation)
-
-    async def post(service: Service) -> TimeNoted:
-        await _check_unit(service, stream, time, force=force)
-        return await service.post(f"{_path(stream, writer)}/note-time", TimeNoted, report)
-
-    _show(writer, ask(url, token, post), as_json=as_json)
+    body = NoteTime(time=time, position=position, incarnation=incarnation)
+    path = _path(stream, writer, "note-time")
+    _show(session, writer, _report(session, path, body, TimeNoted, force=force))
 
 
-@reporting.command(epilog="Example: tidegauge leave shop/orders nightly-import")
+@asks(reporting, "leave shop/orders nightly-import")
 def leave(  # noqa: PLR0913 (one report has as many parts)
+    session: Session,
     stream: Stream,
     writer: Writer,
     *,
@@ -103,57 +79,47 @@ def leave(  # noqa: PLR0913 (one report has as many parts)
     position: Position = None,
     incarnation: Incarnation = None,
     force: Force = False,
-    url: Url = LOCAL,
-    token: Token = None,
-    as_json: Json = False,
 ) -> None:
     """Take a writer out that will write no more, with a last time if it has one: nobody waits for it."""
-    last = LeaveStream(time=time, position=position, incarnation=incarnation)
-
-    async def post(service: Service) -> WriterAnswer:
-        await _check_unit(service, stream, time, force=force)
-        return await service.post(f"{_path(stream, writer)}/leave", WriterAnswer, last)
-
-    _show(writer, ask(url, token, post), as_json=as_json)
+    body = LeaveStream(time=time, position=position, incarnation=incarnation)
+    path = _path(stream, writer, "leave")
+    _show(session, writer, _report(session, path, body, WriterAnswer, force=force))
 
 
-@reporting.command(epilog="Example: tidegauge expire shop/orders gateway-7")
-def expire(
-    stream: Stream,
-    writer: Writer,
-    *,
-    url: Url = LOCAL,
-    token: Token = None,
-    as_json: Json = False,
-) -> None:
+@asks(reporting, "expire shop/orders gateway-7")
+def expire(session: Session, stream: Stream, writer: Writer) -> None:
     """Drop a writer that holds the others up; it returns with a time at or above the mark."""
-    path = f"{_path(stream, writer)}/expire"
-    dropped = ask(url, token, lambda service: service.post(path, WriterAnswer))
-    _show(writer, dropped, as_json=as_json)
+    path = _path(stream, writer, "expire")
+    _show(session, writer, session.ask(lambda service: service.post(path, WriterAnswer)))
 
 
-async def _check_unit(
-    service: Service, stream: StreamName, time: int | None, *, force: bool
-) -> None:
+def _report(
+    session: Session,
+    path: str,
+    body: RegisterWriter | NoteTime | LeaveStream,
+    answer: type[_A],
+    *,
+    force: bool,
+) -> _A:
     """Refuse what looks like seconds: a noted time cannot be taken back, and the next one is late."""
-    if force or time is None or not looks_like_seconds(time):
-        return
-    config = (await service.get(path_of(stream), StreamInfo)).config
-    if config.max_future_skew_ms is not None:
-        sys.exit(
-            f"tidegauge: {time} lies in early 1970: are these seconds? Times are milliseconds, "
-            f"such as {time * 1_000}; --force takes it as it is"
-        )
+
+    async def post(service: Service) -> _A:
+        if body.time is not None and looks_like_seconds(body.time) and not force:
+            stream = await service.get(path.partition("/writers/")[0], StreamInfo)
+            if stream.config.max_future_skew_ms is not None:
+                sys.exit(
+                    f"tidegauge: {body.time} lies in early 1970: are these seconds? Times are "
+                    f"milliseconds, such as {body.time * 1_000}; --force takes it as it is"
+                )
+        return await service.post(path, answer, body)
+
+    return session.ask(post)
 
 
-def _show(writer: str, answer: TimeNoted | WriterAnswer, *, as_json: bool) -> None:
-    if as_json:
-        show_json(answer)
-        return
-    print(f"{writer} is {answer.state}; watermark {describe_time(answer.watermark)}")
-    if answer.hint is not None:
-        print(answer.hint)
+def _show(session: Session, writer: str, answer: TimeNoted) -> None:
+    said = f"{writer} is {answer.state}; watermark {describe_time(answer.watermark)}"
+    session.show(answer, said, *([] if answer.hint is None else [answer.hint]))
 
 
-def _path(stream: StreamName, writer: str) -> str:
-    return f"{path_of(stream)}/writers/{writer}"
+def _path(stream: StreamName, writer: str, verb: str) -> str:
+    return f"{path_of(stream)}/writers/{writer}/{verb}"

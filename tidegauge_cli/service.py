@@ -1,92 +1,52 @@
-"""Asking the service, for verbs that print the answer."""
+"""Verbs that ask a service and print its answer."""
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import timedelta
-from typing import TypeVar
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args
 
+import typer
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from tidegauge.client.outage import Tell
-from tidegauge.client.stream_calls import StreamCalls
 from tidegauge.client.transport import Transport
 from tidegauge.errors import TidegaugeError
-from tidegauge.names import StreamName
+from tidegauge_cli.options import LOCAL, Json, Token, Url
 
+# Somebody sits in front of most verbs, and would rather be told.
 _RETRY_FOR = timedelta(seconds=3)
-"""Somebody sits in front of most verbs, and would rather be told."""
-
+# Typer shows the type of what a parser makes; what is typed is text.
+_TYPED = type("text", (), {})
 
 _A = TypeVar("_A", bound=BaseModel)
 _T = TypeVar("_T")
+_V = TypeVar("_V", bound=Callable[..., None])
 
 
-class Service:
-    """One service, asked once or more.
-
-    Parameters
-    ----------
-    url
-        Of the service.
-    token
-        Bearer token, if it wants one.
-    tell
-        Takes a line when it does not answer, and when it answers again.
-    retry_for
-        How long a request is repeated while the service is away.
-    """
-
-    def __init__(
-        self, url: str, token: str | None, tell: Tell, *, retry_for: timedelta = _RETRY_FOR
-    ) -> None:
-        self._transport = Transport(url, token=token, retry_for=retry_for, tell=tell)
+class Service(Transport):
+    """One service, asked once or more."""
 
     async def get(self, path: str, answer: type[_A], **params: object) -> _A:
         """Read something."""
-        return await self._transport.request(
-            "GET", path, answer=answer, retry=True, params=params
-        )
+        return await self.request("GET", path, answer=answer, retry=True, params=params)
 
-    async def post(
-        self,
-        path: str,
-        answer: type[_A],
-        body: BaseModel | None = None,
-        *,
-        repeatable: bool = False,
-    ) -> _A:
-        """Change something; repeated when it does no harm, or certainly nothing was done."""
-        return await self._transport.request(
-            "POST", path, answer=answer, retry=repeatable, body=body
-        )
-
-    async def put(
-        self, path: str, answer: type[_A], body: BaseModel, *, only_new: bool = False
-    ) -> _A:
-        """Make something; if it is there already as described, that is fine unless only new is."""
-        headers = {"if-none-match": "*"} if only_new else None
-        return await self._transport.request(
-            "PUT", path, answer=answer, retry=True, body=body, headers=headers
-        )
-
-    def stream(self, name: StreamName) -> StreamCalls:
-        """Make the calls about one stream."""
-        return StreamCalls(self._transport, name)
+    async def post(self, path: str, answer: type[_A], body: BaseModel | None = None) -> _A:
+        """Change something; repeated only when certainly nothing was done."""
+        return await self.request("POST", path, answer=answer, retry=False, body=body)
 
     async def pages(self, path: str, answer: type[_A], **params: object) -> AsyncIterator[_A]:
         """Read a whole list, page by page."""
-        cursor: str | None = None
+        cursor: Any = None
         while True:
             page = await self.get(path, answer, limit=1_000, cursor=cursor, **params)
             yield page
-            cursor = _cursor(page)
+            cursor = page.model_dump(include={"cursor"})["cursor"]
             if cursor is None:
                 return
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._transport.aclose()
 
 
 def warn(text: str) -> None:
@@ -94,28 +54,75 @@ def warn(text: str) -> None:
     print(f"tidegauge: {text}", file=sys.stderr, flush=True)
 
 
-def ask(
-    url: str,
-    token: str | None,
-    work: Callable[[Service], Awaitable[_T]],
+class Session(NamedTuple):
+    """What --url, --token and --json say."""
+
+    url: str
+    token: str | None
+    as_json: bool = False
+
+    def ask(
+        self,
+        work: Callable[[Service], Awaitable[_T]],
+        *,
+        tell: Tell = warn,
+        retry_for: timedelta = _RETRY_FOR,
+    ) -> _T:
+        """Do something with the service; an error ends the program with its message."""
+
+        async def run() -> _T:
+            service = Service(self.url, token=self.token, retry_for=retry_for, tell=tell)
+            async with aclosing(service):
+                return await work(service)
+
+        try:
+            return asyncio.run(run())
+        except (TidegaugeError, ValueError) as error:
+            sys.exit(f"tidegauge: {error}")
+
+    def show(self, answer: BaseModel | Mapping[str, object], *lines: str) -> None:
+        """Print the answer to a program, or lines for people."""
+        print(to_json(answer, indent=2).decode() if self.as_json else "\n".join(lines))
+
+
+def _options(*, url: Url = LOCAL, token: Token = None, as_json: Json = False) -> None:
+    """Name the options that every verb has which asks a service."""
+
+
+def asks(
+    group: typer.Typer,
+    example: str,
     *,
-    tell: Tell = warn,
-    retry_for: timedelta = _RETRY_FOR,
-) -> _T:
-    """Do something with a service; an error ends the program with its message."""
-    try:
-        return asyncio.run(_with_service(Service(url, token, tell, retry_for=retry_for), work))
-    except (TidegaugeError, ValueError) as error:
-        sys.exit(f"tidegauge: {error}")
+    settings: Sequence[Parameter] = (),
+    takes_time: bool = False,
+) -> Callable[[_V], _V]:
+    """Make a function a verb: its parameters, but for the session, are the verb's.
+
+    It takes the settings as ``**settings``. A time below zero looks like an option, which a verb
+    that takes a time has to let through.
+    """
+
+    def register(work: _V) -> _V:
+        def verb(*, url: str, token: str | None, as_json: bool, **options: Any) -> None:  # noqa: ANN401 (typer read them)
+            work(Session(url, token, as_json), **options)
+
+        _, *own = signature(work).parameters.values()
+        named = [_as_typed(one) for one in own if one.kind is not Parameter.VAR_KEYWORD]
+        shared = signature(_options).parameters.values()
+        verb.__dict__["__signature__"] = Signature([*named, *settings, *shared])
+        verb.__doc__ = work.__doc__
+        group.command(
+            work.__name__.replace("_", "-"),
+            epilog=f"Example: tidegauge {example}",
+            context_settings={"ignore_unknown_options": takes_time},
+        )(verb)
+        return work
+
+    return register
 
 
-async def _with_service(service: Service, work: Callable[[Service], Awaitable[_T]]) -> _T:
-    try:
-        return await work(service)
-    finally:
-        await service.aclose()
-
-
-def _cursor(page: BaseModel) -> str | None:
-    cursor: str | None = page.model_dump(include={"cursor"})["cursor"]
-    return cursor
+def _as_typed(parameter: Parameter) -> Parameter:
+    if parameter.default is not Parameter.empty:
+        return parameter
+    _, how = get_args(parameter.annotation)
+    return parameter.replace(annotation=Annotated[_TYPED, how])

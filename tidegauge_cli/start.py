@@ -31,16 +31,12 @@ def _run(app: Callable[[], None]) -> None:
         app()
     except SystemExit as ending:
         if not ending.code and sys.stdout is not None:
-            _flush()
+            try:
+                sys.stdout.flush()
+            except BrokenPipeError:  # whoever read it has seen enough
+                _discard_rest()
+                sys.exit(1)
         raise
-
-
-def _flush() -> None:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read it has seen enough
-        _discard_rest()
-        sys.exit(1)
 
 
 def _discard_rest() -> None:

@@ -10,7 +10,7 @@ from tidegauge.explain.explanation import Reason
 from tidegauge.wire.groups import GroupInfo
 from tidegauge.wire.streams import MarkInfo, StreamInfo
 from tidegauge.wire.writers import ExplanationInfo, WriterInfo
-from tidegauge_cli.listing import Column, Listing
+from tidegauge_cli.listing import Listing
 
 _STATE_STYLE = {"behind": "yellow", "joining": "yellow", "expired": "red", "left": "dim"}
 _ABOUT_WRITERS: set[Reason] = {"joining", "holding", "min_writers"}
@@ -18,15 +18,7 @@ _ABOUT_WRITERS: set[Reason] = {"joining", "holding", "min_writers"}
 
 def table_of_streams(streams: Iterable[StreamInfo]) -> Listing:
     """Show streams, one a line."""
-    listing = Listing(
-        Column("stream"),
-        Column("watermark"),
-        Column("behind", 1),
-        Column("marks", 3),
-        Column("segments", 4),
-        Column("events", 2),
-        Column("log", 5),
-    )
+    listing = Listing(stream=0, watermark=0, behind=1, marks=3, segments=4, events=2, log=5)
     for one in streams:
         listing.add(
             one.stream,
@@ -43,24 +35,28 @@ def table_of_streams(streams: Iterable[StreamInfo]) -> Listing:
 def table_of_writers(writers: Iterable[WriterInfo]) -> Listing:
     """Show writers, one a line."""
     listing = Listing(
-        Column("writer"),
-        Column("state"),
-        Column("incarnation", 4),
-        Column("noted"),
-        Column("behind", 2),
-        Column("silent", 3),
-        Column("expires", 1),
-        Column("position", 5),
+        writer=0,
+        state=0,
+        incarnation=5,
+        stands=0,
+        behind=2,
+        silent=4,
+        clock=3,
+        expires=1,
+        remarks=6,
+        position=7,
     )
     for one in writers:
         listing.add(
             one.writer,
             Text(one.state, style=_STATE_STYLE.get(one.state, "green")),
             str(one.incarnation),
-            describe_time(one.time),
+            describe_time(one.stand),
             _span(one.behind_ms),
             _span(one.silent_ms),
+            describe_clock(one),
             _span(one.expires_in_ms),
+            describe_remarks(one),
             describe_position(one.position),
         )
     return listing
@@ -68,7 +64,7 @@ def table_of_writers(writers: Iterable[WriterInfo]) -> Listing:
 
 def table_of_marks(marks: Iterable[MarkInfo]) -> Listing:
     """Show marks, one a line."""
-    listing = Listing(Column("revision"), Column("lower"), Column("upper", 1), Column("cut", 2))
+    listing = Listing(revision=0, lower=0, upper=1, cut=2)
     for one in marks:
         cut = describe_position(one.cut)
         listing.add(str(one.revision), describe_time(one.lower), describe_time(one.upper), cut)
@@ -77,13 +73,7 @@ def table_of_marks(marks: Iterable[MarkInfo]) -> Listing:
 
 def table_of_groups(groups: Iterable[GroupInfo]) -> Listing:
     """Show reader groups, a line for each reader."""
-    listing = Listing(
-        Column("group"),
-        Column("streams", 2),
-        Column("reader"),
-        Column("segments"),
-        Column("unassigned", 1),
-    )
+    listing = Listing(group=0, streams=2, reader=0, segments=0, unassigned=1)
     for one in groups:
         streams, unassigned = ", ".join(one.streams), str(_count(one.state.unassigned))
         if not one.state.readers:
@@ -113,6 +103,21 @@ def describe_rest(explanation: ExplanationInfo) -> str:
 def describe_time(time_ms: int | None) -> str:
     """Show an event time, or that there is none."""
     return "none yet" if time_ms is None else describe_event_time(time_ms)
+
+
+def describe_remarks(writer: WriterInfo) -> str:
+    """Show what is not so for most: it was told where it stands, or has no grace."""
+    remarks = {"told": writer.stand_by == "told", "no grace": not writer.grace}
+    return ", ".join(remark for remark, applies in remarks.items() if applies)
+
+
+def describe_clock(writer: WriterInfo) -> str:
+    """Show what the clock shows that is nearer its end; nothing if none runs."""
+    if writer.clock is None:
+        return ""
+    if writer.clock == "silence":
+        return f"silent {_span(writer.silent_for_ms)}"
+    return f"still {_span(writer.standing_for_ms)}"
 
 
 def describe_lag(stream: StreamInfo) -> str:

@@ -33,10 +33,13 @@ class Look(NamedTuple):
     stream: StreamInfo
     clock: Watermark
 
-    @property
-    def events(self) -> int:
-        """How many events the log holds."""
-        return sum((self.stream.tail or {}).values())
+    def growth(self, last: "Look") -> str:
+        """Show how many events the log holds, and how fast they came since the last look."""
+        if self.stream.tail is None:
+            return ""
+        events, before = sum(self.stream.tail.values()), sum((last.stream.tail or {}).values())
+        passed_s = max(self.at - last.at, 1e-3)  # the first look is compared with itself
+        return f"  events {events} ({(events - before) / passed_s:.0f}/s)"
 
 
 async def watch_stream(service: Service, path: str, *, as_json: bool) -> None:
@@ -67,13 +70,19 @@ async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
     warned: str | None = None
     clock = await service.get(f"{path}/watermark", Watermark)
     while True:
-        if _gist(clock) != told:
-            told = _gist(clock)
-            _tell(clock, as_json=as_json)
+        explanation = clock.explanation
+        holders = [one.writer for one in explanation.holders]
+        gist = clock.mark, explanation.reason, holders
+        if gist != told:
+            told = gist
+            print(clock.model_dump_json() if as_json else explanation.sentence, flush=True)
         if clock.final:
             return
+        # Looked at again after the next mark, or after a while: others may hold it by then.
+        after = 0 if clock.mark is None else clock.mark.revision
         try:
-            clock = await _next(service, path, clock)
+            await service.get(f"{path}/marks", MarkList, after=after, limit=1, wait_ms=_WAIT_MS)
+            clock = await service.get(f"{path}/watermark", Watermark)
         except _OUTAGES as error:
             if str(error) != warned:
                 warned = str(error)
@@ -82,26 +91,6 @@ async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
         if warned is not None:
             warned = None
             warn("the service answers again")
-
-
-async def _next(service: Service, path: str, clock: Watermark) -> Watermark:
-    """Look again after the next mark, or after a while: others may hold it by then."""
-    revision = 0 if clock.mark is None else clock.mark.revision
-    await service.get(f"{path}/marks", MarkList, after=revision, limit=1, wait_ms=_WAIT_MS)
-    return await service.get(f"{path}/watermark", Watermark)
-
-
-def _gist(clock: Watermark) -> object:
-    explanation = clock.explanation
-    holders = [one.writer for one in explanation.holders]
-    return clock.mark, explanation.reason, holders
-
-
-def _tell(clock: Watermark, *, as_json: bool) -> None:
-    if as_json:
-        print(clock.model_dump_json(), flush=True)
-    else:
-        print(clock.explanation.sentence, flush=True)
 
 
 async def _look(service: Service, path: str) -> Look:
@@ -118,7 +107,7 @@ def _picture(last: Look, now: Look) -> Group:
         (stream.stream, "bold"),
         f"  watermark {describe_time(stream.watermark)}",
         f", {lag} behind the clock" if lag else "",
-        f"  mark {stream.revision}{_growth(last, now)}",
+        f"  mark {stream.revision}{now.growth(last)}",
     )
     parts: list[RenderableType] = [heading, Text(explanation.sentence)]
     if explanation.hint is not None:
@@ -128,11 +117,3 @@ def _picture(last: Look, now: Look) -> Group:
     if rest := describe_rest(explanation):
         parts.append(Text(rest))
     return Group(*parts)
-
-
-def _growth(last: Look, now: Look) -> str:
-    if now.stream.tail is None:
-        return ""
-    passed_s = max(now.at - last.at, 1e-3)
-    rate = 0.0 if now is last else (now.events - last.events) / passed_s
-    return f"  events {now.events} ({rate:.0f}/s)"

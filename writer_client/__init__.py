@@ -10,8 +10,8 @@ Noting time needs the extra ``reporter`` only; writing events needs ``writer``.
 import typing
 
 from tidegauge import extras as _extras
+from tidegauge.client.addresses import InvalidTokenError
 from tidegauge.client.sync import ClientClosedError, ForkedClientError
-from tidegauge.client.tokens import InvalidTokenError
 from tidegauge.client.transport import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.errors import (
     ForbiddenError,

@@ -5,9 +5,8 @@ from typing import Unpack
 
 from tidegauge.client.blocks import AsyncOpening
 from tidegauge.event_time import to_event_time
-from writer_client._core import WriterCore
+from writer_client._core import WriterCore, WriterFace
 from writer_client._events import new_event
-from writer_client._face import WriterFace
 from writer_client._options import WriterOptions
 
 

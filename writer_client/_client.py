@@ -33,17 +33,7 @@ _A = TypeVar("_A", bound=BaseModel)
 
 
 class WriterCalls:
-    """The HTTP calls of one writer of one stream.
-
-    Parameters
-    ----------
-    transport
-        To the service.
-    stream
-        ``scope/stream``.
-    name
-        The writer's.
-    """
+    """The HTTP calls of one writer of one stream."""
 
     def __init__(self, transport: Transport, stream: str, name: str) -> None:
         self.transport = transport
@@ -99,39 +89,30 @@ class WriterCalls:
 
         If the service can take none or some of them at the moment, one report for all of them
         follows: whichever were stored, it goes back behind none and leaves nothing out.
-
-        Raises
-        ------
-        ReportRefusedError
-            The first refusal.
         """
         async for attempt in self.transport.attempts():
             with attempt:
-                await self._note_together(
-                    notes if attempt.retry_state.attempt_number == 1 else [_joined(notes)]
+                is_first = attempt.retry_state.attempt_number == 1
+                reports = [
+                    Report(
+                        stream=str(self.stream),
+                        writer=self.name,
+                        stream_id=self._stream_id,
+                        time=time,
+                        position=dict(position),
+                        incarnation=self.incarnation,
+                    )
+                    for time, position in (notes if is_first else [_joined(notes)])
+                ]
+                answered = await self.transport.request(
+                    "POST",
+                    "/v1/note-times",
+                    answer=TimesNoted,
+                    body=NoteTimes(reports=reports),
+                    retry=True,
                 )
-
-    async def _note_together(self, notes: Sequence[tuple[int, Position]]) -> None:
-        reports = [
-            Report(
-                stream=str(self.stream),
-                writer=self.name,
-                stream_id=self._stream_id,
-                time=time,
-                position=dict(position),
-                incarnation=self.incarnation,
-            )
-            for time, position in notes
-        ]
-        answered = await self.transport.request(
-            "POST",
-            "/v1/note-times",
-            answer=TimesNoted,
-            body=NoteTimes(reports=reports),
-            retry=True,
-        )
-        _raise_refusal(answered.results)
-        self._learn(TimeNoted.model_validate(answered.results[-1]).watermark)
+                _raise_refusal(answered.results)
+                self._learn(TimeNoted.model_validate(answered.results[-1]).watermark)
 
     async def leave(self, time: int | None, position: Position) -> None:
         """Leave the stream, with a last report if a time was ever noted."""

@@ -24,13 +24,7 @@ def _wall_ms() -> int:
 
 
 class WriterCore:
-    """One incarnation of a writer, on one event loop; nothing is sent before `open`.
-
-    Parameters
-    ----------
-    url, stream, name, options
-        As for `AsyncWriter`.
-    """
+    """One incarnation of a writer, on one event loop; nothing is sent before `open`."""
 
     def __init__(
         self, url: str, stream: str, name: str, **options: Unpack[WriterOptions]
@@ -67,7 +61,6 @@ class WriterCore:
             self.refuse_if_closed()
             if not self.opened:
                 await self._register()
-                self.opened = True
 
     async def flush(self) -> None:
         """Wait until everything written and noted so far is stored."""
@@ -81,7 +74,12 @@ class WriterCore:
             return
         self._end()
         try:
-            await self._finish()
+            if not self.opened and self.outbox.unaccepted:
+                await self._register()
+            if self.opened:
+                await self._settle()
+                if self.outbox.last_time is not None:
+                    await self.calls.note_time(self.outbox.last_time, self.outbox.offsets)
         finally:
             await self._stop()
 
@@ -110,16 +108,7 @@ class WriterCore:
         self._former_position = dict(registered.position)
         self.outbox.follow(info.topology.to_topology())
         self.sending.start(notes_ingestion_time=self._automatic)
-
-    async def _finish(self) -> None:
-        if not self.opened and self.outbox.unaccepted:
-            await self._register()
-            self.opened = True
-        if not self.opened:
-            return
-        await self._settle()
-        if self.outbox.last_time is not None:
-            await self.calls.note_time(self.outbox.last_time, self.outbox.offsets)
+        self.opened = True
 
     async def _settle(self) -> None:
         goal = self.outbox.goal
@@ -134,3 +123,34 @@ class WriterCore:
     async def _stop(self) -> None:
         await self.sending.stop()
         await self.calls.transport.aclose()
+
+
+class WriterFace:
+    """A writer as its owner sees it; how it is called is up to each face."""
+
+    _core: WriterCore
+
+    @property
+    def name(self) -> str:
+        """The writer's name."""
+        return self._core.calls.name
+
+    @property
+    def incarnation(self) -> int | None:
+        """From the registration; None before `open`."""
+        return self._core.calls.incarnation
+
+    @property
+    def watermark(self) -> int | None:
+        """The newest watermark that this writer was told, ms."""
+        return self._core.calls.watermark
+
+    @property
+    def position(self) -> dict[int, int]:
+        """How far the events of this writer are stored, former incarnations included."""
+        return self._core.position
+
+    @property
+    def unstored(self) -> int:
+        """How many events were written and are not acknowledged."""
+        return self._core.outbox.unstored

@@ -20,15 +20,7 @@ class NewEvent(NamedTuple):
 
 
 class Event(NamedTuple):
-    """A written event.
-
-    Attributes
-    ----------
-    ordinal
-        How many events this writer wrote before it, in all segments.
-    key, event_time, value
-        What is stored.
-    """
+    """A written event; its ordinal says how many this writer wrote before it, in all segments."""
 
     ordinal: int
     key: str
@@ -50,13 +42,7 @@ class EventBatch(NamedTuple):
 
 
 def new_event(value: bytes | str, key: str, event_time: int | datetime | None) -> NewEvent:
-    """Check and convert what a caller writes.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If something is not what it should be.
-    """
+    """Check and convert what a caller writes; raises ``TypeError`` or ``ValueError``."""
     if isinstance(value, str):
         value = value.encode()
     if not isinstance(value, bytes):

@@ -7,13 +7,7 @@ from writer_client._events import Event, EventBatch
 
 
 class Lane:
-    """What waits to be sent to one segment, and what is on its way, in order of ordinals.
-
-    Parameters
-    ----------
-    segment
-        Where the events go.
-    """
+    """What waits to be sent to one segment, and what is on its way, in order of ordinals."""
 
     def __init__(self, segment: int) -> None:
         self.segment = segment
@@ -39,7 +33,10 @@ class Lane:
             events, size = list(self.waiting), self.waiting_bytes
             self.waiting.clear()
         else:
-            events, size = self._take_part(max_events, max_bytes)
+            events, size = [], 0
+            while self.waiting and len(events) < max_events and size < max_bytes:
+                events.append(self.waiting.popleft())
+                size += events[-1].size
         self.waiting_bytes -= size
         self.in_flight = events
         return EventBatch(self.segment, events, size)
@@ -60,11 +57,3 @@ class Lane:
         """Let more events wait, each at its place."""
         self.waiting = deque(sorted([*self.waiting, *events]))
         self.waiting_bytes = sum(event.size for event in self.waiting)
-
-    def _take_part(self, max_events: int, max_bytes: int) -> tuple[list[Event], int]:
-        events: list[Event] = []
-        size = 0
-        while self.waiting and len(events) < max_events and size < max_bytes:
-            events.append(self.waiting.popleft())
-            size += events[-1].size
-        return events, size

@@ -40,18 +40,8 @@ class Goal(NamedTuple):
 class Outbox:
     """Events and notes between those who write and those who send.
 
-    Parameters
-    ----------
-    writer
-        Whose.
-    batch_bytes
-        A segment with so much waiting is sent without lingering.
-    limit_bytes
-        Beyond so much unacknowledged, `is_full` asks writers to wait.
-    clock
-        Gives events without a time one, in ms, and the times of `note_now`.
-    last_time
-        What the writer has promised at first, ms.
+    A segment with ``batch_bytes`` waiting is sent without lingering; with ``limit_bytes`` not
+    acknowledged, writers wait. The clock gives events without a time one, and ingestion time.
     """
 
     def __init__(
@@ -89,13 +79,7 @@ class Outbox:
         """What stopped the writer."""
 
     def write(self, new: NewEvent) -> Wake | None:
-        """Add an event; tell which sender must know.
-
-        Raises
-        ------
-        WriterClosedError
-            If the writer is closed; else whatever has stopped it.
-        """
+        """Add an event; tell which sender must know. Raises what has ended the writer."""
         hashed = _hash(new.key)
         with self._lock:
             self._refuse_if_over()
@@ -115,12 +99,7 @@ class Outbox:
     def note(self, time: int) -> list[Wake]:
         """Note a time; tell which senders must not linger.
 
-        Raises
-        ------
-        InvalidTimeError
-            If it is below the time noted before, or the end of time; nothing is noted then.
-        WriterClosedError
-            If the writer is closed; else whatever has stopped it.
+        Nothing is noted if it is below the time noted before, or the end of time.
         """
         with self._lock:
             self._refuse_if_over()
@@ -238,15 +217,7 @@ class Outbox:
             self._room.notify_all()
 
     def fail(self, error: BaseException, *, stuck: bool) -> None:
-        """Stop: every later call raises this.
-
-        Parameters
-        ----------
-        error
-            What happened.
-        stuck
-            Whether even what is written already will not be stored.
-        """
+        """Stop: every later call raises this. Stuck, what is written already is not stored either."""
         with self._room:
             self._stuck = self._stuck or stuck
             if self.failure is None:

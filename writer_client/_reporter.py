@@ -7,7 +7,7 @@ from functools import partial
 from typing import Unpack
 
 from tidegauge.client.blocks import AsyncOpening, Opening
-from tidegauge.client.sync import LoopThread
+from tidegauge.client.sync import LoopThread, SyncFace, blocking
 from tidegauge.client.transport import RETRY_FOR, Transport
 from tidegauge.event_time import to_event_time
 from writer_client._client import WriterCalls
@@ -125,7 +125,7 @@ class AsyncTimeReporter(AsyncOpening):
             await self._calls.register(self._first_time)
 
 
-class TimeReporter(Opening):
+class TimeReporter(SyncFace[AsyncTimeReporter], Opening):
     """The synchronous face of `AsyncTimeReporter`, usable from several threads.
 
     Examples
@@ -139,8 +139,9 @@ class TimeReporter(Opening):
     def __init__(
         self, url: str, stream: str, name: str, **options: Unpack[ReporterOptions]
     ) -> None:
-        closed = partial(WriterClosedError, name)
-        self._thread = LoopThread(f"tidegauge-reporter-{name}", closed=closed)
+        self._thread = LoopThread(
+            f"tidegauge-reporter-{name}", closed=partial(WriterClosedError, name)
+        )
         self._core = AsyncTimeReporter(url, stream, name, **options)
 
     @property
@@ -153,13 +154,8 @@ class TimeReporter(Opening):
         """The newest watermark that this writer was told, ms."""
         return self._core.watermark
 
-    def open(self) -> None:
-        """Register; see `AsyncTimeReporter.open`."""
-        self._thread.run(self._core.open())
-
-    def note_time(self, time: int | datetime, position: Mapping[int, int]) -> None:
-        """Note a time; see `AsyncTimeReporter.note_time`."""
-        self._thread.run(self._core.note_time(time, position))
+    open = blocking(AsyncTimeReporter.open)
+    note_time = blocking(AsyncTimeReporter.note_time)
 
     def close(self) -> None:
         """Stop, and stay a member of the stream."""

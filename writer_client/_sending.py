@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from functools import partial
 from typing import Any, TypeAlias
 
 from tidegauge.errors import ReportRefusedError, SegmentSealedError, StreamSealedError
@@ -14,28 +16,27 @@ _BATCH_EVENTS = 16_384
 _NOTES_AT_ONCE = 500
 _INGESTION_PERIOD_S = 0.2
 
+# Called by its task: a coroutine whose task ends before it begins would never be awaited.
 _Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
-class Sending:
-    """Tasks on one event loop: one for each segment, one for the notes.
+class _Signals:
+    """What wakes the sender of a segment: something waits there, or must not linger."""
 
-    Parameters
-    ----------
-    calls
-        To the service.
-    outbox
-        What to send.
-    linger_s
-        How long a batch waits for more events.
-    """
+    def __init__(self) -> None:
+        self.something = asyncio.Event()
+        self.urgent = asyncio.Event()
+
+
+class Sending:
+    """Tasks on one event loop: one for each segment, one for the notes."""
 
     def __init__(self, calls: WriterCalls, outbox: Outbox, linger_s: float) -> None:
         self._calls = calls
         self._outbox = outbox
         self._linger_s = linger_s
         self._tasks: list[asyncio.Task[None]] = []
-        self._senders: dict[int, _SegmentSender] = {}
+        self._senders: dict[int, _Signals] = {}
         self._notes_ready = asyncio.Event()
         self._progress = asyncio.Event()
 
@@ -49,11 +50,14 @@ class Sending:
     def wake(self, wakes: Iterable[Wake]) -> None:
         """Let senders look at what waits."""
         for wake in wakes:
-            if wake.segment not in self._senders:
-                sender = _SegmentSender(wake.segment, self)
-                self._senders[wake.segment] = sender
-                self._start(sender.run, sends_events=True)
-            self._senders[wake.segment].wake(urgent=wake.urgent)
+            signals = self._senders.get(wake.segment)
+            if signals is None:
+                signals = self._senders[wake.segment] = _Signals()
+                send = partial(self._send_segment, wake.segment, signals)
+                self._start(send, sends_events=True)
+            signals.something.set()
+            if wake.urgent:
+                signals.urgent.set()
         self._notes_ready.set()
 
     async def until(self, reached: Callable[[], bool]) -> None:
@@ -68,19 +72,20 @@ class Sending:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def linger(self, urgent: asyncio.Event) -> None:
-        """Wait for more events, unless it is urgent."""
-        try:
-            async with asyncio.timeout(self._linger_s):
-                await urgent.wait()
-        except TimeoutError:
-            return
+    async def _send_segment(self, segment: int, signals: _Signals) -> None:
+        """Send the batches of a segment, one after the other, so that they keep their order."""
+        sequence = 1
+        while True:
+            await signals.something.wait()
+            signals.something.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._linger_s):
+                    await signals.urgent.wait()
+            signals.urgent.clear()
+            while batch := self._outbox.take(segment, max_events=_BATCH_EVENTS):
+                sequence = await self._send(batch, sequence)
 
-    def take(self, segment: int) -> EventBatch | None:
-        """Take the next batch of a segment."""
-        return self._outbox.take(segment, max_events=_BATCH_EVENTS)
-
-    async def send(self, batch: EventBatch, sequence: int) -> int:
+    async def _send(self, batch: EventBatch, sequence: int) -> int:
         """Store a batch, or route it anew; return the sequence number of the next one."""
         try:
             body = encode_events(batch)
@@ -145,30 +150,3 @@ class Sending:
             self._outbox.fail(failure, stuck=sends_events)
         finally:
             self._progress.set()
-
-
-class _SegmentSender:
-    """Sends the batches of one segment, one after the other, so that they keep their order."""
-
-    def __init__(self, segment: int, sending: Sending) -> None:
-        self._segment = segment
-        self._sending = sending
-        self._something = asyncio.Event()
-        self._urgent = asyncio.Event()
-
-    def wake(self, *, urgent: bool) -> None:
-        """Look at what waits, at once or after lingering."""
-        self._something.set()
-        if urgent:
-            self._urgent.set()
-
-    async def run(self) -> None:
-        """Send until cancelled."""
-        sequence = 1
-        while True:
-            await self._something.wait()
-            self._something.clear()
-            await self._sending.linger(self._urgent)
-            self._urgent.clear()
-            while batch := self._sending.take(self._segment):
-                sequence = await self._sending.send(batch, sequence)

@@ -10,10 +10,9 @@ from typing import Any, Unpack
 from tidegauge.client.blocks import Opening
 from tidegauge.client.sync import LoopThread
 from tidegauge.event_time import to_event_time
-from writer_client._core import WriterCore
+from writer_client._core import WriterCore, WriterFace
 from writer_client._errors import WriterClosedError
 from writer_client._events import new_event
-from writer_client._face import WriterFace
 from writer_client._options import WriterOptions
 from writer_client._outbox import Wake
 

@@ -1,7 +1,7 @@
 """What operators did, and what somebody wanted to do who is none, in the log.
 
 Where callers have names it is there at any level of the log, since ``--log-level`` is chosen by
-how much of the service's own doings one wants to read.
+how much of the service's own doings one wants to read. Of a token only the name is logged.
 """
 
 import logging
@@ -16,17 +16,7 @@ _named.setLevel(logging.INFO)
 
 
 def log_done(caller: Caller, status: int, fields: Mapping[str, str]) -> None:
-    """Log a call of an operator that was answered.
-
-    Parameters
-    ----------
-    caller
-        Who; only the name of the token is logged.
-    status
-        Of the answer.
-    fields
-        What the call was.
-    """
+    """Log a call of an operator that was answered."""
     log = _nameless if caller is ANYBODY else _named
     log.info("operator call", extra={"caller": caller.name, "status": status, **fields})
 

@@ -23,21 +23,11 @@ _NO_ROLES: frozenset[Role] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The holder of a token.
-
-    Attributes
-    ----------
-    name
-        Of the token.
-    grants
-        Scope to roles; `EVERYWHERE` stands for the scopes that are not named, and its roles
-        hold in those that are, too.
-    expires_s
-        Wall clock at which the token expires, seconds since 1970; None: never.
-    """
+    """The holder of a token of that name; by the wall clock it may expire."""
 
     name: str
     grants: Mapping[str, frozenset[Role]]
+    """Scope to roles; those of `EVERYWHERE` hold in all scopes, named or not."""
     expires_s: float | None = None
     _elsewhere: frozenset[Role] = field(init=False, repr=False)
 

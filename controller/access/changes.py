@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from tidegauge.errors import TidegaugeError
 
@@ -13,33 +13,16 @@ _log = logging.getLogger(__name__)
 _Content = TypeVar("_Content")
 
 
-class Version(NamedTuple):
-    """What differs when a file is another one, or another may read it."""
-
-    modified_ns: int
-    changed_ns: int
-    size: int
-    inode: int
-
-
 class Rereading(Generic[_Content]):
     """Reads files again after they changed, and takes what they say.
+
+    They are to be read for the first time after this was made; what is ``kept`` in force while
+    they cannot be read is said in the log.
 
     The race: they are read while somebody writes them. One that is empty for a moment, or ends
     between two entries, may make sense and yet say what nobody meant. So a change counts when
     two looks in a row saw it, and reading left it as it was. What could not be read is tried
     again at every look, since not every cure shows in the file.
-
-    Parameters
-    ----------
-    paths
-        Of the files. They are to be read for the first time after this was made.
-    read
-        Reads them; raises `TidegaugeError` if they cannot be used.
-    take
-        Puts what was read in force.
-    kept
-        Says in the log that what was read before stays in force.
     """
 
     def __init__(
@@ -53,18 +36,17 @@ class Rereading(Generic[_Content]):
         self._read = read
         self._take = take
         self._kept = kept
-        self._taken = self._seen = _versions_of(paths)
+        self._taken = self._seen = [_version(path) for path in paths]
         self._told: object = None
         """The problem that was logged last, and of which files."""
 
     def look(self) -> None:
         """Read the files again if they changed and stand still."""
-        before, self._seen = self._seen, _versions_of(self._paths)
+        before, self._seen = self._seen, [_version(path) for path in self._paths]
         if self._seen == self._taken:
             if self._told is not None:
-                _log.info(
-                    "%s can be read again, unchanged", " and ".join(map(str, self._paths))
-                )
+                names = " and ".join(map(str, self._paths))
+                _log.info("%s can be read again, unchanged", names)
             self._told = None
         elif self._seen == before:
             self._read_again()
@@ -73,19 +55,15 @@ class Rereading(Generic[_Content]):
         try:
             content = self._read()
         except TidegaugeError as error:
-            self._tell(error)
+            problem = (self._seen, str(error))
+            if problem != self._told:
+                self._told = problem
+                _log.error("%s; %s", error, self._kept)
             return
-        if _versions_of(self._paths) != self._seen:
-            return
-        self._take(content)
-        self._taken = self._seen
-        self._told = None
-
-    def _tell(self, error: TidegaugeError) -> None:
-        problem = (self._seen, str(error))
-        if problem != self._told:
-            self._told = problem
-            _log.error("%s; %s", error, self._kept)
+        if [_version(path) for path in self._paths] == self._seen:
+            self._take(content)
+            self._taken = self._seen
+            self._told = None
 
 
 async def watch(*looks: Callable[[], None]) -> None:
@@ -96,13 +74,10 @@ async def watch(*looks: Callable[[], None]) -> None:
             await asyncio.to_thread(look)
 
 
-def _versions_of(paths: tuple[Path, ...]) -> list[Version | None]:
-    return [_version(path) for path in paths]
-
-
-def _version(path: Path) -> Version | None:
+def _version(path: Path) -> tuple[int, ...] | None:
+    """Tell what differs when a file is another one, or another user may read it."""
     try:
         found = path.stat()
     except OSError:
         return None
-    return Version(found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino

@@ -1,4 +1,4 @@
-"""Certificates in files: the one that the service shows, and those that it trusts."""
+"""Certificates in PEM files: the one that the service shows, and those that it trusts."""
 
 import logging
 import ssl
@@ -12,15 +12,7 @@ _log = logging.getLogger(__name__)
 
 
 class CertificateError(TidegaugeError):
-    """A certificate or its key cannot be used.
-
-    Attributes
-    ----------
-    certificate, key
-        The files.
-    reason
-        What is wrong.
-    """
+    """A certificate or its key cannot be used."""
 
     def __init__(self, certificate: Path, key: Path | None, reason: str) -> None:
         self.certificate = certificate
@@ -33,42 +25,24 @@ class CertificateError(TidegaugeError):
 class Certificate:
     """What the service shows to who speaks TLS: a renewed one from the next connection on.
 
-    Parameters
-    ----------
-    certificate, key
-        PEM files; None if the key is in the file of the certificate.
-
-    Raises
-    ------
-    CertificateError
-        If they cannot be used.
-
-    Attributes
-    ----------
-    context
-        For a server; it stays the same.
+    Without a ``key`` it is in the file of the certificate. The ``context`` stays the same. Raises
+    `CertificateError` if the files cannot be used.
     """
 
     def __init__(self, certificate: Path, key: Path | None) -> None:
         self._certificate = certificate
         self._key = key
-        self._rereading = Rereading(
+        # The race: a renewal replaces one file after the other. Until they fit, the former
+        # certificate is shown.
+        self.look = Rereading(
             certificate,
             key or certificate,
             read=self._load,
-            take=self._tell,
+            take=lambda _: _log.info("certificate read again from %s", certificate),
             kept="the certificate read before stays in force",
-        )
+        ).look
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._load()
-
-    def look(self) -> None:
-        """Read the files again if they changed.
-
-        The race: a renewal replaces one file after the other. Until they fit, the former
-        certificate is shown.
-        """
-        self._rereading.look()
 
     def _load(self) -> None:
         # A context that could not load a key has lost the former one: another one tries first.
@@ -78,43 +52,24 @@ class Certificate:
             except (OSError, ValueError) as error:
                 raise CertificateError(self._certificate, self._key, str(error)) from error
 
-    def _tell(self, _loaded: None) -> None:
-        _log.info("certificate read again from %s", self._certificate)
-
 
 class Authorities:
     """Who is trusted to have signed the certificates of other services.
 
-    Parameters
-    ----------
-    path
-        PEM file of their certificates.
-
-    Raises
-    ------
-    CertificateError
-        If it cannot be used.
-
-    Attributes
-    ----------
-    context
-        For a client; it stays the same.
+    Those in the file are, if it changed, from the next connection on; the ``context`` stays the
+    same. Raises `CertificateError` if the file cannot be used.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._rereading = Rereading(
+        self.look = Rereading(
             path,
             read=self._load,
             take=self._take,
             kept="the authorities read before stay in force",
-        )
+        ).look
         self.context = _RenewedContext(ssl.PROTOCOL_TLS_CLIENT)
         self.context.newest = self._load()
-
-    def look(self) -> None:
-        """Trust those in the file, if it changed, from the next connection on."""
-        self._rereading.look()
 
     def _take(self, newest: ssl.SSLContext) -> None:
         self.context.newest = newest

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from functools import partial
 from pathlib import Path
 from time import time
 
@@ -15,6 +14,7 @@ from tidegauge.errors import UnauthenticatedError
 _log = logging.getLogger(__name__)
 _BEARER = b"bearer "
 _MOST_SEEN = 10_000
+"""A bound, since one token can be shown in any number of spellings."""
 
 
 class _Tokens:
@@ -22,11 +22,6 @@ class _Tokens:
 
     Both are replaced together, so that a header seen while the file is read again is never
     remembered beyond it.
-
-    Parameters
-    ----------
-    callers
-        By the digest of their token.
     """
 
     def __init__(self, callers: Mapping[Digest, Caller]) -> None:
@@ -39,9 +34,9 @@ class _Tokens:
 
     def find(self, header: bytes) -> Caller:
         """Look up who shows a header; raises `UnauthenticatedError`."""
-        return self._seen.get(header) or self._find_new(header)
-
-    def _find_new(self, header: bytes) -> Caller:
+        known = self._seen.get(header)
+        if known is not None:
+            return known
         if header[:7].lower() != _BEARER:
             raise UnauthenticatedError("missing")
         caller = self._callers.get(digest_of(header[7:].strip()))
@@ -54,19 +49,9 @@ class _Tokens:
 
 
 class Guard:
-    """Knows the tokens in force. They are those of the file, also after it changed.
+    """Knows the tokens in force: those of the file, also after it changed.
 
-    Parameters
-    ----------
-    path
-        Of the file of tokens; None: everybody may do everything.
-    clock
-        Wall clock, seconds since 1970.
-
-    Raises
-    ------
-    TokenFileError
-        If the file cannot be read.
+    Without a file everybody may do everything. Raises `TokenFileError` if it cannot be read.
     """
 
     def __init__(self, path: Path | None, *, clock: Callable[[], float] = time) -> None:
@@ -75,20 +60,16 @@ class Guard:
         self._tokens = _Tokens({})
         self._rereading: Rereading[_Tokens] | None = None
         if path is not None:
-            read = partial(_read, path)
             self._rereading = Rereading(
-                path, read=read, take=self._take, kept="the tokens read before stay in force"
+                path,
+                read=lambda: _Tokens(read_tokens(path)),
+                take=self._take,
+                kept="the tokens read before stay in force",
             )
-            self._tokens = read()
+            self._tokens = _Tokens(read_tokens(path))
 
     def identify(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
-        """Tell who sends a request.
-
-        Raises
-        ------
-        UnauthenticatedError
-            If it carries no valid token, or more than one, and needs one.
-        """
+        """Tell who sends a request that carries one valid token, if it needs one."""
         if self._path is None:
             return ANYBODY
         if path in OPEN_PATHS:
@@ -99,7 +80,7 @@ class Guard:
         if len(shown) != 1:
             raise UnauthenticatedError("repeated" if shown else "missing")
         caller = self._tokens.find(shown[0])
-        if self._is_expired(caller):
+        if caller.expires_s is not None and caller.expires_s <= self._clock():
             raise UnauthenticatedError("expired")
         return caller
 
@@ -112,10 +93,3 @@ class Guard:
         level = logging.INFO if len(tokens) or not len(self._tokens) else logging.WARNING
         self._tokens = tokens
         _log.log(level, "%d tokens read from %s", len(tokens), self._path)
-
-    def _is_expired(self, caller: Caller) -> bool:
-        return caller.expires_s is not None and caller.expires_s <= self._clock()
-
-
-def _read(path: Path) -> _Tokens:
-    return _Tokens(read_tokens(path))

@@ -16,43 +16,29 @@ from tidegauge.errors import (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is checked where something new begins, or comes in.
+    """What is checked where something new begins, or comes in."""
 
-    Attributes
-    ----------
-    name_length
-        Of the name of anything new.
-    position_segments
-        That one position names. Where a stream ends, and where a group stands, is told whole or
-        not at all: there the stream is the bound.
-    writers
-        Of one stream, those that left or expired and are not forgotten included.
-    streams, groups
-        Of the service.
-    """
-
-    name_length: int
-    position_segments: int
-    writers: int
-    streams: int
-    groups: int
+    _settings: ServeSettings
 
     @classmethod
     def of(cls, settings: ServeSettings) -> Self:
         """Read the limits from the settings of the service."""
-        return cls(
-            name_length=settings.max_name_length,
-            position_segments=settings.max_position_segments,
-            writers=settings.max_writers_per_stream,
-            streams=settings.max_streams,
-            groups=settings.max_groups,
-        )
+        return cls(settings)
+
+    @property
+    def position_segments(self) -> int:
+        """How many segments one position may name.
+
+        Where a stream ends, and where a group stands, is told whole or not at all: there the stream
+        is the bound.
+        """
+        return self._settings.max_position_segments
 
     def check_names(self, *names: str) -> None:
         """Refuse new names that are too long."""
         for name in names:
-            if len(name) > self.name_length:
-                raise NameTooLongError(name, self.name_length)
+            if len(name) > self._settings.max_name_length:
+                raise NameTooLongError(name, self._settings.max_name_length)
 
     def check_position(self, position: Sized) -> None:
         """Refuse a position that names too many segments."""
@@ -62,17 +48,17 @@ class Limits:
     def check_new_writer(self, stream: str, writer: str, writers: Sized) -> None:
         """Refuse a new writer of a stream that has as many as it may."""
         self.check_names(writer)
-        if len(writers) >= self.writers:
-            raise TooManyWritersError(stream, self.writers)
+        if len(writers) >= self._settings.max_writers_per_stream:
+            raise TooManyWritersError(stream, self._settings.max_writers_per_stream)
 
     def check_new_stream(self, scope: str, stream: str, streams: Sized) -> None:
         """Refuse a new stream, if there are as many as there may be."""
         self.check_names(scope, stream)
-        if len(streams) >= self.streams:
-            raise TooManyStreamsError(self.streams)
+        if len(streams) >= self._settings.max_streams:
+            raise TooManyStreamsError(self._settings.max_streams)
 
     def check_new_group(self, scope: str, group: str, groups: Sized) -> None:
         """Refuse a new reader group, if there are as many as there may be."""
         self.check_names(scope, group)
-        if len(groups) >= self.groups:
-            raise TooManyGroupsError(self.groups)
+        if len(groups) >= self._settings.max_groups:
+            raise TooManyGroupsError(self._settings.max_groups)

@@ -51,13 +51,8 @@ def redacted(text: str) -> str:
 class TokenFileError(TidegaugeError):
     """The file of tokens cannot be read, or says what cannot be.
 
-    Attributes
-    ----------
-    path
-        Of the file.
-    reason
-        What is wrong. A token in it is replaced, as in the message: one that was pasted as a key,
-        a scope or a path would come to light otherwise.
+    A token in the reason is replaced, as in the message: one that was pasted as a key, a scope or
+    a path would come to light otherwise.
     """
 
     def __init__(self, path: Path, reason: str) -> None:
@@ -109,42 +104,18 @@ def digest_of(token: bytes) -> Digest:
 
 
 def read_tokens(path: Path) -> dict[Digest, Caller]:
-    """Read a file of tokens.
-
-    Raises
-    ------
-    TokenFileError
-        If it cannot be read, or two tokens have one name or one hash.
-    """
-    tokens = _read(path).token
-    for values in ([one.name for one in tokens], [one.sha256 for one in tokens]):
-        if len(set(values)) < len(values):
-            twice = next(
-                one.name
-                for one, value in zip(tokens, values, strict=True)
-                if values.count(value) > 1
-            )
-            raise TokenFileError(path, f"token {twice!r} is there twice")
+    """Read a file of tokens, each with a name and a hash of its own; raises `TokenFileError`."""
+    tokens = _parse(path, _read(path)).token
+    seen: dict[tuple[str, str], StoredToken] = {}
+    for one in tokens:
+        for value in (("name", one.name), ("sha256", one.sha256)):
+            if (former := seen.setdefault(value, one)) is not one:
+                raise TokenFileError(path, f"token {former.name!r} is there twice")
     return {bytes.fromhex(one.sha256): one.caller() for one in tokens}
 
 
 def new_token(name: str, grants: dict[str, set[Role]], *, lasts: timedelta | None) -> NewToken:
-    """Make a token at random.
-
-    Parameters
-    ----------
-    name
-        Under which what its holder does is logged.
-    grants
-        Scope to roles; ``*`` for all scopes.
-    lasts
-        How long it is valid; None for ever.
-
-    Raises
-    ------
-    ValueError
-        If the name or a scope is none, or there is no grant.
-    """
+    """Make a token at random; raises `ValueError` for what is no name, scope or grant."""
     for one in (name, *grants.keys() - {EVERYWHERE}):
         check_name(one)
     text = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
@@ -160,13 +131,7 @@ def new_token(name: str, grants: dict[str, set[Role]], *, lasts: timedelta | Non
 
 
 def parse_grants(texts: Iterable[str]) -> dict[str, set[Role]]:
-    """Read grants, each written ``scope:role,role``.
-
-    Raises
-    ------
-    ValueError
-        If one is written otherwise.
-    """
+    """Read grants, each written ``scope:role,role``; raises `ValueError`."""
     grants: dict[str, set[Role]] = {}
     for text in texts:
         scope, _, roles = text.partition(":")
@@ -180,51 +145,35 @@ def parse_grants(texts: Iterable[str]) -> dict[str, set[Role]]:
 
 
 def append_token(path: Path, stored: StoredToken) -> None:
-    """Add a token to a file, which is made if it is not there; what it holds stays as it is.
-
-    Raises
-    ------
-    TokenFileError
-        If the file cannot be read or written, or has a token of that name.
-    """
-    values = {
-        "name": stored.name,
-        "sha256": stored.sha256,
-        "created": stored.created,
-        "expires": stored.expires,
-        "grants": {scope: sorted(roles) for scope, roles in stored.grants.items()},
-    }
-    given = {name: value for name, value in values.items() if value is not None}
-    text = tomlkit.dumps({"token": [given]})
+    """Add a token to a file, which is made if it is not there; what it holds stays as it is."""
+    fields = stored.model_dump(exclude={"grants"}, exclude_none=True)
+    fields["grants"] = {scope: sorted(roles) for scope, roles in stored.grants.items()}
+    addition = tomlkit.dumps({"token": [fields]})
     with _problems_told(path):
         if path.exists():
-            _check_addition(path, stored.name, text)
+            text = _read(path)
+            if any(one.name == stored.name for one in _parse(path, text).token):
+                reason = f"there is a token {stored.name!r} already; delete it first"
+                raise TokenFileError(path, reason)
+            try:
+                _parse(path, f"{text}\n{addition}")
+            except TokenFileError as error:
+                reason = (
+                    "nothing can be added while it does not list tokens as [[token]] "
+                    f"({error.reason})"
+                )
+                raise TokenFileError(path, reason) from error
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _OWNER_ONLY)
         with os.fdopen(descriptor, "ab") as file:
-            file.write(f"\n{text}".encode())
+            file.write(f"\n{addition}".encode())
 
 
-def _check_addition(path: Path, name: str, addition: str) -> None:
-    """Refuse a second token of that name, and what would make the file unreadable."""
-    if any(one.name == name for one in _read(path).token):
-        raise TokenFileError(path, f"there is a token {name!r} already; delete it first")
-    try:
-        _parse(path, f"{path.read_text()}\n{addition}")
-    except TokenFileError as error:
-        reason = (
-            f"nothing can be added while it does not list tokens as [[token]] ({error.reason})"
-        )
-        raise TokenFileError(path, reason) from error
-
-
-def _read(path: Path) -> TokenFile:
+def _read(path: Path) -> str:
     with _problems_told(path):
         if path.exists() and not path.is_file():
-            raise TokenFileError(
-                path, "this is no regular file, and may keep who reads it waiting"
-            )
-        text = path.read_text()
-    return _parse(path, text)
+            reason = "this is no regular file, and may keep who reads it waiting"
+            raise TokenFileError(path, reason)
+        return path.read_text()
 
 
 @contextmanager
@@ -241,11 +190,8 @@ def _parse(path: Path, text: str) -> TokenFile:
     try:
         return TokenFile.model_validate(tomllib.loads(text))
     except ValidationError as error:
-        raise TokenFileError(path, _first(error)) from error
+        first = error.errors(include_input=False, include_url=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        raise TokenFileError(path, f"{field}: {first['msg']}") from error
     except (ValueError, RecursionError) as error:
         raise TokenFileError(path, str(error)) from error
-
-
-def _first(error: ValidationError) -> str:
-    first = error.errors(include_input=False, include_url=False)[0]
-    return f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"

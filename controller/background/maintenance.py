@@ -2,28 +2,34 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
-from controller.groups import Group, Groups, read_logs
+from controller.groups import Groups, Logs, read_logs
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
 from controller.streams.registry import Registry
 from tidegauge.errors import (
     OutcomeUnknownError,
+    ReaderFencedError,
     StreamReplacedError,
     TidegaugeError,
     UnavailableError,
+    UnknownGroupError,
+    UnknownReaderError,
     UnknownStreamError,
 )
-from tidegauge.groups import go_offline
+from tidegauge.groups import GroupState, go_offline
+from tidegauge.names import StreamName
 
 _log = logging.getLogger(__name__)
-_PERIOD_S = 2.0
-_STREAMS_AT_ONCE = 100
+_PERIOD_S = 2.0  # who is dead after some seconds is noticed soon enough
+_STREAMS_AT_ONCE = 100  # a fraction of a millisecond, in which nobody else has a turn
 _ANSWERS_AT_ONCE = 1_000
 """Roughly how many idempotency keys run out in two seconds, if many do."""
 _ANSWERS_KEPT_MS = 86_400_000
@@ -31,19 +37,7 @@ _ANSWERS_KEPT_MS = 86_400_000
 
 
 class Maintenance:
-    """Looks at every stream and reader group now and then.
-
-    Parameters
-    ----------
-    registry, groups
-        Those that this controller holds.
-    sequencer
-        Makes changes durable.
-    database
-        Where chunks are merged.
-    clocks
-        Tell which readers are silent, and which answers are old.
-    """
+    """Looks at every stream and reader group now and then."""
 
     def __init__(
         self,
@@ -72,28 +66,39 @@ class Maintenance:
             )
 
     async def _take_silent_offline(self) -> None:
+        """Take silent readers offline; while the database is away, that waits for the next look."""
         now_ms = self._clocks.now().listening_ms
-        for group in list(self._groups):
-            for reader, heard_ms in list(group.heard.items()):
-                is_silent = now_ms - heard_ms > group.settings.dead_after_ms
-                if is_silent and (member := group.state.readers.get(reader)) is not None:
-                    await self._take_offline(group, reader, member.epoch)
+        silent = [
+            (group, reader, member.epoch)
+            for group in self._groups
+            for reader, heard_ms in group.heard.items()
+            if now_ms - heard_ms > group.settings.dead_after_ms
+            and (member := group.state.readers.get(reader)) is not None
+        ]
+        for group, reader, epoch in silent:
+            try:
+                logs = await read_logs(self._registry, group.settings)
+            except (UnknownStreamError, StreamReplacedError, UnavailableError):
+                continue  # where nothing is left to read, it learns so by its next call
+            _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
+            offline = partial(
+                go_offline, reader=reader, epoch=epoch, topologies=logs.topologies
+            )
+            self._sequencer.submit_quietly(
+                partial(self._change_if_there, group.name, offline, logs)
+            )
 
-    async def _take_offline(self, group: Group, reader: str, epoch: int) -> None:
-        """Take a reader offline; where nothing is left to read, it learns so by its next call.
-
-        While the database is away, this waits for the next look.
-        """
-        try:
-            logs = await read_logs(self._registry, group.settings)
-        except (UnknownStreamError, StreamReplacedError, UnavailableError):
-            return
-        _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
-        # Who takes the name over meanwhile stays: its epoch is another one.
-        offline = partial(go_offline, reader=reader, epoch=epoch, topologies=logs.topologies)
-        self._sequencer.submit_quietly(
-            lambda batch: self._groups.change(group.name, offline, batch, logs=logs)
-        )
+    def _change_if_there(
+        self,
+        name: StreamName,
+        offline: Callable[[GroupState], GroupState],
+        logs: Logs,
+        batch: Batch,
+    ) -> None:
+        # Meanwhile the reader may have left, its name been taken over (whoever did stays: its
+        # epoch is another one), or the group been deleted.
+        with suppress(ReaderFencedError, UnknownGroupError, UnknownReaderError):
+            self._groups.change(name, offline, batch, logs=logs)
 
     async def _compact(self) -> None:
         for index, state in enumerate(list(self._registry)):
@@ -104,8 +109,7 @@ class Maintenance:
             try:
                 await self._compactor.compact(state.identity.key, state.published_tails)
             except (OutcomeUnknownError, UnavailableError) as error:
-                _log.debug(
-                    "nothing is compacted yet: %s", error
-                )  # the database logged all of it
+                # The database has logged all of it already.
+                _log.debug("nothing is compacted yet: %s", error)
             except TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})

@@ -7,20 +7,7 @@ _TRANSACTION_S = 0.005
 
 
 class Pace:
-    """How many rows to remove in one step, and how long to rest after it.
-
-    Parameters
-    ----------
-    most_rows
-        In one step; fewer where the disk is slow, or rows are long.
-    rest
-        After each step, in times of what it took: 9 leaves nine tenths of a disk to reports.
-
-    Attributes
-    ----------
-    rows
-        For the next step.
-    """
+    """How many rows to remove in one step, and how long to rest after it."""
 
     def __init__(self, *, most_rows: int = 500, rest: float = 9.0) -> None:
         self.rows = self._most_rows = most_rows

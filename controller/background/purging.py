@@ -20,23 +20,13 @@ from controller.streams.lease import Lease
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
-_PERIOD_S = 1.0
+_PERIOD_S = 1.0  # nobody waits for rows that are not seen any more
 _FEWEST_ROWS = 4
 """Rows may be chunks of megabytes: a slow disk removes few of them in a step."""
 
 
 class Purger:
-    """Removes the rows of deleted streams.
-
-    Parameters
-    ----------
-    database
-        Where they are.
-    lease
-        Nothing is removed by a controller that may have lost it.
-    pace
-        How fast.
-    """
+    """Removes the rows of deleted streams."""
 
     def __init__(self, database: Database, lease: Lease, pace: Pace) -> None:
         self._database = database

@@ -28,8 +28,8 @@ from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableErr
 from tidegauge.retention import Tier, count_old, newest_at, surplus, tiers
 
 _log = logging.getLogger(__name__)
-_PERIOD_S = 1.0
-_FEWEST_ROWS = 16
+_PERIOD_S = 1.0  # nothing was due: marks grow old by seconds at least
+_FEWEST_ROWS = 16  # a sweep must get on, however slow the disk is
 _SOONEST_S, _LATEST_S = 1.0, 3_600.0
 """When to look again at what is not old yet: a wall clock that is behind stops no sweep for ever."""
 _LOOKS_PER_AGE = 4
@@ -39,17 +39,7 @@ _FIRST_REVISION = 1
 
 @dataclass(slots=True)
 class Progress:
-    """Where the sweep of one tier of a stream has come to.
-
-    Attributes
-    ----------
-    revision
-        Of the last mark that was looked at.
-    lower
-        Its lower bound; None before the first.
-    due_s
-        Monotonic clock at which to go on.
-    """
+    """Where the sweep of one tier of a stream has come to."""
 
     revision: int = 0
     lower: int | None = None
@@ -58,15 +48,7 @@ class Progress:
 
 @dataclass(slots=True)
 class Sweep:
-    """Where the sweeps of a stream have come to.
-
-    Attributes
-    ----------
-    tiers
-        Progress by tier.
-    due_s
-        Monotonic clock at which to go on with one of them.
-    """
+    """Where the sweeps of a stream have come to."""
 
     tiers: dict[Tier, Progress] = field(default_factory=dict)
     due_s: float = 0.0
@@ -87,21 +69,7 @@ class Sweep:
 
 
 class Sweeper:
-    """Removes the old marks of all streams.
-
-    Parameters
-    ----------
-    registry
-        The streams.
-    database
-        Where their marks are.
-    thinning
-        Which of them go, by age.
-    pace
-        How many marks to look at, and to remove, in one step.
-    monotonic_s
-        The clock that says when to look again.
-    """
+    """Removes the old marks of all streams."""
 
     def __init__(
         self,
@@ -127,8 +95,14 @@ class Sweeper:
 
     async def _sweep_due(self) -> bool:
         """Make a step of every stream that is due; False if it is time to rest."""
-        busy = False
-        for state in self._due():
+        registry, now_s, busy = self._registry, self._monotonic_s(), False
+        if len(self._sweeps) > len(registry):  # some were deleted
+            known = {state.identity.key for state in registry}
+            self._sweeps = {key: sweep for key, sweep in self._sweeps.items() if key in known}
+        for state in list(registry):
+            sweep = self._sweeps.get(state.identity.key)
+            if state.revision <= 1 or (sweep is not None and sweep.due_s > now_s):
+                continue
             try:
                 busy |= await self.sweep(state)
             except (OutcomeUnknownError, UnavailableError) as error:
@@ -141,19 +115,6 @@ class Sweeper:
                 )
                 busy = False
         return busy
-
-    def _due(self) -> list[StreamState]:
-        """List the streams to sweep, and forget those that are deleted."""
-        registry, now_s = self._registry, self._monotonic_s()
-        if len(self._sweeps) > len(registry):
-            known = {state.identity.key for state in registry}
-            self._sweeps = {key: sweep for key, sweep in self._sweeps.items() if key in known}
-        idle = Sweep()
-        return [
-            state
-            for state in registry
-            if state.revision > 1 and self._sweeps.get(state.identity.key, idle).due_s <= now_s
-        ]
 
     async def sweep(self, state: StreamState) -> bool:
         """Make one step; tells whether there was one to make."""

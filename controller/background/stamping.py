@@ -22,19 +22,6 @@ class Stamping:
     It stands without a lease in force, while a batch does not come to an end, and from a
     transaction that failed until a probe succeeds. Other transactions that succeed meanwhile
     say nothing: a full disk may take a stamp, or a deletion, and refuse reports.
-
-    Parameters
-    ----------
-    listening
-        The clock of the controller.
-    lease
-        Without it in force the clock stands.
-    sequencer
-        Tells how long the present batch takes.
-    database
-        Where it is tried whether reports can be stored.
-    keep_stamp
-        Has a stamp stored, as often as need be.
     """
 
     def __init__(
@@ -64,38 +51,33 @@ class Stamping:
     async def stamp_forever(self) -> None:
         """Make a stamp now, and every 250 ms until cancelled."""
         while True:
-            self._stamp()
+            listens = (
+                self._has_room
+                and self._lease.is_certain
+                and self._sequencer.busy_s < _LONGEST_BATCH_S
+            )
+            stamp = self._listening.stamp(halt=not listens)
+            if listens:
+                self._keep_stamp(stamp)
             await asyncio.sleep(STAMP_MS / 1_000)
 
     async def probe_forever(self) -> None:
         """Try every 250 ms whether reports can be stored again, until cancelled."""
         while True:
             await asyncio.sleep(STAMP_MS / 1_000)
-            if not self._has_room and self._lease.is_certain:
-                await self._probe()
+            if self._has_room or not self._lease.is_certain:
+                continue
+            failures = self._failures
+            try:
+                await self._database.change(storage.check_room)
+            except (OutcomeUnknownError, UnavailableError) as error:
+                _log.debug("changes cannot be stored yet: %s", error)
+                continue
+            # The race: another transaction failed meanwhile, which this one says nothing of.
+            self._failures_over = failures
+            if self._has_room:
+                _log.warning("listening time goes on: changes can be stored again")
 
     @property
     def _has_room(self) -> bool:
         return self._failures == self._failures_over
-
-    def _stamp(self) -> None:
-        listens = (
-            self._has_room
-            and self._lease.is_certain
-            and self._sequencer.busy_s < _LONGEST_BATCH_S
-        )
-        stamp = self._listening.stamp(halt=not listens)
-        if listens:
-            self._keep_stamp(stamp)
-
-    async def _probe(self) -> None:
-        """Store what reports would; the race: another transaction fails meanwhile."""
-        failures = self._failures
-        try:
-            await self._database.change(storage.check_room)
-        except (OutcomeUnknownError, UnavailableError) as error:
-            _log.debug("changes cannot be stored yet: %s", error)
-            return
-        self._failures_over = failures
-        if self._has_room:
-            _log.warning("listening time goes on: changes can be stored again")

@@ -17,28 +17,7 @@ _STAMPS_BETWEEN_IDLE_WRITES = 240
 
 
 class SoleOwnership:
-    """Everything there is, from start to end.
-
-    Parameters
-    ----------
-    registry, groups
-        What is held.
-    sequencer
-        Stores stamps.
-    database
-        Where everything is read back from.
-    changelog
-        Stores what happened to streams; it is read back first.
-
-    Attributes
-    ----------
-    lease
-        Under which it is held.
-    closing
-        Set once the service shuts down.
-    tasks
-        What has to go on from `start` to `stop`: nothing.
-    """
+    """Everything there is, from start to end."""
 
     tasks: Sequence[asyncio.Task[None]] = ()
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeAlias, TypeVar
 
-from sqlalchemy import Table
+from sqlalchemy import Connection, Table
 
 from controller.cluster import Ownership
 from controller.commit.sequencer import Sequencer
@@ -14,13 +14,13 @@ from controller.schema import reader_groups, streams
 from controller.store import streams as storage
 from controller.store.overview import read_overview
 from controller.store.paging import first_page
-from controller.streams import lifecycle
+from controller.streams.lifecycle import describe
 from controller.streams.registry import Registry
 from tidegauge.names import StreamName
 from tidegauge.wire.groups import GroupInfo
 from tidegauge.wire.streams import StreamInfo
 
-_NAMES_AT_ONCE = 1_000
+_NAMES_AT_ONCE = 1_000  # a page of the most that may be asked for needs one look
 _LOOKED_AT_ONCE = 100
 """Rows may be wide: no more of them are read than a page of wide ones takes."""
 _ENTRIES_PER_SEGMENT = 5
@@ -29,23 +29,13 @@ _T = TypeVar("_T")
 _InScope: TypeAlias = Callable[[str], object]
 """Whether streams or groups of a scope are listed."""
 _Page: TypeAlias = tuple[list[_T], bool]
-_LookAt: TypeAlias = Callable[[list[StreamName]], Awaitable[list[_T]]]
+"""What it lists, and whether more follows."""
+_Read: TypeAlias = Callable[..., list[_T]]
+"""Reads what has certain ``names``, in their order."""
 
 
 class Listing:
-    """Lists what all controllers hold: from memory, if there is one controller.
-
-    Parameters
-    ----------
-    registry, groups
-        Those that this controller holds.
-    ownership
-        Says whether there may be other controllers.
-    sequencer
-        Between whose batches memory is looked at.
-    database
-        What the controllers share.
-    """
+    """Lists what all controllers hold: from memory, if there is one controller."""
 
     def __init__(
         self,
@@ -64,58 +54,28 @@ class Listing:
     async def streams(
         self, after: StreamName | None, limit: int, *, of: _InScope
     ) -> _Page[StreamInfo]:
-        """List streams in order of name, after one, of the scopes that ``of`` accepts.
-
-        Tells if more follow.
-        """
+        """List streams in order of name, after one, of the scopes that ``of`` accepts."""
         if self._ownership.lease.controller is None:
-            states, more = first_page(
-                self._registry.page(after, limit + 1, of=of),
-                limit,
-                entries=lambda state: (
-                    _ENTRIES_PER_SEGMENT * len(state.published_topology.segments)
-                ),
-            )
-            return [lifecycle.describe(state) for state in states], more
-
-        async def look_at(names: list[StreamName]) -> list[StreamInfo]:
-            return await self._database.read(partial(read_overview, names=names))
-
-        return await _page(
-            partial(self._names, streams, of=of),
-            after,
-            limit,
-            look_at=look_at,
-            entries=lambda info: _ENTRIES_PER_SEGMENT * len(info.topology.segments),
-        )
+            states = self._registry.page(after, limit + 1, of=of)
+            # Those that come after a full page are not described: they may be wide.
+            return first_page(map(describe, states), limit, entries=_entries_of_stream)
+        names = partial(self._names, streams, of=of)
+        return await self._page(names, after, limit, read_overview, _entries_of_stream)
 
     async def groups(
         self, after: StreamName | None, limit: int, *, of: _InScope
     ) -> _Page[GroupInfo]:
-        """List groups in order of name, after one, of the scopes that ``of`` accepts.
-
-        Tells if more follow.
-        """
+        """List groups in order of name, after one, of the scopes that ``of`` accepts."""
         if self._ownership.lease.controller is None:
-
-            def look() -> _Page[GroupInfo]:
-                stored = self._groups.page(after, limit + 1, of=of)
-                groups, more = first_page(stored, limit, entries=_entries_of_group)
-                return [group.describe() for group in groups], more
-
-            return await self._sequencer.read(look)
-
-        async def look_at(names: list[StreamName]) -> list[StoredGroup]:
-            groups = await self._database.read(partial(read_groups, named=names))
-            return sorted(groups, key=lambda group: group.name)
-
-        groups, more = await _page(
-            partial(self._names, reader_groups, of=of),
-            after,
-            limit,
-            look_at=look_at,
-            entries=_entries_of_group,
-        )
+            stored = await self._sequencer.read(
+                lambda: self._groups.page(after, limit + 1, of=of)
+            )
+            groups, more = first_page(stored, limit, entries=_entries_of_group)
+        else:
+            names = partial(self._names, reader_groups, of=of)
+            groups, more = await self._page(
+                names, after, limit, _read_groups, _entries_of_group
+            )
         return [group.describe() for group in groups], more
 
     async def _names(
@@ -131,36 +91,44 @@ class Listing:
             after = some[-1]
         return names[:limit]
 
+    async def _page(
+        self,
+        names_after: Callable[[StreamName | None, int], Awaitable[list[StreamName]]],
+        after: StreamName | None,
+        limit: int,
+        read: _Read[_T],
+        entries: Callable[[_T], int],
+    ) -> _Page[_T]:
+        """Read names, and then what has them, some at once: a page may be full of few.
+
+        The race: some of it is deleted in between. What follows takes its place, since a page
+        after which nothing was found is taken for the last one.
+        """
+        listed: list[_T] = []
+        while True:
+            missing = limit + 1 - len(listed)
+            names = await names_after(after, missing)
+            for start in range(0, len(names), _LOOKED_AT_ONCE):
+                some = names[start : start + _LOOKED_AT_ONCE]
+                listed += await self._database.read(partial(read, names=some))
+                page, more = first_page(listed, limit, entries=entries)
+                if more:
+                    return page, True
+            if len(names) < missing:
+                return listed, False
+            after = names[-1]
+
+
+def _read_groups(connection: Connection, names: list[StreamName]) -> list[StoredGroup]:
+    return sorted(read_groups(connection, named=names), key=lambda group: group.name)
+
+
+def _entries_of_stream(info: StreamInfo) -> int:
+    return _ENTRIES_PER_SEGMENT * len(info.topology.segments)
+
 
 def _entries_of_group(group: StoredGroup) -> int:
     state = group.state
     offsets = [state.unassigned, state.completed, *state.checkpoints.values()]
     offsets += [reader.owned for reader in state.readers.values()]
     return sum(map(len, offsets))
-
-
-async def _page(
-    read_names: Callable[[StreamName | None, int], Awaitable[list[StreamName]]],
-    after: StreamName | None,
-    limit: int,
-    *,
-    look_at: _LookAt[_T],
-    entries: Callable[[_T], int],
-) -> _Page[_T]:
-    """Read names, and then what has them, some at once: a page may be full of few.
-
-    The race: some of it is deleted in between. What follows takes its place, since a page after
-    which nothing was found is taken for the last one.
-    """
-    listed: list[_T] = []
-    while True:
-        missing = limit + 1 - len(listed)
-        names = await read_names(after, missing)
-        for start in range(0, len(names), _LOOKED_AT_ONCE):
-            listed += await look_at(names[start : start + _LOOKED_AT_ONCE])
-            page, more = first_page(listed, limit, entries=entries)
-            if more:
-                return page, True
-        if len(names) < missing:
-            return listed, False
-        after = names[-1]

@@ -16,7 +16,7 @@ from controller.store import leases as storage
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
-_RECONNECT_S = 1.0
+_RECONNECT_S = 1.0  # news is missed meanwhile, and found a look later
 _SILENCE_MS = 4 * STAMP_MS
 """Who has not renewed its lease for so long has missed three renewals: it is dead, or paused."""
 
@@ -42,29 +42,9 @@ class Membership:
     Another race: two controllers are given one address, where only one of them is reached. Who
     joins while the other renews its lease is refused; of two that join at once one is reaped,
     and refused when it joins again.
-
-    Parameters
-    ----------
-    database
-        What they share.
-    address
-        Where the others reach this one.
-    lease_ms
-        How long a lease lasts that is not renewed.
-
-    Attributes
-    ----------
-    controller
-        This controller's id: the fencing token of its lease.
     """
 
-    def __init__(
-        self,
-        database: PostgresDatabase,
-        *,
-        address: str,
-        lease_ms: int,
-    ) -> None:
+    def __init__(self, database: PostgresDatabase, *, address: str, lease_ms: int) -> None:
         self._database = database
         self._listening: ListeningClock
         self._forget: Callable[[], Awaitable[None]]
@@ -74,7 +54,9 @@ class Membership:
         self._valid_until = 0.0
         self.tasks: list[asyncio.Task[None]] = []
         self.controller = 0
-        self._notices = 0
+        """The fencing token of its lease."""
+        self.notices = 0
+        """To be looked at before something that may have another holder by then."""
         self._condition = Condition()
         self._not_renewed, self._no_news = LogOnce(_log), LogOnce(_log)
 
@@ -92,19 +74,14 @@ class Membership:
         """How long a call waits for a holder."""
         return self._lease_ms + 1_000
 
-    @property
-    def notices(self) -> int:
-        """How many notices there were; to be looked at before something that may have changed."""
-        return self._notices
-
     def notify_all(self) -> None:
         """Wake who waits: something may have another holder."""
-        self._notices += 1
+        self.notices += 1
         self._condition.notify_all()
 
     async def await_news(self, seen: int, *, wait_ms: int) -> None:
         """Wait for more notices than a caller has seen, or until the time is over."""
-        await self._condition.until(lambda: self._notices > seen or None, wait_ms=wait_ms)
+        await self._condition.until(lambda: self.notices > seen or None, wait_ms=wait_ms)
 
     async def start(
         self, listening: ListeningClock, forget: Callable[[], Awaitable[None]]
@@ -127,10 +104,7 @@ class Membership:
     async def leave(self) -> None:
         """Give the lease back, and all that is held, with an exact stamp of listening time.
 
-        Raises
-        ------
-        UnavailableError, OutcomeUnknownError
-            If the database does not take it; then it runs out.
+        If the database does not take it, it runs out.
         """
         for task in self.tasks:
             task.cancel()
@@ -156,19 +130,13 @@ class Membership:
         _log.info("joined", extra={"controller": self.controller})
 
     async def _await_predecessor(self) -> None:
-        """Wait until whoever had this address is silent: a process that was killed is at once.
-
-        Raises
-        ------
-        AddressTakenError
-            If it renews its lease.
-        """
+        """Wait until whoever had this address is silent: a process that was killed is at once."""
         find = partial(storage.left_ms, address=self._address)
         left_ms = await self._database.change_aside(find)
         while left_ms is not None and left_ms > self._lease_ms - _SILENCE_MS:
             await asyncio.sleep(STAMP_MS / 1_000)
             before_ms, left_ms = left_ms, await self._database.change_aside(find)
-            if left_ms is not None and left_ms > before_ms:
+            if left_ms is not None and left_ms > before_ms:  # it renews its lease
                 raise AddressTakenError(self._address)
 
     async def _renew_forever(self) -> None:
@@ -192,19 +160,16 @@ class Membership:
             )
         )
         if not renewed:
-            await self._start_again()
+            _log.warning("the lease is lost", extra={"controller": self.controller})
+            self._valid_until, self.controller = 0.0, 0
+            await self._forget()
+            await self._join()
+            self.notify_all()
             return
         was_certain = self.is_certain
         self._valid_until = sent + self._lease_ms / 1_000
         if not was_certain:
             self.notify_all()
-
-    async def _start_again(self) -> None:
-        _log.warning("the lease is lost", extra={"controller": self.controller})
-        self._valid_until, self.controller = 0.0, 0
-        await self._forget()
-        await self._join()
-        self.notify_all()
 
     async def _listen(self) -> None:
         """Wake who waits for every notice of another controller, until cancelled."""

@@ -7,13 +7,12 @@ back before it answers anybody.
 
 import asyncio
 import logging
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from functools import partial
 
 from sqlalchemy import Connection, Table
 
 from controller.clocks import ListeningClock
-from controller.cluster.balance import shares
 from controller.cluster.membership import Membership
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
@@ -33,34 +32,13 @@ _LOOK_MS = 1_000
 """News comes at once; a look without any finds what a lost notice did not tell."""
 _SOONEST_MS = 20
 """After a lease is said to run out, which may be renewed late, and is then looked at again."""
-_GONE_MS = 100
+_GONE_MS = 100  # a call waits for it, and its lease may have run out without any notice
 _AT_ONCE = 100
 """Streams read back in one transaction: the first are answered for while others are read."""
 
 
 class SharedOwnership:
-    """An even share of the streams and groups of a database that controllers share.
-
-    Parameters
-    ----------
-    membership
-        The lease of this controller.
-    registry, groups
-        What is held.
-    sequencer
-        Gives up what moves, in the order of all changes.
-    database
-        What the controllers share.
-
-    Attributes
-    ----------
-    addresses
-        Of the controllers that lived when last looked at, by id.
-    closing
-        Set once the service shuts down.
-    tasks
-        What has to go on from `start` to `stop`.
-    """
+    """An even share of the streams and groups of a database that controllers share."""
 
     def __init__(
         self,
@@ -140,13 +118,14 @@ class SharedOwnership:
         left to write, and they would be answered as if they were stored. Between two batches
         none is decided, and those that wait are refused.
         """
-        await self._sequencer.read(self._forget)
 
-    def _forget(self) -> None:
-        for state in list(self.registry):
-            self.registry.move_away(state)
-        self.groups.forget()
-        self._taken.clear()
+        def forget() -> None:
+            for state in list(self.registry):
+                self.registry.move_away(state)
+            self.groups.forget()
+            self._taken.clear()
+
+        await self._sequencer.read(forget)
 
     async def _look_forever(self) -> None:
         while True:
@@ -174,8 +153,12 @@ class SharedOwnership:
             await self._read_back(me)
 
     async def _balance(self, shared: Shares, me: int) -> None:
-        streams = _missing(shared.streams, shared.addresses, me)
-        groups = _missing(shared.groups, shared.addresses, me)
+        def missing(counts: Mapping[int | None, int]) -> int:
+            """Say how many this controller should take, or give up if negative."""
+            held = {one: counts.get(one, 0) for one in shared.addresses}
+            return shares(held, sum(counts.values()))[me] - held[me]
+
+        streams, groups = missing(shared.streams), missing(shared.groups)
         # The newest go: what was held for longest, and most call about here, stays.
         for state in list(self.registry)[streams:] if streams < 0 else ():
             await self._sequencer.submit(partial(self._give_up_stream, state))
@@ -245,37 +228,39 @@ class SharedOwnership:
 
     def _hold(self, states: list[StreamState], me: int) -> None:
         """Answer for streams from now on, unless the lease was lost while they were read."""
-        registry, begun = self.registry, []
+        registry, begun, now_ms = self.registry, [], self._listening.now_ms()
         for state in states:
             known_by_now = registry.find(state.identity.name) is not None
             is_lost = me != self.membership.controller
             if is_lost or known_by_now or state.identity.key in registry.removed:
                 state.let_go()
+                if not known_by_now:  # else the changelog is that of the one in memory
+                    registry.drop_changes(state)
                 continue
             state.durable = True
             registry.add(state)
             begun.append(state)
-        if states:
-            self._begin(begun)
-            self.membership.notify_all()
-
-    def _begin(self, states: list[StreamState]) -> None:
-        """Let the clocks of streams go on where they stood when they were taken."""
-        now_ms = self._listening.now_ms()
-        for state in states:
+            # The clocks of a stream go on where they stood when it was taken.
             state.skip_listening(now_ms - self._taken.pop(state.identity.key, now_ms))
+        if not states:
+            return
 
         def decide(batch: Batch) -> None:
-            here = [state for state in states if not state.deleted]
+            here = [state for state in begun if not state.deleted]
             offsets = [(state.identity.key, state.listening_offset_ms) for state in here]
             batch.write(partial(stored.write_offsets, offsets=offsets), rows=len(offsets))
             for state in here:
                 batch.touch(state)
 
         self._sequencer.submit_quietly(decide)
+        self.membership.notify_all()
 
 
-def _missing(counts: dict[int | None, int], addresses: dict[int, str], me: int) -> int:
-    """Say how many a controller should take, or give up if negative."""
-    held = {controller: counts.get(controller, 0) for controller in addresses}
-    return shares(held, sum(counts.values()))[me] - held[me]
+def shares(held: Mapping[int, int], total: int) -> dict[int, int]:
+    """Share out ``total``, those without a holder included, so that as few as possible move.
+
+    Tells by controller how many it should hold; they differ by one at most.
+    """
+    fewest, more = divmod(total, len(held))
+    order = sorted(held, key=lambda controller: (-held[controller], controller))
+    return {controller: fewest + (rank < more) for rank, controller in enumerate(order)}

@@ -55,30 +55,12 @@ class Batch:
             work_on_all(connection, items)
 
 
-class Submission(Protocol):
-    """A change on its way through a batch; `finish` or `fail` is called once."""
+class Submission:
+    """A change on its way through a batch, whose future gets the result.
 
-    def decide(self, batch: Batch) -> None:
-        """Change memory and add writes to the batch; what raises must have changed nothing."""
-
-    def finish(self) -> None:
-        """Answer with what is durable, before anything else changes."""
-
-    def fail(self, error: Exception) -> None:
-        """Answer that nothing was stored."""
-
-
-class Awaited:
-    """A submission that somebody awaits.
-
-    Parameters
-    ----------
-    decide
-        Changes memory and adds writes to the batch.
-    answer
-        Makes the result from what is durable; None: it is what ``decide`` returned.
-    future
-        Gets the result.
+    ``decide`` changes memory and adds writes to the batch; what raises must have changed nothing.
+    ``answer`` makes the result from what is durable; without it, it is what ``decide`` returned.
+    Then `finish` or `fail` is called once.
     """
 
     __slots__ = ("_answer", "_decide", "_result", "future")

@@ -18,10 +18,10 @@ import logging
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from controller.commit.batch import Awaited, Batch, Submission, Touched
-from controller.commit.failures import Outage
+from controller.commit.batch import Batch, Submission, Touched
 from controller.commit.timeouts import BatchTimeout
-from controller.database import Database
+from controller.database import Database, LeaseLostError
+from controller.logs.deduplication import LogOnce
 from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
 
 _T = TypeVar("_T")
@@ -37,13 +37,7 @@ _AWAY = "what a failed transaction touched cannot be read back"
 
 
 class Sequencer:
-    """Runs batches one after another until it is closed.
-
-    Parameters
-    ----------
-    database
-        Where they are written.
-    """
+    """Runs batches one after another until it is closed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -54,7 +48,9 @@ class Sequencer:
         """Whether the last batch left submissions to the next."""
         self._gathering: asyncio.TimerHandle | None = None
         self._stale: dict[Touched, None] = {}
-        self._outage = Outage()
+        self._outage = LogOnce(_log, logging.ERROR)
+        """What the database refuses, or is away for, is one line for each reason until a
+        transaction succeeds: the database has logged all about it, and callers repeat."""
         self._closing = False
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
@@ -108,25 +104,14 @@ class Sequencer:
     def submit(
         self, decide: Callable[[Batch], Any], answer: Callable[[], Any] | None = None
     ) -> "asyncio.Future[Any]":
-        """Have a change made durable.
+        """Have a change made durable; see `Submission` for what is called when.
 
-        Parameters
-        ----------
-        decide
-            Changes memory and adds writes to the batch. If it raises, it must have changed
-            nothing; only its own caller fails.
-        answer
-            Makes the result from what is durable, before anything else changes; without it the
-            result is what ``decide`` returned.
-
-        Returns
-        -------
-        Future
-            Done when the change is on disk. Fails with `UnavailableError` if the transaction
-            failed; nothing is stored then, and memory equals the disk again.
+        If ``decide`` raises, only its own caller fails. The future is done when the change is on
+        disk. It fails with `UnavailableError` if the transaction failed; nothing is stored then,
+        and memory equals the disk again.
         """
         future: asyncio.Future[Any] = self._loop.create_future()
-        submission = Awaited(decide, answer, future)
+        submission = Submission(decide, answer, future)
         if self._closing:
             submission.fail(UnavailableError("the service is shutting down"))
         else:
@@ -137,7 +122,7 @@ class Sequencer:
     def submit_quietly(self, decide: Callable[[Batch], object]) -> "asyncio.Future[Any]":
         """Submit a change that nobody waits for; a defect is logged.
 
-        A transaction that failed is logged by `Outage`, once for all that it was made of.
+        A transaction that failed is logged once for all that it was made of.
         """
         submitted = self.submit(decide)
         submitted.add_done_callback(_log_defect)
@@ -146,15 +131,12 @@ class Sequencer:
     async def read(self, look: Callable[[], _T]) -> _T:
         """Look at memory when it equals the disk: between two batches.
 
-        Raises
-        ------
-        UnavailableError
-            If a transaction failed and what it touched cannot be read back.
+        Fails with `UnavailableError` if what a transaction touched cannot be read back.
         """
         if not self._busy and not self._stale:
             return look()
         future: asyncio.Future[_T] = self._loop.create_future()
-        self._looks.append(Awaited(_nothing, look, future))
+        self._looks.append(Submission(_nothing, look, future))
         if not self._busy:
             self.submit(_nothing).add_done_callback(asyncio.Future.exception)
         return await future
@@ -169,30 +151,25 @@ class Sequencer:
                 await self._take()
                 self._timeout.end(level=not self._stale)
                 self._busy = False
-            self._look()
-            self._expect(1 if self._left else max(1, count + len(self._queue)))
+            looks, self._looks = self._looks, []
+            if self._stale:
+                _fail(looks, UnavailableError(_AWAY))
+            else:
+                for look in looks:
+                    look.finish()
+            # Those who were answered, and those who came meanwhile, are expected to ask again.
+            self._expected = 1 if self._left else max(1, count + len(self._queue))
+            self._arrived.clear()
+            if self._gathering is not None:
+                self._gathering.cancel()
+                self._gathering = None
+            self._begin_when_gathered()
 
     def _refuse_waiting(self) -> None:
         waiting = [*self._queue, *self._looks]
         self.unstored += len(self._queue)
         self._queue, self._looks = [], []
         _fail(waiting, UnavailableError(_STUCK))
-
-    def _look(self) -> None:
-        looks, self._looks = self._looks, []
-        if self._stale:
-            _fail(looks, UnavailableError(_AWAY))
-            return
-        for look in looks:
-            look.finish()
-
-    def _expect(self, count: int) -> None:
-        self._expected = count
-        self._arrived.clear()
-        if self._gathering is not None:
-            self._gathering.cancel()
-            self._gathering = None
-        self._begin_when_gathered()
 
     def _begin_when_gathered(self) -> None:
         """Begin a batch with all who are expected, or with who came until the time is over.
@@ -230,7 +207,12 @@ class Sequencer:
         self.on_batch(len(decided), seconds)
         # Publish everything before anybody is answered: answers tell what is durable of all.
         for touched in batch.touched:
-            touched.after_commit()
+            try:
+                touched.after_commit()
+            except Exception:  # noqa: BLE001 (it is logged)
+                # It is stored, so callers are answered; it is read back before the next batch.
+                _log.exception("what was stored cannot be published")
+                self._stale[touched] = None
         for submission in decided:
             submission.finish()
 
@@ -254,7 +236,13 @@ class Sequencer:
     async def _roll_back(
         self, batch: Batch, decided: list[Submission], error: Exception
     ) -> None:
-        self._outage.log(error, changes=len(decided))
+        changes = {"changes": len(decided)}
+        if isinstance(error, LeaseLostError):
+            _log.info("a transaction came too late: %s", error.reason, extra=changes)
+        elif isinstance(error, OutcomeUnknownError | UnavailableError):
+            self._outage.log(f"transactions fail: {error.reason}")
+        else:
+            _log.error("a transaction failed", exc_info=error, extra=changes)
         self.on_failure()
         self.unstored += len(decided)
         self._stale |= batch.touched
@@ -268,7 +256,7 @@ class Sequencer:
             try:
                 await touched.reload()
             except UnavailableError as error:
-                self._outage.log_stale(error)
+                self._outage.log(f"cannot read back after a failed transaction: {error.reason}")
                 return False
             del self._stale[touched]
         return True

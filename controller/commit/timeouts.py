@@ -6,21 +6,15 @@ from math import inf
 
 from controller.database import Database
 
-_AGAIN_S = 0.25
+_AGAIN_S = 0.25  # how long those who come later wait at most
 
 
 class BatchTimeout:
     """Has those who wait refused, once it takes too long until memory equals the disk again.
 
     It lasts over batches: one that fails, and is followed by others that cannot read back what
-    it touched, is no new beginning.
-
-    Parameters
-    ----------
-    database
-        Says how long it may take.
-    refuse
-        Refuses all who wait; called when it takes too long, and again for those who come later.
+    it touched, is no new beginning. ``refuse`` is called when it takes longer than the database
+    allows, and again for those who come later.
     """
 
     def __init__(self, database: Database, refuse: Callable[[], None]) -> None:

@@ -11,13 +11,7 @@ _T = TypeVar("_T")
 
 
 class WaitingRoom:
-    """Where long polls wait, with a seat for each.
-
-    Parameters
-    ----------
-    seats
-        How many there are.
-    """
+    """Where long polls wait, with a seat for each."""
 
     def __init__(self, seats: int) -> None:
         self._seats = seats
@@ -36,14 +30,7 @@ class WaitingRoom:
     ) -> _T | None:
         """Wait as `Condition.until` does; who finds something at once needs no seat.
 
-        Who has hung up gives its seat back at once.
-
-        Raises
-        ------
-        ClientDisconnect
-            If the caller has hung up, as ``hung_up`` says.
-        TooManyWaitingError
-            If all seats are taken.
+        Who has hung up gives its seat back at once, and is told by `ClientDisconnect`.
         """
         news = look()
         if news is not None or wait_ms == 0:

@@ -15,25 +15,13 @@ _FORMS = "write sqlite:///PATH or postgresql://USER@HOST/NAME"
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """Where a database is; its text is safe to show, since it leaves out the password.
-
-    Attributes
-    ----------
-    url
-        As SQLAlchemy takes it, password included.
-    """
+    """Where a database is; its text is safe to show, since it leaves out the password."""
 
     url: URL
 
     @classmethod
     def parse(cls, text: str) -> "DatabaseAddress":
-        """Read an address.
-
-        Raises
-        ------
-        DatabaseUnusableError
-            If it cannot be served. What was written is not repeated: it may hold a password.
-        """
+        """Read an address; one that cannot be served is not repeated: it may hold a password."""
         try:
             url = make_url(text)
         except (ArgumentError, ValueError):
@@ -59,12 +47,5 @@ class DatabaseAddress:
         if self.is_sqlite:
             return f"{_SQLITE}:///{self.url.database}"
         places = {one: self.url.query[one] for one in _PLACES if one in self.url.query}
-        shown = URL.create(
-            _POSTGRESQL,
-            username=self.url.username,
-            host=self.url.host,
-            port=self.url.port,
-            database=self.url.database,
-            query=places,
-        )
+        shown = self.url.set(drivername=_POSTGRESQL, query=places)._replace(password=None)
         return shown.render_as_string().replace("%2F", "/")

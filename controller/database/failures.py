@@ -37,7 +37,7 @@ class LeaseLostError(UnavailableError):
 
 
 class Failures:
-    """Those of one database.
+    """Translates the errors of one database.
 
     What a driver says may name a host, a file or a user. Callers are told what is wrong without;
     the log has all that the database says, each once until it is written to again.
@@ -56,7 +56,9 @@ class Failures:
         try:
             yield
         except DBAPIError as error:
-            if _is_defect(error):
+            said = any(getattr(error.orig, name, None) for name in _CODES)
+            if not (said or error.connection_invalidated or error.statement is None):
+                # The driver could not send it: its values are wrong, or too many.
                 raise
             self._log(error.orig)
             raise refusal_of(error.orig) from error
@@ -89,16 +91,6 @@ def reason_of(error: BaseException | None) -> str:
 
 def _is_lease_lost(error: BaseException | None) -> bool:
     return isinstance(error, psycopg.Error) and error.sqlstate == _LEASE_LOST
-
-
-def _is_defect(error: DBAPIError) -> bool:
-    """Whether the driver cannot send a statement: its values are wrong, or too many.
-
-    The database said nothing then, though the connection is in order; what cannot connect has
-    no statement.
-    """
-    said = any(getattr(error.orig, name, None) for name in _CODES)
-    return not (said or error.connection_invalidated or error.statement is None)
 
 
 def is_lost(error: BaseException | None) -> bool:

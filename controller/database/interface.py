@@ -14,7 +14,7 @@ from controller.database.failures import Failures
 from controller.database.writer_thread import WriterThread
 from tidegauge.errors import TidegaugeError
 
-READERS = 4
+READERS = 4  # few: all threads share the lock of the interpreter
 _T = TypeVar("_T")
 
 
@@ -37,26 +37,13 @@ class Database(ABC):
     """One database, used by this process until `close`.
 
     Writes go one after another; reads have a few threads of their own and see what is
-    committed.
-
-    Parameters
-    ----------
-    name
-        How it is called in messages; without a password.
-    readers
-        Where reads connect.
-
-    Attributes
-    ----------
-    name
-        How it is called in messages.
-    timeout_s
-        How long a caller waits for an answer before it is told that the database is away.
+    committed. Its ``name``, for messages, is without a password.
     """
 
     def __init__(self, name: str, readers: Engine) -> None:
         self.name = name
         self.timeout_s = inf
+        """How long a caller waits for an answer before it is told that the database is away."""
         self._engine = readers
         self._failures = Failures()
         self._writer = WriterThread("database-writer")
@@ -64,14 +51,7 @@ class Database(ABC):
 
     @abstractmethod
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:
-        """Run one transaction that writes, and looks at nothing that its statements return.
-
-        Parameters
-        ----------
-        work
-            What is to be written.
-        rows
-            Roughly how many short rows.
+        """Run one transaction that writes roughly so many short rows, and looks at no results.
 
         Raises
         ------
@@ -87,13 +67,7 @@ class Database(ABC):
 
     @abstractmethod
     def check(self, connection: Connection) -> None:
-        """Look whether the database still is what was opened, in a read.
-
-        Raises
-        ------
-        DatabaseUnusableError
-            If it is another one, or of another schema.
-        """
+        """Look, in a read, whether the database and its schema still are what was opened."""
 
     async def read(self, work: Callable[[Connection], _T], *, patient: bool = False) -> _T:  # noqa: ARG002 (for those that may be stuck)
         """Read what is committed, as of one moment, in a reader thread; errors as in `write`.

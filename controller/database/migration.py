@@ -11,7 +11,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 from controller.database.interface import DatabaseUnusableError
-from controller.schema import chunks
+from controller.schema import metadata
 
 _FIRST = "0001"
 _GONE = {"reports", "writers", "report_pages", "journal"}
@@ -32,13 +32,7 @@ def newest_revision() -> str | None:
 
 
 def upgrade(connection: Connection, name: str) -> None:
-    """Bring a schema up to date, in the caller's transaction.
-
-    Raises
-    ------
-    DatabaseUnusableError
-        If a newer version made it, or something else than Tidegauge.
-    """
+    """Bring a schema up to date, in the caller's transaction, unless it is not ours."""
     revision = revision_of(connection)
     if revision == newest_revision():
         return
@@ -53,13 +47,7 @@ def stamp_first(connection: Connection) -> None:
 
 
 def check_newest(connection: Connection, name: str) -> None:
-    """Refuse a schema of another revision.
-
-    Raises
-    ------
-    DatabaseUnusableError
-        With the command to run, or what else to do.
-    """
+    """Refuse a schema of another revision, with the command to run, or what else to do."""
     revision = revision_of(connection)
     if revision == newest_revision():
         return
@@ -80,15 +68,12 @@ def unknown_schema(name: str, version: object) -> DatabaseUnusableError:
 
 
 def _check_ours(connection: Connection, name: str, revision: str | None) -> None:
-    if revision is None:
-        _check_room(connection, name)
-    elif revision not in {script.revision for script in _scripts().walk_revisions()}:
-        raise unknown_schema(name, revision)
-
-
-def _check_room(connection: Connection, name: str) -> None:
-    """Refuse a database without a revision in which the names of our tables are taken."""
-    ours = chunks.metadata.tables.keys() | _GONE
+    """Refuse a newer revision, and names of our tables that are taken though there is none."""
+    if revision is not None:
+        if revision not in {script.revision for script in _scripts().walk_revisions()}:
+            raise unknown_schema(name, revision)
+        return
+    ours = metadata.tables.keys() | _GONE
     taken = sorted(ours & set(inspect(connection).get_table_names()))
     if taken:
         msg = (

@@ -7,14 +7,7 @@ from controller.database.sqlite import SqliteDatabase
 
 
 def open_database(url: str, *, max_bytes: int = 0) -> Database:
-    """Open a database to serve it.
-
-    Parameters
-    ----------
-    url
-        ``sqlite:///PATH`` or ``postgresql://USER@HOST/NAME``.
-    max_bytes
-        Refuse to grow beyond it; 0 for no limit. SQLite only.
+    """Open a database to serve it; ``max_bytes`` bounds the size of an SQLite file, 0 does not.
 
     Raises
     ------
@@ -33,13 +26,7 @@ def open_database(url: str, *, max_bytes: int = 0) -> Database:
 
 
 def upgrade_database(url: str) -> str:
-    """Bring the schema of a database up to date; returns the database's name.
-
-    Raises
-    ------
-    DatabaseInUseError, DatabaseUnusableError
-        As `open_database` does.
-    """
+    """Bring the schema of a database up to date, and tell its name; errors of `open_database`."""
     address = DatabaseAddress.parse(url)
     if address.is_sqlite:
         database = SqliteDatabase(address)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from math import inf
 from typing import Any, TypeVar
@@ -14,18 +14,14 @@ from sqlalchemy.exc import DBAPIError
 from controller.database import migration
 from controller.database.address import DatabaseAddress
 from controller.database.failures import is_lost, reason_of, refusal_of
-from controller.database.interface import (
-    READERS,
-    Database,
-    DatabaseUnusableError,
-)
+from controller.database.interface import READERS, Database, DatabaseUnusableError
 from controller.database.timeouts import SILENT, Backend, ImpatientConnection, backend_of, end
 from controller.database.writer_thread import WriterThread
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _T = TypeVar("_T")
 _Check = Callable[[Connection], None]
-_UPGRADE_LOCK = 0x7469_6465_6761_7567
+_UPGRADE_LOCK = 0x7469_6465_6761_7567  # "tidegaug": a number that nobody else takes
 _AUTOCOMMIT = "AUTOCOMMIT"
 _SILENCE_S = 10
 _CONNECTED = {
@@ -42,7 +38,7 @@ _PATIENCE_S = 5.0
 """Until it is known how long a lease lasts."""
 _LAST_PATIENCE_S = 1.0
 """Once the service ends."""
-_PREPARE_AFTER = 2
+_PREPARE_AFTER = 2  # texts that came twice come again and again
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') = 'off'"
@@ -58,21 +54,6 @@ class PostgresDatabase(Database):
 
     Should the connection break, or the database restart, callers get `UnavailableError` until
     there is a new one.
-
-    Parameters
-    ----------
-    address
-        Of the database.
-
-    Attributes
-    ----------
-    address
-        Of the database.
-
-    Raises
-    ------
-    DatabaseUnusableError
-        If it does not let us in, or its schema is of another revision.
     """
 
     def __init__(self, address: DatabaseAddress) -> None:
@@ -85,41 +66,39 @@ class PostgresDatabase(Database):
         self._single = _make_engine(
             address, {"isolation_level": _AUTOCOMMIT, "poolclass": NullPool}, self._dial
         )
-        self._begin: _Check = _nothing
-        self._settle: _Check = _nothing
+        self._begin: _Check = lambda _connection: None
+        self._settle: _Check = lambda _connection: None
         self._connection: Connection | None = None
         self._backend: Backend | None = None
         """What worked for the newest of the writer's connections."""
         self._aside = WriterThread("database-lease")
         self._aside_connection: Connection | None = None
         try:
-            self._open()
-        except BaseException:
+            migration.check_newest(self._connect(), self.name)
+        except BaseException as error:
             super().close()
-            raise
+            if not isinstance(error, DBAPIError):
+                raise
+            msg = f"{self.name} cannot be used as a database: {error.orig}"
+            raise DatabaseUnusableError(msg) from None
 
     def guard(self, begin: _Check, settle: _Check) -> None:
         """Begin every transaction of the writer with a check, from now on.
 
-        Parameters
-        ----------
-        begin
-            Makes the transaction fail unless it may go on.
-        settle
-            Run on a new connection, after one broke: waits until what the old one was
-            committing is known.
+        ``begin`` makes the transaction fail unless it may go on. ``settle`` runs on a new
+        connection, after one broke: it waits until what the old one was committing is known.
         """
         self._begin, self._settle = begin, settle
 
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:  # noqa: ARG002 (many or few, never on the event loop)
         """Run one transaction, its statements in one round trip; see `Database.write`."""
         with self._failures.translated():
-            await self._writer.run(partial(self._transaction, work, _pipelined))
+            await self._writer.run(partial(self._transaction, work, is_pipelined=True))
 
     async def change(self, work: Callable[[Connection], _T]) -> _T:
         """Run one transaction, statement by statement; see `Database.change`."""
         with self._failures.translated():
-            return await self._writer.run(partial(self._transaction, work, _one_by_one))
+            return await self._writer.run(partial(self._transaction, work, is_pipelined=False))
 
     def check(self, connection: Connection) -> None:
         """Look whether the schema fits; see `Database.check`."""
@@ -188,11 +167,11 @@ class PostgresDatabase(Database):
                 raise
             return super()._reading(work)
 
-    def _transaction(self, work: Callable[[Connection], _T], how: "_Bounds") -> _T:
+    def _transaction(self, work: Callable[[Connection], _T], *, is_pipelined: bool) -> _T:
         """Run a transaction; one that fails costs the connection, and so all of its state."""
         connection = self._connect()
         try:
-            with _errors(), how(connection):
+            with _transaction_on(connection, is_pipelined=is_pipelined):
                 self._begin(connection)
                 return work(connection)
         except BaseException:
@@ -204,21 +183,13 @@ class PostgresDatabase(Database):
         connection = self._aside_connection or self._single.connect()
         self._aside_connection = None
         try:
-            with _errors(), _one_by_one(connection):
+            with _transaction_on(connection):
                 result = work(connection)
         except BaseException:
             _drop(connection)
             raise
         self._aside_connection = connection
         return result
-
-    def _open(self) -> None:
-        """Connect for the first time, and say what is wrong if that cannot be."""
-        try:
-            migration.check_newest(self._connect(), self.name)
-        except DBAPIError as error:
-            msg = f"{self.name} cannot be used as a database: {error.orig}"
-            raise DatabaseUnusableError(msg) from None
 
     def _connect(self) -> Connection:
         if self._connection is None:
@@ -238,13 +209,7 @@ class PostgresDatabase(Database):
 
 
 def upgrade_schema(address: DatabaseAddress) -> None:
-    """Bring the schema up to date; two that try at once do it one after another.
-
-    Raises
-    ------
-    DatabaseUnusableError
-        If the database does not let us in, or a newer version made its schema.
-    """
+    """Bring the schema up to date; two that try at once do it one after another."""
     engine = _make_engine(address, {"isolation_level": "READ COMMITTED", "poolclass": NullPool})
     try:
         with engine.begin() as connection:
@@ -257,56 +222,27 @@ def upgrade_schema(address: DatabaseAddress) -> None:
         engine.dispose()
 
 
-_Bounds = Callable[[Connection], AbstractContextManager[None]]
-_Dial = Callable[..., ImpatientConnection]
-
-
 @contextmanager
-def _pipelined(connection: Connection) -> Iterator[None]:
-    """Send begin, statements and commit together, and look at the answers in the end."""
-    raw = connection.connection.driver_connection
-    with raw.pipeline(), _transaction_of(connection):  # type: ignore[union-attr]
-        yield
-    connection.commit()
+def _transaction_on(connection: Connection, *, is_pipelined: bool = False) -> Iterator[None]:
+    """Begin and commit; psycopg's own way would wait for an answer to each.
 
-
-@contextmanager
-def _one_by_one(connection: Connection) -> Iterator[None]:
-    with _transaction_of(connection):
-        yield
-    connection.commit()
-
-
-@contextmanager
-def _transaction_of(connection: Connection) -> Iterator[None]:
-    """Begin and commit; psycopg's own way would wait for an answer to each."""
-    connection.exec_driver_sql("BEGIN")
-    yield
-    with _commit():
-        connection.exec_driver_sql("COMMIT")
-
-
-@contextmanager
-def _commit() -> Iterator[None]:
-    """Tell that nobody knows what came of it, if the connection is lost once this is sent."""
-    try:
-        yield
-    except DBAPIError as error:
-        if is_lost(error.orig):
-            raise OutcomeUnknownError(reason_of(error.orig)) from error.orig
-        raise
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    """Tell what a pipeline raises, which SQLAlchemy does not see.
-
-    A transaction that failed is known to be undone, but not one during which the connection
-    was lost.
+    In a pipeline begin, statements and commit are sent together, and the answers looked at in
+    the end. A transaction that failed is known to be undone, but not one during which the
+    connection was lost once its commit may have been sent.
     """
+    raw: Any = connection.connection.driver_connection
     try:
-        yield
-    except psycopg.Error as error:
+        with raw.pipeline() if is_pipelined else nullcontext():
+            connection.exec_driver_sql("BEGIN")
+            yield
+            try:
+                connection.exec_driver_sql("COMMIT")
+            except DBAPIError as error:
+                if is_lost(error.orig):
+                    raise OutcomeUnknownError(reason_of(error.orig)) from error.orig
+                raise
+        connection.commit()
+    except psycopg.Error as error:  # of a pipeline, which SQLAlchemy does not see
         if is_lost(error):
             raise OutcomeUnknownError(reason_of(error)) from error
         raise refusal_of(error) from error
@@ -318,14 +254,10 @@ def _drop(connection: Connection | None) -> None:
         connection.close()
 
 
-def _nothing(_connection: Connection) -> None:
-    pass
-
-
 def _make_engine(
     address: DatabaseAddress,
     options: dict[str, Any],
-    dial: _Dial = ImpatientConnection.connect,
+    dial: Callable[..., ImpatientConnection] = ImpatientConnection.connect,
 ) -> Engine:
     engine = create_engine(
         address.url,

@@ -25,12 +25,14 @@ from controller.database.interface import (
 )
 
 _T = TypeVar("_T")
-_PAGE_BYTES = 4_096
-_CHECKPOINT_PAGES = 1_000
-_CACHED_STATEMENTS = 512
-_MANY = 256
-_QUICK_S = 0.003
-_BUSY_MS = 10_000
+_PAGE_BYTES = 4_096  # of SQLite, unless told
+_CHECKPOINT_PAGES = 1_000  # 4 MB of log are written into the file, as SQLite does
+_CACHED_STATEMENTS = 512  # of many rows each count has a text of its own
+_MANY = 256  # short rows: more would hold the event loop, see `write`
+_QUICK_S = (
+    0.003  # a disk that takes longer is slow: changing hands costs less than waiting for it
+)
+_BUSY_MS = 10_000  # a backup, or a look by hand, may lock it so long
 _EMPTY, _BEFORE_REVISIONS, _WITH_REVISIONS = 0, 1, 2
 """What ``PRAGMA user_version`` says; versions without revisions refuse a file that has them."""
 _log = logging.getLogger(__name__)
@@ -39,23 +41,14 @@ _log = logging.getLogger(__name__)
 class SqliteDatabase(Database):
     """One file, held by this process until `close`, and brought up to date when it is opened.
 
-    Parameters
-    ----------
-    address
-        Of the file.
-    max_bytes
-        Refuse to grow beyond it; 0 for no limit.
-
-    Raises
-    ------
-    DatabaseInUseError
-        If another process serves the file.
-    DatabaseUnusableError
-        If it is no SQLite file, or its schema is of an unknown version.
+    It refuses to grow beyond ``max_bytes``; 0 is no limit.
     """
 
     def __init__(self, address: DatabaseAddress, *, max_bytes: int = 0) -> None:
-        path = _path_of(address)
+        path = Path(address.url.database or "").resolve()
+        if not path.parent.is_dir():
+            msg = f"{path} cannot be made: the directory {path.parent} does not exist"
+            raise DatabaseUnusableError(msg)
         self._lock = _lock(path)
         self._max_pages = max_bytes // _PAGE_BYTES
         self._is_quick = False
@@ -64,7 +57,10 @@ class SqliteDatabase(Database):
             if not self._can_share():
                 _log.warning("the disk is full: no other process can read %s meanwhile", path)
                 self._engine.dispose()
-                self._engine = self._make_engine(_unshared(path))
+                # So SQLite keeps its index in memory, for this process alone.
+                query = {"uri": "true", "vfs": "unix-excl"}
+                unshared = URL.create("sqlite", database=path.as_uri(), query=query)
+                self._engine = self._make_engine(unshared)
             self._prepare()
             self._connection = self._engine.connect()
             self._path, self._identity = path, _identity(path)
@@ -81,9 +77,15 @@ class SqliteDatabase(Database):
         """
         if rows < _MANY and self._is_quick and self._writer.is_free:
             with self._failures.translated():
-                done = self._try_at_once(work)
-            if done:
-                return
+                try:
+                    self._transaction(work)
+                except OperationalError as error:
+                    if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY:
+                        raise
+                    # Another process has a lock: the event loop is no place to wait for it.
+                    self._set_quick(is_quick=False)
+                else:
+                    return
         await self.change(work)
 
     async def change(self, work: Callable[[Connection], _T]) -> _T:
@@ -107,17 +109,6 @@ class SqliteDatabase(Database):
         super().close()
         self._lock.close()
 
-    def _try_at_once(self, work: Callable[[Connection], None]) -> bool:
-        """Run a transaction, unless another process has a lock: it is no place to wait."""
-        try:
-            self._transaction(work)
-        except OperationalError as error:
-            if getattr(error.orig, "sqlite_errorcode", None) != sqlite3.SQLITE_BUSY:
-                raise
-            self._set_quick(is_quick=False)
-            return False
-        return True
-
     def _transaction(self, work: Callable[[Connection], _T]) -> _T:
         began = perf_counter()
         try:
@@ -137,32 +128,25 @@ class SqliteDatabase(Database):
         engine = create_engine(
             url,
             pool_size=READERS + 1,
-            connect_args={
-                "cached_statements": _CACHED_STATEMENTS,
-                "check_same_thread": False,
-            },
+            connect_args={"cached_statements": _CACHED_STATEMENTS, "check_same_thread": False},
         )
 
         @event.listens_for(engine, "connect")
         def prepare(connection: Any, _record: object) -> None:  # noqa: ANN401 (a DBAPI type)
             connection.isolation_level = None
             with _closing_on_error(connection):
-                for pragma in self._pragmas():
-                    connection.execute(f"PRAGMA {pragma}")
+                connection.execute(f"PRAGMA busy_timeout={_BUSY_MS}")
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute("PRAGMA synchronous=FULL")
+                connection.execute(f"PRAGMA wal_autocheckpoint={_CHECKPOINT_PAGES}")
+                if self._max_pages:
+                    connection.execute(f"PRAGMA max_page_count={self._max_pages}")
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
             connection.connection.cursor().execute("BEGIN")
 
         return engine
-
-    def _pragmas(self) -> Iterator[str]:
-        yield f"busy_timeout={_BUSY_MS}"
-        yield "journal_mode=WAL"
-        yield "synchronous=FULL"
-        yield f"wal_autocheckpoint={_CHECKPOINT_PAGES}"
-        if self._max_pages:
-            yield f"max_page_count={self._max_pages}"
 
     def _can_share(self) -> bool:
         """Try whether there is room on the disk for the index that processes share."""
@@ -188,20 +172,6 @@ class SqliteDatabase(Database):
         except DBAPIError as error:
             msg = f"{self.name} cannot be used as a database: {error.orig}"
             raise DatabaseUnusableError(msg) from error
-
-
-def _path_of(address: DatabaseAddress) -> Path:
-    path = Path(address.url.database or "").resolve()
-    if not path.parent.is_dir():
-        msg = f"{path} cannot be made: the directory {path.parent} does not exist"
-        raise DatabaseUnusableError(msg)
-    return path
-
-
-def _unshared(path: Path) -> URL:
-    """Make the address by which SQLite keeps its index in memory, for this process alone."""
-    query = {"uri": "true", "vfs": "unix-excl"}
-    return URL.create("sqlite", database=path.as_uri(), query=query)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

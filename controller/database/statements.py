@@ -17,6 +17,7 @@ from sqlalchemy.dialects import postgresql
 
 _R = TypeVar("_R")
 _ROWS_A_STATEMENT = 64
+"""Each count of rows is a text of its own: many more would not stay prepared."""
 _ROWS_A_PARAMETER = 10_000
 """More would take long to write down, while PostgreSQL waits inside the transaction."""
 _SQLITE = "sqlite"
@@ -25,9 +26,17 @@ _POSTGRESQL = postgresql.dialect()  # type: ignore[no-untyped-call]
 Rows = Sequence[tuple[Any, ...]]
 
 
-def insert_rows(connection: Connection, table: Table, rows: Rows) -> None:
+def insert_rows(
+    connection: Connection, table: Table, rows: Rows, *, conflict: str = ""
+) -> None:
     """Insert whole rows, values in the order of the table's columns."""
-    _insert(connection, table, rows)
+    is_sqlite = connection.dialect.name == _SQLITE
+    if is_sqlite or len(rows) == 1 or _has_bytes(table):
+        for some in _parts(rows, _ROWS_A_STATEMENT):
+            text = _insert_of_some(table, "?" if is_sqlite else "%s", len(some)) + conflict
+            connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
+    elif rows:
+        _execute_with_many(connection, _insert_of_many(table) + conflict, _names(table), rows)
 
 
 def insert_if_free(
@@ -35,34 +44,21 @@ def insert_if_free(
 ) -> Callable[[], bool]:
     """Insert a row, unless another one has the same values in columns that are unique.
 
-    Returns
-    -------
-    Callable
-        Tells whether it was inserted, once the transaction is committed: in a pipeline nobody
-        knows before.
+    What is returned tells whether it was inserted, once the transaction is committed: in a
+    pipeline nobody knows before.
     """
     place = "?" if connection.dialect.name == _SQLITE else "%s"
-    text = _insert_unless_taken(table, tuple(values), unique, place)
+    text = (
+        f"INSERT INTO {table.name} ({', '.join(values)}) "  # noqa: S608 (our own names)
+        f"VALUES {_places(place, len(values))} ON CONFLICT ({', '.join(unique)}) DO NOTHING"
+    )
     cursor = connection.exec_driver_sql(text, tuple(values.values())).context.cursor
     return lambda: cursor.rowcount == 1
 
 
 def replace_rows(connection: Connection, table: Table, rows: Rows) -> None:
     """Insert whole rows, or replace those of the same primary key."""
-    _insert(connection, table, rows, _replacing(table))
-
-
-def update_rows(
-    connection: Connection, table: Table, names: tuple[str, ...], rows: Rows
-) -> None:
-    """Set the last of the named columns; the others before it are the primary key."""
-    if not rows:
-        return
-    if connection.dialect.name == _SQLITE:
-        values = [(row[-1], *row[:-1]) for row in rows]
-        connection.exec_driver_sql(_update_of_one(table, names), values)
-    else:
-        _execute_with_many(connection, _update_of_many(table, names), names, rows)
+    insert_rows(connection, table, rows, conflict=_replacing(table))
 
 
 def delete_rows(connection: Connection, table: Table, keys: Rows) -> None:
@@ -78,21 +74,12 @@ def delete_rows(connection: Connection, table: Table, keys: Rows) -> None:
         _execute_with_many(connection, _delete_of_many(table, names), names, keys)
 
 
-def _insert(connection: Connection, table: Table, rows: Rows, conflict: str = "") -> None:
-    is_sqlite = connection.dialect.name == _SQLITE
-    if is_sqlite or len(rows) == 1 or _has_bytes(table):
-        for some in _parts(rows, _ROWS_A_STATEMENT):
-            text = _insert_of_some(table, "?" if is_sqlite else "%s", len(some)) + conflict
-            connection.exec_driver_sql(text, tuple(chain.from_iterable(some)))
-    elif rows:
-        _execute_with_many(connection, _insert_of_many(table) + conflict, _names(table), rows)
-
-
 def _execute_with_many(
     connection: Connection, text: str, names: tuple[str, ...], rows: Rows
 ) -> None:
     for some in _parts(rows, _ROWS_A_PARAMETER):
-        connection.exec_driver_sql(text, (_json(names, some),))
+        listed = orjson.dumps([dict(zip(names, row, strict=True)) for row in some])
+        connection.exec_driver_sql(text, (listed.decode(),))
 
 
 def _parts(rows: Sequence[_R], size: int) -> Iterator[Sequence[_R]]:
@@ -102,10 +89,6 @@ def _parts(rows: Sequence[_R], size: int) -> Iterator[Sequence[_R]]:
 
 def _places(place: str, count: int) -> str:
     return f"({', '.join([place] * count)})"
-
-
-def _json(names: tuple[str, ...], rows: Rows) -> str:
-    return orjson.dumps([dict(zip(names, row, strict=True)) for row in rows]).decode()
 
 
 @cache
@@ -131,16 +114,6 @@ def _insert_of_some(table: Table, place: str, count: int) -> str:
 
 
 @cache
-def _insert_unless_taken(
-    table: Table, names: tuple[str, ...], unique: tuple[str, ...], place: str
-) -> str:
-    return (
-        f"INSERT INTO {table.name} ({', '.join(names)}) "  # noqa: S608 (our own names)
-        f"VALUES {_places(place, len(names))} ON CONFLICT ({', '.join(unique)}) DO NOTHING"
-    )
-
-
-@cache
 def _insert_of_many(table: Table) -> str:
     rows = _recordset(table, _names(table))
     return f"INSERT INTO {table.name} SELECT * FROM {rows}"  # noqa: S608 (our own names)
@@ -155,23 +128,6 @@ def _replacing(table: Table) -> str:
         if not column.primary_key
     )
     return f" ON CONFLICT ({keys}) DO UPDATE SET {values}"
-
-
-@cache
-def _update_of_one(table: Table, names: tuple[str, ...]) -> str:
-    *keys, name = names
-    condition = " AND ".join(f"{key} = ?" for key in keys)
-    return f"UPDATE {table.name} SET {name} = ? WHERE {condition}"  # noqa: S608 (our own names)
-
-
-@cache
-def _update_of_many(table: Table, names: tuple[str, ...]) -> str:
-    *keys, name = names
-    condition = " AND ".join(f"{table.name}.{key} = row.{key}" for key in keys)
-    return (
-        f"UPDATE {table.name} SET {name} = row.{name} "  # noqa: S608 (our own names)
-        f"FROM {_recordset(table, names)} WHERE {condition}"
-    )
 
 
 @cache

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from datetime import datetime
 from math import inf
 from time import monotonic, sleep
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import psycopg
 from sqlalchemy import Connection
@@ -18,21 +18,16 @@ from tidegauge.errors import UnavailableError
 SILENT = "the database does not answer"
 _T = TypeVar("_T")
 _Waiting = Generator[Any, Any, _T]
-_LOOK_S = 0.01
+_LOOK_S = 0.01  # a process of the server ends within milliseconds, if it does
 _THIS = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
 _END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE (pid, backend_start) = (%s, %s)"
 
 
 class ImpatientConnection(psycopg.Connection[Any]):
-    """Is closed, as if it were lost, once the server was silent for too long.
-
-    Attributes
-    ----------
-    find_patience_s
-        Tells how long one that was asked may say nothing.
-    """
+    """Is closed, as if it were lost, once the server was silent for too long."""
 
     find_patience_s: Callable[[], float] = staticmethod(lambda: inf)
+    """Tells how long a server that was asked may say nothing."""
 
     def wait(self, gen: _Waiting[_T], *args: Any, **options: Any) -> _T:  # noqa: ANN401 (psycopg's)
         """Wait for an answer."""
@@ -56,24 +51,14 @@ class ImpatientConnection(psycopg.Connection[Any]):
             return answer
 
 
-class Backend(NamedTuple):
-    """A process of the server, which works for one connection.
-
-    Attributes
-    ----------
-    pid
-        Its number, which another may get once it has ended.
-    started
-        When it began.
-    """
-
-    pid: int
-    started: datetime
+Backend: TypeAlias = tuple[int, datetime]
+"""A process of the server: its number, which another may get once it has ended, and its start."""
 
 
 def backend_of(connection: Connection) -> Backend:
     """Tell which process works for a connection."""
-    return Backend(*connection.exec_driver_sql(_THIS).one())
+    pid, started = connection.exec_driver_sql(_THIS).one()
+    return pid, started
 
 
 def end(connection: Connection, backend: Backend, *, timeout_s: float) -> None:
@@ -81,15 +66,10 @@ def end(connection: Connection, backend: Backend, *, timeout_s: float) -> None:
 
     The race: it was stuck, and what it had been sent is still there to be read. When it moves
     again it would carry that out, up to the commit, at any time.
-
-    Raises
-    ------
-    UnavailableError
-        If it does not end in time.
     """
     deadline = monotonic() + timeout_s
-    while connection.exec_driver_sql(_END, tuple(backend)).first() is not None:
+    while connection.exec_driver_sql(_END, backend).first() is not None:
         if monotonic() > deadline:
-            msg = f"process {backend.pid} of the server does not end"
+            msg = f"process {backend[0]} of the server does not end"
             raise UnavailableError(SILENT) from TimeoutError(msg)
         sleep(_LOOK_S)

@@ -17,13 +17,7 @@ class _Task(NamedTuple):
 
 
 class WriterThread:
-    """Runs work one after another; an executor with one thread costs five times as much a turn.
-
-    Parameters
-    ----------
-    name
-        Of the thread.
-    """
+    """Runs work one after another; an executor with one thread costs five times as much a turn."""
 
     def __init__(self, name: str) -> None:
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
@@ -55,18 +49,13 @@ class WriterThread:
     def _run(self) -> None:
         while (task := self._tasks.get()) is not None:
             try:
-                answer = partial(self._succeed, task.future, task.work())
+                answer = partial(task.future.set_result, task.work())
             except Exception as error:  # noqa: BLE001 (its caller gets it)
-                answer = partial(self._fail, task.future, error)
-            task.loop.call_soon_threadsafe(answer)
+                answer = partial(task.future.set_exception, error)
+            task.loop.call_soon_threadsafe(self._answer, task.future, answer)
             del task, answer  # the next may be long in coming
 
-    def _succeed(self, future: asyncio.Future[Any], result: object) -> None:
+    def _answer(self, future: asyncio.Future[Any], answer: Callable[[], None]) -> None:
         self._waiting -= 1
         if not future.done():
-            future.set_result(result)
-
-    def _fail(self, future: asyncio.Future[Any], error: Exception) -> None:
-        self._waiting -= 1
-        if not future.done():
-            future.set_exception(error)
+            answer()

@@ -1,9 +1,7 @@
 """Reader groups: their shared state, made durable, and who of their readers lives."""
 
 from controller.groups.creation import GroupCreation
-from controller.groups.group import Group
-from controller.groups.logs import Logs, read_logs
-from controller.groups.registry import Groups
+from controller.groups.registry import Group, Groups, Logs, read_logs
 from controller.store.groups import StoredGroup, keep_groups_still, read_groups, read_positions
 
 __all__ = [

@@ -1,17 +1,15 @@
 """How reader groups are created: what with, and where they start."""
 
-from collections.abc import Iterable
 from functools import partial
 
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
-from controller.groups.logs import read_logs
 from controller.groups.registry import Groups
 from controller.store import groups as storage
 from controller.store.groups import GroupSettings, StoredGroup
 from controller.streams import history
+from controller.streams.lease import MovedError
 from controller.streams.registry import Registry
-from controller.streams.relocation import MovedError
 from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidPositionError, InvalidRequestError
 from tidegauge.groups import start
@@ -21,19 +19,7 @@ from tidegauge.wire.groups import CreateGroup
 
 
 class GroupCreation:
-    """Creates reader groups.
-
-    Parameters
-    ----------
-    groups
-        Those of this controller.
-    registry
-        Knows the streams that they read.
-    sequencer
-        Makes them durable.
-    database
-        Knows how many there are, whoever holds them.
-    """
+    """Creates reader groups."""
 
     def __init__(
         self, groups: Groups, registry: Registry, sequencer: Sequencer, database: Database
@@ -44,44 +30,36 @@ class GroupCreation:
         self._database = database
 
     async def create(self, name: StreamName, request: CreateGroup) -> tuple[StoredGroup, bool]:
-        """Create a group, or find it there with the same settings; tells whether it is new.
-
-        Raises
-        ------
-        UnknownStreamError
-            If one of its streams is not there.
-        InvalidRequestError, InvalidPositionError
-            If it cannot start there.
-        GroupExistsError
-            If it is there with other settings.
-        NameTooLongError, TooManyGroupsError
-            If the service takes no more, or no such name.
-        MovedError
-            If another controller was faster.
-        """
+        """Create a group, or find it there with the same settings; tells whether it is new."""
         _check_start(request)
-        states = [await self._look_at(stream) for stream in request.streams]
-        settings = _settings_of(states, request)
+        states = []
+        for stream in request.streams:
+            try:
+                parsed = StreamName.parse(stream)
+            except ValueError as error:
+                raise InvalidRequestError.of("streams", str(error)) from error
+            states.append(await self._registry.look_at(parsed))
+        by_name = {str(state.identity.name): state for state in states}
+        settings = GroupSettings(
+            streams=sorted(by_name),
+            stream_ids={stream: state.identity.stream_id for stream, state in by_name.items()},
+            heartbeat_ms=request.heartbeat_ms,
+            dead_after_ms=request.dead_after_ms,
+        )
         positions = {
-            str(state.identity.name): await _start_in(self._database, state, request)
-            for state in states
+            stream: await _start_in(self._database, state, request)
+            for stream, state in by_name.items()
         }
-        logs = await read_logs(self._registry, settings)
-        new = StoredGroup(name, settings, start(logs.topologies, positions))
+        # After the positions, which must not name segments that a topology lacks.
+        topologies = {stream: state.published_topology for stream, state in by_name.items()}
+        new = StoredGroup(name, settings, start(topologies, positions))
         count = await self._database.read(storage.count_groups)
         group, stored, is_new = await self._sequencer.submit(
             partial(self._groups.find_or_add, new, count)
         )
-        if group.moved and not group.durable:
+        if group.moved and not group.durable:  # another controller was faster
             raise MovedError(name)
         return stored, is_new
-
-    async def _look_at(self, stream: str) -> StreamState:
-        try:
-            name = StreamName.parse(stream)
-        except ValueError as error:
-            raise InvalidRequestError.of("streams", str(error)) from error
-        return await self._registry.look_at(name)
 
 
 def _check_start(request: CreateGroup) -> None:
@@ -98,27 +76,8 @@ def _check_start(request: CreateGroup) -> None:
         raise InvalidRequestError.of("start_cut", message)
 
 
-def _settings_of(states: Iterable[StreamState], request: CreateGroup) -> GroupSettings:
-    """Name what a group is stored with."""
-    ids = {str(state.identity.name): state.identity.stream_id for state in states}
-    return GroupSettings(
-        streams=sorted(ids),
-        stream_ids=ids,
-        heartbeat_ms=request.heartbeat_ms,
-        dead_after_ms=request.dead_after_ms,
-    )
-
-
 async def _start_in(database: Database, state: StreamState, request: CreateGroup) -> Position:
-    """Find where a group starts in one of its streams.
-
-    Raises
-    ------
-    InvalidPositionError
-        If the stream is not where it should start.
-    InvalidRequestError
-        If it should start at the end of an external log.
-    """
+    """Find where a group starts in one of its streams."""
     if request.start_cut is not None:
         cut = request.start_cut.get(str(state.identity.name), {})
         _check_cut(cut, state)

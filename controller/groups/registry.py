@@ -1,55 +1,146 @@
-"""The reader groups in memory: changed by the laws of groups, deleted."""
+"""The reader groups in memory: changed by the laws of groups, mirrored in rows, deleted."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
 from heapq import nsmallest
+from typing import NamedTuple
+
+from sqlalchemy import Connection
 
 from controller.access.limits import Limits
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
 from controller.database import Database
-from controller.groups.group import Group
-from controller.groups.logs import Logs
 from controller.store import groups as storage
 from controller.store.groups import GroupSettings, StoredGroup
-from controller.streams.lease import Lease
-from controller.streams.relocation import Relocations
+from controller.streams.lease import Lease, Relocations
+from controller.streams.registry import Registry
 from tidegauge.errors import GroupExistsError, PreconditionFailedError, UnknownGroupError
 from tidegauge.groups import GroupState, check_change, check_reach, new_names
 from tidegauge.names import StreamName
+from tidegauge.topology import Position, Topology
+
+
+class Logs(NamedTuple):
+    """What a group can read."""
+
+    topologies: dict[str, Topology]
+    tails: dict[str, Position]
+    """Of streams with an embedded log."""
+
+
+async def read_logs(registry: Registry, settings: GroupSettings) -> Logs:
+    """Look up how long the logs of a group's streams are, all of which must be there still."""
+    logs = Logs({}, {})
+    for stream in settings.streams:
+        state = await registry.look_at(StreamName.parse(stream))
+        state.check_id(settings.stream_ids[stream])
+        logs.topologies[stream] = state.published_topology
+        if state.published_tails is not None:
+            logs.tails[stream] = state.published_tails
+    return logs
+
+
+class Group:
+    """One group in memory.
+
+    The race: another controller stores one of the same name first. Then a new one is left to that
+    controller, as if it had moved there; whoever shares the transaction is not concerned.
+    """
+
+    def __init__(self, newest: StoredGroup, host: "Groups") -> None:
+        self.newest = newest
+        """What is decided of it; between two batches, what is on disk."""
+        self.heard: dict[str, int] = {}
+        """Listening time at which each reader last said that it lives, ms."""
+        self.deleted = False
+        """Whether its deletion is decided."""
+        self.moved = False
+        """Whether another controller answers for it."""
+        self._host = host
+        self._on_disk: StoredGroup | None = None
+        self._is_stored: Callable[[], bool]
+
+    @property
+    def name(self) -> StreamName:
+        """Its scope and name."""
+        return self.newest.name
+
+    @property
+    def settings(self) -> GroupSettings:
+        """What it was created with."""
+        return self.newest.settings
+
+    @property
+    def state(self) -> GroupState:
+        """The shared state."""
+        return self.newest.state
+
+    @property
+    def durable(self) -> bool:
+        """Whether it is stored."""
+        return self._on_disk is not None
+
+    def become(self, stored: StoredGroup, now_ms: int) -> None:
+        """Take over what was read back from disk."""
+        self.deleted = False
+        self._on_disk = stored
+        self.change(stored, now_ms)
+
+    def change(self, newest: StoredGroup, now_ms: int) -> None:
+        """Decide the next revision; new readers have the time to say that they live.
+
+        So has a process that took a name over: its predecessor's silence is not its own.
+        """
+        former = self.newest.state
+        self.newest = newest
+        self.heard = {
+            name: now_ms if reader.epoch > former.epochs else self.heard.get(name, now_ms)
+            for name, reader in newest.state.readers.items()
+        }
+
+    def before_commit(self, batch: Batch) -> None:
+        """Add what became of it."""
+        if self.deleted:
+            batch.write(partial(storage.delete_group, name=self.name))
+        elif self._on_disk is None:
+            batch.write(
+                partial(self._insert, group=self.newest, holder=self._host.lease.controller)
+            )
+        elif self._on_disk is not self.newest:
+            batch.write(partial(storage.update_group, group=self.newest))
+
+    def after_commit(self) -> None:
+        """Be there, or be gone."""
+        if self.deleted:
+            self._host.remove(self)
+        elif self._on_disk is None and not self._is_stored():
+            self._host.release(self)
+        else:
+            self._on_disk = self.newest
+
+    async def reload(self) -> None:
+        """Become what the disk says."""
+        if not self.moved:
+            await self._host.reload(self)
+
+    def _insert(self, connection: Connection, group: StoredGroup, holder: int | None) -> None:
+        self._is_stored = storage.insert_group(connection, group, holder)
 
 
 class Groups:
-    """All reader groups that this controller holds.
-
-    Parameters
-    ----------
-    database
-        Where they are read back from.
-    clocks
-        Tell who of their readers lives.
-    limits
-        Of what the service takes.
-    lease
-        Under which they are held.
-
-    Attributes
-    ----------
-    relocations
-        Groups that moved to another controller a moment ago.
-    removed
-        Deleted since whoever is interested in them last cleared it.
-    """
+    """All reader groups that this controller holds."""
 
     def __init__(
         self, database: Database, clocks: Clocks, limits: Limits, lease: Lease
     ) -> None:
         self.relocations = Relocations()
         self.removed: set[StreamName] = set()
+        """Since whoever is interested in them last cleared it."""
         self._database = database
         self._clocks = clocks
         self._limits = limits
-        self._lease = lease
+        self.lease = lease
         self._by_name: dict[StreamName, Group] = {}
 
     def __iter__(self) -> Iterator[Group]:
@@ -57,11 +148,6 @@ class Groups:
 
     def __contains__(self, name: StreamName) -> bool:
         return name in self._by_name
-
-    @property
-    def holder(self) -> int | None:
-        """Who holds them; None if there is one controller."""
-        return self._lease.controller
 
     def add(self, stored: StoredGroup) -> None:
         """Hold a group that was read back; its readers get the time to say that they live."""
@@ -103,13 +189,7 @@ class Groups:
             self.remove(group)
 
     def get(self, name: StreamName) -> Group:
-        """Look a durable group up, or raise `UnknownGroupError`.
-
-        Raises
-        ------
-        MovedError
-            If it moved to another controller a moment ago.
-        """
+        """Look a durable group up; `MovedError` if it moved away a moment ago."""
         group = self._by_name.get(name)
         if group is None or not group.durable:
             self.relocations.check(name)
@@ -159,16 +239,8 @@ class Groups:
     ) -> StoredGroup:
         """Change the shared state by a transition, checked by the laws of groups.
 
-        ``logs`` are those of the group's streams, looked up since the change was asked for.
-
-        Raises
-        ------
-        PreconditionFailedError
-            If somebody was faster than ``if_match`` says.
-        NameTooLongError
-            If the service takes no such name of a new reader or checkpoint.
-        InvalidTransitionError, InvalidPositionError, ReaderFencedError
-            If the change breaks a law; nothing is stored then.
+        ``logs`` are those of the group's streams, looked up since the change was asked for. It
+        is refused if it breaks a law, or somebody was faster than ``if_match`` says.
         """
         group = self._decided(name)
         former = group.newest

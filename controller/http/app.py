@@ -4,20 +4,16 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.access import (
-    DOCUMENTATION_ASSETS,
-    OPEN_PATHS,
-    Authorities,
-    Certificate,
-    Guard,
-    watch,
-)
+from controller.access.changes import watch
+from controller.access.encryption import Authorities, Certificate
+from controller.access.guard import Guard
+from controller.access.needs import DOCUMENTATION_ASSETS, OPEN_PATHS
 from controller.cluster import SharedOwnership
 from controller.configuration import ServeSettings
 from controller.factory import compose
@@ -32,26 +28,16 @@ from controller.http.calls import (
     streams,
     writers,
 )
-from controller.http.calls.note_time import NoteTimeApp
-from controller.http.calls.note_times import NoteTimesApp
 from controller.http.forwarding.bulk import BulkForwarding
 from controller.http.forwarding.one import Forwarding
 from controller.http.forwarding.peers import ROUTE, Peers
 from controller.http.messages import problems
-from controller.http.messages.head_calls import as_get
-from controller.http.messages.hosts import check_host
-from controller.http.messages.plain import check_announced
+from controller.http.messages.headers import check_announced, check_host
 from controller.http.messages.problems import send_problem
+from controller.http.messages.scopes import as_get
 from controller.http.timing import OTHER, Timing
 from controller.process import Process
-from tidegauge.errors import (
-    BodyTooLargeError,
-    ProblemError,
-    UnavailableError,
-)
-
-if TYPE_CHECKING:
-    from controller.metrics.tracing import Traces
+from tidegauge.errors import BodyTooLargeError, ProblemError, UnavailableError
 
 _STARTING = UnavailableError("the service is reading its streams back")
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
@@ -82,7 +68,11 @@ def create_app(
     looks = [one.look for one in (guard, authorities, certificate) if one is not None]
     parts = compose(settings, address=address)
     process = Process(parts)
-    traces = _begin_traces() if settings.traces else None
+    traces = None
+    if settings.traces:
+        from controller.metrics.tracing import Traces  # noqa: PLC0415 (needs an extra)
+
+        traces = Traces()
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -118,8 +108,7 @@ def create_app(
     )
     app.state.parts = parts
     routers = [one.router for one in (streams, writers, marks, events, groups, operations)]
-    routers.append(front_page.router)
-    routers += [one.reporting for one in (writers, events)]
+    routers += [front_page.router, writers.reporting, events.reporting]
     for router in routers:
         app.include_router(router)
     app.include_router(front_page.documentation)
@@ -134,38 +123,17 @@ def create_app(
     return whole
 
 
-def _begin_traces() -> "Traces":
-    from controller.metrics.tracing import Traces  # noqa: PLC0415 (needs an extra)
-
-    return Traces()
-
-
 def _openapi(app: FastAPI) -> dict[str, Any]:
     if app.openapi_schema is None:
         from controller.http.documentation import document  # noqa: PLC0415 (loads pandas, where it is)
 
-        app.openapi_schema = document(
-            app, [*note_time.documentation.routes, *note_times.documentation.routes]
-        )
+        hot = [*note_time.documentation.routes, *note_times.documentation.routes]
+        app.openapi_schema = document(app, hot)
     return app.openapi_schema
 
 
 class ControllerApp:
-    """Who asks, and whether by its head; then the hot paths, the framework, or another controller.
-
-    Parameters
-    ----------
-    app
-        Everything but the hot paths.
-    process
-        What both ask, with its start and end.
-    guard
-        Tells who asks.
-    trusted
-        Knows whose certificates are good among the other controllers.
-    checks_host
-        Whether only who calls by a name of this machine is answered.
-    """
+    """Who asks, and whether by its head; then the hot paths, the framework, or another controller."""
 
     def __init__(
         self,
@@ -182,20 +150,16 @@ class ControllerApp:
         self._guard = guard
         self._timing = Timing(self._answer, parts.metrics)
         self._limit = limit = parts.settings.max_body_bytes
-        intake = parts.registry, parts.sequencer, parts.metrics
-        limit_each = parts.settings.max_report_bytes
-        self._hot = (
-            NoteTimeApp(*intake, max_report_bytes=limit_each),
-            NoteTimesApp(*intake, max_body_bytes=limit, max_report_bytes=limit_each),
-        )
+        intake = parts.registry, parts.sequencer, parts.metrics, parts.settings
+        self._hot = note_time.NoteTimeApp(*intake), note_times.NoteTimesApp(*intake)
         self._checks_host = checks_host
         self._peers: Peers | None = None
         self._dispatch: ASGIApp = self._answer_here
-        if isinstance(parts.ownership, SharedOwnership):
-            self._peers = _peers(parts.ownership, trusted)
-            self._dispatch = _forwarding(
-                self._answer_here, parts.ownership, self._peers, max_body_bytes=limit
-            )
+        ownership = parts.ownership
+        if isinstance(ownership, SharedOwnership):
+            self._peers = peers = Peers(ownership, trusted=trusted)
+            one = Forwarding(self._answer_here, ownership, peers, max_body_bytes=limit)
+            self._dispatch = BulkForwarding(one)
 
     async def aclose(self) -> None:
         """Close the connections to other controllers."""
@@ -211,21 +175,18 @@ class ControllerApp:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self._check_head(scope)
+            # What can be refused is, before anything of a body came.
+            if self._checks_host:
+                check_host(scope["headers"])
+            check_announced(scope, self._limit)
+            scope["user"] = self._guard.identify(scope["path"], scope["headers"])
+            if not self.parts.health.started and scope["path"] not in OPEN_PATHS:
+                raise _STARTING
         except ProblemError as error:
             scope[ROUTE] = OTHER
             await send_problem(send, error)
             return
         await self._dispatch(scope, receive, send)
-
-    def _check_head(self, scope: Scope) -> None:
-        """Refuse what can be refused before anything of a body came; tell who asks."""
-        if self._checks_host:
-            check_host(scope["headers"])
-        check_announced(scope, self._limit)
-        scope["user"] = self._guard.identify(scope["path"], scope["headers"])
-        if not self.parts.health.started and scope["path"] not in OPEN_PATHS:
-            raise _STARTING
 
     async def _answer_here(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = scope["path"]
@@ -235,9 +196,6 @@ class ControllerApp:
                 await hot(scope, receive, send)
                 return
         scope[ROUTE] = None  # the framework tells
-        await self._app(scope, self._bounded(receive), send)
-
-    def _bounded(self, receive: Receive) -> Receive:
         size = 0
 
         async def bounded() -> Message:
@@ -248,22 +206,4 @@ class ControllerApp:
                 raise BodyTooLargeError(self._limit)
             return message
 
-        return bounded
-
-
-def _peers(ownership: SharedOwnership, trusted: ssl.SSLContext | None) -> Peers:
-    return Peers(ownership.until_gone, ownership.closing.wait, trusted=trusted)
-
-
-def _forwarding(
-    app: ASGIApp, ownership: SharedOwnership, peers: Peers, *, max_body_bytes: int
-) -> ASGIApp:
-    """Put the way to other holders in front of an application."""
-    one = Forwarding(app, ownership, peers, max_body_bytes=max_body_bytes)
-    many = BulkForwarding(app, one, peers, max_body_bytes=max_body_bytes)
-
-    async def forwarding(scope: Scope, receive: Receive, send: Send) -> None:
-        chosen = many if many.serves(scope["path"]) else one
-        await chosen(scope, receive, send)
-
-    return forwarding
+        await self._app(scope, bounded, send)

@@ -9,14 +9,36 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import Field
 from starlette.routing import BaseRoute
 
-from controller.access import NEEDS, Need
-from controller.http.examples import EXAMPLES, Example
+from controller.access.needs import NEEDS, Need
+from controller.http.examples import EXAMPLES, NAMES, Example
 from controller.http.messages.problems import PROBLEM_JSON
-from controller.http.messages.refusals import MEANINGS, refusals_of
 from tidegauge.errors import UnknownStreamError
 from tidegauge.wire.values import Answer
 
 _BEARER = "bearer"
+_MEANINGS = {
+    400: "What came is no HTTP: `malformed_request`.",
+    401: "No valid token was sent: `unauthenticated`.",
+    403: "The token is not enough: `forbidden`.",
+    404: "What the path names is not there; the code says what is missing.",
+    408: "Address and headers were begun and did not come to their end: `head_timeout`.",
+    409: "It conflicts with what is stored; the code says how.",
+    412: "Somebody was faster, or it is there already: `precondition_failed`.",
+    413: "The body is beyond the limit of the service: `body_too_large`.",
+    415: "The body is of another content type, or does not say of which (or "
+    "there is none, and a page of another site may have sent the call): "
+    "`unsupported_media_type`; or it is compressed: `unsupported_content_encoding`.",
+    421: "Without tokens, who calls by a name that need not be this machine's is not answered: "
+    "`misdirected_request`.",
+    422: "Values that cannot be, or are beyond a limit: `invalid_request` and others.",
+    428: "A change must name the version that it is based on: `precondition_required`.",
+    429: "As many calls wait for news as may: `too_many_waiting`.",
+    431: "Address and headers are beyond the limit of the service: `head_too_large`.",
+    502: "Who was to do it was lost on the way, and it may be done or not: `outcome_unknown`.",
+    503: "The database is away, full or closing, and nothing was stored: `unavailable`; or "
+    "something else is wrong, to who probes: `unhealthy`.",
+}
+"""Status to what it says, for all calls alike."""
 
 
 class Problem(Answer):
@@ -49,32 +71,42 @@ def document(app: FastAPI, further: Iterable[BaseRoute]) -> dict[str, Any]:
             "description": "A token made by `tidegauge token new`, if the service has tokens.",
         }
     }
-    examples = {(one.route, one.method.lower()): one for one in EXAMPLES}
+    problem = {PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    examples = {one.call: one for one in EXAMPLES}
     for path, operations in described["paths"].items():
         for method, operation in operations.items():
-            need = NEEDS[f"{method.upper()} {path}"]
-            _describe_need(operation, need)
-            _describe_problems(operation, refusals_of(method, path, operation, need))
-            if (path, method) in examples:
-                _show(operation, examples[path, method])
+            call = f"{method.upper()} {path}"
+            need = NEEDS[call]
+            operation["description"] += f"\n\n{need.value}"
+            if need is not Need.NOTHING:
+                operation["security"] = [{_BEARER: []}]
+            for status in _refusals(method, path, operation, need):
+                refusal = {"description": _MEANINGS[status], "content": problem}
+                operation["responses"][str(status)] = refusal
+            if call in examples:
+                _show(operation, examples[call])
     return described
 
 
-def _describe_problems(operation: dict[str, Any], statuses: Iterable[int]) -> None:
-    content = {PROBLEM_JSON: {"schema": {"$ref": "#/components/schemas/Problem"}}}
-    for status in statuses:
-        answer = {"description": MEANINGS[status], "content": content}
-        operation["responses"][str(status)] = answer
-
-
-def _describe_need(operation: dict[str, Any], need: Need) -> None:
-    operation["description"] += f"\n\n{need.value}"
-    if need is not Need.NOTHING:
-        operation["security"] = [{_BEARER: []}]
+def _refusals(method: str, path: str, operation: dict[str, Any], need: Need) -> list[int]:
+    """List the statuses of the refusals that a call may answer, by what it takes."""
+    names = {one["name"].lower() for one in operation.get("parameters", ())}
+    depends = {
+        401: need is not Need.NOTHING,
+        403: need not in {Need.NOTHING, Need.TOKEN},
+        404: "{" in path,
+        409: "{" in path,
+        412: bool(names & {"if-match", "if-none-match"}),
+        415: "requestBody" in operation or method == "post",
+        428: "if-match" in names,
+        429: "wait_ms" in names,
+        502: method != "get",
+    }
+    return [status for status in _MEANINGS if depends.get(status, True)]
 
 
 def _show(operation: dict[str, Any], example: Example) -> None:
-    values = {**example.path, **example.query, **example.headers}
+    values = {**NAMES, **example.query, **example.headers}
     values = {name.lower(): value for name, value in values.items()}
     for parameter in operation.get("parameters", ()):
         if parameter["name"].lower() in values:

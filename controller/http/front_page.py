@@ -11,7 +11,8 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from pydantic import Field
 
-from controller.access import DOCUMENTATION, DOCUMENTATION_ASSETS, FRONT_PAGE, NOBODY
+from controller.access.callers import NOBODY
+from controller.access.needs import DOCUMENTATION, DOCUMENTATION_ASSETS, FRONT_PAGE
 from controller.http.routing import CallerOf, ClocksOf, ListingOf, StrictRoute
 from tidegauge.event_time import describe_event_time, describe_span
 from tidegauge.wire.streams import StreamInfo
@@ -99,33 +100,26 @@ async def documentation_page() -> HTMLResponse:
 
 
 def _standing(stream: StreamInfo, wall_ms: int) -> Standing:
-    state = _describe(stream, wall_ms)
+    state = "open, in logical time"
+    if stream.final:
+        state = "sealed"
+    elif stream.watermark is None:
+        state = "no mark yet"
+    elif stream.config.max_future_skew_ms is not None:
+        behind_ms = wall_ms - stream.watermark
+        side = "behind" if behind_ms >= 0 else "ahead of"
+        state = f"{describe_span(abs(behind_ms))} {side} the clock"
     return Standing(stream=stream.stream, watermark=stream.watermark, state=state)
 
 
-def _describe(stream: StreamInfo, wall_ms: int) -> str:
-    if stream.final:
-        return "sealed"
-    if stream.watermark is None:
-        return "no mark yet"
-    if stream.config.max_future_skew_ms is None:
-        return "open, in logical time"
-    behind_ms = wall_ms - stream.watermark
-    side = "behind" if behind_ms >= 0 else "ahead of"
-    return f"{describe_span(abs(behind_ms))} {side} the clock"
-
-
 def _write(page: FrontPage, *, is_anonymous: bool) -> str:
-    rows = "\n".join(_row(one) for one in page.streams)
-    return _PAGE.substitute(
-        version=escape(page.version), rows=rows, note=_note(page, is_anonymous=is_anonymous)
-    )
-
-
-def _row(one: Standing) -> str:
-    watermark = "—" if one.watermark is None else describe_event_time(one.watermark)
-    cells = (one.stream, watermark, one.state)
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    rows = []
+    for one in page.streams:
+        watermark = "—" if one.watermark is None else describe_event_time(one.watermark)
+        cells = (one.stream, watermark, one.state)
+        rows.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
+    note = _note(page, is_anonymous=is_anonymous)
+    return _PAGE.substitute(version=escape(page.version), rows="\n".join(rows), note=note)
 
 
 def _note(page: FrontPage, *, is_anonymous: bool) -> str:

@@ -4,16 +4,19 @@ What a caller needs is looked up once, when a route is declared, so that one tha
 in `controller.access.NEEDS` keeps the service from starting.
 """
 
+import base64
 from collections.abc import AsyncIterator, Callable, Coroutine
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
-from controller.access import NEEDS, Caller, Need, log_done, log_refused
+from controller.access.audit import log_done, log_refused
+from controller.access.callers import Caller
 from controller.access.limits import Limits
+from controller.access.needs import NEEDS, Need
 from controller.clocks import Clocks
 from controller.cluster import Ownership
 from controller.cluster.listing import Listing
@@ -23,9 +26,8 @@ from controller.commit.waiting import WaitingRoom
 from controller.database import Database
 from controller.groups import GroupCreation, Groups
 from controller.http.messages.decoding import read_json
-from controller.http.messages.head_calls import is_head
-from controller.http.messages.media import Headers, check_json, check_page
-from controller.http.messages.request_fields import request_fields
+from controller.http.messages.headers import Headers, check_json, check_page
+from controller.http.messages.scopes import is_head, request_fields
 from controller.metrics.counters import Metrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.health import Health
@@ -34,6 +36,8 @@ from controller.streams.stream import StreamState
 from tidegauge.errors import ForbiddenError, InvalidRequestError, OutcomeUnknownError
 from tidegauge.names import StreamName
 from tidegauge.wire.values import Between, Integer, Name
+
+_T = TypeVar("_T")
 
 
 class StrictRequest(Request):
@@ -180,6 +184,24 @@ Limit = Annotated[
     ),
 ]
 Cursor = Annotated[str | None, Query(description="From the page before.")]
+
+
+def write_cursor(last: str) -> str:
+    """Make the opaque cursor of the page after its last entry."""
+    return base64.urlsafe_b64encode(last.encode()).decode()
+
+
+def read_cursor(cursor: str | None, parse: Callable[[str], _T]) -> _T | None:
+    """Read the last entry before a page back; None where a list begins."""
+    if cursor is None:
+        return None
+    try:
+        return parse(base64.b64decode(cursor, altchars=b"-_", validate=True).decode())
+    except ValueError as error:
+        message = "is no cursor of this list; send one from an answer, as it is"
+        raise InvalidRequestError.of("cursor", message) from error
+
+
 WaitMs = Annotated[
     Integer, Between(0, 30_000), Query(description="Wait so long for something new, ms.")
 ]

@@ -7,10 +7,9 @@ from time import perf_counter
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from controller.http.forwarding.lost_calls import log_lost
 from controller.http.forwarding.peers import ROUTE, is_passed_on, says_moved
 from controller.http.messages.problems import send_problem
-from controller.http.messages.request_fields import request_fields
+from controller.http.messages.scopes import log_lost, request_fields
 from controller.metrics.counters import Metrics
 from tidegauge.errors import InternalError, OutcomeUnknownError, UnavailableError
 
@@ -29,13 +28,6 @@ class Timing:
 
     A defect ends here, answered with 500 by the application: uvicorn would log it once more. So
     does what is cut off when the service ends and has waited long enough: that is no defect.
-
-    Parameters
-    ----------
-    app
-        Answers, and tells by `ROUTE` in the scope which route did; None if the framework tells.
-    metrics
-        What is told.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
@@ -60,7 +52,12 @@ class Timing:
         except ClientDisconnect:
             status = _HUNG_UP
         except CancelledError:
-            status = status or await _cut_off(scope, send)
+            if status is None:  # what it asked for may be on its way to the disk
+                reads = scope["method"] == "GET"
+                error = UnavailableError(_ENDED) if reads else OutcomeUnknownError(_ENDED)
+                log_lost(scope)
+                await send_problem(send, error)
+                status = error.status
         except Exception:  # noqa: BLE001 (it is logged)
             self._metrics.count_defect()
             _log.exception("request failed", extra=request_fields(scope))
@@ -68,22 +65,11 @@ class Timing:
                 request = f"{scope['method']} {scope['path']}"
                 await send_problem(send, InternalError(request))
         # Whoever passed on what has moved asks another controller, and counts that.
-        if not (is_moved and is_passed_on(scope)):
-            self._count(scope, status or InternalError.status, perf_counter() - began)
-
-    def _count(self, scope: Scope, status: int, seconds: float) -> None:
+        if is_moved and is_passed_on(scope):
+            return
         route: str | None = scope.get(ROUTE, FORWARDED)
-        if route is None:
+        if route is None:  # the framework tells
             route = getattr(scope.get("route"), "path", OTHER)
         waits = b"wait_ms=" in scope["query_string"]
         times = self._metrics.long_poll_times if waits else self._metrics.request_times
-        times.observe(route, status, seconds)
-
-
-async def _cut_off(scope: Scope, send: Send) -> int:
-    """Answer who is waited for no longer; what it asked for may be on its way to the disk."""
-    reads = scope["method"] == "GET"
-    error = UnavailableError(_ENDED) if reads else OutcomeUnknownError(_ENDED)
-    log_lost(scope)
-    await send_problem(send, error)
-    return error.status
+        times.observe(route, status or InternalError.status, perf_counter() - began)

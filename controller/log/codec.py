@@ -5,7 +5,7 @@ the chunks as they lie in the database, and the end-of-stream marker: a valid IP
 """
 
 import struct
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -18,9 +18,9 @@ from tidegauge.wire.columns import EVENT_SCHEMA
 
 SCHEMA_MESSAGE = EVENT_SCHEMA.serialize().to_pybytes()
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
-CHUNK_EVENTS = 65_536
+CHUNK_EVENTS = 65_536  # and so many bytes: a reader holds a chunk in memory
 _CHUNK_BYTES = 4 * 1_048_576
-_COMPRESSED_FROM_BYTES = 1_024
+_COMPRESSED_FROM_BYTES = 1_024  # shorter messages become hardly shorter
 _HEADER, _COMPRESSION = 2, 3
 """Numbers of fields in Arrow's flatbuffers: of a message, and of a record batch."""
 _FORMERLY_COMPRESSED = b"ARROW:experimental_compression"
@@ -29,20 +29,11 @@ _LZ4 = ipc.IpcWriteOptions(compression="lz4")
 
 
 class EncodedEvents(NamedTuple):
-    """Events as one chunk stores them.
-
-    Attributes
-    ----------
-    rows
-        How many they are.
-    greatest_time
-        Their greatest event time, ms; None if none has one.
-    message
-        The IPC message of their record batch.
-    """
+    """Events as one chunk stores them: the IPC message of their record batch."""
 
     rows: int
     greatest_time: int | None
+    """Event time, ms; None if none has one."""
     message: bytes
 
 
@@ -92,29 +83,33 @@ def first_reaching(message: bytes, time: int) -> int:
 def read_arrow(body: bytes) -> pa.RecordBatch:
     """Read the events of a request that is an Arrow IPC stream.
 
-    Raises
-    ------
-    InvalidRequestError
-        If it is none, or its columns are not those of an event: text, integer ms, bytes or text,
-        the first and the last without nulls.
+    Its columns must be those of an event: text, integer ms, bytes or text, the first and the last
+    without nulls.
     """
     try:
         with ipc.open_stream(pa.py_buffer(body)) as reader:
             _check_schema(reader.schema)
-            _refuse_compressed(body)
+            # Compressed, it would be larger in memory than a body may be.
+            for message in ipc.MessageReader.open_stream(pa.py_buffer(body)):
+                is_batch = message.type == "record batch"
+                if is_batch and _is_compressed(message.metadata.to_pybytes()):
+                    raise InvalidRequestError.of("body", "is compressed; send it uncompressed")
             table = reader.read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, struct.error) as error:
         raise InvalidRequestError.of("body", f"is no Arrow IPC stream: {error}") from error
-    for field in table.schema:
-        _check_nulls(field.name, table.column(field.name))
+    for name in ("key", "value"):
+        column = table.column(name)
+        if column.null_count:
+            text = f"{column.null_count} of {len(column)} are null; only event_time may be"
+            raise InvalidRequestError.of(name, text)
     try:
         events = _one_batch(table.cast(EVENT_SCHEMA))
     except (pa.ArrowException, ValueError) as error:
         raise InvalidRequestError.of("body", f"{error}; send {EVENT_SCHEMA}") from error
     if _greatest_time(events) == END_OF_TIME:
-        message = f"{END_OF_TIME} is the end of time; seal the stream to end it"
-        raise InvalidRequestError.of("event_time", message)
+        text = f"{END_OF_TIME} is the end of time; seal the stream to end it"
+        raise InvalidRequestError.of("event_time", text)
     return events
 
 
@@ -122,42 +117,21 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _is_bytes(kind: pa.DataType) -> bool:
-    return _is_text(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-
-
-def _is_integer_or_null(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_null(kind))
-
-
-_TAKES: Mapping[str, tuple[Callable[[pa.DataType], bool], str]] = {
-    "key": (_is_text, "string"),
-    "event_time": (_is_integer_or_null, "int64, milliseconds"),
-    "value": (_is_bytes, "binary"),
-}
-
-
 def _check_schema(schema: pa.Schema) -> None:
     if schema.names != EVENT_SCHEMA.names:
         message = f"has columns {schema.names}; send {EVENT_SCHEMA.names}"
         raise InvalidRequestError.of("body", message)
-    for field in schema:
-        takes, wanted = _TAKES[field.name]
-        if not takes(field.type):
+    key, time, value = schema.types
+    is_bytes = _is_text(value) or pa.types.is_binary(value) or pa.types.is_large_binary(value)
+    is_time = pa.types.is_integer(time) or pa.types.is_null(time)
+    for field, fits, wanted in zip(
+        schema,
+        (_is_text(key), is_time, is_bytes),
+        ("string", "int64, milliseconds", "binary"),
+        strict=True,
+    ):
+        if not fits:
             raise InvalidRequestError.of(field.name, f"is {field.type}; cast it to {wanted}")
-
-
-def _check_nulls(name: str, column: pa.ChunkedArray) -> None:
-    if column.null_count and not EVENT_SCHEMA.field(name).nullable:
-        message = f"{column.null_count} of {len(column)} are null; only event_time may be"
-        raise InvalidRequestError.of(name, message)
-
-
-def _refuse_compressed(body: bytes) -> None:
-    """Refuse what would be larger in memory than a body may be."""
-    for message in ipc.MessageReader.open_stream(pa.py_buffer(body)):
-        if message.type == "record batch" and _is_compressed(message.metadata.to_pybytes()):
-            raise InvalidRequestError.of("body", "is compressed; send it uncompressed")
 
 
 def _is_compressed(metadata: bytes) -> bool:

@@ -8,7 +8,6 @@ finds a merged chunk begin before the offset it has come to leaves out what it h
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 from time import monotonic
 
 from sqlalchemy import Connection
@@ -19,7 +18,7 @@ from controller.log.codec import CHUNK_EVENTS, merge
 from controller.log.storage import ChunkRow, ChunksGoneError
 from tidegauge.topology import Position
 
-_FULL_BYTES = 1_048_576
+_FULL_BYTES = 1_048_576  # of what is merged: a quarter of the largest chunk
 _FEWEST = 16
 _SMALL = 1 / 16
 _TINY = 1 / 256
@@ -55,11 +54,8 @@ def settled_before(rows: Sequence[ChunkRow], start: int) -> int:
 class Compactor:
     """Merges chunks of one database, remembering what is done.
 
-    Parameters
-    ----------
-    database
-        Where the chunks are. They are merged in a reader's thread; the writer's only puts the
-        result in place, so that commits wait for one small transaction at most.
+    They are merged in a reader's thread; the writer's only puts the result in place, so that
+    commits wait for one small transaction at most.
     """
 
     def __init__(self, database: Database) -> None:
@@ -82,46 +78,28 @@ class Compactor:
         place = stream_key, segment
         start = self._settled.get(place, 0)
         rows = await self._database.read(
-            partial(storage.chunks_from, stream_key=stream_key, segment=segment, start=start)
+            lambda connection: storage.chunks_from(connection, *place, start=start)
         )
         run = next_run(rows)
-        if run:
-            try:
-                await self._merge(stream_key, segment, run)
-            except ChunksGoneError:
-                return False
-            await asyncio.sleep(monotonic() - begun)
-            return True
-        self._settled[place] = settled_before(rows, start)
-        return len(rows) == storage.CHUNKS_LISTED
+        if not run:
+            self._settled[place] = settled_before(rows, start)
+            return len(rows) == storage.CHUNKS_LISTED
 
-    async def _merge(self, stream_key: int, segment: int, run: Sequence[ChunkRow]) -> None:
-        message = await self._database.read(
-            partial(_merged, stream_key=stream_key, segment=segment, run=run)
-        )
-        await self._database.change(
-            partial(
-                storage.replace_run,
-                stream_key=stream_key,
-                segment=segment,
-                run=run,
-                message=message,
+        def merged(connection: Connection) -> bytes:
+            start, end = run[0].first_offset, run[-1].first_offset + 1
+            size = sum(one.size for one in run)
+            stored = storage.read_chunks(connection, *place, start=start, end=end, limit=size)
+            return merge(chunk.data for chunk in stored)
+
+        message = await self._database.read(merged)
+        try:
+            await self._database.change(
+                lambda connection: storage.replace_run(connection, *place, run, message)
             )
-        )
-
-
-def _merged(
-    connection: Connection, stream_key: int, segment: int, run: Sequence[ChunkRow]
-) -> bytes:
-    stored = storage.read_chunks(
-        connection,
-        stream_key,
-        segment,
-        start=run[0].first_offset,
-        end=run[-1].first_offset + 1,
-        limit=sum(one.size for one in run),
-    )
-    return merge(chunk.data for chunk in stored)
+        except ChunksGoneError:
+            return False
+        await asyncio.sleep(monotonic() - begun)
+        return True
 
 
 def _weight(row: ChunkRow) -> float:

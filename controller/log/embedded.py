@@ -2,15 +2,14 @@
 
 from collections.abc import KeysView, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Self
 
 from sqlalchemy import Connection
 
 from controller.commit.batch import Batch
 from controller.log import storage
-from controller.log.chunks import AppendOutcome, Chunk, KeyedAnswer, LastAppend
 from controller.log.codec import EncodedEvents
+from controller.log.storage import AppendOutcome, Chunk, KeyedAnswer, LastAppend
 from tidegauge.errors import InvalidPositionError, SequenceGapError
 from tidegauge.topology import Position, Topology
 
@@ -22,21 +21,14 @@ _ROW_BYTES = 256
 
 @dataclass(slots=True)
 class EmbeddedLog:
-    """The log of a stream that the service stores: where its segments end, and who appended.
-
-    Attributes
-    ----------
-    tails
-        Next offset of each segment.
-    running_times
-        The greatest event time of each segment so far, ms.
-    last_appends
-        By writer and segment, for exactly-once appends.
-    """
+    """The log of a stream that the service stores: where its segments end, and who appended."""
 
     tails: dict[int, int] = field(default_factory=dict)
+    """Next offset of each segment."""
     running_times: dict[int, int | None] = field(default_factory=dict)
+    """The greatest event time of each segment so far, ms."""
     last_appends: dict[tuple[str, int], LastAppend] = field(default_factory=dict)
+    """By writer and segment, for exactly-once appends."""
     answered: dict[str, KeyedAnswer] = field(default_factory=dict)
     """By idempotency key: recent ones, so that two requests that race are told apart."""
     _segments_of: dict[str, set[int]] = field(default_factory=dict)
@@ -99,13 +91,7 @@ class EmbeddedLog:
         incarnation: int,
         sequence: int,
     ) -> AppendOutcome:
-        """Append events unless this sequence number was stored before.
-
-        Raises
-        ------
-        SequenceGapError
-            If an earlier append of the writer is missing; nothing is appended.
-        """
+        """Append events unless this sequence number was stored before, or leaves a gap."""
         last = self.last_append(writer, segment, incarnation)
         if sequence <= last.sequence:
             return AppendOutcome(last.next_offset, last.sequence, duplicate=True)
@@ -118,9 +104,9 @@ class EmbeddedLog:
     def last_append(self, writer: str, segment: int, incarnation: int) -> LastAppend:
         """Look up a writer's last append in an incarnation; sequence 0 if there is none."""
         last = self.last_appends.get((writer, segment))
-        if last is None:
+        if last is None or last.incarnation != incarnation:
             return LastAppend(incarnation, 0, 0)
-        return last if last.incarnation == incarnation else LastAppend(incarnation, 0, 0)
+        return last
 
     @property
     def writers(self) -> KeysView[str]:
@@ -129,13 +115,8 @@ class EmbeddedLog:
 
     def newest_incarnation(self, writer: str) -> int:
         """Find the newest incarnation of a writer that appended; 0 if none did."""
-        return max(
-            (
-                self.last_appends[writer, segment].incarnation
-                for segment in self._segments_of.get(writer, ())
-            ),
-            default=0,
-        )
+        segments = self._segments_of.get(writer, ())
+        return max((self.last_appends[writer, one].incarnation for one in segments), default=0)
 
     def remember(self, writer: str, segment: int, last: LastAppend) -> None:
         """Note what a writer appended last."""
@@ -166,17 +147,14 @@ class EmbeddedLog:
         """Add what was appended since the last transaction, and who of the writers is forgotten."""
         if forgotten:
             batch.write(
-                partial(storage.forget_sequences, stream_key=stream_key, names=forgotten)
+                lambda connection: storage.forget_sequences(connection, stream_key, forgotten)
             )
         chunks, self.chunks = self.chunks, []
         sequences, self.sequences = self.sequences, {}
         if chunks or sequences:
             batch.write(
-                partial(
-                    storage.write_appends,
-                    stream_key=stream_key,
-                    appended=chunks,
-                    sequences=sequences,
+                lambda connection: storage.write_appends(
+                    connection, stream_key, chunks, sequences
                 ),
                 rows=len(sequences) + sum(1 + len(one.data) // _ROW_BYTES for one in chunks),
             )

@@ -4,9 +4,6 @@ from controller.commit.batch import Batch
 from tidegauge.errors import InvalidRequestError
 from tidegauge.topology import Position, Topology
 
-_ONLY_THE_WRITER = "the log is external, so only the writer knows how far it has written"
-_ONLY_YOU = "the log is external, so only you know where each partition ends"
-
 
 class ExternalLog:
     """Answers as `EmbeddedLog` does, for a log of which nothing is stored."""
@@ -16,13 +13,15 @@ class ExternalLog:
     def position_of(self, position: Position | None, tails: Position | None) -> Position:  # noqa: ARG002 (there are none)
         """Take the position as it is; a report without one says nothing."""
         if position is None:
-            raise InvalidRequestError.of("position", f"send it: {_ONLY_THE_WRITER}")
+            reason = "the log is external, so only the writer knows how far it has written"
+            raise InvalidRequestError.of("position", f"send it: {reason}")
         return position
 
     def end(self, topology: Topology, position: Position | None) -> Position:  # noqa: ARG002 (the aggregation checks it)
         """Take what the caller says who seals the stream."""
         if position is None:
-            raise InvalidRequestError.of("position", f"send it: {_ONLY_YOU}")
+            reason = "the log is external, so only you know where each partition ends"
+            raise InvalidRequestError.of("position", f"send it: {reason}")
         return position
 
     def appended_by(self, writer: str) -> None:

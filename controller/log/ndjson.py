@@ -15,13 +15,7 @@ _FIELDS = {"key", "event_time", "value", "value_base64"}
 
 
 def read_ndjson(body: bytes) -> pa.RecordBatch:
-    """Read the events of a request with one JSON object a line; empty lines are skipped.
-
-    Raises
-    ------
-    InvalidRequestError
-        Naming the first line that is none, what is wrong with it, and the cure.
-    """
+    """Read the events of a request with one JSON object a line; empty lines are skipped."""
     keys: list[str] = []
     times: list[int | None] = []
     values: list[bytes] = []
@@ -60,16 +54,12 @@ def _event(line: bytes) -> tuple[str, int | None, bytes]:
     if not isinstance(event.get("key"), str):
         msg = f"key is {show_json(event.get('key'))}; send a string, it routes the event"
         raise ValueError(msg)  # noqa: TRY004 (answered like the others)
-    time = event.get("event_time")
-    return event["key"], None if time is None else _time(time), _value(event)
-
-
-def _time(given: object) -> int:
-    time = parse_event_time(given)
+    given = event.get("event_time")
+    time = None if given is None else parse_event_time(given)
     if time == END_OF_TIME:
         msg = f"event_time is {time}, the end of time; seal the stream to end it"
         raise ValueError(msg)
-    return time
+    return event["key"], time, _value(event)
 
 
 def _value(event: dict[str, object]) -> bytes:

@@ -18,17 +18,7 @@ _hash = lru_cache(maxsize=65_536)(key_hash)
 
 
 class RoutedEvents(NamedTuple):
-    """Events of many keys, encoded for the segments that own the keys.
-
-    Attributes
-    ----------
-    events
-        As they came.
-    topology_revision
-        For which topology they were routed.
-    parts
-        By segment.
-    """
+    """Events of many keys, and encoded by segment for those that owned the keys in a topology."""
 
     events: pa.RecordBatch
     topology_revision: int
@@ -51,11 +41,6 @@ def check_keys(topology: Topology, segment: int, events: pa.RecordBatch) -> None
     """Refuse events that another segment owns: they would lose the order of their key.
 
     A segment that grows no more, or is none, is left to the append itself, which says so.
-
-    Raises
-    ------
-    InvalidRequestError
-        Naming the first such key, and the segment that owns it.
     """
     if segment not in topology.unsealed:
         return

@@ -5,7 +5,6 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
-    CTE,
     ColumnElement,
     Connection,
     Integer,
@@ -18,13 +17,47 @@ from sqlalchemy import (
 )
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows
-from controller.log.chunks import Chunk, KeyedAnswer, LastAppend
 from controller.log.codec import first_reaching
 from controller.schema import append_sequences, chunks, idempotency_keys
 from controller.store.positions import dump_position, load_position
+from tidegauge.topology import Position
 
-CHUNKS_LISTED = 1_000
+CHUNKS_LISTED = 1_000  # a look takes milliseconds of a reader thread
 _KEY = bindparam("key", type_=Integer)
+
+
+class Chunk(NamedTuple):
+    """Events of one segment as they are stored."""
+
+    segment: int
+    first_offset: int
+    events: int
+    running_time: int | None
+    data: bytes
+
+
+class LastAppend(NamedTuple):
+    """What a writer last appended to a segment."""
+
+    incarnation: int
+    sequence: int
+    next_offset: int
+
+
+class KeyedAnswer(NamedTuple):
+    """What an idempotency key stands for: next offsets of the segments that were written to."""
+
+    fingerprint: str
+    """Of the request, so that a key used for another one is found out."""
+    position: Position
+
+
+class AppendOutcome(NamedTuple):
+    """Where an append ended up."""
+
+    next_offset: int
+    sequence: int
+    duplicate: bool
 
 
 class ChunkRow(NamedTuple):
@@ -63,9 +96,15 @@ def read_ends(connection: Connection, stream_key: int) -> dict[int, tuple[int, i
 def _ends() -> Select[Any]:
     """Read the last chunk of each segment of the stream ``key``, and no other.
 
-    By two looks at an index each: a database might rather read a whole table to join it.
+    By two looks at an index each: a database might rather read a whole table to join it. The
+    segments are found by looking for the next one each time; NULL ends them.
     """
-    used = _used_segments()
+    first = select(func.min(chunks.c.segment).label("segment")).where(
+        chunks.c.stream_key == _KEY
+    )
+    used = first.cte(recursive=True)
+    following = first.where(chunks.c.segment > used.c.segment).scalar_subquery()
+    used = used.union_all(select(following).where(used.c.segment.is_not(None)))
     in_segment = (chunks.c.stream_key == _KEY) & (chunks.c.segment == used.c.segment)
     backwards = chunks.c.first_offset.desc()
 
@@ -77,16 +116,6 @@ def _ends() -> Select[Any]:
         of_last(chunks.c.first_offset + chunks.c.events).label("tail"),
         of_last(chunks.c.running_time).label("running_time"),
     ).where(used.c.segment.is_not(None))
-
-
-def _used_segments() -> CTE:
-    """Find the segments that have chunks, each by looking for the next; NULL ends them."""
-    first = select(func.min(chunks.c.segment).label("segment")).where(
-        chunks.c.stream_key == _KEY
-    )
-    used = first.cte(recursive=True)
-    following = first.where(chunks.c.segment > used.c.segment).scalar_subquery()
-    return used.union_all(select(following).where(used.c.segment.is_not(None)))
 
 
 def write_appends(
@@ -117,7 +146,13 @@ def read_chunks(  # noqa: PLR0913 (where, which and how much)
     connection: Connection, stream_key: int, segment: int, *, start: int, end: int, limit: int
 ) -> list[Chunk]:
     """Read whole chunks that overlap ``[start, end)``, in order: ``limit`` bytes, or one."""
-    sizes = _chunk_sizes(connection, stream_key, segment, start=start, end=end)
+    holds_start = (
+        select(func.max(chunks.c.first_offset))
+        .where(_in_segment(stream_key, segment), chunks.c.first_offset <= start)
+        .scalar_subquery()
+    )
+    overlaps = chunks.c.first_offset.between(holds_start, end - 1)
+    sizes = _chunk_rows(connection, _in_segment(stream_key, segment) & overlaps)
     last, read = start, 0
     for row in sizes:
         if read and read + row.size > limit:
@@ -125,33 +160,13 @@ def read_chunks(  # noqa: PLR0913 (where, which and how much)
         last, read = row.first_offset, read + row.size
     if not sizes:
         return []
+    within = chunks.c.first_offset.between(sizes[0].first_offset, last)
     found = connection.execute(
-        select(
-            chunks.c.segment,
-            chunks.c.first_offset,
-            chunks.c.events,
-            chunks.c.running_time,
-            chunks.c.data,
-        )
-        .where(
-            _in_segment(stream_key, segment),
-            chunks.c.first_offset.between(sizes[0].first_offset, last),
-        )
+        select(*(chunks.c[name] for name in Chunk._fields))
+        .where(_in_segment(stream_key, segment), within)
         .order_by(chunks.c.first_offset)
     )
     return [Chunk(*row) for row in found]
-
-
-def _chunk_sizes(
-    connection: Connection, stream_key: int, segment: int, *, start: int, end: int
-) -> list[ChunkRow]:
-    holds_start = (
-        select(func.max(chunks.c.first_offset))
-        .where(_in_segment(stream_key, segment), chunks.c.first_offset <= start)
-        .scalar_subquery()
-    )
-    within = chunks.c.first_offset.between(holds_start, end - 1)
-    return _chunk_rows(connection, _in_segment(stream_key, segment) & within)
 
 
 def chunks_from(
@@ -164,7 +179,7 @@ def chunks_from(
 
 def _chunk_rows(connection: Connection, condition: ColumnElement[bool]) -> list[ChunkRow]:
     rows = connection.execute(
-        select(chunks.c.first_offset, chunks.c.events, chunks.c.running_time, chunks.c.size)
+        select(*(chunks.c[name] for name in ChunkRow._fields))
         .where(condition)
         .order_by(chunks.c.first_offset)
         .limit(CHUNKS_LISTED)
@@ -203,12 +218,8 @@ def replace_run(
     """Put one chunk in place of several adjacent ones.
 
     The race: the stream may have been deleted since the chunks were read, or another controller
-    may hold it now, and merge them too. A chunk is deleted once, so one of the two finds fewer.
-
-    Raises
-    ------
-    ChunksGoneError
-        If some are not there any more; the transaction must not be committed then.
+    may hold it now, and merge them too. A chunk is deleted once, so one of the two finds fewer,
+    and raises `ChunksGoneError`: its transaction must not be committed.
     """
     within = _in_segment(stream_key, segment) & chunks.c.first_offset.between(
         run[0].first_offset, run[-1].first_offset
@@ -222,11 +233,10 @@ def replace_run(
 
 def stored_answer(connection: Connection, stream_key: int, key: str) -> KeyedAnswer | None:
     """Look up what an idempotency key stands for."""
+    table = idempotency_keys
+    is_key = (table.c.stream_key == stream_key) & (table.c.idempotency_key == key)
     row = connection.execute(
-        select(idempotency_keys.c.fingerprint, idempotency_keys.c.position).where(
-            idempotency_keys.c.stream_key == stream_key,
-            idempotency_keys.c.idempotency_key == key,
-        )
+        select(table.c.fingerprint, table.c.position).where(is_key)
     ).first()
     return None if row is None else KeyedAnswer(row.fingerprint, load_position(row.position))
 

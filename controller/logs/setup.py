@@ -23,14 +23,15 @@ def configure_logging(level: LogLevel, form: LogFormat) -> None:
     """Log to standard error from now on, warnings of Python too.
 
     Tracebacks never show local variables, which may hold tokens.
-
-    Parameters
-    ----------
-    level
-        The least level that is shown, in lower case.
-    form
-        Text for people, or one JSON object a line.
     """
+    rendering: list[Processor]
+    if form == "json":
+        rendering = [format_exc_info, EventRenamer("message"), JSONRenderer(default=str)]
+    else:
+        console = ConsoleRenderer(
+            colors=sys.stderr.isatty(), pad_event_to=0, exception_formatter=plain_traceback
+        )
+        rendering = [_on_one_line, console]
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         ProcessorFormatter(
@@ -40,24 +41,11 @@ def configure_logging(level: LogLevel, form: LogFormat) -> None:
                 add_logger_name,
                 TimeStamper(fmt="iso", utc=True),
             ],
-            processors=[ProcessorFormatter.remove_processors_meta, *_rendering(form)],
+            processors=[ProcessorFormatter.remove_processors_meta, *rendering],
         )
     )
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(capture=True)
-
-
-def _rendering(form: LogFormat) -> list[Processor]:
-    if form == "json":
-        return [format_exc_info, EventRenamer("message"), JSONRenderer(default=str)]
-    return [
-        _on_one_line,
-        ConsoleRenderer(
-            colors=sys.stderr.isatty(),
-            pad_event_to=0,
-            exception_formatter=plain_traceback,
-        ),
-    ]
 
 
 def _on_one_line(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:

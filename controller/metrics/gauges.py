@@ -7,24 +7,28 @@ writers first, and of them those that lag most.
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
-from itertools import islice
+from importlib.metadata import version
+from itertools import chain, islice
 from typing import NamedTuple
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily
 from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from controller.cluster import Ownership
 from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import WaitingRoom
 from controller.groups import Groups
+from controller.metrics.counters import Metrics
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import Now, WriterState
 
-_AT_ONCE = 100
+_AT_ONCE = 100  # streams: some milliseconds, in which nobody else has a turn
 _STATES: tuple[WriterState, ...] = ("joining", "active", "behind", "expired", "left")
 
 
@@ -53,28 +57,9 @@ class Present:
     leases: int = 0
     """Of how many it makes the marks: all, or none while another may have taken over."""
 
-    def add(self, figures: StreamFigures) -> None:
-        """Count a stream into the totals."""
-        self.streams += 1
-        for state, count in figures.writers.items():
-            self.writers[state] += count
-        self.kept_reports += figures.kept_reports
-
 
 class Gauges:
-    """Looks up what Prometheus is told of the present.
-
-    Parameters
-    ----------
-    registry, groups
-        Those that this controller holds.
-    ownership
-        Knows how many streams there are, and whether what is held is held for certain.
-    sequencer, waiting
-        Where changes, looks and long polls wait.
-    most_series
-        So many streams, and groups, have series of their own.
-    """
+    """Looks up what Prometheus is told of the present."""
 
     def __init__(  # noqa: PLR0913 (what is counted, and how much of it is shown)
         self,
@@ -101,7 +86,9 @@ class Gauges:
             if index % _AT_ONCE == 0:
                 await asyncio.sleep(0)
             figures = _figures(state, now)
-            present.add(figures)
+            present.streams += 1
+            present.writers.update(figures.writers)
+            present.kept_reports += figures.kept_reports
             present.shown.append(figures)
             if len(present.shown) > 2 * limit + _AT_ONCE:  # kept short, but not at every step
                 present.shown = nlargest(limit, present.shown, key=_urgency)
@@ -109,73 +96,113 @@ class Gauges:
         present.leases = present.streams if self._ownership.lease.is_certain else 0
         return present
 
-    def total_families(self, present: Present) -> Iterator[GaugeMetricFamily]:
+    def total_families(self, present: Present) -> Iterator[Metric]:
         """Lay out the totals, the groups, and what waits now.
 
         The number of streams is the same at every controller; all else is of what this one holds.
         """
-        queues = _labelled(
+        queues = {"changes": self._sequencer.queue_length, "looks": self._sequencer.look_count}
+        yield _labelled(
             "queue_length",
             "What waits: changes for the next transaction, looks at memory for its end.",
-            "queue",
+            ["queue"],
+            (([name], length) for name, length in queues.items()),
         )
-        queues.add_metric(["changes"], self._sequencer.queue_length)
-        queues.add_metric(["looks"], self._sequencer.look_count)
-        yield queues
-        yield _gauge("long_polls", "Calls that wait for news.", len(self._waiting))
-        streams = len(self._ownership.streams)
-        yield _gauge("streams", "Streams, whoever makes their marks.", streams)
-        yield _gauge(
-            "leases_held", "Streams whose marks this controller makes.", present.leases
-        )
-        yield _gauge("kept_reports", "Reports above the watermark.", present.kept_reports)
-        writers = _labelled("writers", "Writers by state.", "state")
-        for state in _STATES:
-            writers.add_metric([state], present.writers[state])
-        yield writers
         groups = list(self._groups)
-        yield _gauge("groups", "Reader groups.", len(groups))
-        readers = _labelled("group_readers", "Readers of each group.", "group")
-        for group in islice(groups, self._most_series):
-            readers.add_metric([str(group.name)], len(group.state.readers))
-        yield readers
+        for name, documentation, value in (
+            ("long_polls", "Calls that wait for news.", len(self._waiting)),
+            ("streams", "Streams, whoever makes their marks.", len(self._ownership.streams)),
+            ("leases_held", "Streams whose marks this controller makes.", present.leases),
+            ("kept_reports", "Reports above the watermark.", present.kept_reports),
+            ("groups", "Reader groups.", len(groups)),
+        ):
+            yield GaugeMetricFamily(f"tidegauge_{name}", documentation, value=value)
+        yield _labelled(
+            "writers",
+            "Writers by state.",
+            ["state"],
+            (([state], present.writers[state]) for state in _STATES),
+        )
+        shown = islice(groups, self._most_series)
+        yield _labelled(
+            "group_readers",
+            "Readers of each group.",
+            ["group"],
+            (([str(group.name)], len(group.state.readers)) for group in shown),
+        )
 
 
 def stream_families(present: Present) -> Iterator[Metric]:
     """Lay out what was looked up of single streams; any thread may do it."""
-    lag = _labelled(
-        "stream_watermark_lag_seconds",
-        "Wall clock minus watermark, of streams whose times are wall clock.",
-        "stream",
+    shown, leads = present.shown, present.leases > 0
+    yield _labelled(
+        "stream_writers",
+        "Writers by state.",
+        ["stream", "state"],
+        (([one.stream, state], one.writers[state]) for one in shown for state in _STATES),
     )
-    held = _labelled(
-        "stream_held_seconds",
-        "How long somebody has waited for a writer that stands; 0 while nobody waits.",
-        "stream",
+    table: Iterable[tuple[str, str, Callable[[StreamFigures], float | None]]] = (
+        (
+            "stream_watermark_lag_seconds",
+            "Wall clock minus watermark, of streams whose times are wall clock.",
+            lambda one: one.lag_s,
+        ),
+        (
+            "stream_held_seconds",
+            "How long somebody has waited since the newest mark; 0 while nobody waits.",
+            lambda one: one.held_s,
+        ),
+        (
+            "stream_kept_reports",
+            "Reports above the watermark.",
+            lambda one: one.kept_reports,
+        ),
+        (
+            "stream_lease_held",
+            "Whether this controller makes the stream's marks.",
+            lambda _one: leads,
+        ),
     )
-    writers = _labelled("stream_writers", "Writers by state.", "stream", "state")
-    kept = _labelled("stream_kept_reports", "Reports above the watermark.", "stream")
+    for name, documentation, value_of in table:
+        values = [([one.stream], value_of(one)) for one in shown]
+        yield _labelled(name, documentation, ["stream"], values)
     expirations = CounterMetricFamily(
         "tidegauge_stream_expirations", "Writers that expired.", labels=["stream"]
     )
-    lease = _labelled(
-        "stream_lease_held", "Whether this controller makes the stream's marks.", "stream"
-    )
-    for one in present.shown:
-        if one.lag_s is not None:
-            lag.add_metric([one.stream], one.lag_s)
-        held.add_metric([one.stream], one.held_s)
-        for state in _STATES:
-            writers.add_metric([one.stream, state], one.writers[state])
-        kept.add_metric([one.stream], one.kept_reports)
+    for one in shown:
         expirations.add_metric([one.stream], one.expirations)
-        lease.add_metric([one.stream], present.leases > 0)
-    yield from (lag, held, writers, kept, lease, expirations)
-    yield _gauge(
-        "streams_without_series",
+    yield expirations
+    yield GaugeMetricFamily(
+        "tidegauge_streams_without_series",
         "Streams that are counted in totals only (metrics_streams).",
-        present.streams - len(present.shown),
+        value=present.streams - len(shown),
     )
+
+
+class _Families(Collector):
+    """What was laid out already, what may still be, and what the process says of itself."""
+
+    def __init__(self, *families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterator[Metric]:
+        yield InfoMetricFamily(
+            "tidegauge_build", "What runs.", value={"version": version("tidegauge")}
+        )
+        yield from chain.from_iterable(self._families)
+        yield from ProcessCollector(registry=CollectorRegistry()).collect()
+
+
+async def expose(metrics: Metrics, gauges: Gauges) -> bytes:
+    """Write everything that Prometheus may know, in its text format.
+
+    Numbers are taken on the event loop, a little at a time; the text, which takes longer, is
+    made in a thread.
+    """
+    present = await gauges.look()
+    families = [*metrics.families(), *gauges.total_families(present)]
+    shown = _Families(families, stream_families(present))
+    return await asyncio.to_thread(generate_latest, shown)
 
 
 def _figures(state: StreamState, now: Now) -> StreamFigures:
@@ -199,9 +226,14 @@ def _urgency(figures: StreamFigures) -> tuple[bool, float]:
     return live > 0, figures.lag_s or 0.0
 
 
-def _gauge(name: str, documentation: str, value: float) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"tidegauge_{name}", documentation, value=value)
-
-
-def _labelled(name: str, documentation: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(f"tidegauge_{name}", documentation, labels=labels)
+def _labelled(
+    name: str,
+    documentation: str,
+    labels: Sequence[str],
+    values: Iterable[tuple[Sequence[str], float | None]],
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(f"tidegauge_{name}", documentation, labels=labels)
+    for of, value in values:
+        if value is not None:
+            family.add_metric(of, value)
+    return family

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
 
 from controller.clocks import ListeningClock
 from controller.commit.sequencer import Sequencer
@@ -18,26 +17,6 @@ class Health:
     """Looks for what is wrong with a service.
 
     Everybody may probe, so that reasons name no file, host or user: the log does.
-
-    Parameters
-    ----------
-    database
-        Is asked whether it answers.
-    sequencer
-        Tells how long the present batch takes.
-    listening
-        Its stamps tell how long the event loop was blocked.
-    max_stall_s
-        The process is called dead when nothing moves for so long.
-
-    Attributes
-    ----------
-    tasks
-        What has to go on as long as the service is open.
-    started
-        Whether all streams are read back.
-    stopping
-        Whether a signal asked the process to end.
     """
 
     def __init__(
@@ -60,7 +39,20 @@ class Health:
 
     def ailments(self) -> list[str]:
         """List why the process should be started anew; empty while all of it moves."""
-        return list(self._ailments())
+        ailments = [
+            f"{task.get_name()} has ended; the log says why"
+            for task in self.tasks
+            if task.done()
+        ]
+        if not self.started:
+            return ailments
+        silent_s = self._listening.stamp_age_ms / 1_000
+        if silent_s > self._max_stall_s:
+            ailments.append(f"the event loop was blocked for {silent_s:.1f} s")
+        busy_s = self._sequencer.busy_s
+        if busy_s > self._max_stall_s:
+            ailments.append(f"a batch of changes has not come to an end for {busy_s:.1f} s")
+        return ailments
 
     async def obstacles(self) -> list[str]:
         """List why requests should go elsewhere for now; empty if they are served."""
@@ -71,19 +63,6 @@ class Health:
         if not self.started:
             obstacles.append("the service is reading its streams back")
         return obstacles if database is None else [*obstacles, database]
-
-    def _ailments(self) -> Iterator[str]:
-        for task in self.tasks:
-            if task.done():
-                yield f"{task.get_name()} has ended; the log says why"
-        if not self.started:
-            return
-        silent_s = self._listening.stamp_age_ms / 1_000
-        if silent_s > self._max_stall_s:
-            yield f"the event loop was blocked for {silent_s:.1f} s"
-        busy_s = self._sequencer.busy_s
-        if busy_s > self._max_stall_s:
-            yield f"a batch of changes has not come to an end for {busy_s:.1f} s"
 
     async def _ask_database(self) -> str | None:
         """Read something, but never twice at once: what hangs must not pile up.

@@ -9,10 +9,10 @@ from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-from controller.access import redacted
+from controller.access.tokens import redacted
 
 _QUERY = "url.query"
-_PATIENCE_S = 1.0
+_PATIENCE_S = 1.0  # the process has to end soon, whatever becomes of traces
 _log = logging.getLogger(__name__)
 
 
@@ -27,13 +27,7 @@ class _WithoutTokens(SpanProcessor):
 
 
 class Traces:
-    """Sends spans in the background, as the environment variables ``OTEL_…`` say.
-
-    Attributes
-    ----------
-    provider
-        Takes spans.
-    """
+    """Sends spans in the background, as the environment variables ``OTEL_…`` say."""
 
     def __init__(self) -> None:
         ours = Resource({"service.name": "tidegauge"})

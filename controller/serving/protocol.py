@@ -7,59 +7,37 @@ dependencies' upper bounds.
 """
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import Any
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from controller.configuration import ServeSettings
 from controller.http.messages.problems import write_problem
-from tidegauge.errors import (
-    HeadTimeoutError,
-    HeadTooLargeError,
-    MalformedRequestError,
-    ProblemError,
-    UnavailableError,
-)
+from tidegauge import errors
 
 _LONGEST_PARSED = 65_535
 """Longer addresses are too long for the parser of addresses."""
 _HEADER_BYTES = 150
 """What Python takes for a header of a few bytes: two bytes objects and a tuple."""
 _LINGER_S = 2.0
+"""As long as an answer may take to a peer that is still sending: a few round trips."""
 
 
-class HeadLimits(NamedTuple):
+class HeadLimits:
     """What connections may do before a request is whole enough to be asked for its token.
 
-    Attributes
-    ----------
-    max_bytes
-        Of the first line and the headers of one request.
-    timeout_s
-        Until the first byte of a connection, and from the first byte of a head to its last.
-    unfinished
-        The heads that are not whole yet.
+    What the heads of all connections take that have begun and are not whole is bounded. Where there
+    is too much, the oldest is refused. A head is usually whole within milliseconds, and most come in
+    one piece and are never counted: the oldest are of those who hold them back.
     """
 
-    max_bytes: int
-    timeout_s: float
-    unfinished: "UnfinishedHeads"
-
-
-class UnfinishedHeads:
-    """What the heads of all connections take that have begun and are not whole; it is bounded.
-
-    Where there is too much, the oldest is refused. A head is usually whole within milliseconds, and
-    most come in one piece and are never counted: the oldest are of those who hold them back.
-
-    Parameters
-    ----------
-    max_bytes
-        That they may take together.
-    """
-
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
+    def __init__(self, settings: ServeSettings) -> None:
+        self.max_bytes = settings.max_head_bytes
+        """Of the first line and the headers of one request."""
+        self.timeout_s = settings.head_timeout_ms / 1_000
+        """Until the first byte of a connection, and from the first byte of a head to its last."""
+        self._max_unfinished_bytes = settings.max_unfinished_head_bytes
         self._sizes: dict[BoundedProtocol, int] = {}
         """In the order in which they began."""
         self._total = 0
@@ -68,14 +46,14 @@ class UnfinishedHeads:
         """Count a head, or what it has grown to."""
         self._total += size - self._sizes.get(connection, 0)
         self._sizes[connection] = size
-        while self._total > self._max_bytes:
+        while self._total > self._max_unfinished_bytes:
             oldest = next(iter(self._sizes))
             self.forget(oldest)
             reason = (
-                f"unfinished heads take more than {self._max_bytes} bytes "
+                f"unfinished heads take more than {self._max_unfinished_bytes} bytes "
                 "(max_unfinished_head_bytes), and this one was the oldest"
             )
-            oldest.refuse(UnavailableError(reason))
+            oldest.refuse(errors.UnavailableError(reason))
 
     def forget(self, connection: "BoundedProtocol") -> None:
         """Count a head no longer: it is whole, or will never be."""
@@ -83,15 +61,7 @@ class UnfinishedHeads:
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """One connection.
-
-    Parameters
-    ----------
-    limits
-        Of its heads.
-    given
-        As uvicorn gives it.
-    """
+    """One connection."""
 
     def __init__(self, limits: HeadLimits, **given: Any) -> None:  # noqa: ANN401 (uvicorn's)
         super().__init__(**given)
@@ -103,11 +73,11 @@ class BoundedProtocol(HttpToolsProtocol):
         """How much came since that head began, what is being parsed included."""
         self._overdue: asyncio.TimerHandle | None = None
         """Runs while a head is waited for, but for the time in which uvicorn keeps alive."""
-        self._refusal: ProblemError = MalformedRequestError()
+        self._refusal: errors.ProblemError = errors.MalformedRequestError()
         """What is wrong, if the parser stops."""
         self._ended = False
         """Whether nothing more will be read."""
-        self._due: ProblemError | None = None
+        self._due: errors.ProblemError | None = None
         """What is to be refused once the requests before it are answered."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -131,10 +101,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._head_bytes is not None:
             self._head_bytes = self._come_bytes
             if self._head_bytes > self._limits.max_bytes:
-                self.refuse(HeadTooLargeError(self._limits.max_bytes))
+                self.refuse(errors.HeadTooLargeError(self._limits.max_bytes))
                 return
             size = self._head_bytes + _HEADER_BYTES * len(self.headers)
-            self._limits.unfinished.count(self, size)
+            self._limits.count(self, size)
         # uvicorn keeps alive no longer once anything came, be it an empty line, or the body of a
         # request that was refused by its head.
         is_waiting = self._head_bytes is not None or self._is_idle()
@@ -153,13 +123,23 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_bytes = None
         if self._overdue is not None:
             self._await_head_no_longer()
-        if self._come_bytes > self._limits.max_bytes < self._measure_head():
-            self._refusal = HeadTooLargeError(self._limits.max_bytes)
-            raise self._refusal
+        max_bytes = self._limits.max_bytes
+        if self._come_bytes > max_bytes:
+            # Measured as it is written without needless spaces: more than the head may have come.
+            line = b"%s %s HTTP/1.1\r\n\r\n" % (self.parser.get_method(), self.url)
+            headers = sum(len(b"%s: %s\r\n" % one) for one in self.headers)
+            if len(line) + headers > max_bytes:
+                self._refusal = errors.HeadTooLargeError(max_bytes)
+                raise self._refusal
         if len(self.url) <= _LONGEST_PARSED:
             super().on_headers_complete()
-        else:
-            self._complete_long_head()
+            return
+        # Its query names thousands of segments. No call has a path that is nearly as long, and so
+        # none has the beginning of one.
+        path, _, query = self.url.partition(b"#")[0].partition(b"?")
+        self.url = path[:_LONGEST_PARSED]
+        super().on_headers_complete()
+        self.scope["query_string"] = query
 
     def on_message_complete(self) -> None:
         """End a message, unless its head is parsed again."""
@@ -177,7 +157,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Refuse what is no HTTP, or was too long."""
         self.refuse(self._refusal)
 
-    def refuse(self, error: ProblemError) -> None:
+    def refuse(self, error: errors.ProblemError) -> None:
         """Read nothing more: where the next request begins cannot be known.
 
         The race: whole requests came before, and are not answered yet. They are served, and
@@ -215,7 +195,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._overdue is not None:
             self._overdue.cancel()
             self._overdue = None
-        self._limits.unfinished.forget(self)
+        self._limits.forget(self)
 
     def _give_up(self) -> None:
         self._overdue = None
@@ -226,24 +206,9 @@ class BoundedProtocol(HttpToolsProtocol):
         elif self._head_bytes is None:
             self.transport.close()
         else:
-            self.refuse(HeadTimeoutError(round(self._limits.timeout_s * 1_000)))
+            self.refuse(errors.HeadTimeoutError(round(self._limits.timeout_s * 1_000)))
 
-    def _complete_long_head(self) -> None:
-        """End a head whose address is long: its query names thousands of segments.
-
-        No call has a path that is nearly as long, and so none has the beginning of one.
-        """
-        path, _, query = self.url.partition(b"#")[0].partition(b"?")
-        self.url = path[:_LONGEST_PARSED]
-        super().on_headers_complete()
-        self.scope["query_string"] = query
-
-    def _measure_head(self) -> int:
-        """Measure a head as it is written without needless spaces."""
-        line = len(b"%s %s HTTP/1.1\r\n\r\n" % (self.parser.get_method(), self.url))
-        return line + sum(len(b"%s: %s\r\n" % one) for one in self.headers)
-
-    def _end_with(self, error: ProblemError) -> None:
+    def _end_with(self, error: errors.ProblemError) -> None:
         status, headers, body = write_problem(error)
         lines = [*self.server_state.default_headers, *headers, (b"connection", b"close")]
         head = b"".join(b"%s: %s\r\n" % line for line in lines)
@@ -269,7 +234,15 @@ class _DecliningParser(HttpRequestParser):
             try:
                 super().feed_data(data)
             except HttpParserUpgrade as upgrade:
-                data = self._head_without_offer() + data[upgrade.args[0] :]
+                method = self.get_method()
+                if method == b"CONNECT":
+                    msg = "CONNECT is for proxies"
+                    raise HttpParserError(msg) from upgrade
+                version = self.get_http_version().encode()
+                line = b"%s %s HTTP/%s" % (method, self._protocol.url, version)
+                headers = self._protocol.headers
+                kept = [b"%s: %s" % one for one in headers if one[0] != b"upgrade"]
+                data = b"\r\n".join([line, *kept, b"", b""]) + data[upgrade.args[0] :]
                 self._begin_anew()
             else:
                 return
@@ -279,28 +252,12 @@ class _DecliningParser(HttpRequestParser):
         super().__init__(self._protocol)
         self.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn does
 
-    def _head_without_offer(self) -> bytes:
-        method = self.get_method()
-        if method == b"CONNECT":
-            msg = "CONNECT is for proxies"
-            raise HttpParserError(msg)
-        line = b"%s %s HTTP/%s" % (method, self._protocol.url, self.get_http_version().encode())
-        kept = [b"%s: %s" % one for one in self._protocol.headers if one[0] != b"upgrade"]
-        return b"\r\n".join([line, *kept, b"", b""])
-
 
 class _GatheringTransport:
     """A transport that writes at the end of the turn, and whose end lets the last answer arrive.
 
     uvicorn writes the head of an answer and its body separately, and each write goes through the
     whole network stack: for short answers that is a third of all the work.
-
-    Parameters
-    ----------
-    transport
-        Of a connection; it does all else.
-    protocol
-        What reads from it.
     """
 
     __slots__ = ("_parts", "_protocol", "_transport", "is_closing")
@@ -311,7 +268,7 @@ class _GatheringTransport:
         self._parts: list[bytes] = []
         self.is_closing = transport.is_closing
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (whatever the transport has)
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 (all else is the transport's)
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
@@ -339,7 +296,7 @@ class _GatheringTransport:
         if self.is_closing() or not self._protocol.is_unread:
             self._end()
             return
-        self.is_closing = _always
+        self.is_closing = lambda: True
         self._transport.resume_reading()
         if self._transport.can_write_eof():
             self._transport.write_eof()
@@ -356,7 +313,3 @@ class _GatheringTransport:
             self._protocol.loop.call_later(_LINGER_S, self._abort)
         else:
             self._transport.abort()
-
-
-def _always() -> bool:
-    return True

@@ -1,10 +1,12 @@
 """Running the service: uvicorn, signals, and what it says at its start."""
 
 import gc
+import logging
+import resource
 import signal
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from math import inf
 from time import monotonic
@@ -12,16 +14,24 @@ from types import FrameType
 
 import uvicorn
 
-from controller.access import Certificate
+from controller.access.encryption import Certificate
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp, create_app
 from controller.logs.setup import configure_logging
-from controller.serving.exposure import check_exposure, is_for_this_machine
-from controller.serving.listener import BACKLOG, listen, reachable, show_address
-from controller.serving.open_files import allow_open_files
-from controller.serving.protocol import BoundedProtocol, HeadLimits, UnfinishedHeads
+from controller.serving.listener import (
+    BACKLOG,
+    check_exposure,
+    is_for_this_machine,
+    listen,
+    reachable,
+    show_address,
+)
+from controller.serving.protocol import BoundedProtocol, HeadLimits
 
 _GRACE_S = 10
+_OTHER_FILES = 500
+"""The service's own, and connections of those who do not wait."""
+_log = logging.getLogger(__name__)
 
 
 class _Server(uvicorn.Server):
@@ -72,25 +82,13 @@ class _Server(uvicorn.Server):
 
 
 def serve(settings: ServeSettings) -> None:
-    """Serve until SIGTERM or Ctrl-C.
-
-    Raises
-    ------
-    ExposedError
-        If strangers could reach it, and nobody said that they may.
-    TokenFileError, CertificateError
-        If a file cannot be used.
-    DatabaseInUseError
-        If another process serves the database.
-    DatabaseUnusableError
-        If the database cannot be served.
-    AddressUnusableError
-        If nobody can listen there, since the address is taken, or is none.
-    """
+    """Serve until SIGTERM or Ctrl-C; what keeps it from starting is a `TidegaugeError`."""
     configure_logging(settings.log_level, settings.log_format)
     check_exposure(settings)
-    allow_open_files(settings.max_long_polls)
-    certificate = _certificate(settings)
+    _allow_open_files(settings.max_long_polls)
+    certificate = None
+    if settings.tls_certificate is not None:
+        certificate = Certificate(settings.tls_certificate, settings.tls_key)
     with listen(settings.host, settings.port) as listener:
         host, port = listener.getsockname()[:2]
         scheme = "http" if certificate is None else "https"
@@ -108,7 +106,7 @@ def serve(settings: ServeSettings) -> None:
         config = uvicorn.Config(
             app,
             loop="uvloop",
-            http=partial(BoundedProtocol, _head_limits(settings)),  # type: ignore[arg-type]
+            http=partial(BoundedProtocol, HeadLimits(settings)),  # type: ignore[arg-type]
             ws="none",
             proxy_headers=False,
             ssl_context_factory=None if certificate is None else lambda *_: certificate.context,
@@ -127,18 +125,21 @@ def serve(settings: ServeSettings) -> None:
             raise SystemExit(msg)
 
 
-def _head_limits(settings: ServeSettings) -> HeadLimits:
-    return HeadLimits(
-        settings.max_head_bytes,
-        settings.head_timeout_ms / 1_000,
-        UnfinishedHeads(settings.max_unfinished_head_bytes),
-    )
-
-
-def _certificate(settings: ServeSettings) -> Certificate | None:
-    if settings.tls_certificate is None:
-        return None
-    return Certificate(settings.tls_certificate, settings.tls_key)
+def _allow_open_files(long_polls: int) -> None:
+    """Allow as many as the system lets us, and warn if so many long polls could use them up."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # a hard limit that says more than the system allows
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = long_polls + _OTHER_FILES
+    if allowed != resource.RLIM_INFINITY and allowed < needed:
+        _log.warning(
+            "%d open files are too few for max_long_polls of %d: "
+            "allow %d (ulimit -Hn), or long polls may keep everybody out",
+            allowed,
+            long_polls,
+            needed,
+        )
 
 
 def rest_collector() -> None:

@@ -34,19 +34,7 @@ class GroupSettings(Answer):
 
 
 class StoredGroup(NamedTuple):
-    """A group as of one revision.
-
-    Attributes
-    ----------
-    name
-        Its scope and name.
-    settings
-        What it was created with.
-    state
-        The shared state.
-    revision
-        Of the shared state.
-    """
+    """A group as of one revision of its shared state."""
 
     name: StreamName
     settings: GroupSettings
@@ -59,7 +47,7 @@ class StoredGroup(NamedTuple):
         return f'"{self.revision}"'
 
     def describe(self) -> GroupInfo:
-        """Describe it."""
+        """Describe it for callers."""
         return GroupInfo(
             group=str(self.name),
             revision=self.revision,

@@ -45,7 +45,6 @@ _END_STUCK = text(
     f"AND state_change < {_A_PAUSE_AGO} "
     f"AND EXISTS (SELECT FROM controllers WHERE expires_at < {_A_PAUSE_AGO})"
 )
-_STAMP = "UPDATE controllers SET listening_ms = %s WHERE id = %s"
 _UNHOLD_STREAMS = text(
     "UPDATE streams SET holder = NULL, listening_ms = listening_ms + :listening_ms "
     "WHERE holder = :id"
@@ -66,21 +65,13 @@ _TAKE_GROUPS = text(
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Who is there, and who holds how much.
-
-    Attributes
-    ----------
-    addresses
-        Of the controllers that live, by id.
-    streams, groups
-        How many each holds; under None those without a holder.
-    next_expiry_ms
-        When the first of the leases expires unless it is renewed.
-    """
+    """The controllers that live, by id, and how much each holds."""
 
     addresses: dict[int, str]
     next_expiry_ms: float
+    """When the first of the leases expires unless it is renewed."""
     streams: dict[int | None, int]
+    """How many each holds; under None those without a holder."""
     groups: dict[int | None, int]
 
 
@@ -121,7 +112,8 @@ def renew(connection: Connection, controller: int, lease_ms: int, listening_ms: 
 
 def write_stamp(connection: Connection, controller: int, listening_ms: int) -> None:
     """Stamp the listening time of a controller."""
-    connection.exec_driver_sql(_STAMP, (listening_ms, controller))
+    stamp = "UPDATE controllers SET listening_ms = %s WHERE id = %s"
+    connection.exec_driver_sql(stamp, (listening_ms, controller))
 
 
 def leave(connection: Connection, controller: int, listening_ms: int) -> None:
@@ -175,10 +167,7 @@ def _counts(connection: Connection, table: Table) -> dict[int | None, int]:
 def take(
     connection: Connection, controller: int, *, streams: int, groups: int, listening_ms: int
 ) -> Sequence[int]:
-    """Take some that have no holder; others who do the same at once take others.
-
-    Returns the keys of the streams.
-    """
+    """Take some that have no holder, others at once take others; returns the streams' keys."""
     check_lease(connection, controller)
     values = {"id": controller, "count": streams, "listening_ms": listening_ms}
     taken = connection.execute(_TAKE_STREAMS, values).scalars().all()
@@ -229,8 +218,7 @@ def find_holder(connection: Connection, table: Table, name: StreamName) -> Found
 
 def new_stream_key(connection: Connection) -> int:
     """Choose the key of a new stream."""
-    key: int = connection.execute(text("SELECT nextval('stream_keys')")).scalar_one()
-    return key
+    return int(connection.execute(text("SELECT nextval('stream_keys')")).scalar_one())
 
 
 def held_streams(connection: Connection, controller: int) -> Sequence[int]:

@@ -8,10 +8,9 @@ from tidegauge.aggregation.changes import (
     Changes,
     ClockState,
     Entry,
-    Look,
     StoredAggregation,
+    StoredClocks,
     StoredTime,
-    StoredWriter,
 )
 
 
@@ -30,25 +29,23 @@ def in_holder_time(stored: StoredAggregation, offset_ms: int) -> StoredAggregati
 def _shifted(entry: Entry, by_ms: int) -> Entry:
     return msgspec.structs.replace(
         entry,
-        writers=[_shifted_writer(one, by_ms) for one in entry.writers],
-        looks=[_shifted_look(one, by_ms) for one in entry.looks],
+        writers=[
+            one._replace(clocks=_shifted_clocks(one.clocks, by_ms)) for one in entry.writers
+        ],
+        looks=[
+            one._replace(now_ms=one.now_ms + by_ms, state=_shifted_state(one.state, by_ms))
+            for one in entry.looks
+        ],
         state=None if entry.state is None else _shifted_state(entry.state, by_ms),
     )
 
 
-def _shifted_writer(writer: StoredWriter, by_ms: int) -> StoredWriter:
-    clocks = writer.clocks
-    return writer._replace(
-        clocks=clocks._replace(
-            gone_ms=_later(clocks.gone_ms, by_ms),
-            found_ms=_later(clocks.found_ms, by_ms),
-            pace_ms=_later(clocks.pace_ms, by_ms),
-        )
+def _shifted_clocks(clocks: StoredClocks, by_ms: int) -> StoredClocks:
+    return clocks._replace(
+        gone_ms=_later(clocks.gone_ms, by_ms),
+        found_ms=_later(clocks.found_ms, by_ms),
+        pace_ms=_later(clocks.pace_ms, by_ms),
     )
-
-
-def _shifted_look(look: Look, by_ms: int) -> Look:
-    return look._replace(now_ms=look.now_ms + by_ms, state=_shifted_state(look.state, by_ms))
 
 
 def _shifted_state(state: ClockState, by_ms: int) -> ClockState:

@@ -9,7 +9,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from controller.database.statements import delete_rows
 from controller.schema import marks
@@ -24,16 +24,7 @@ class StoredMarks(Sequence[Mark]):
 
     Indices are looked up by revision, so marks that were removed count as the one before them
     that is there. Lower bounds, upper bounds and cuts rise with the revision, so a search finds
-    the same mark.
-
-    Parameters
-    ----------
-    connection
-        To the database.
-    stream_key
-        Of the stream.
-    up_to
-        The revision of its newest mark as of a moment before, if newer ones are to be left out.
+    the same mark. Marks newer than the revision ``up_to`` are left out.
     """
 
     def __init__(
@@ -43,7 +34,7 @@ class StoredMarks(Sequence[Mark]):
         self._of_stream = select(marks).where(marks.c.stream_key == stream_key)
         if up_to is not None:
             self._of_stream = self._of_stream.where(marks.c.revision <= up_to)
-        self._seen: dict[int, Mark | None] = {}
+        self._seen: dict[int, Mark] = {}
 
     @property
     def newest(self) -> Mark | None:
@@ -81,31 +72,25 @@ class StoredMarks(Sequence[Mark]):
         if not 0 <= at < len(self):
             raise IndexError(at)
         if at not in self._seen:
-            self._seen[at] = self._newest_by(self._first_revision + at)
+            by = {"by": self._first_revision + at}
+            self._seen[at] = _mark(self._connection.execute(self._query_by, by).one())
         return self._seen[at]
 
-    def _newest_by(self, revision: int) -> Mark | None:
-        row = self._connection.execute(self._query_by, {"by": revision}).first()
-        return None if row is None else _mark(row)
-
     @cached_property
-    def _query_by(self) -> Any:  # noqa: ANN401 (a select)
+    def _query_by(self) -> Select[Any]:
         by_revision = self._of_stream.where(marks.c.revision <= bindparam("by"))
         return by_revision.order_by(marks.c.revision.desc()).limit(1)
 
     @cached_property
     def _first_revision(self) -> int:
-        oldest = self._one(self._of_stream.order_by(marks.c.revision))
-        return 1 if oldest is None else oldest.revision
+        oldest = self._of_stream.order_by(marks.c.revision).limit(1)
+        row = self._connection.execute(oldest).first()
+        return 1 if row is None else row.revision
 
     @cached_property
     def _newest_row(self) -> Row[Any] | None:
         query = self._of_stream.order_by(marks.c.revision.desc()).limit(1)
         return self._connection.execute(query).first()
-
-    def _one(self, query: Any) -> Mark | None:  # noqa: ANN401 (a select)
-        row = self._connection.execute(query.limit(1)).first()
-        return None if row is None else _mark(row)
 
 
 class MarkRow(NamedTuple):

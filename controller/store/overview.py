@@ -40,11 +40,10 @@ def _read_rows(connection: Connection, names: Iterable[StreamName]) -> Sequence[
 
 def _read_tails(connection: Connection, topologies: dict[int, TopologyInfo]) -> _Tails:
     """Read where the segments of streams end that have events."""
-    places = [
-        (key, one.number) for key, topology in topologies.items() for one in topology.segments
-    ]
-    keys, numbers = ([one[at] for one in places] for at in (0, 1))
-    unnested = func.unnest(_array(keys), _array(numbers))
+    keys = [key for key, topology in topologies.items() for _ in topology.segments]
+    numbers = [one.number for topology in topologies.values() for one in topology.segments]
+    array = ARRAY(BigInteger)
+    unnested = func.unnest(cast(keys, array), cast(numbers, array))
     asked = unnested.table_valued("stream_key", "segment").render_derived()
     last = (
         select((chunks.c.first_offset + chunks.c.events).label("tail"))
@@ -57,10 +56,6 @@ def _read_tails(connection: Connection, topologies: dict[int, TopologyInfo]) -> 
     for row in connection.execute(select(asked, last).join_from(asked, last, true())):
         found[row.stream_key][row.segment] = row.tail
     return found
-
-
-def _array(numbers: list[int]) -> Any:  # noqa: ANN401 (an SQL expression)
-    return cast(numbers, ARRAY(BigInteger))
 
 
 def _describe(row: Row[Any], topology: TopologyInfo, ends: dict[int, int]) -> StreamInfo:

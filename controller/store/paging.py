@@ -14,15 +14,8 @@ def first_page(
 ) -> tuple[list[_T], bool]:
     """Take the first page of a list, and tell whether more follows.
 
-    Parameters
-    ----------
-    listed
-        What it has, in order.
-    limit
-        How much a page has at most.
-    entries
-        Counts what one has; a page has no more of them than others can wait for, but one of
-        what it has anyhow.
+    Besides ``limit`` items, a page has no more ``entries`` than others can wait for, but one item
+    anyhow.
 
     Examples
     --------

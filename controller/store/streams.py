@@ -25,7 +25,6 @@ from controller.database.statements import (
     insert_if_free,
     insert_rows,
     replace_rows,
-    update_rows,
 )
 from controller.schema import changelog, deleted_streams, listening, reader_groups, streams
 from tidegauge.names import StreamName
@@ -34,7 +33,7 @@ from tidegauge.wire.streams import TopologyInfo
 
 _NAME_COLUMNS = {streams: ("scope", "stream"), reader_groups: ("scope", "reader_group")}
 _NO_STREAM, _NO_ENTRY = -1, 0
-_ROOM_BYTES = 8_192
+_ROOM_BYTES = 8_192  # two pages of SQLite's: more than the free part of one could take
 
 
 def insert_stream(connection: Connection, values: dict[str, Any]) -> Callable[[], bool]:
@@ -53,8 +52,12 @@ def dump_topology(topology: Topology) -> str:
 
 
 def write_offsets(connection: Connection, offsets: Sequence[tuple[int, int]]) -> None:
-    """Store how far streams, by key, are beyond the listening clock of their holder, ms."""
-    update_rows(connection, streams, ("key", "listening_ms"), offsets)
+    """Store how far streams, by key, are beyond the clock of their holder, ms; PostgreSQL only."""
+    connection.exec_driver_sql(
+        "UPDATE streams SET listening_ms = row.ms "
+        "FROM unnest(%s::integer[], %s::bigint[]) AS row(key, ms) WHERE streams.key = row.key",
+        ([key for key, _ in offsets], [beyond_ms for _, beyond_ms in offsets]),
+    )
 
 
 def delete_stream(connection: Connection, stream_key: int) -> None:
@@ -69,21 +72,13 @@ def has_deleted_streams(connection: Connection) -> bool:
 
 
 class Leftover(NamedTuple):
-    """Some rows of a deleted stream.
-
-    Attributes
-    ----------
-    stream_key
-        Of the stream.
-    table
-        Where they are; None if nothing is left but the key.
-    last
-        The last of them: the rest of its primary key.
-    """
+    """Some rows of a deleted stream, up to a last one in a table."""
 
     stream_key: int
     table: Table | None
+    """None if nothing is left but the key."""
     last: tuple[Any, ...]
+    """The primary key of the last, without the stream's."""
 
 
 def find_leftover(
@@ -131,17 +126,15 @@ def read_streams(
 ) -> Sequence[Row[Any]]:
     """Read the rows of all streams, or of those with certain keys."""
     query = select(streams).order_by(streams.c.key)
-    return connection.execute(
-        query if keys is None else query.where(streams.c.key.in_(keys))
-    ).all()
+    if keys is not None:
+        query = query.where(streams.c.key.in_(keys))
+    return connection.execute(query).all()
 
 
 def find_stream(connection: Connection, name: StreamName) -> Row[Any] | None:
     """Read the row of a stream."""
-    query = select(streams).where(
-        streams.c.scope == name.scope, streams.c.stream == name.stream
-    )
-    return connection.execute(query).first()
+    is_named = (streams.c.scope == name.scope) & (streams.c.stream == name.stream)
+    return connection.execute(select(streams).where(is_named)).first()
 
 
 def read_names(

@@ -8,10 +8,10 @@ from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.log import storage as log_storage
-from controller.log.chunks import AppendOutcome, KeyedAnswer
 from controller.log.codec import EncodedEvents
 from controller.log.embedded import EmbeddedLog
 from controller.log.routing import RoutedEvents, route
+from controller.log.storage import AppendOutcome, KeyedAnswer
 from controller.streams import reports
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.acceptance import check_incarnation
@@ -28,17 +28,7 @@ from tidegauge.wire.writers import NoteTime
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who appends, and what it promises with it.
-
-    Attributes
-    ----------
-    writer
-        Its name; None for events that nobody answers for.
-    incarnation
-        From its registration.
-    note_time
-        A time to note with the append, ms.
-    """
+    """Who appends, and what it promises with it."""
 
     writer: str | None = None
     incarnation: int | None = None
@@ -55,22 +45,12 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
     incarnation: int | None,
     sequence: int,
 ) -> AppendOutcome:
-    """Append events to one segment exactly once.
-
-    Raises
-    ------
-    UnknownWriterError
-        If the stream does not know the writer: its sequences could never be forgotten.
-    WriterFencedError, IncarnationRequiredError
-        By the rules for reports.
-    SequenceGapError, SegmentSealedError, StreamSealedError
-        By the rules of the log; nothing is stored then.
-    """
+    """Append events to one segment exactly once, by the rules for reports and of the log."""
     log = state.embedded_log()
     topology = state.aggregator.topology
     if segment not in topology:
         raise UnknownStreamSegmentError(segment)
-    if writer not in state.aggregator:
+    if writer not in state.aggregator:  # its sequences could never be forgotten
         raise UnknownWriterError(writer)
     incarnation = _checked_incarnation(state, log, writer, incarnation)
     last = log.last_append(writer, segment, incarnation)
@@ -101,12 +81,9 @@ def append_routed(
 ) -> Position:
     """Append routed events, and note a time, all or nothing.
 
-    Returns
-    -------
-    Position
-        The next offset of each segment written to.
+    Tells the next offset of each segment written to.
     """
-    log = state.embedded_log()
+    log, writer, incarnation = state.embedded_log(), source.writer, 0
     if state.aggregator.final:
         raise StreamSealedError(str(state.identity.name))
     if routed.topology_revision != state.aggregator.topology.revision:
@@ -115,35 +92,27 @@ def append_routed(
         number: log.tails[number] + sum(chunk.rows for chunk in part)
         for number, part in routed.parts.items()
     }
-    # Everything that can be refused is refused here, before anything is appended.
-    incarnation = _note(batch, state, source, log.tails | position)
+    # Everything that can be refused is refused here, before anything is appended: the report is
+    # taken in as if the events were appended already.
+    if writer is not None:
+        # What a name appends before the stream knows it is remembered for its first registration
+        # or report, so that names that never get there are bounded like writers.
+        if writer not in state.aggregator and writer not in log.writers:
+            reports.check_new(state, writer, log.writers)
+        incarnation = _checked_incarnation(state, log, writer, source.incarnation)
+        if source.note_time is not None:
+            tails = log.tails | position
+            report = NoteTime(
+                time=source.note_time, position=tails, incarnation=source.incarnation
+            )
+            reports.note_time(batch, state, writer, report, now=state.now(), tails=tails)
     for segment, part in routed.parts.items():
         next_offset = log.append(segment, part)
-        if source.writer is not None:
-            last = log.last_append(source.writer, segment, incarnation)
-            log.remember(source.writer, segment, last._replace(next_offset=next_offset))
+        if writer is not None:
+            last = log.last_append(writer, segment, incarnation)
+            log.remember(writer, segment, last._replace(next_offset=next_offset))
     batch.touch(state)
     return position
-
-
-def _note(batch: Batch, state: StreamState, source: Source, tails: Position) -> int:
-    """Check the writer, and take in its report as if the events were appended already.
-
-    Returns the incarnation that the events belong to.
-
-    What a name appends before the stream knows it is remembered for its first registration or
-    report, so that names that never get there are bounded like writers.
-    """
-    writer, log = source.writer, state.embedded_log()
-    if writer is None:
-        return 0
-    if writer not in state.aggregator and writer not in log.writers:
-        reports.check_new(state, writer, log.writers)
-    incarnation = _checked_incarnation(state, log, writer, source.incarnation)
-    if source.note_time is not None:
-        report = NoteTime(time=source.note_time, position=tails, incarnation=source.incarnation)
-        reports.note_time(batch, state, writer, report, now=state.now(), tails=tails)
-    return incarnation
 
 
 async def append_once_by_key(  # noqa: PLR0913 (parts of one append, and where it goes)
@@ -161,11 +130,6 @@ async def append_once_by_key(  # noqa: PLR0913 (parts of one append, and where i
     The race: two requests with one key. Each looks on disk before its batch and in memory
     within it, so that one is stored and the other gets its answer; should memory have lost the
     key in between, the primary key of the table refuses the second.
-
-    Raises
-    ------
-    InvalidRequestError
-        If the key was used for another request.
     """
     digest = blake2b(body, digest_size=16)
     digest.update(repr((source.writer, source.note_time)).encode())

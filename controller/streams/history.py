@@ -37,13 +37,10 @@ async def first_mark_from(database: Database, state: StreamState, time: int) -> 
 async def start_of(
     database: Database, state: StreamState, time: int
 ) -> tuple[Position | None, bool]:
-    """Find where to start so that no event at or above a time is missed.
+    """Find where to start so that no event at or above a time is missed; None: from the start.
 
-    Returns
-    -------
-    tuple
-        The position (None: from the start) and whether it is exact. On the embedded log it is:
-        per segment the first event at which the running maximum of event time reaches the time.
+    Tells whether it is exact. On the embedded log it is: per segment the first event at which
+    the running maximum of event time reaches the time.
     """
     if state.published_tails is None:
         mark = await _look(database, state, lambda marks: marks.newest_with_upper_below(time))
@@ -68,13 +65,7 @@ async def start_of(
 async def at_position(
     database: Database, state: StreamState, position: Position
 ) -> tuple[TimeWindow, Mark | None]:
-    """Find the time window at a position, and the newest mark that it covers.
-
-    Raises
-    ------
-    UnknownSegmentError
-        If the stream has no such segment.
-    """
+    """Find the time window at a position, and the newest mark that it covers."""
     topology = state.published_topology
     down_set(topology, position)
 

@@ -4,9 +4,8 @@ from collections.abc import AsyncIterator
 from functools import partial
 
 from controller.database import Database
-from controller.log.chunks import Chunk
 from controller.log.codec import END_OF_STREAM, SCHEMA_MESSAGE, without_first
-from controller.log.storage import read_chunks
+from controller.log.storage import Chunk, read_chunks
 from controller.streams.stream import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
@@ -21,13 +20,7 @@ _PAGE_BYTES = 4 * 1_048_576
 def check_range(
     state: StreamState, segment: int, start: int, end: int | None
 ) -> tuple[int, int]:
-    """Bound a range of offsets by what is durable.
-
-    Raises
-    ------
-    InvalidRequestError
-        If it starts beyond the tail, or ends before it starts.
-    """
+    """Bound a range of offsets by what is durable."""
     state.refuse_if_deleted()
     tails = state.durable_tails
     if segment not in state.published_topology:
@@ -43,49 +36,31 @@ def check_range(
 async def open_read(
     database: Database, state: StreamState, segment: int, start: int, end: int
 ) -> tuple[int, AsyncIterator[bytes]]:
-    """Open a read of whole chunks.
-
-    Returns
-    -------
-    tuple
-        The offset of the first event, and the bytes of an Arrow IPC stream.
-    """
+    """Open a read of whole chunks: the offset of its first event, and an Arrow IPC stream."""
     page = await _page(database, state, segment, start, end)
     first = page[0].first_offset if page else start
-    return first, _body(database, state, page, segment=segment, offset=first, end=end)
 
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal page  # so that no more than one is in memory
+        offset = first
+        yield SCHEMA_MESSAGE
+        while page:
+            for chunk in page:
+                if chunk.first_offset == offset:
+                    yield chunk.data
+                else:  # compaction has merged what was sent before with what follows
+                    yield without_first(chunk.data, offset - chunk.first_offset)
+                offset = chunk.first_offset + chunk.events
+            page = await _page(database, state, segment, offset, end)
+        yield END_OF_STREAM
 
-async def _body(  # noqa: PLR0913 (parts of one read)
-    database: Database,
-    state: StreamState,
-    page: list[Chunk],
-    *,
-    segment: int,
-    offset: int,
-    end: int,
-) -> AsyncIterator[bytes]:
-    yield SCHEMA_MESSAGE
-    while page:
-        for chunk in page:
-            if chunk.first_offset == offset:
-                yield chunk.data
-            else:  # compaction has merged what was sent before with what follows
-                yield without_first(chunk.data, offset - chunk.first_offset)
-            offset = chunk.first_offset + chunk.events
-        page = await _page(database, state, segment, offset, end)
-    yield END_OF_STREAM
+    return first, body()
 
 
 async def _page(
     database: Database, state: StreamState, segment: int, start: int, end: int
 ) -> list[Chunk]:
-    """Read the next chunks; none only at the end.
-
-    Raises
-    ------
-    UnknownStreamError
-        If the stream is deleted, and so its chunks will be.
-    """
+    """Read the next chunks; none only at the end."""
     if start >= end:
         return []
     page = await database.read(
@@ -98,6 +73,6 @@ async def _page(
             limit=_PAGE_BYTES,
         )
     )
-    if not page or (state.deleted and not state.moved):
+    if not page or (state.deleted and not state.moved):  # its chunks are being removed
         raise UnknownStreamError(str(state.identity.name))
     return page

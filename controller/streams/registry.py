@@ -2,50 +2,33 @@
 
 from collections.abc import Callable, Collection, Iterator
 from heapq import nsmallest
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Row
 
 from controller.access.limits import Limits
 from controller.clocks import Clocks
+from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
+from controller.log.embedded import EmbeddedLog
+from controller.log.external import ExternalLog
 from controller.store import streams as storage
 from controller.store.changelog import ChangeStore
-from controller.streams.relocation import Relocations
-from controller.streams.restoring import restore_stream, visit_stream
-from controller.streams.stream import StreamState
+from controller.store.listening import in_holder_time
+from controller.store.marks import StoredMarks
+from controller.streams.lease import Relocations
+from controller.streams.stream import Host, Identity, StreamState, settings_of
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.changes import StoredAggregation
 from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.errors import UnknownStreamError
 from tidegauge.names import StreamName
+from tidegauge.wire.streams import StreamConfig, TopologyInfo
 
 
 class Registry:
-    """All streams of a controller, and what they use of it: the `Host` of each.
-
-    Parameters
-    ----------
-    database
-        Where streams are read back from.
-    sequencer
-        Makes what happens to them durable.
-    clocks
-        Of the controller.
-    limits
-        Of what it takes.
-    change_store
-        Stores what happened to their aggregations.
-
-    Attributes
-    ----------
-    relocations
-        Streams that moved to another controller a moment ago.
-    ticking
-        Those in which the clock of a writer runs, as far as is durable.
-    removed
-        Keys of streams removed since whoever is interested in them last cleared it.
-    on_pass
-        Called with the outcome of every pass, and the seconds that it took.
-    """
+    """All streams of a controller, and what they use of it: the `Host` of each."""
 
     def __init__(
         self,
@@ -62,10 +45,12 @@ class Registry:
         self.relocations = Relocations()
         self.ticking: set[StreamState] = set()
         self.removed: set[int] = set()
+        """Keys of streams removed since whoever is interested in them last cleared it."""
         self.on_pass: Callable[[PassOutcome, float], None] = lambda _outcome, _seconds: None
+        self.last_key = 0
+        """The highest one, where no other controller chooses any."""
         self._database = database
         self._by_name: dict[StreamName, StreamState] = {}
-        self._last_key = 0
 
     def __iter__(self) -> Iterator[StreamState]:
         return iter(self._by_name.values())
@@ -78,17 +63,7 @@ class Registry:
         return self._by_name.get(name)
 
     def get(self, name: StreamName, stream_id: str | None = None) -> StreamState:
-        """Look a durable stream up.
-
-        Raises
-        ------
-        UnknownStreamError
-            If there is none.
-        MovedError
-            If it moved to another controller a moment ago.
-        StreamReplacedError
-            If the caller means another one of that name.
-        """
+        """Look a durable stream up; `MovedError` if it moved away a moment ago."""
         state = self._by_name.get(name)
         if state is None or not state.durable:
             self.relocations.check(name)
@@ -97,33 +72,23 @@ class Registry:
         return state
 
     async def look_at(self, name: StreamName) -> StreamState:
-        """Look a stream up, whoever holds it; one that is held elsewhere as the database has it.
-
-        Raises
-        ------
-        UnknownStreamError
-            If there is none.
-        """
+        """Look a stream up, whoever holds it; one that is held elsewhere as the database has it."""
         if name in self._by_name:
             return self.get(name)
 
         def visit(connection: Connection) -> StreamState | None:
             row = storage.find_stream(connection, name)
-            return None if row is None else visit_stream(connection, row, self)
+            return None if row is None else _read_stream(connection, row, self, held=False)
 
         visited = await self._database.read(visit)
         if visited is None:
             raise UnknownStreamError(str(name))
         return visited
 
-    def next_key(self) -> int:
-        """Choose the key of a new stream, where no other controller chooses any."""
-        return self._last_key + 1
-
     def add(self, state: StreamState) -> None:
         """Add a stream."""
         self._by_name[state.identity.name] = state
-        self._last_key = max(self._last_key, state.identity.key)
+        self.last_key = max(self.last_key, state.identity.key)
 
     def remove(self, state: StreamState) -> None:
         """Remove a stream, unless another has its name by now."""
@@ -144,7 +109,12 @@ class Registry:
         """Answer for a stream no more: another controller does."""
         state.deleted = state.moved = True
         self.remove(state)
+        self.drop_changes(state)
         self.relocations.add(state.identity.name)
+
+    def drop_changes(self, state: StreamState) -> None:
+        """Know nothing of the changelog of a stream that another controller may write to."""
+        self.change_store.drop(Batch(), state.identity.key)  # nothing of it is ours to delete
 
     def page(
         self, after: StreamName | None, limit: int, *, of: Callable[[str], object]
@@ -172,14 +142,38 @@ class Registry:
 
         def read(connection: Connection) -> list[StreamState]:
             rows = storage.read_streams(connection, keys)
-            return [restore_stream(connection, row, self) for row in rows]
+            return [_read_stream(connection, row, self, held=True) for row in rows]
 
         return await self._database.read(read, patient=True)
 
     async def restore_all(self) -> None:
         """Hold every stream there is."""
         # No new stream gets the key of a deleted one, whose rows may not be removed yet.
-        self._last_key = await self._database.read(storage.last_stream_key)
+        self.last_key = await self._database.read(storage.last_stream_key)
         for state in await self.restore():
             state.durable = True
             self.add(state)
+
+
+def _read_stream(
+    connection: Connection, row: Row[Any], host: Host, *, held: bool
+) -> StreamState:
+    """Read a stream to be held, or what others know of it, which is not to be changed."""
+    name = StreamName(row.scope, row.stream)
+    config = StreamConfig.model_validate_json(row.config)
+    topology = TopologyInfo.model_validate_json(row.topology).to_topology()
+    if held:
+        stored = host.change_store.restore(connection, row.key)
+        # The changelog tells listening time of the stream, memory that of this controller's clock.
+        stored = in_holder_time(stored, row.listening_ms)
+    else:
+        stored = StoredAggregation(newest=StoredMarks(connection, row.key).newest)
+    aggregator = Aggregator.restore(str(name), settings_of(config), topology, stored)
+    log: EmbeddedLog | ExternalLog = ExternalLog()
+    if config.log == "embedded":
+        read_log = EmbeddedLog.read if held else EmbeddedLog.visit
+        log = read_log(connection, row.key, topology)
+    identity = Identity(row.key, name, row.stream_id, row.created_ms)
+    state = StreamState(identity, config, aggregator, log, host)
+    state.listening_offset_ms = row.listening_ms
+    return state

@@ -16,7 +16,7 @@ from tidegauge.event_time import looks_like_seconds
 from tidegauge.explain.situation import WriterStatus
 from tidegauge.names import check_name
 from tidegauge.topology import Position
-from tidegauge.wire.writers import LeaveStream
+from tidegauge.wire.writers import LeaveStream, NoteTime
 
 _AS_THEY_ARE = nullcontext()
 
@@ -33,15 +33,6 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     """Take in a report; see `Aggregator.note_time` for what it raises.
 
     ``tails`` bound the position, if events are about to be appended with the report.
-
-    Raises
-    ------
-    InvalidRequestError
-        If the writer's name is none, or the report needs a position and has none.
-    NameTooLongError, TooManyWritersError
-        If the writer is new, and may not be.
-    TooManySegmentsError
-        If the writer's position names too many segments.
     """
     aggregator = state.aggregator
     if writer not in aggregator:
@@ -51,6 +42,7 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     state.refuse_if_deleted()
     tails = tails or state.log.tails
     position = state.log.position_of(report.position, tails)
+    known_incarnation = aggregator.incarnation(writer) if writer in aggregator else -1
     # Nearly all reports name known segments: those do not pay for a context manager.
     known = position.keys() <= aggregator.topology.segments.keys()
     with _AS_THEY_ARE if known else _new_partitions(batch, state, position):
@@ -61,7 +53,12 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
             incarnation=report.incarnation,
             now=now,
             tails=tails,
-            appended=_appended_before(state, writer, report),
+            # What a name appended before a report that begins an incarnation of it.
+            appended=(
+                state.log.appended_by(writer)
+                if (report.incarnation or 0) > known_incarnation
+                else None
+            ),
         )
     batch.touch(state)
 
@@ -69,16 +66,15 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
 def note_times(
     batch: Batch, state: StreamState, reports: Sequence[SignedReport]
 ) -> Mapping[int, ProblemError]:
-    """Take in reports about one stream, in order, as of one moment; see `note_time`.
-
-    Returns
-    -------
-    mapping of int to ProblemError
-        Why some are refused, by their index.
-    """
-    now = state.now()
+    """Take in reports as of one moment, in order; tells why some are refused, by their index."""
+    now, aggregator = state.now(), state.aggregator
     refused: dict[int, ProblemError] = {}
-    for index in _unusual(state, reports, now):
+    unusual: Iterable[int] = range(len(reports))
+    has_many_segments = len(aggregator.topology.segments) > state.limits.position_segments
+    if not (has_many_segments or state.deleted):
+        # It takes in what is usual, and gives the indices of all else before going on.
+        unusual = aggregator.note_times(reports, now=now, tails=state.log.tails)
+    for index in unusual:
         report = reports[index]
         try:
             note_time(batch, state, report.writer, report, now=now)
@@ -87,14 +83,6 @@ def note_times(
     if len(refused) < len(reports):
         batch.touch(state)
     return refused
-
-
-def _unusual(state: StreamState, reports: Sequence[SignedReport], now: Now) -> Iterable[int]:
-    """Take in what is usual, and give the indices of all else before going on."""
-    many_segments = len(state.aggregator.topology.segments) > state.limits.position_segments
-    if many_segments or state.deleted:
-        return range(len(reports))
-    return state.aggregator.note_times(reports, now=now, tails=state.log.tails)
 
 
 def register(batch: Batch, state: StreamState, writer: str, time: int | None) -> Registration:
@@ -116,22 +104,17 @@ def register(batch: Batch, state: StreamState, writer: str, time: int | None) ->
 def leave(batch: Batch, state: StreamState, writer: str, last: LeaveStream) -> WriterStatus:
     """Count a writer no longer; see `Aggregator.leave`. Tells what became of it."""
     state.refuse_if_deleted()
-    if last.position is not None and last.time is None:
-        raise InvalidRequestError.of("time", "a last report has a time; send both or none")
-    tails, position = state.log.tails, last.position
-    state.limits.check_position(position or ())
-    if last.time is not None and position is None:
-        position = tails or {}
-    now = state.now()
-    with _new_partitions(batch, state, position or {}):
-        state.aggregator.leave(
-            writer,
-            time=last.time,
-            position=position,
-            incarnation=last.incarnation,
-            now=now,
-            tails=tails,
-        )
+    now, position = state.now(), last.position
+    if last.time is None:
+        if position is not None:
+            raise InvalidRequestError.of("time", "a last report has a time; send both or none")
+    else:
+        state.aggregator.incarnation(writer)  # refuses who is not known: he cannot leave
+        if position is None and state.log.tails is None:
+            position = {}
+        report = NoteTime(time=last.time, position=position, incarnation=last.incarnation)
+        note_time(batch, state, writer, report, now=now)
+    state.aggregator.leave(writer, incarnation=last.incarnation, now=now)
     batch.touch(state)
     return state.aggregator.inspect(now).status(writer)
 
@@ -173,29 +156,17 @@ def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Ite
     except Exception as error:
         known = state.aggregator.topology.segments
         state.aggregator.change_topology(before)
-        if isinstance(error, InvalidPositionError) and error.segment not in known:
-            raise _no_room(error, len(known), limit) from error
-        raise
+        if not isinstance(error, InvalidPositionError) or error.segment in known:
+            raise
+        reason = "partition numbers are 0 or more"
+        if error.segment >= 0:
+            reason = (
+                f"there is no such partition, and the stream has {len(known)} of at most "
+                f"{limit}; raise max_segments if the log has grown"
+            )
+        raise replace(error, reason=reason) from error
     values = {"topology": storage.dump_topology(state.aggregator.topology)}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
-
-
-def _no_room(error: InvalidPositionError, segments: int, limit: int) -> InvalidPositionError:
-    if error.segment < 0:
-        return replace(error, reason="partition numbers are 0 or more")
-    reason = (
-        f"there is no such partition, and the stream has {segments} of at most {limit}; "
-        "raise max_segments if the log has grown"
-    )
-    return replace(error, reason=reason)
-
-
-def _appended_before(state: StreamState, writer: str, report: TimeReport) -> Position | None:
-    """Find what a name appended before a report that begins an incarnation of it."""
-    aggregator = state.aggregator
-    if writer in aggregator and (report.incarnation or 0) <= aggregator.incarnation(writer):
-        return None
-    return state.log.appended_by(writer)
 
 
 def check_new(state: StreamState, writer: str, known: Sized) -> None:

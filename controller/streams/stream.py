@@ -8,6 +8,8 @@ from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from sqlalchemy import Connection
+
 from controller.access.limits import Limits
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
@@ -15,9 +17,10 @@ from controller.commit.condition import Condition
 from controller.commit.sequencer import Sequencer
 from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
+from controller.store import streams as storage
 from controller.store.changelog import ChangeStore
 from controller.store.listening import in_stream_time
-from controller.streams.relocation import MovedError
+from controller.streams.lease import MovedError
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.aggregation.settings import StreamSettings
@@ -37,6 +40,7 @@ _AGAIN_S = 1.0
 """A pass that the database refused is due again then: it may take as long to come back."""
 _SOONEST_S = 0.001
 """Timers are no finer, and one that is due at once would keep the loop from its sockets."""
+_BEATS_IN_TIME = 3  # one may be lost, and one late
 _STAGGERED_BY = 33
 """Logs of small streams are compacted at 32 to 64 items, of each stream at another number."""
 _log = logging.getLogger(__name__)
@@ -52,46 +56,29 @@ class Identity(NamedTuple):
 
 
 class Host(Protocol):
-    """What a stream uses of the controller that holds it; the registry is one.
-
-    Attributes
-    ----------
-    ticking
-        The streams in which the clock of a writer runs, as far as is durable.
-    on_pass
-        Called with the outcome of every pass, and the seconds that it took.
-    """
+    """What a stream uses of the controller that holds it; the registry is one."""
 
     sequencer: Sequencer
     clocks: Clocks
     limits: Limits
     change_store: ChangeStore
     ticking: "set[StreamState]"
+    """In which the clock of a writer runs, as far as is durable."""
     on_pass: Callable[[PassOutcome, float], None]
+    """Called with the outcome of every pass, and the seconds that it took."""
 
     def remove(self, state: "StreamState") -> None:
         """Drop a stream whose deletion is durable."""
+
+    def move_away(self, state: "StreamState") -> None:
+        """Leave a stream to another controller."""
 
     async def reload(self, state: "StreamState") -> None:
         """Read a stream back after a failed commit."""
 
 
 class StreamState:
-    """One stream: its aggregation, its log, and who waits for it.
-
-    Parameters
-    ----------
-    identity
-        What never changes.
-    config
-        Its settings, as the API shows them.
-    aggregator
-        Its aggregation.
-    log
-        What positions are about.
-    host
-        The controller that holds it.
-    """
+    """One stream: its aggregation, its log, and who waits for it."""
 
     def __init__(
         self,
@@ -123,6 +110,8 @@ class StreamState:
         self.listening_offset_ms = 0
         """The stream's listening time beyond that of this controller's clock."""
         self._host = host
+        self._is_stored: Callable[[], bool] | None = None
+        """While its creation is under way: whether it is stored, known after the commit."""
         self._is_to_be_compacted = False
         self._last_pass = -inf
         self._timer: asyncio.TimerHandle | None = None
@@ -147,25 +136,19 @@ class StreamState:
 
     @property
     def durable_tails(self) -> Position:
-        """The next offset of each segment, of what is durable.
-
-        Raises
-        ------
-        LogIsExternalError
-            If only the writers know.
-        """
+        """The next offset of each segment, of what is durable."""
         if self.published_tails is None:
             raise LogIsExternalError(str(self.identity.name))
         return self.published_tails
 
-    def embedded_log(self) -> EmbeddedLog:
-        """Give the log to a change that only the embedded one can do.
+    @property
+    def beat_ms(self) -> int | None:
+        """How often a writer repeats its last time so as not to be silent for too long."""
+        timeout_ms = self.config.aggregation_timeout_ms
+        return None if timeout_ms is None else max(1, timeout_ms // _BEATS_IN_TIME)
 
-        Raises
-        ------
-        LogIsExternalError
-            If it is somewhere else.
-        """
+    def embedded_log(self) -> EmbeddedLog:
+        """Give the log to a change that only the embedded one can do."""
         self.refuse_if_deleted()
         if not isinstance(self.log, EmbeddedLog):
             raise LogIsExternalError(str(self.identity.name))
@@ -182,19 +165,20 @@ class StreamState:
             raise StreamReplacedError(str(identity.name), identity.stream_id, stream_id)
 
     def refuse_if_deleted(self) -> None:
-        """Refuse a change of what is deleted, or was given to another controller.
-
-        Raises
-        ------
-        UnknownStreamError
-            If it is deleted.
-        MovedError
-            If it moved; asked again, its new holder answers.
-        """
+        """Refuse a change of what is deleted, or was given to another controller."""
         if self.moved:
             raise MovedError(self.identity.name)
         if self.deleted:
             raise UnknownStreamError(str(self.identity.name))
+
+    def insert(self, connection: Connection, values: dict[str, Any]) -> None:
+        """Store a new stream, unless its name is taken.
+
+        The race: another controller stores one of the same name first. Then nothing is stored of
+        this one, and it is left to that controller, as if it had moved there; whoever shares the
+        transaction is not concerned.
+        """
+        self._is_stored = storage.insert_stream(connection, values)
 
     def before_commit(self, batch: Batch) -> None:
         """Run the pass that is due, and add all that changed to the transaction."""
@@ -207,6 +191,12 @@ class StreamState:
 
     def after_commit(self) -> None:
         """Publish what is durable now, wake who waits, and plan the next pass."""
+        if self._is_stored is not None:
+            is_stored, self._is_stored = self._is_stored(), None
+            if not is_stored:
+                self._host.move_away(self)
+                return
+            _log.info("stream created", extra={"stream": str(self.identity.name)})
         self.durable = True
         aggregator, log = self.aggregator, self.log
         news = self.published is not aggregator.newest
@@ -240,7 +230,7 @@ class StreamState:
 
     def become(self, other: "StreamState") -> None:
         """Take over what was read back from disk."""
-        self.deleted = False
+        self.deleted, self._is_stored = False, None
         self.aggregator.drop_reports()
         self.config, self.aggregator, self.log = other.config, other.aggregator, other.log
         self.listening_offset_ms = other.listening_offset_ms
@@ -301,14 +291,12 @@ class StreamState:
     def take_note(self, outcome: PassOutcome) -> None:
         """Count and log whom a pass expired, and forget whom it forgot."""
         self.expirations += len(outcome.expired)
+        stream = str(self.identity.name)
         for writer in outcome.expired:
-            _log.warning("writer expired", extra=self._log_fields(writer))
+            _log.warning("writer expired", extra={"stream": stream, "writer": writer})
         for writer in outcome.forgotten:
             self.log.forget(writer)
-            _log.info("writer forgotten", extra=self._log_fields(writer))
-
-    def _log_fields(self, writer: str) -> dict[str, str]:
-        return {"stream": str(self.identity.name), "writer": writer}
+            _log.info("writer forgotten", extra={"stream": stream, "writer": writer})
 
     @property
     def _earliest_pass(self) -> float:

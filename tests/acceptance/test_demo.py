@@ -42,8 +42,10 @@ def test_the_demo_says_what_it_does_loses_nothing_and_shows_nothing_of_sparks_lo
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("moment", "least"),
-    [(["Spark starts"], 0), (["  watermark ", "  watermark "], 16)],
-    ids=["start", "replay"],
+    [
+        pytest.param(["Spark starts"], 0, id="start", marks=pytest.mark.soak),
+        pytest.param(["  watermark ", "  watermark "], 16, id="replay"),
+    ],
 )
 def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, moment: list[str], least: int) -> None:
     """At this speed a replay that did not wait for Spark would be over by then."""
@@ -56,6 +58,7 @@ def test_ctrl_c_leaves_no_process_behind(tmp_path: Path, moment: list[str], leas
     assert list(tmp_path.glob("tidegauge-demo-*")) == []
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(180)
 def test_a_demo_that_loses_spark_says_so_in_a_sentence_and_leaves_no_process_behind(
     tmp_path: Path,

@@ -7,6 +7,7 @@ import pytest
 
 from tests.certificates import Files
 from tests.integration.shop import Open, Shop
+from tests.patience import LONG_LEASE_MS
 from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
 
@@ -20,17 +21,19 @@ def _one_authority(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="package", autouse=True)
+def _long_leases() -> Iterator[None]:
+    """Let no controller lose its lease because this machine is busy."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TIDEGAUGE_LEASE_MS", str(LONG_LEASE_MS))
+        yield
+
+
 @pytest.fixture(scope="module")
 def own_cluster() -> Iterator[Cluster]:
     """A PostgreSQL server that only the tests of one module use, to stop it for instance."""
     with running_cluster() as running:
         yield running
-
-
-@pytest.fixture
-def thoroughness(database_kind: str) -> int:
-    """Of how many tries, percent; the second kind of database has seldom errors of its own."""
-    return 100 if database_kind == "sqlite" else 30
 
 
 @pytest.fixture

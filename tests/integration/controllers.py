@@ -8,10 +8,12 @@ from typing import Any
 import httpx
 import psycopg
 
+from tests.patience import LONG_LEASE_MS
 from tests.postgres import Cluster
 from tests.server import ServerProcess
 
 LEASE_MS = 1_500
+"""Of controllers whose leases shall be lost."""
 NOW = 1_700_000_000_000
 SETTINGS = {"log": "external", "segments": 1, "mark_interval_ms": 0, "mark_resolution_ms": 0}
 
@@ -69,14 +71,14 @@ class Controllers:
 def controllers(
     cluster: Cluster, directory: Path, count: int, **options: object
 ) -> Iterator[Controllers]:
-    """Start some, one after another."""
+    """Start some, one after another, with long leases unless others are asked for."""
     url = cluster.database()
     servers = []
     with ExitStack() as stack:
         for number in range(count):
             place = directory / str(number)
             place.mkdir()
-            settings = {"lease_ms": LEASE_MS} | options
+            settings = {"lease_ms": LONG_LEASE_MS} | options
             server = ServerProcess(place, database_url=url, **settings)  # type: ignore[arg-type]
             servers.append(stack.enter_context(server))
         yield Controllers(cluster, url, servers)

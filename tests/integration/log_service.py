@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 
 from controller.configuration import ServeSettings
 from controller.factory import Parts, compose
-from controller.log.chunks import AppendOutcome
 from controller.log.codec import encode_chunks
 from controller.log.routing import route
+from controller.log.storage import AppendOutcome
 from controller.process import Process
 from controller.streams import appends as appending
 from controller.streams import lifecycle, reports

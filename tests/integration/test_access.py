@@ -9,14 +9,16 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
-from controller.access import Role
+from controller.access.callers import Role
 from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES, Example
-from controller.serving.exposure import ExposedError, check_exposure
+from controller.serving.listener import ExposedError, check_exposure
 from tests.conftest import NewServer
 from tests.patience import wait_until
-from tests.server import LAUNCHER, Api, ServerProcess
+from tests.server import LAUNCHER, OFTEN_LOOKING, Api, ServerProcess
 from tests.tokens import Tokens
+
+pytestmark = pytest.mark.only_on("sqlite", "callers are known before any database")
 
 SCOPE = "flights"
 EXPIRED = timedelta(seconds=-1)
@@ -253,9 +255,12 @@ def test_what_is_not_there_shows_only_to_who_may_see_the_scope(house: House) -> 
 
 
 def test_tokens_come_and_go_while_the_service_runs(
-    guarded: ServerProcess, tokens: Tokens
+    new_server: NewServer, tokens: Tokens
 ) -> None:
-    with guarded, httpx.Client(base_url=guarded.url) as client:
+    with (
+        new_server(tokens=tokens.file, launcher=OFTEN_LOOKING) as guarded,
+        httpx.Client(base_url=guarded.url) as client,
+    ):
         token = tokens.header("late-comer", SCOPE, "read")
         wait_until(lambda: client.get("/v1/streams", headers=token).status_code == 200)
         tokens.file.write_text("[[token")
@@ -374,7 +379,6 @@ def test_what_only_this_machine_reaches_exposes_nobody(host: str) -> None:
     check_exposure(ServeSettings(host=host))
 
 
-@pytest.mark.only_on("sqlite", "a database of PostgreSQL is there before")
 def test_an_exposed_service_does_not_even_make_its_database(new_server: NewServer) -> None:
     server = new_server(host="0.0.0.0")
     assert "without tokens would let anybody" in server.refusal()

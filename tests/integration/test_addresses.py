@@ -13,7 +13,7 @@ ADDRESS = "http://127.0.0.1:9"
 def test_a_second_controller_at_an_address_does_not_start_while_the_first_lives(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    with controllers(cluster, tmp_path, 1, advertise_url=ADDRESS) as running:
+    with controllers(cluster, tmp_path, 1, advertise_url=ADDRESS, lease_ms=LEASE_MS) as running:
         (first,) = running.servers
         create(first.url, "tests/a")
         ((lease,),) = running.query("SELECT id FROM controllers")

@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from reader_client import AsyncReader, ExclusiveReader, Reader, ReaderGroup, StreamClient
 from tests.conftest import NewServer
 from tests.tokens import Tokens
-from tidegauge.client.tokens import InvalidTokenError
+from tidegauge.client.addresses import InvalidTokenError
 from tidegauge_cli.verbs import app
 from writer_client import (
     AsyncTimeReporter,
@@ -25,6 +25,8 @@ from writer_client import (
     UnauthenticatedError,
     Writer,
 )
+
+pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
 
 NOW = 1_700_000_000_000
 RIDES = "rides/taxis"

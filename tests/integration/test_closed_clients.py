@@ -1,14 +1,15 @@
-"""A client that was closed, or made before a fork, says so; it starts nothing anew."""
+"""A client that was closed, made before a fork, or cannot be opened says so, and leaves nothing behind."""
 
 import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, ExitStack
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 
 from reader_client import (
@@ -21,7 +22,9 @@ from reader_client import (
     Reader,
     ReaderGroup,
     StreamClient,
+    UnknownGroupError,
 )
+from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 from tidegauge.errors import TidegaugeError
 from writer_client import (
@@ -29,9 +32,12 @@ from writer_client import (
     AsyncWriter,
     ForkedClientError,
     TimeReporter,
+    UnknownStreamError,
     Writer,
     WriterClosedError,
 )
+
+pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
 
 _NUMBERS = count(1)
 
@@ -224,6 +230,42 @@ def test_who_calls_while_a_client_is_closed_is_told_so(place: Place) -> None:
     reporter.note_time(1, {0: 1})
     reporter.close()
     for caller in callers:
-        caller.join(10)
+        caller.join(PATIENCE_S)
     assert len(ends) == 8
     assert {type(one) for one in ends} == {WriterClosedError}
+
+
+@pytest.mark.parametrize("kind", [Writer, TimeReporter, Reader])
+def test_who_cannot_enter_leaves_no_thread(
+    shared_server: ServerProcess, kind: Callable[..., AbstractContextManager[Any]]
+) -> None:
+    threads = set(threading.enumerate())
+    with (
+        pytest.raises((UnknownStreamError, UnknownGroupError)),
+        kind(shared_server.url, "tests/none", "w"),
+    ):
+        pass
+    assert set(threading.enumerate()) <= threads
+
+
+@pytest.mark.parametrize("kind", [AsyncWriter, AsyncTimeReporter, AsyncReader])
+def test_who_cannot_enter_leaves_no_connection(
+    shared_server: ServerProcess,
+    kind: Callable[..., AbstractAsyncContextManager[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[httpx.AsyncClient] = []
+    make = httpx.AsyncClient.__init__
+
+    def remember(client: httpx.AsyncClient, **options: Any) -> None:
+        make(client, **options)
+        made.append(client)
+
+    async def enter() -> None:
+        with pytest.raises((UnknownStreamError, UnknownGroupError)):
+            async with kind(shared_server.url, "tests/none", "w"):
+                pass
+
+    monkeypatch.setattr(httpx.AsyncClient, "__init__", remember)
+    asyncio.run(enter())
+    assert [client.is_closed for client in made] == [True]

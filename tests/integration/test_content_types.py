@@ -13,6 +13,8 @@ from tests.conftest import NewServer
 from tests.integration.problems import EMBEDDED, EVENTS, NOTE, ONE, asked, check_problem
 from tidegauge.wire.events import ARROW, NDJSON
 
+pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
+
 
 @pytest.fixture(scope="module")
 def client(new_server: NewServer) -> Iterator[httpx.Client]:

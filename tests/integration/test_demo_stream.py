@@ -20,6 +20,8 @@ from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.replay import REPLAYED
 from writer_client import Writer
 
+pytestmark = pytest.mark.only_on("sqlite", "the demo's service has a file")
+
 UNAVAILABLE = {"code": "unavailable", "reason": "the database is away"}
 UNKNOWN = {"code": "unknown_stream", "stream": "demo/away"}
 LOST = {"code": "outcome_unknown", "reason": "the holder was lost"}
@@ -40,6 +42,7 @@ def test_a_carrier_with_a_flight_in_the_air_is_waited_for_however_slow_the_repla
     assert "it is never dropped" in held["sentence"]
 
 
+@pytest.mark.soak
 def test_every_flight_lands_however_fast_the_replay_is(shared_server: ServerProcess) -> None:
     stream = "demo/fast"
     options = [f"--url={shared_server.url}", f"--stream={stream}", "--days=1"]

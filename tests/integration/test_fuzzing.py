@@ -23,6 +23,7 @@ from schemathesis.specs.openapi.checks import (
 
 from controller.http.examples import EXAMPLES
 from tests.conftest import NewServer
+from tests.effort import Effort
 from tidegauge.wire.columns import EVENT_SCHEMA
 from tidegauge.wire.events import ARROW, NDJSON
 
@@ -48,13 +49,7 @@ ANSWERS_IN_PLACE = {"/v1/note-times"}
 """What refuses parts of a request within a success."""
 LONGEST_WAIT_MS = 5
 
-bounded = settings(
-    derandomize=True,
-    database=None,
-    deadline=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+bounded = settings(phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 
 
 def _arrow(events: list[dict[str, Any]]) -> bytes:
@@ -123,7 +118,7 @@ PLACES = [(call, False) for call in CALLS] + [(call, True) for call in CALLS if 
 
 @pytest.mark.parametrize(("call", "is_known"), PLACES)
 def test_whatever_is_sent_is_answered_as_described(
-    fuzzed: Fuzzed, call: str, thoroughness: int, *, is_known: bool
+    fuzzed: Fuzzed, call: str, effort: Effort, *, is_known: bool
 ) -> None:
     method, _, path = call.partition(" ")
     operation = fuzzed.schema[path][method]
@@ -138,8 +133,10 @@ def test_whatever_is_sent_is_answered_as_described(
 
     checks = [*CHECKS, *([] if path in ANSWERS_IN_PLACE else [negative_data_rejection])]
 
+    examples = effort.times("requests", short=5, long=200)
+
     @given(st.one_of(cases))
-    @settings(bounded, max_examples=15 * thoroughness // 100)
+    @settings(bounded, max_examples=examples)
     def send(case: Any) -> None:
         _wait_no_longer(case.query)
         case.call_and_validate(checks=checks)

@@ -74,7 +74,7 @@ def after_commit(self):
 StreamState.after_commit = after_commit
 """
 MORTAL_GUARD = """
-from controller.access import Guard
+from controller.access.guard import Guard
 
 def look(self):
     raise RuntimeError("seeded")

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from tests.effort import Effort
 from tests.integration.controllers import LEASE_MS, NOW, Controllers, controllers, create
 from tests.integration.hold_clock import (
     TIMEOUT_MS,
@@ -270,18 +271,31 @@ async def _run_on(
 
 
 def test_whatever_is_lost_no_report_is_and_every_mark_is_what_it_should_be(
-    own_cluster: Cluster, tmp_path: Path, pytestconfig: pytest.Config
+    own_cluster: Cluster, tmp_path: Path, pytestconfig: pytest.Config, effort: Effort
 ) -> None:
     """A seed, which is printed, decides about the order of the faults and when each happens.
 
-    It is always the same one, unless `--hypothesis-seed=…` gives another.
+    The first is always the same one, unless `--hypothesis-seed=…` gives another.
     """
-    seed = pytestconfig.getoption("--hypothesis-seed") or SEED
+    first = pytestconfig.getoption("--hypothesis-seed") or SEED
+    runs = effort.times("orders of ten faults", short=1, long=6)
+    for seed in [first, *(f"{first}-{number}" for number in range(1, runs))]:
+        directory = tmp_path / seed
+        directory.mkdir()
+        _run_in(directory, own_cluster, seed)
+
+
+def _run_in(directory: Path, cluster: Cluster, seed: str) -> None:
     with controllers(
-        own_cluster, tmp_path, 3, launcher=launcher(tmp_path), mark_thinning=""
+        cluster,
+        directory,
+        3,
+        launcher=launcher(directory),
+        lease_ms=LEASE_MS,
+        mark_thinning="",
     ) as all_of_them:
         url = all_of_them.servers[0].url
         create(url, *STREAMS, segments=2, aggregation_timeout_ms=None)
         create(url, HELD, segments=2, aggregation_timeout_ms=TIMEOUT_MS)
         create(url, "load/restarts", aggregation_timeout_ms=None)
-        asyncio.run(_run_on(all_of_them, own_cluster, tmp_path, seed))
+        asyncio.run(_run_on(all_of_them, cluster, directory, seed))

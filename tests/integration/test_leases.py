@@ -6,6 +6,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -19,12 +21,25 @@ FOUR = ["tests/a", "tests/b", "tests/c", "tests/d"]
 MAX_GROUPS = 2
 
 
+@contextmanager
+def _sharing(cluster: Cluster, directory: Path, **options: object) -> Iterator[Controllers]:
+    with controllers(cluster, directory, 2, **options) as running:
+        create(running.servers[0].url, *FOUR)
+        wait_until(lambda: running.held() == [2, 2, 0])
+        yield running
+
+
 @pytest.fixture(scope="module")
 def two(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
     directory = tmp_path_factory.mktemp("two")
-    with controllers(cluster, directory, 2, max_groups=MAX_GROUPS) as running:
-        create(running.servers[0].url, *FOUR)
-        wait_until(lambda: running.held() == [2, 2, 0])
+    with _sharing(cluster, directory, max_groups=MAX_GROUPS) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def losing(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Controllers]:
+    """Two with leases that are soon over."""
+    with _sharing(cluster, tmp_path_factory.mktemp("losing"), lease_ms=LEASE_MS) as running:
         yield running
 
 
@@ -194,10 +209,10 @@ def test_a_reader_group_reads_streams_of_several_holders(two: Controllers) -> No
 
 
 def test_what_a_killed_controller_held_is_taken_over_once_its_lease_is_over(
-    two: Controllers,
+    losing: Controllers,
 ) -> None:
-    lost = two.holder_of("tests/a")
-    other = _other(two, lost)
+    lost = losing.holder_of("tests/a")
+    other = _other(losing, lost)
     note(other.url, "tests/a", 80).raise_for_status()
     wait_until(lambda: _streams_and_leases(other) == [4, 2])
     many: list[httpx.Response] = []
@@ -210,23 +225,25 @@ def test_what_a_killed_controller_held_is_taken_over_once_its_lease_is_over(
         )
     )
     lost.kill()
-    ((lease,),) = two.query(f"SELECT expires_at FROM controllers WHERE address = '{lost.url}'")
+    ((lease,),) = losing.query(
+        f"SELECT expires_at FROM controllers WHERE address = '{lost.url}'"
+    )
     asking.start()
     answer = note(other.url, "tests/a", 81)
     assert (answer.status_code, answer.json()["watermark"]) == (200, NOW + 81)
     asking.join()
     assert [one["watermark"] for one in many[0].json()["results"]] == [NOW + 81] * 4
-    ((now,),) = two.query("SELECT clock_timestamp()")
+    ((now,),) = losing.query("SELECT clock_timestamp()")
     assert now > lease
-    assert two.held() == [4, 0]
+    assert losing.held() == [4, 0]
     wait_until(lambda: _streams_and_leases(other) == [4, 4])
     lost.start()
-    wait_until(lambda: two.held() == [2, 2, 0])
+    wait_until(lambda: losing.held() == [2, 2, 0])
 
 
-def test_a_paused_holder_wakes_up_late_and_changes_nothing(two: Controllers) -> None:
-    paused = two.holder_of("tests/a")
-    other = _other(two, paused)
+def test_a_paused_holder_wakes_up_late_and_changes_nothing(losing: Controllers) -> None:
+    paused = losing.holder_of("tests/a")
+    other = _other(losing, paused)
     note(other.url, "tests/a", 90).raise_for_status()
     paused.process.send_signal(signal.SIGSTOP)
     late: list[httpx.Response] = []
@@ -234,12 +251,12 @@ def test_a_paused_holder_wakes_up_late_and_changes_nothing(two: Controllers) -> 
         target=lambda: late.append(note(paused.url, "tests/a", 99, writer="z"))
     )
     zombie.start()
-    wait_until(lambda: two.held() == [4, 0])
+    wait_until(lambda: losing.held() == [4, 0])
     answer = note(other.url, "tests/a", 91)
     assert (answer.status_code, answer.json()["watermark"]) == (200, NOW + 91)
     paused.process.send_signal(signal.SIGCONT)
     zombie.join()
-    wait_until(lambda: two.held() == [2, 2, 0])
+    wait_until(lambda: losing.held() == [2, 2, 0])
     writers = httpx.get(f"{other.url}/v1/streams/tests/a/writers").json()["writers"]
     known = {one["writer"] for one in writers}
     assert known == ({"w", "z"} if late[0].is_success else {"w"})
@@ -248,31 +265,31 @@ def test_a_paused_holder_wakes_up_late_and_changes_nothing(two: Controllers) -> 
 
 
 def test_who_was_paused_in_the_midst_of_a_commit_costs_nobody_else_his_lease(
-    two: Controllers,
+    losing: Controllers,
 ) -> None:
     dying = (
         "INSERT INTO controllers (address, expires_at, listening_ms) "
         "VALUES ('', clock_timestamp() + interval '200 ms', 0) RETURNING id"
     )
     leases = "SELECT id FROM controllers ORDER BY id"
-    living = two.query(leases)
-    with two.connect() as paused:
+    living = losing.query(leases)
+    with losing.connect() as paused:
         (dead,) = paused.execute(dying.encode()).fetchall()
         with paused.transaction():
             paused.execute("SELECT FROM controllers WHERE id = %s FOR KEY SHARE", dead)
             until = time.monotonic() + 2 * LEASE_MS / 1_000
             while time.monotonic() < until:
-                for server in two.servers:
+                for server in losing.servers:
                     assert note(server.url, "tests/a", 95, writer="v").status_code == 200
-            assert two.query(leases) == [*living, dead]
-    wait_until(lambda: two.query(leases) == living)
+            assert losing.query(leases) == [*living, dead]
+    wait_until(lambda: losing.query(leases) == living)
 
 
-def test_a_controller_that_is_stopped_gives_everything_up_at_once(two: Controllers) -> None:
-    leaving = two.holder_of("tests/b")
-    other = _other(two, leaving)
+def test_a_controller_that_is_stopped_gives_everything_up_at_once(losing: Controllers) -> None:
+    leaving = losing.holder_of("tests/b")
+    other = _other(losing, leaving)
     revision = httpx.get(f"{other.url}/v1/streams/tests/b").json()["revision"]
-    far = next(one for one in FOUR if two.holder_of(one) is other)
+    far = next(one for one in FOUR if losing.holder_of(one) is other)
     polled: list[int] = []
 
     def poll() -> None:
@@ -284,10 +301,10 @@ def test_a_controller_that_is_stopped_gives_everything_up_at_once(two: Controlle
     polling.start()
     other.wait_for_waiting(1)
     assert leaving.stop() == 0
-    assert two.query("SELECT address FROM controllers") == [(other.url,)]
+    assert losing.query("SELECT address FROM controllers") == [(other.url,)]
     polling.join()
     assert polled == [503]
     assert note(other.url, "tests/b", 100).status_code == 200
-    wait_until(lambda: two.held() == [4, 0])
+    wait_until(lambda: losing.held() == [4, 0])
     leaving.start()
-    wait_until(lambda: two.held() == [2, 2, 0])
+    wait_until(lambda: losing.held() == [2, 2, 0])

@@ -1,6 +1,7 @@
 """Verbs from the beginning of a stream to its end, and waiting for an hour to be complete."""
 
 import json
+import re
 import signal
 from collections.abc import Iterator
 from itertools import count
@@ -9,12 +10,15 @@ from typing import Any
 import pytest
 import typer
 from typer.core import TyperGroup
+from typer.testing import CliRunner
 
 from tests.integration.operator import Operator
 from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 from tidegauge.wire.streams import ChangeStream, CreateStream
 from tidegauge_cli.verbs import app
+
+pytestmark = pytest.mark.only_on("sqlite", "verbs know the service only")
 
 NOON = 1_704_110_400_000
 NOON_ISO = "2024-01-01T12:00:00Z"
@@ -54,6 +58,13 @@ def test_every_verb_shows_an_example_of_itself() -> None:
     for path, command in _commands(typer.main.get_command(app)):
         example = f"Example: tidegauge {' '.join(path)} "
         assert f"{command.epilog} ".startswith(example), path
+
+
+def test_help_names_what_is_typed_in_plain_words() -> None:
+    for path, _ in _commands(typer.main.get_command(app)):
+        shown = CliRunner().invoke(app, [*path, "--help"], env={"COLUMNS": "120"}).output
+        types = set(re.findall(r"<(.+?)>", shown))
+        assert types <= {"bool", "int", "path", "str", "text"}, path
 
 
 def test_every_setting_is_an_option_of_the_verbs_that_take_it() -> None:
@@ -99,6 +110,8 @@ def test_settings_are_changed_and_null_is_a_value(
     )
     refused = operator.type("configure", stream, "--min-writers", "some")
     assert (refused.exit_code, "'some' is no integer" in refused.output) == (2, True)
+    nothing = operator.type("configure", stream, "--min-writers", "null")
+    assert (nothing.exit_code, "null is no integer" in nothing.output) == (2, True)
 
 
 def test_a_stream_that_is_not_there_is_told_with_the_verb_that_creates_it(
@@ -121,6 +134,9 @@ def test_a_stream_is_deleted_only_after_a_yes(
     assert _config(api)["segments"] == 1
     assert operator.says("delete", stream, "--yes") == f"{stream} is deleted\n"
     assert operator.type("delete", stream, "--yes").exit_code == 1
+    api.create()
+    document = json.loads(operator.says("delete", stream, "--yes", "--json"))
+    assert document == {"stream": stream, "deleted": True}
 
 
 def test_a_script_registers_a_writer_and_lets_it_leave(

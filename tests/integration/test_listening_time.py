@@ -107,7 +107,7 @@ async def _holding_ms(app: ControllerApp) -> int:
         answer = await client.get(f"{STREAM}/watermark")
         (holder,) = answer.raise_for_status().json()["explanation"]["holders"]
     assert (holder["writer"], holder["state"]) == ("slow", "behind")
-    held: int = holder["holding_ms"]
+    held: int = holder["silent_for_ms"]
     return held
 
 

@@ -1,12 +1,18 @@
-"""A lease or connection that is lost while changes wait leaves no memory beside the disk."""
+"""What is lost on the way to the disk or the caller: leases, connections and controllers, while changes are under way."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+import re
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
+import httpx
 import pytest
 from sqlalchemy import Connection
 
@@ -19,8 +25,13 @@ from controller.groups import read_groups, read_logs
 from controller.process import Process
 from controller.streams import lifecycle, reports
 from controller.streams.stream import StreamState
-from tests.patience import until
+from tests.integration.controllers import NOW, SETTINGS, Controllers, controllers, create
+from tests.integration.in_process import in_process
+from tests.integration.problems import check_problem
+from tests.patience import PATIENCE_S, until, wait_until
 from tests.postgres import Cluster
+from tests.server import LAUNCHER, ServerProcess
+from tests.tokens import Tokens
 from tidegauge.errors import OutcomeUnknownError, UnavailableError, UnknownGroupError
 from tidegauge.groups import join_group
 from tidegauge.names import StreamName
@@ -28,11 +39,9 @@ from tidegauge.wire.groups import CreateGroup
 from tidegauge.wire.streams import CreateStream
 from tidegauge.wire.writers import NoteTime
 
-NOW = 1_700_000_000_000
 Log = Literal["embedded", "external"]
 Scene: TypeAlias = Callable[[Parts], Coroutine[Any, Any, None]]
 Play: TypeAlias = Callable[[Scene], None]
-LEASE_MS = 2_000
 
 
 @pytest.fixture
@@ -42,7 +51,7 @@ def database_url(cluster: Cluster) -> str:
 
 @asynccontextmanager
 async def _controller(database_url: str) -> AsyncIterator[Parts]:
-    settings = ServeSettings(database_url=database_url, lease_ms=LEASE_MS)
+    settings = ServeSettings(database_url=database_url, lease_ms=2_000)
     parts = compose(settings, address=f"http://{uuid4()}")
     process = Process(parts)
     await process.start()
@@ -337,3 +346,140 @@ def test_a_group_whose_creation_was_committed_unheard_is_there(
         assert await _join(parts, "a") == 2
 
     play(scene)
+
+
+STREAMS = [f"tests/s{number:02}" for number in range(24)]
+INTERVAL_MS = 500
+
+
+def _note_many(url: str, at: int) -> None:
+    reports = [
+        {"stream": stream, "writer": "w", "time": NOW + at, "position": {"0": at}}
+        for stream in STREAMS
+    ]
+    answer = httpx.post(f"{url}/v1/note-times", json={"reports": reports}, timeout=20)
+    assert {one["status"] for one in answer.json()["results"]} == {200}
+
+
+def test_a_lost_lease_is_one_warning_whatever_was_under_way(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with controllers(cluster, tmp_path, 1) as running:
+        (server,) = running.servers
+        create(server.url, *STREAMS, mark_interval_ms=INTERVAL_MS)
+        _note_many(server.url, 1)
+        _note_many(server.url, 2)
+        server.process.send_signal(signal.SIGSTOP)
+        due = time.monotonic() + INTERVAL_MS / 1_000
+        running.query("WITH gone AS (DELETE FROM controllers RETURNING id) SELECT * FROM gone")
+        wait_until(lambda: time.monotonic() > due)
+        server.process.send_signal(signal.SIGCONT)
+        wait_until(lambda: server.log.read_text().count("] joined ") == 2)
+        log = server.log.read_text()
+        assert log.count("the lease is lost") == 1
+        assert "work in the background failed" not in log
+        assert "Traceback" not in log
+        assert "[error" not in log
+
+
+def test_nothing_is_kept_of_the_changelog_of_a_stream_that_moved_away(cluster: Cluster) -> None:
+    async def scene() -> None:
+        settings = ServeSettings(database_url=cluster.database())
+        async with in_process(settings, address="http://127.0.0.1:1") as (app, client):
+            wanted = {"log": "external", "segments": 1}
+            (await client.put("/v1/streams/tests/one", json=wanted)).raise_for_status()
+            report = {"time": NOW, "position": {"0": 1}}
+            path = "/v1/streams/tests/one/writers/w/note-time"
+            (await client.post(path, json=report)).raise_for_status()
+            registry, logs = app.parts.registry, app.parts.registry.change_store
+            (state,) = registry
+            kept: dict[int, Any] = logs._logs  # type: ignore[attr-defined]
+            assert list(kept) == [state.identity.key]
+            registry.move_away(state)
+            assert kept == {}
+
+    asyncio.run(scene())
+
+
+STREAM = "flights/departures"
+PATH = f"/v1/streams/{STREAM}"
+LOST = f"caller=alice method=DELETE path={PATH} status=502 stream={STREAM}"
+WAITING = (
+    "SELECT 1 FROM pg_stat_activity "
+    "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+LOSING = """
+from controller.streams import lifecycle
+from tidegauge.errors import OutcomeUnknownError
+
+def lose(*args, **more):
+    raise OutcomeUnknownError("the connection is lost")
+
+lifecycle.delete_stream = lose
+"""
+Header = dict[str, str]
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Tokens:
+    return Tokens(tmp_path)
+
+
+@pytest.fixture
+def alice(tokens: Tokens) -> Header:
+    """Show that one is an operator."""
+    return tokens.header("alice", "flights", "operate")
+
+
+@pytest.fixture
+def two(
+    cluster: Cluster,
+    tmp_path: Path,
+    tokens: Tokens,
+    alice: Header,
+    request: pytest.FixtureRequest,
+) -> Iterator[Controllers]:
+    """Two controllers, one of which holds the stream."""
+    launcher = getattr(request, "param", LAUNCHER)
+    with controllers(cluster, tmp_path, 2, tokens=tokens.file, launcher=launcher) as both:
+        url = f"{both.servers[0].url}{PATH}"
+        httpx.put(url, json=SETTINGS, headers=alice, timeout=20).raise_for_status()
+        yield both
+
+
+def _pair(two: Controllers) -> tuple[ServerProcess, ServerProcess]:
+    holder = two.holder_of(STREAM)
+    (other,) = (one for one in two.servers if one is not holder)
+    return holder, other
+
+
+def _delete(server: ServerProcess, header: Header) -> httpx.Response:
+    return httpx.delete(server.url + PATH, headers=header, timeout=PATIENCE_S)
+
+
+def _deletions(server: ServerProcess) -> list[str]:
+    return re.findall(r"operator call.* (caller=\S+ method=DELETE .*)", server.log.read_text())
+
+
+def test_what_was_passed_on_to_a_controller_that_dies_is_logged_by_who_passed_it_on(
+    two: Controllers, alice: Header
+) -> None:
+    holder, other = _pair(two)
+    with two.connect() as locking, ThreadPoolExecutor() as pool, locking.transaction():
+        locking.execute("SELECT key FROM streams FOR UPDATE")
+        deleting = pool.submit(_delete, other, alice)
+        wait_until(lambda: bool(two.query(WAITING)))
+        holder.kill()
+        check_problem(deleting.result(PATIENCE_S), 502, "outcome_unknown")
+    assert _deletions(holder) == []
+    assert _deletions(other) == [LOST]
+
+
+@pytest.mark.parametrize("two", [LOSING + LAUNCHER], indirect=True)
+def test_what_the_holder_itself_does_not_know_is_logged_by_it_alone(
+    two: Controllers, alice: Header
+) -> None:
+    holder, other = _pair(two)
+    check_problem(_delete(other, alice), 502, "outcome_unknown")
+    assert _deletions(holder) == [LOST]
+    assert _deletions(other) == []

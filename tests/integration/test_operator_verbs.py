@@ -1,8 +1,9 @@
-"""The operator's verbs, as typed, against a real service."""
+"""The operator's verbs, as typed, against a real service; Ctrl-C ends each at once."""
 
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,10 @@ from tests.conftest import NewServer
 from tests.integration.operator import Operator
 from tests.patience import PATIENCE_S, wait_until
 from tests.postgres import Cluster
+from tests.programs import python
 from tests.server import Api, ServerProcess, free_port
+
+pytestmark = pytest.mark.only_on("sqlite", "verbs know the service only")
 
 STREAM = "shop/orders"
 NOON = 1_704_110_400_000
@@ -328,7 +332,7 @@ def test_watch_follows_an_external_log_through_an_outage_to_its_seal(
 
 def test_watch_waits_for_a_database_that_is_away(tmp_path: Path, own_cluster: Cluster) -> None:
     with (
-        ServerProcess(tmp_path, database_url=own_cluster.database()) as server,
+        ServerProcess(tmp_path, database_url=own_cluster.database(), lease_ms=500) as server,
         Api(server.url) as api,
         _watching(api) as (watching, told, warned),
     ):
@@ -340,3 +344,50 @@ def test_watch_waits_for_a_database_that_is_away(tmp_path: Path, own_cluster: Cl
         assert "2024-01-01T12:00:00.000Z" in told.readline()
         watching.send_signal(signal.SIGINT)
         assert watching.wait(timeout=PATIENCE_S) == 130
+
+
+_LOADING = """
+import signal, sys, threading
+sys.argv = ["tidegauge", *{words!r}]
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from tidegauge_cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [
+        (["streams"], "tidegauge_cli.extras"),
+        (["streams"], "typer"),
+        (["streams"], "tidegauge.wire.streams"),
+        (["serve", "--port", "0"], "controller.commit.sequencer"),
+    ],
+)
+def test_ctrl_c_ends_a_verb_while_it_loads(words: list[str], module: str) -> None:
+    with python("-c", _LOADING.format(words=words, module=module)) as process:
+        said, complained = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, said, complained) == (-signal.SIGINT, "", "")
+
+
+def test_ctrl_c_ends_the_demo_while_it_loads_what_it_has_announced() -> None:
+    with python("-c", _LOADING.format(words=["demo"], module="pyspark")) as process:
+        said, complained = process.communicate(timeout=PATIENCE_S)
+    assert "Ctrl-C ends it" in said
+    assert (process.returncode, complained) == (-signal.SIGINT, "")
+
+
+def test_ctrl_c_ends_a_verb_while_it_waits_for_an_answer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with python("-m", "tidegauge_cli", "streams", "--url", url) as process:
+            connection, _ = silent.accept()
+            connection.recv(1)
+            process.send_signal(signal.SIGINT)
+            said, complained = process.communicate(timeout=PATIENCE_S)
+            connection.close()
+    assert (process.returncode, said, complained) == (130, "", "")

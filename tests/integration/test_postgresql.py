@@ -3,8 +3,6 @@
 import asyncio
 import os
 import socket
-import subprocess
-import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -12,12 +10,14 @@ from typing import Any
 import httpx
 import pytest
 from sqlalchemy import Connection, text
+from typer.testing import CliRunner, Result
 
 from controller.database import DatabaseUnusableError, open_database
 from controller.database.postgresql import PostgresDatabase
 from tests.patience import PATIENCE_S, until
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess, free_port
+from tidegauge_cli.verbs import app
 
 SECRET = "correct-horse"
 RESTARTS = 3
@@ -32,13 +32,8 @@ def _with_password(url: str) -> str:
     return url.replace("tidegauge@", f"tidegauge:{SECRET}@")
 
 
-def _upgrade(url: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tidegauge_cli", "db", "upgrade", "--database-url", url],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def _upgrade(url: str) -> Result:
+    return CliRunner().invoke(app, ["db", "upgrade", "--database-url", url])
 
 
 def test_a_database_without_a_schema_is_refused_with_the_command_to_run(
@@ -55,7 +50,7 @@ def test_the_upgrade_makes_the_schema_and_may_be_repeated(
     url = cluster.empty_database()
     for _ in range(2):
         upgraded = _upgrade(_with_password(url))
-        assert upgraded.returncode == 0, upgraded.stderr
+        assert upgraded.exit_code == 0, upgraded.exception
         assert upgraded.stdout == f"{url} has the newest schema\n"
     with ServerProcess(tmp_path, database_url=url) as server, Api(server.url) as api:
         api.create()
@@ -72,8 +67,8 @@ def test_a_schema_of_an_unknown_version_is_refused_by_serve_and_upgrade(
         in ServerProcess(tmp_path, database_url=database_url).refusal()
     )
     upgraded = _upgrade(database_url)
-    assert upgraded.returncode == 1
-    assert "use the version of Tidegauge that made it" in upgraded.stderr
+    assert upgraded.exit_code == 1
+    assert "use the version of Tidegauge that made it" in str(upgraded.exception)
 
 
 def test_the_password_is_never_shown(tmp_path: Path, cluster: Cluster) -> None:
@@ -85,8 +80,8 @@ def test_the_password_is_never_shown(tmp_path: Path, cluster: Cluster) -> None:
         tmp_path, database_url=_with_password(cluster.empty_database())
     ).refusal()
     failed = _upgrade(f"postgresql://tidegauge:{SECRET}@127.0.0.1:1/x")
-    assert failed.returncode == 1
-    for shown in (said, refused, failed.stdout, failed.stderr):
+    assert failed.exit_code == 1
+    for shown in (said, refused, failed.output, str(failed.exception)):
         assert SECRET not in shown
 
 
@@ -145,7 +140,7 @@ def test_a_database_may_have_an_encoding_and_a_style_of_dates_of_its_own(
             connection.execute(command.format(name).encode())
     url = cluster.url(name)
     upgraded = _upgrade(url)
-    assert upgraded.returncode == 0, upgraded.stderr
+    assert upgraded.exit_code == 0, upgraded.exception
     with ServerProcess(tmp_path, database_url=url) as server, Api(server.url) as api:
         api.create()
         assert api.note("w", 7)["watermark"] == 7

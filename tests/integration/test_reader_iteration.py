@@ -10,6 +10,8 @@ from reader_client import Reader, ReaderGroup
 from tests.server import ServerProcess
 from writer_client import Writer
 
+pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
+
 _NUMBERS = count(1)
 _EVENTS = 40
 

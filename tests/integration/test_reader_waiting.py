@@ -12,6 +12,8 @@ from reader_client import AsyncReader, Reader, ReaderGroup
 from tests.patience import until
 from tests.server import Api, ServerProcess
 
+pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
+
 _NUMBERS = count(1)
 _LONG_MS = 30_000
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from sqlalchemy import Engine, create_engine, insert, select
 
 from controller.schema import marks
+from tests.effort import Effort
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
 
@@ -16,7 +17,6 @@ NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 MARKS = 3_000
-KILLS = 2
 GROUP_AT = 1_234
 
 
@@ -84,14 +84,14 @@ def _window(api: Api) -> int:
 
 
 def test_a_kill_in_the_midst_of_thinning_harms_nothing(
-    tmp_path: Path, database_url: str, thoroughness: int
+    tmp_path: Path, database_url: str, effort: Effort
 ) -> None:
     with _with_marks(
         tmp_path, database_url, count=MARKS, group_at=GROUP_AT, step_ms=10, age_ms=2 * HOUR_MS
     ) as (server, api, engine):
-        left = MARKS
-        for _ in range(max(1, KILLS * thoroughness // 100)):
-            _until_fewer(engine, left - random.randrange(1, 700))
+        left, chance = MARKS, random.Random(8470)
+        for _ in range(effort.times("kills", short=1, long=3)):
+            _until_fewer(engine, left - chance.randrange(1, 700))
             server.kill()
             left = len(_revisions(engine))
             server.start()

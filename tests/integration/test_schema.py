@@ -1,8 +1,6 @@
 """The revisions of the schema make what the service expects, on both databases."""
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,13 +8,16 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import CheckConstraint, Connection, MetaData, Table, inspect
 from sqlalchemy.engine import Inspector
+from typer.testing import CliRunner
 
 from controller.database import open_database, upgrade_database
 from controller.schema import chunks, metadata
 from tests.integration import old_databases
 from tests.integration.sessions import connected
+from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess
+from tidegauge_cli.verbs import app
 
 
 @pytest.fixture
@@ -92,12 +93,9 @@ def test_a_database_with_tables_of_others_is_refused_by_serve_and_upgrade(
         connection.exec_driver_sql("CREATE TABLE customers (name TEXT)")
     cure = "holds tables that are not Tidegauge's (streams); use a database of its own"
     assert cure in ServerProcess(tmp_path, database_url=others_database).refusal()
-    upgrade = ["tidegauge_cli", "db", "upgrade", "--database-url", others_database]
-    upgraded = subprocess.run(
-        [sys.executable, "-m", *upgrade], capture_output=True, text=True, check=False
-    )
-    assert upgraded.returncode != 0
-    assert cure in upgraded.stderr
+    upgraded = CliRunner().invoke(app, ["db", "upgrade", "--database-url", others_database])
+    assert upgraded.exit_code == 1
+    assert cure in str(upgraded.exception)
 
 
 def test_what_was_stored_before_there_was_a_changelog_is_there(
@@ -122,7 +120,11 @@ def test_what_was_stored_before_there_was_a_changelog_is_there(
             ("w", 9_000, {"0": 47}),
             ("x", 20_000, {"0": 51}),
         ]
-        assert writers[0]["holding_ms"] is not None
+        assert [(one["stand"], one["stand_by"], one["grace"]) for one in writers] == [
+            (9_000, "noted", True),
+            (20_000, "noted", True),
+        ]
+        wait_until(lambda: api.get("writers")["writers"][0]["silent_for_ms"] is not None)
         api.note("w", 9_700, 49)
         api.note("w", 20_000)
         later = api.get("marks", after=3)["marks"]

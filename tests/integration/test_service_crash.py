@@ -12,11 +12,11 @@ import httpx
 from pyarrow import ipc
 
 from tests.conftest import NewServer
+from tests.effort import Effort
 from tests.patience import PATIENCE_S, until
 from tests.server import ServerProcess
 from tidegauge.errors import WriterFencedError
 
-POINTS = 50
 WRITERS = [f"w{number}" for number in range(8)]
 STREAM = "/v1/streams/crash/one"
 LOST = (httpx.TransportError, httpx.HTTPStatusError)
@@ -214,7 +214,7 @@ async def _read_events(client: httpx.AsyncClient, end: int) -> dict[int, str]:
 
 
 def test_what_was_acknowledged_is_stored_whenever_the_server_is_killed(
-    new_server: NewServer, thoroughness: int
+    new_server: NewServer, effort: Effort
 ) -> None:
-    points = POINTS * thoroughness // 100
+    points = effort.times("kills", short=8, long=77)
     asyncio.run(_run(new_server(lease_ms=1_500), points, random.Random(8470)))

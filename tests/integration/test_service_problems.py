@@ -14,6 +14,8 @@ from tests.integration.problems import EMBEDDED, EVENTS, NOTE, ONE, asked, check
 from tidegauge.errors import PROBLEMS, InvalidPositionError, problem_of
 from tidegauge.wire.events import ARROW, NDJSON
 
+pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
+
 JSON = {"content-type": "application/json"}
 INVALID = "invalid_request"
 LIMIT = 100_000

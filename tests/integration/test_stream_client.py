@@ -22,6 +22,8 @@ from reader_client import (
 from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess, free_port
 
+pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
+
 NOW = 1_700_000_000_000
 MANY = 1_001
 _NUMBERS = count(1)
@@ -36,6 +38,33 @@ def stream(shared_server: ServerProcess) -> str:
         api.many({"writer": f"w{n:04}", "time": NOW, "position": {}} for n in range(MANY))
         api.note("fast", NOW + 1)
     return name
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"min_writers": None}, "min_writers=None: null is no integer; send a JSON integer or"),
+        ({"log": "kafka"}, "log='kafka': Input should be 'embedded' or 'external'"),
+        (
+            {"mark_interval_ms": -1},
+            "mark_interval_ms=-1: Input should be greater than or equal",
+        ),
+        (
+            {"partitions": 4},
+            "partitions=4: there is no such setting; there are aggregation_tim",
+        ),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named_with_its_value_and_what_can_be(
+    settings: dict[str, object], problem: str
+) -> None:
+    with StreamClient(f"http://127.0.0.1:{free_port()}", "operated/never") as client:
+        with pytest.raises(ValueError, match=problem) as refused:
+            client.create(**settings)
+        assert "pydantic" not in str(refused.value)
+        if "log" not in settings:
+            with pytest.raises(ValueError, match=problem):
+                client.configure(**settings)
 
 
 def test_writers_are_listed_all_or_those_in_a_state(

@@ -16,6 +16,8 @@ from tests.tokens import Tokens
 from tidegauge.wire.columns import EVENT_SCHEMA
 from tidegauge.wire.events import ARROW, NDJSON
 
+pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
+
 JSON = {"content-type": "application/json"}
 LINES = {"content-type": NDJSON}
 TIME = 1_700_000_000_000

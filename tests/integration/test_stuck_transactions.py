@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.integration.controllers import Controllers, controllers, create, note
+from tests.integration.controllers import LEASE_MS, Controllers, controllers, create, note
 from tests.patience import wait_until
 from tests.postgres import Cluster
 
@@ -28,7 +28,7 @@ def _is_locked(two: Controllers, lease: str) -> bool:
 def test_who_is_lost_in_the_midst_of_a_pipeline_is_replaced(
     cluster: Cluster, tmp_path: Path
 ) -> None:
-    with controllers(cluster, tmp_path, 2) as two:
+    with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS) as two:
         create(two.servers[0].url, "tests/one")
         lost = two.holder_of("tests/one")
         (staying,) = (one for one in two.servers if one is not lost)

@@ -15,6 +15,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from tests.conftest import NewServer
 from tests.server import Api
 
+pytestmark = pytest.mark.only_on("sqlite", "no database has a part in it")
+
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 DOCUMENTED_S = 15
 UNTRACED = """
@@ -90,7 +92,6 @@ def test_calls_are_traced_as_parts_of_what_their_callers_trace(
     assert "tidegauge" in {one.value.string_value for one in resource.attributes}
 
 
-@pytest.mark.only_on("sqlite", "no database has a part in it")
 def test_a_token_that_is_sent_as_a_parameter_shows_in_no_span(
     new_server: NewServer, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,7 +104,6 @@ def test_a_token_that_is_sent_as_a_parameter_shows_in_no_span(
     assert said["url.query"] == "limit=1&token=tg_…"
 
 
-@pytest.mark.only_on("sqlite", "no database has a part in it")
 @pytest.mark.parametrize("listening", [True, False], ids=["hangs", "is away"])
 def test_the_service_ends_in_time_though_the_collector_takes_no_traces(
     new_server: NewServer, monkeypatch: pytest.MonkeyPatch, *, listening: bool

@@ -8,7 +8,10 @@ from http.client import HTTPConnection
 import pytest
 
 from tests.conftest import NewServer
+from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
+
+pytestmark = pytest.mark.only_on("sqlite", "requests are read before any database")
 
 PATH = "/v1/streams/tests/one/writers/w/note-time"
 BODY = b'{"time": 1700000000000, "position": {}}'
@@ -53,7 +56,7 @@ def server(new_server: NewServer) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def connection(server: ServerProcess) -> Iterator[HTTPConnection]:
-    connection = HTTPConnection("127.0.0.1", server.port, timeout=10)
+    connection = HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE_S)
     yield connection
     connection.close()
 
@@ -100,7 +103,7 @@ def offering(line: bytes, *headers: bytes) -> bytes:
 
 
 def answered_until_closed(server: ServerProcess, *parts: bytes) -> list[int]:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as sock:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as sock:
         for part in parts:
             sock.sendall(part)
         with sock.makefile("rb") as answers:

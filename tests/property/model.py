@@ -380,9 +380,11 @@ class Model:
         writer, now_ms = self.writers[name], clocks.listening_ms
         silence = self.silence.at(now_ms, self.rules.timeout_ms)
         limit = self.limit.at(now_ms, self.rules.hold_limit_ms)
+        is_silent = writer.silence_stamp is not None and self.rules.timeout_ms is not None
+        stands_still = writer.limit_stamp is not None and self.rules.hold_limit_ms is not None
         return (
-            None if writer.silence_stamp is None else silence - writer.silence_stamp,
-            None if writer.limit_stamp is None else limit - writer.limit_stamp,
+            silence - (writer.silence_stamp or 0) if is_silent else None,
+            limit - (writer.limit_stamp or 0) if stands_still else None,
         )
 
     def holds(self, writer: ModelWriter) -> bool:

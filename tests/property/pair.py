@@ -192,7 +192,7 @@ class Pair:
             assert status.time == writer.time
             assert self.model.shape.events_of(status.position) == writer.position
             assert (status.stand, status.grace) == (writer.stand, writer.grace)
-            clocks = (status.silent_clock_ms, status.standing_clock_ms)
+            clocks = (status.silent_for_ms, status.standing_for_ms)
             assert clocks == self.model.clocks_of(name, self.clocks)
         self._compare_explanation()
 

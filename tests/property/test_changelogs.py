@@ -149,7 +149,7 @@ async def _live_through(house: House, story: Sequence[tuple[Turn, int] | str]) -
 
 
 @pytest.mark.parametrize("kind", ["own logs", "shared log"])
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 3)
 @given(story=_stories, restated=st.sampled_from([1, 2, 256]))
 def test_what_is_stored_is_what_there_is(
     database: Database,

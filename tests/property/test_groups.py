@@ -145,5 +145,7 @@ class Groups(RuleBasedStateMachine):
         assert set(places) == opened
 
 
-Groups.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Groups.TestCase.settings = settings(
+    max_examples=settings().max_examples * 3 // 5, stateful_step_count=30
+)
 TestGroups = Groups.TestCase

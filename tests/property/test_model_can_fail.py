@@ -16,7 +16,8 @@ from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.settings import StreamSettings
-from tidegauge.aggregation.writers import KeptReport
+from tidegauge.aggregation.writers import KeptReport, Now
+from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 
 
@@ -35,13 +36,14 @@ class NewestInsteadOfFirst(Aggregator):
 
 
 class _Impatient(Marking):
-    def _reached(self, min_writers: int) -> list[KeptReport]:
+    def emit(self, topology: Topology, settings: StreamSettings, now: Now) -> list[Mark]:
         holders = self._progress.holders
-        self._progress.holders = {one: None for one in holders if not one.joining}
-        try:
-            return super()._reached(min_writers)
-        finally:
-            self._progress.holders = holders
+        joining = {one: None for one in holders if one.joining}
+        for one in joining:
+            del holders[one]
+        marks = super().emit(topology, settings, now)
+        holders |= joining
+        return marks
 
 
 class JoiningForgotten(Aggregator):
@@ -58,7 +60,7 @@ class JoiningForgotten(Aggregator):
 
 
 def _property(core_class: type[Aggregator]) -> Callable[[], None]:
-    @settings(phases=[Phase.generate], report_multiple_bugs=False)
+    @settings(max_examples=250, phases=[Phase.generate], report_multiple_bugs=False)
     @given(scripts.shapes, simulation.rules, simulation.acts)
     def marks_are_sound_and_tight(shape: Shape, rules: Rules, acts: list[Act]) -> None:
         world = World(shape, rules, core_class)

@@ -184,7 +184,7 @@ RULES = st.fixed_dictionaries(
     }
 )
 ROWS = st.integers(1, 12)
-FEW = settings(max_examples=150)
+FEW = settings(max_examples=settings().max_examples * 3 // 5)
 
 
 @FEW

@@ -1,7 +1,7 @@
 """What was read live and what is replayed later give the same results."""
 
 import random
-from typing import Any
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -10,6 +10,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_source import TidegaugeDataSource
 from tests.spark.feed import DAY, Feed, Followed
 
+REPLAYS = {
+    "by event time": {"maxEventTimePerTrigger": "3 seconds", "admission": "marks"},
+    "by rows": {"maxRowsPerTrigger": "17"},
+    "at once": {"maxRowsPerTrigger": "none"},
+}
 _KEYS = [f"key-{number}" for number in range(12)]
 
 
@@ -39,24 +44,13 @@ def _expected(times: list[int]) -> dict[int, int]:
     return {start: starts.count(start) for start in starts}
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"maxEventTimePerTrigger": "3 seconds", "admission": "marks"},
-        {"maxRowsPerTrigger": "17"},
-        {"maxRowsPerTrigger": "none"},
-    ],
-)
 def test_a_backfill_gives_what_the_live_query_gave(
-    spark: SparkSession,
-    wide_feed: Feed,
-    tmp_path_factory: pytest.TempPathFactory,
-    options: dict[str, Any],
+    spark: SparkSession, wide_feed: Feed, tmp_path: Path
 ) -> None:
     chance, times = random.Random(7), list[int]()
     with wide_feed as feed:
-        live, replayed = (str(tmp_path_factory.mktemp(name)) for name in ("live", "replayed"))
-        with Followed(_windows(feed.load(spark, operators="windows")), live) as followed:
+        live = _windows(feed.load(spark, operators="windows"))
+        with Followed(live, str(tmp_path / "live")) as followed:
             for second in range(8):
                 times += _write_second(feed, second, chance)
                 if second % 3 == 2:
@@ -65,11 +59,16 @@ def test_a_backfill_gives_what_the_live_query_gave(
             expected = sorted(_expected(times).items())
             followed.until(lambda: sorted(followed.rows) == expected, "the live windows")
             assert followed.dropped == 0
-        again = _windows(feed.load(spark, operators="windows", **options))
-        with Followed(again, replayed) as followed:
-            followed.until(lambda: len(followed.rows) == len(expected), "the same windows")
-            assert sorted(followed.rows) == expected
-            assert followed.dropped == 0
+        for name, options in REPLAYS.items():
+            again = _windows(feed.load(spark, operators="windows", **options))
+            with Followed(again, str(tmp_path / name)) as replayed:
+                _wait_for_rows(replayed, len(expected))
+                assert (name, sorted(replayed.rows)) == (name, expected)
+                assert replayed.dropped == 0
+
+
+def _wait_for_rows(replayed: Followed, count: int) -> None:
+    replayed.until(lambda: len(replayed.rows) == count, "the same windows")
 
 
 def _batch(spark: SparkSession, feed: Feed, **options: str) -> list[Row]:

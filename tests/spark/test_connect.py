@@ -40,7 +40,7 @@ def test_windows_close_exactly_errors_are_short_and_no_log_shows_the_token(
     feed.note(4_999)
     assert next(said) == {
         "refuses": True,
-        "told": "tidegauge.errors.streams.UnknownStreamError: unknown_stream: there is no stream "
+        "told": "tidegauge.errors.UnknownStreamError: unknown_stream: there is no stream "
         "spark/none; to create it: tidegauge create spark/none (in Python StreamClient.create, over "
         "HTTP PUT /v1/streams/spark/none)",
     }

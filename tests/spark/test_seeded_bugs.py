@@ -18,6 +18,8 @@ from tests.spark.feed import Feed
 from tests.spark.restarts import BATCHES, crashed, run, run_through
 from tests.spark.scenarios import STORIES, tell
 
+SOAK = pytest.mark.soak
+
 
 def _with_bound(
     partitions: Sequence[InputPartition], bound: int | None
@@ -103,8 +105,10 @@ def test_without_a_seeded_bug_the_story_is_told(
     ("name", "watermarks"),
     [
         ("dropDuplicates", [0, 10_000, 20_000, 30_000]),
-        ("transformWithState", [0, 10_000, 20_000, 30_000]),
-        ("tumbling past the bound, windows", [0, 10_001, 20_001, 30_001]),
+        pytest.param("transformWithState", [0, 10_000, 20_000, 30_000], marks=SOAK),
+        pytest.param(
+            "tumbling past the bound, windows", [0, 10_001, 20_001, 30_001], marks=SOAK
+        ),
     ],
 )
 def test_a_watermark_one_millisecond_too_high_loses_the_event_at_the_bound(
@@ -122,8 +126,8 @@ def test_a_watermark_one_millisecond_too_high_loses_the_event_at_the_bound(
     ("name", "watermarks"),
     [
         ("tumbling, windows", [0, 10_000, 20_000]),
-        ("sliding, windows", [0, 10_000, 20_000]),
-        ("outer join", [0, 9_999, 19_999]),
+        pytest.param("sliding, windows", [0, 10_000, 20_000], marks=SOAK),
+        pytest.param("outer join", [0, 9_999, 19_999], marks=SOAK),
     ],
 )
 def test_a_watermark_one_batch_behind_holds_results_back(
@@ -137,7 +141,10 @@ def test_a_watermark_one_batch_behind_holds_results_back(
     assert told.watermarks == watermarks
 
 
-@pytest.mark.parametrize("name", ["a filter that nothing passes", "filters everywhere"])
+@pytest.mark.parametrize(
+    "name",
+    ["a filter that nothing passes", pytest.param("filters everywhere", marks=SOAK)],
+)
 def test_ticks_that_are_filtered_below_the_barrier_stop_time(
     spark: SparkSession,
     feed: Feed,

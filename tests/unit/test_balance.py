@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller.cluster.balance import shares
+from controller.cluster.shared import shares
 
 
 def test_a_newcomer_gets_its_share_from_those_who_have_most() -> None:

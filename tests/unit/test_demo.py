@@ -11,7 +11,7 @@ from tidegauge_cli.demo import pipeline
 from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.carriers import oldest_unreported
 from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
-from tidegauge_cli.demo.pipeline import WindowFolder
+from tidegauge_cli.demo.queries import WindowFolder
 from tidegauge_cli.demo.run import run_demo
 from tidegauge_cli.demo.waiting import DemoFailedError
 from tidegauge_cli.demo.windows import ClosedWindows, judge
@@ -80,7 +80,7 @@ def test_a_batch_that_is_repeated_is_stored_once(tmp_path: Path) -> None:
     for number, windows in batches:
         folder.take(windows, number)
     stored = folder.read()
-    assert stored.to_numpy().tolist() == [["JFK", 0, 3, 1.5], ["LGA", 0, 2, -0.1]]
+    assert stored.to_numpy().tolist() == [["JFK", 0, 3, 1.5, 1], ["LGA", 0, 2, -0.1, 2]]
     assert len(list((tmp_path / "windows").iterdir())) == 2
 
 

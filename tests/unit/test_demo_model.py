@@ -10,10 +10,16 @@ from rich.console import Console
 from tidegauge.event_time import END_OF_TIME
 from tidegauge_cli.demo.batches import cut
 from tidegauge_cli.demo.flights import HOUR_MS, of_first_days, read_flights, truth
-from tidegauge_cli.demo.model import check_rule, close_windows, curve, guess
 from tidegauge_cli.demo.report import Results, print_table, write_results
 from tidegauge_cli.demo.waiting import DemoFailedError
-from tidegauge_cli.demo.windows import ClosedWindows, judge
+from tidegauge_cli.demo.windows import (
+    ClosedWindows,
+    check_rule,
+    close_windows,
+    curve,
+    guess,
+    judge,
+)
 
 _PAGE = Path(__file__).parents[2] / "docs" / "demo.md"
 

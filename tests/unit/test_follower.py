@@ -6,6 +6,7 @@ import pytest
 
 from spark_source._follower import Follower
 from spark_source._planner import Offset
+from tests.patience import PATIENCE_S
 from tidegauge.topology import Topology
 from tidegauge.wire.streams import Tail
 
@@ -42,7 +43,7 @@ class _BrokenClient:
 
 def test_a_failure_that_nobody_foresaw_stops_the_query_too() -> None:
     follower = Follower(_BrokenClient(), START)  # type: ignore[arg-type]
-    follower._thread.join(10)
+    follower._thread.join(PATIENCE_S)
     with pytest.raises(RuntimeError, match="nobody foresaw this"):
         follower.view(START, None)
     follower.stop()

@@ -1,7 +1,15 @@
 """How long a group believes that its readers live."""
 
+import asyncio
+from functools import partial
+from pathlib import Path
 from typing import cast
 
+import pytest
+
+from controller.background.maintenance import Maintenance
+from controller.configuration import ServeSettings
+from controller.factory import compose
 from controller.groups import Group, Groups, StoredGroup
 from controller.store.groups import GroupSettings
 from tidegauge.groups import GroupState, join_group
@@ -18,3 +26,24 @@ def test_who_takes_a_name_over_is_not_as_silent_as_its_predecessor() -> None:
     assert group.heard == {"crashed": 1_000, "other": 2_000}
     group.change(group.newest.after(join_group(group.state, "crashed")), 9_000)
     assert group.heard == {"crashed": 9_000, "other": 2_000}
+
+
+async def _delete_while_a_reader_is_silent(database_url: str) -> None:
+    parts = compose(ServeSettings(database_url=database_url))
+    groups, sequencer = parts.groups, parts.sequencer
+    sequencer.start()
+    new = StoredGroup(StreamName("s", "g"), _SETTINGS, join_group(GroupState(), "crashed"))
+    group, _, _ = await sequencer.submit(partial(groups.find_or_add, new, 0))
+    group.heard["crashed"] = -1_000
+    sequencer.submit(partial(groups.delete, group.name))
+    maintenance = Maintenance(parts.registry, groups, sequencer, parts.database, parts.clocks)
+    await maintenance._take_silent_offline()
+    await sequencer.close()
+    parts.database.close()
+
+
+def test_a_group_that_is_deleted_while_a_reader_is_taken_offline_is_no_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    asyncio.run(_delete_while_a_reader_is_silent(f"sqlite:///{tmp_path}/one.db"))
+    assert [one.getMessage() for one in caplog.records] == ["reader silent"]

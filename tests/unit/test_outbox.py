@@ -4,9 +4,10 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.patience import PATIENCE_S
 from tidegauge.errors import InvalidTimeError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import down_set
@@ -179,7 +180,7 @@ def test_whoever_waits_for_room_goes_on_when_there_is_some() -> None:
     waiter = threading.Thread(target=outbox.wait_for_room)
     waiter.start()
     outbox.acknowledge(_take(outbox), 1)
-    waiter.join(timeout=10)
+    waiter.join(PATIENCE_S)
     assert not waiter.is_alive()
 
 
@@ -374,7 +375,6 @@ def test_every_report_covers_exactly_the_events_before_its_note(
     assert run.outbox.unaccepted == 0
 
 
-@settings(max_examples=300)
 @given(STEPS, st.integers(1, 5))
 def test_scaling_loses_no_event_and_no_order_of_a_key(
     steps: list[tuple[str, int | str]], batch_events: int

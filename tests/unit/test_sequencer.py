@@ -53,6 +53,44 @@ def test_who_comes_after_much_was_touched_shares_the_next_transaction(tmp_path: 
     assert sizes == [3, 2, 2]
 
 
+class _Unpublished(_Thing):
+    """Fails to publish what is stored, once."""
+
+    def __init__(self) -> None:
+        self.happened: list[str] = []
+
+    def after_commit(self) -> None:
+        if self.happened == ["decided"]:
+            raise ZeroDivisionError
+
+    async def reload(self) -> None:
+        self.happened.append("read back")
+
+
+async def _touch_twice(sequencer: Sequencer, thing: _Unpublished) -> None:
+    def decide(batch: Batch) -> str:
+        thing.happened.append("decided")
+        batch.touch(thing)
+        return "answer"
+
+    sequencer.start()
+    async with asyncio.timeout(10):
+        assert [await sequencer.submit(decide) for _ in range(2)] == ["answer", "answer"]
+    await sequencer.close()
+
+
+def test_callers_are_answered_and_what_is_stored_is_read_back_if_it_cannot_be_published(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    thing = _Unpublished()
+    with closing(open_database(f"sqlite:///{tmp_path}/one.db")) as database:
+        asyncio.run(_touch_twice(Sequencer(database), thing))
+    assert thing.happened == ["decided", "read back", "decided"]
+    assert [one.getMessage() for one in caplog.records] == [
+        "what was stored cannot be published"
+    ]
+
+
 async def _write_in_turn(sequencer: Sequencer, errors: Sequence[Exception | None]) -> None:
     """Submit changes whose transactions fail so, or do not."""
     sequencer.start()
@@ -88,7 +126,7 @@ def test_an_outage_is_a_line_for_each_reason_until_it_is_over_and_a_defect_a_tra
     ]
     with closing(open_database(f"sqlite:///{tmp_path}/one.db")) as database:
         asyncio.run(_write_in_turn(Sequencer(database), errors))
-    said = [one for one in caplog.records if one.name == "controller.commit.failures"]
+    said = [one for one in caplog.records if one.name == "controller.commit.sequencer"]
     assert [(one.getMessage(), one.exc_info is not None) for one in said] == [
         ("transactions fail: full", False),
         ("transactions fail: away", False),

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from controller.access import (
-    Role,
+from controller.access.callers import Role
+from controller.access.tokens import (
     TokenFileError,
     append_token,
     new_token,

@@ -31,7 +31,9 @@ def arrives(writer: Writer, view: View) -> bool:
     risen, passed_ms = writer.time - writer.pace_time, view.now_ms - writer.pace_ms
     if risen <= 0 or _LEAST_SHARE * passed_ms < most_ms or view.watermark is None:
         return False
-    if writer.grace and (view.watermark - writer.time) * passed_ms <= risen * most_ms:
+    missing = view.watermark - writer.time
+    if writer.grace and missing * passed_ms <= risen * most_ms:
         return True
+    writer.catch_up_ms = missing * passed_ms // risen
     writer.pace_time, writer.pace_ms = writer.time, view.now_ms
     return False

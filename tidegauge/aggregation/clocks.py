@@ -15,12 +15,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple
 from itertools import groupby, islice
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from tidegauge.aggregation.changes import ClockState, Look, StoredTime
 from tidegauge.aggregation.passing_time import PassingTime
 from tidegauge.aggregation.writers import Writer
+
+Clock: TypeAlias = Literal["silence", "standing_still"]
 
 
 class View(msgspec.Struct, frozen=True):
@@ -97,6 +100,8 @@ class HoldClocks:
         self._front_stand: int | None = None
         self._waiting: tuple[int, int] | None = None
         """Both times at the look that found somebody ahead of the watermark."""
+        self._began_ms: int | None = None
+        """Listening time of that look, or of the first one since this was restored."""
 
     def state(self, reached: int | None) -> ClockState:
         """Tell what is stored of the stream's own part."""
@@ -143,6 +148,8 @@ class HoldClocks:
         self._limit.time.shift(by_ms)
         if self.deadline is not None:
             self.deadline += by_ms
+        if self._began_ms is not None:
+            self._began_ms += by_ms
 
     def hear(self, writer: Writer) -> None:
         """Note that a report was accepted."""
@@ -194,6 +201,10 @@ class HoldClocks:
             self._waiting = None
         elif self._waiting is None:
             self._waiting = silence, limit
+        if view.greatest is None:
+            self._began_ms = None
+        elif self._began_ms is None:
+            self._began_ms = view.now_ms
         before, self._front_stand = self._front_stand, view.greatest
         # Only who changed can have risen to the greatest; but it may have fallen back to others.
         rose = view.greatest is None or (before is not None and view.greatest >= before)
@@ -218,7 +229,7 @@ class HoldClocks:
             *self._limit.run_out(view, view.limit_ms, self._waiting[1]),
         }
         if not run_out:
-            self.deadline = self._first_end(self._firsts(), view)
+            self.deadline = self._first_end(self.firsts(1), view)
             return groups
         lowest = sorted(live(), key=_lowest_first)
         for _, equals in groupby(lowest, key=_lowest_first):
@@ -246,9 +257,41 @@ class HoldClocks:
         runs = writer in self._silence.writers
         return self._first_end([writer], view) if runs else None
 
-    def longest_standing(self, most: int) -> Iterator[Writer]:
-        """List writers whose clocks run, who stood still for the longest first."""
-        return islice(self._limit.writers, most)
+    def stopped_ms(self, view: View) -> dict[Clock, int | None]:
+        """Tell for how long nobody has gone on, for each clock whose time stands; else None."""
+        return {
+            "silence": self._silence.time.stopped_ms(view.now_ms, view.timeout_ms),
+            "standing_still": self._limit.time.stopped_ms(view.now_ms, view.limit_ms),
+        }
+
+    def nearer(self, writer: Writer, view: View) -> Clock | None:
+        """Tell which clock is nearer its end: the one that gets there if nothing else happens.
+
+        Otherwise the one that shows more of its setting: who beats is not about to be dropped
+        for silence, however short the timeout is.
+        """
+        if self._waiting is None:
+            return None
+        kinds: tuple[tuple[Clock, _Stamps, int | None], ...] = (
+            ("silence", self._silence, view.timeout_ms),
+            ("standing_still", self._limit, view.limit_ms),
+        )
+        running: list[tuple[bool, float, Clock]] = []
+        for number, (kind, stamps, setting_ms) in enumerate(kinds):
+            shown_ms = self._shown(stamps, writer, number, view.now_ms, setting_ms)
+            if shown_ms is not None and setting_ms is not None:
+                end = stamps.end_of(writer, setting_ms, self._waiting[number])
+                running.append((end is not None, shown_ms / setting_ms, kind))
+        return max(running, key=lambda one: one[:2])[2] if running else None
+
+    def waited_ms(self, view: View) -> int:
+        """Tell for how long somebody has waited, as far as this process has seen it."""
+        return 0 if self._began_ms is None else view.now_ms - self._began_ms
+
+    def firsts(self, most: int) -> Iterator[Writer]:
+        """List writers whose clocks show the most, some of each kind."""
+        for stamps in (self._silence, self._limit):
+            yield from islice(stamps.writers, most)
 
     def __bool__(self) -> bool:
         return self._waiting is not None
@@ -256,7 +299,7 @@ class HoldClocks:
     def _shown(
         self, stamps: _Stamps, writer: Writer, kind: int, now_ms: int, setting_ms: int | None
     ) -> int | None:
-        if self._waiting is None or writer not in stamps.writers:
+        if self._waiting is None or setting_ms is None or writer not in stamps.writers:
             return None
         since = stamps.since(writer, self._waiting[kind])
         return stamps.time.at(now_ms, setting_ms) - since
@@ -314,11 +357,6 @@ class HoldClocks:
     def _stamp_limit(self, writer: Writer) -> None:
         writer.limit_stamp = self._limit.time.ms
         self._limit.add(writer)
-
-    def _firsts(self) -> list[Writer]:
-        return [
-            one for stamps in (self._silence, self._limit) for one in islice(stamps.writers, 1)
-        ]
 
     def _first_end(self, writers: Iterable[Writer], view: View) -> int | None:
         """Tell when the first of the clocks of some writers runs out."""

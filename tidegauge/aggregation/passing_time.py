@@ -31,6 +31,12 @@ class PassingTime:
         counted_ms = min(now_ms - self.moved_ms, _most(setting_ms))
         return self.ms + max(0, counted_ms - self.counted_ms)
 
+    def stopped_ms(self, now_ms: int, setting_ms: int | None) -> int | None:
+        """Tell since when nobody went on, once no time passes until somebody does; else None."""
+        gap_ms = now_ms - (self.moved_ms or 0)
+        passes = self.moved_ms is not None and gap_ms < _most(setting_ms or 0)
+        return None if passes or setting_ms is None else gap_ms
+
     def look(self, now_ms: int, setting_ms: int | None, *, goes_on: bool) -> int:
         """Let time pass up to a look, and say whether it found somebody going on."""
         ms = self.at(now_ms, setting_ms)

@@ -19,6 +19,8 @@ class Progress:
         Those of them that have reported.
     joining
         Live writers that have not reported in this incarnation.
+    returning
+        Writers that are out, and on their way back.
     """
 
     def __init__(self) -> None:
@@ -26,6 +28,7 @@ class Progress:
         self.holders: dict[Writer, None] = {}
         self.behind: dict[Writer, None] = {}
         self.joining: dict[Writer, None] = {}
+        self.returning: dict[Writer, None] = {}
         self._leader: Writer | None = None
         self._leader_stand = FIRST_TIME
         self._told: dict[Writer, int] = {}
@@ -50,6 +53,8 @@ class Progress:
         if holds is not writer.holds:
             writer.holds = holds
             _put(self.holders, writer, among=holds)
+        if not live or self.returning:
+            _put(self.returning, writer, among=writer.returning)
         if writer.time is None:
             _put(self.behind, writer, among=False)
             _put(self.joining, writer, among=live)
@@ -107,6 +112,7 @@ class Progress:
         if writer.ahead:
             self._set_ahead(writer, ahead=False)
         self._left_told.pop(writer, None)
+        self.returning.pop(writer, None)
 
     @property
     def may_rise(self) -> bool:

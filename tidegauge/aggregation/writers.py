@@ -70,6 +70,8 @@ class Writer:
     pace_time: int | None = None
     pace_ms: int | None = None
     """From where its approach is measured, and since when."""
+    catch_up_ms: int | None = None
+    """How long the others would wait for it at its pace, as last judged; this is not stored."""
     heard_ms: int | None = None
     kept: list[KeptReport] = field(default_factory=list)
     """Its reports above the watermark, in order; an empty deque would take 760 bytes."""
@@ -131,7 +133,7 @@ class Writer:
             self.ended_time = self.time if ended is None else max(ended, self.time)
             self.ended_revision = revision
         self.time = self.first_time = self.found_time = self.found_ms = None
-        self.pace_time = self.pace_ms = None
+        self.pace_time = self.pace_ms = self.catch_up_ms = None
         self.incarnation = incarnation
         return reported
 
@@ -145,6 +147,7 @@ class Writer:
         self.pace_time = self.time
         self.pace_ms = self.found_ms if is_found else now_ms
         self.gone_ms, self.gone_watermark = now_ms, watermark
+        self.catch_up_ms = None
 
     def shift(self, by_ms: int) -> None:
         """Count listening time from another point, but for `gone_ms`."""
@@ -155,7 +158,8 @@ class Writer:
 
     def come_back(self) -> None:
         """Note that it is live again."""
-        self.gone_ms = self.gone_watermark = self.pace_time = self.pace_ms = None
+        self.gone_ms = self.gone_watermark = None
+        self.pace_time = self.pace_ms = self.catch_up_ms = None
 
     def is_news(self, watermark: int | None, revision: int) -> bool:
         """Tell whether its latest time is progress beyond what the latest look found."""
@@ -192,6 +196,15 @@ class Writer:
     def live(self) -> bool:
         """Whether it counts for the watermark."""
         return self.standing == "live"
+
+    @property
+    def returning(self) -> bool:
+        """Whether it is out, and has registered or noted a later time since it went out."""
+        if self.standing == "live":
+            return False
+        if self.pace_ms is None or self.gone_ms is None:
+            return True
+        return self.time != self.pace_time or self.pace_ms > self.gone_ms
 
     @property
     def joining(self) -> bool:

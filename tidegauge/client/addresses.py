@@ -1,6 +1,21 @@
-"""Addresses of services."""
+"""Addresses of services, and the bearer tokens that are sent there."""
 
+import re
 from urllib.parse import urlsplit
+
+from tidegauge.errors import TidegaugeError
+
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*\Z", re.ASCII)
+
+
+class InvalidTokenError(TidegaugeError):
+    """A text that cannot be a token; the error does not show it, since it may nearly be one."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the token is empty or has a character that no token has, such as a space or a line "
+            "break; strip what you read from a file"
+        )
 
 
 def check_url(url: str) -> str:
@@ -17,3 +32,14 @@ def check_url(url: str) -> str:
         msg = f"leave out what stands before @{parts.hostname}: the service takes tokens"
         raise ValueError(msg)
     return url
+
+
+def check_token(token: str) -> str:
+    """Return the token, or raise `InvalidTokenError`.
+
+    Sent as it is, it could end the header, or appear in the error of the library that refuses
+    to send it.
+    """
+    if not _TOKEN.match(token):
+        raise InvalidTokenError
+    return token

@@ -13,17 +13,7 @@ tell_log: Tell = logging.getLogger(__name__).warning
 
 
 class Outage:
-    """Whether a service answers, however many requests wait for it.
-
-    Parameters
-    ----------
-    url
-        Of the service.
-    retry_for
-        How long each request is repeated.
-    tell
-        Takes the lines.
-    """
+    """Whether a service answers, however many requests wait for it; ``tell`` takes the lines."""
 
     def __init__(self, url: str, *, retry_for: timedelta, tell: Tell = tell_log) -> None:
         self._url = url

@@ -55,17 +55,7 @@ class WatermarkTimeoutError(TidegaugeError, TimeoutError):
 
 
 class StreamCalls:
-    """The HTTP calls about one stream.
-
-    Parameters
-    ----------
-    transport
-        To the service.
-    stream
-        Which one.
-    stream_id
-        Insist on this stream; otherwise on the one of the first answer.
-    """
+    """The HTTP calls about one stream: that of the id, otherwise that of the first answer."""
 
     def __init__(
         self, transport: Transport, stream: StreamName, *, stream_id: str | None = None
@@ -74,14 +64,14 @@ class StreamCalls:
         self.stream = stream
         self.stream_id = stream_id
 
-    async def create(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
+    async def create(self, /, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of CreateStream)
         """Create the stream; the same again changes nothing.
 
         Parameters
         ----------
         **settings
             ``segments``, ``log`` (``embedded``, ``external``), ``max_segments``,
-            ``aggregation_timeout_ms``, ``min_writers``, ``mark_interval_ms``,
+            ``aggregation_timeout_ms``, ``hold_limit_ms``, ``min_writers``, ``mark_interval_ms``,
             ``mark_resolution_ms``, ``mark_retention_ms``, ``writer_retention_ms``,
             ``max_future_skew_ms``; what is left out has its default.
 
@@ -89,16 +79,18 @@ class StreamCalls:
         ------
         StreamExistsError
             If it is there with other settings than the given ones.
+        ValueError
+            If a setting is unknown, or cannot have its value; so does `configure`.
         ForbiddenError
             If the token may not operate.
         """
-        wanted = CreateStream(**settings)
+        wanted = CreateStream.of_settings(**settings)
         anyone: dict[str, Any] = {"stream_id": None}
         created = await self._ask("PUT", "", StreamInfo, retry=True, params=anyone, body=wanted)
         self.stream_id = created.stream_id
         return created
 
-    async def configure(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of ChangeStream)
+    async def configure(self, /, **settings: Any) -> StreamInfo:  # noqa: ANN401 (fields of ChangeStream)
         """Change some settings; what is left out stays as it is.
 
         Parameters
@@ -117,7 +109,7 @@ class StreamCalls:
         """
         # Whatever the others are by now: nothing is changed that is not named.
         anyhow = {"if-match": "*"}
-        change = ChangeStream(**settings)
+        change = ChangeStream.of_settings(**settings)
         return await self._ask("PATCH", "", StreamInfo, retry=True, body=change, headers=anyhow)
 
     async def delete(self) -> None:

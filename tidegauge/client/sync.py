@@ -1,14 +1,18 @@
-"""A synchronous face for asynchronous clients: one thread with an event loop."""
+"""Synchronous faces of asynchronous clients: one thread with an event loop for each."""
 
 import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from tidegauge.errors import TidegaugeError
 
+_C = TypeVar("_C")
+_C_co = TypeVar("_C_co", covariant=True)
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
@@ -31,14 +35,8 @@ class ClientClosedError(TidegaugeError):
 class LoopThread:
     """Runs coroutines for callers in other threads.
 
-    The thread starts with the first of them and ends with `end`, for good.
-
-    Parameters
-    ----------
-    name
-        Of the thread.
-    closed
-        Makes the error for who comes after the end.
+    The thread starts with the first of them and ends with `end`, for good; who comes after that
+    gets the error that ``closed`` makes.
     """
 
     def __init__(
@@ -70,20 +68,18 @@ class LoopThread:
             raise self._closed_error()
 
     def submit(self, work: Coroutine[Any, Any, _T]) -> Future[_T]:
-        """Begin to run a coroutine.
-
-        Raises
-        ------
-        ForkedClientError
-            In a forked child.
-        TidegaugeError
-            After the end; which one, the thread was told.
-        """
+        """Begin to run a coroutine; refused in a forked child, and after the end."""
         try:
             self.check_process()
             with self._lock:
                 self.check_open()
-                return asyncio.run_coroutine_threadsafe(work, self._running())
+                if self._loop is None:
+                    self._loop = asyncio.new_event_loop()
+                    self._thread = threading.Thread(
+                        target=self._loop.run_forever, name=self._name, daemon=True
+                    )
+                    self._thread.start()
+                return asyncio.run_coroutine_threadsafe(work, self._loop)
         except TidegaugeError:
             work.close()
             raise
@@ -121,15 +117,6 @@ class LoopThread:
             finally:
                 self._stop()
 
-    def _running(self) -> asyncio.AbstractEventLoop:
-        if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            self._thread = threading.Thread(
-                target=self._loop.run_forever, name=self._name, daemon=True
-            )
-            self._thread.start()
-        return self._loop
-
     def _stop(self) -> None:
         """Let nothing in from now on, and end the thread.
 
@@ -152,3 +139,22 @@ async def _cancel_others() -> None:
     for task in others:
         task.cancel()
     await asyncio.gather(*others, return_exceptions=True)
+
+
+class SyncFace(Generic[_C_co]):
+    """The synchronous face of an asynchronous client, which lives in a thread of its own."""
+
+    _core: _C_co
+    _thread: LoopThread
+
+
+def blocking(
+    method: Callable[Concatenate[_C, _P], Coroutine[Any, Any, _T]],
+) -> Callable[Concatenate[SyncFace[_C], _P], _T]:
+    """Make a method of the synchronous face: it waits for that of the asynchronous client."""
+
+    @wraps(method)
+    def run(self: SyncFace[_C], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return self._thread.run(method(self._core, *args, **kwargs))
+
+    return run

@@ -3,10 +3,11 @@
 A request is repeated only if the failure is transient *and* repeating it is safe.
 """
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import os
+import ssl
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar
 
 import httpx
@@ -20,15 +21,12 @@ from tenacity import (
     wait_random,
 )
 
-from tidegauge.client.addresses import check_url
+from tidegauge.client.addresses import check_token, check_url
 from tidegauge.client.outage import Outage, Tell, tell_log
 from tidegauge.client.sync import ClientClosedError
-from tidegauge.client.tokens import check_token
-from tidegauge.client.trust import trust_for
 from tidegauge.errors import (
     PROBLEMS,
     OutcomeUnknownError,
-    ProblemError,
     TidegaugeError,
     TooManyWaitingError,
     UnavailableError,
@@ -36,9 +34,10 @@ from tidegauge.errors import (
 )
 
 _A = TypeVar("_A", bound=BaseModel)
-_JSON = "application/json"
 _WAIT_INITIAL_S = 0.05
+"""A service that is merely restarting is asked again at once, …"""
 _WAIT_MAX_S = 2.0
+"""… and one that stays away is not stormed when it returns."""
 _CONNECT_S = 5.0
 _SILENCE_S = 20.0
 """How long the service may say nothing, beyond what it was asked to wait for news."""
@@ -93,16 +92,8 @@ class UnexpectedAnswerError(TidegaugeError):
 class Transport:
     """Requests to one service. Nothing is sent before the first of them.
 
-    Parameters
-    ----------
-    url
-        Of the service, such as ``http://127.0.0.1:8470``.
-    token
-        Bearer token, if the service wants one.
-    retry_for
-        How long a request is repeated while the failure is transient.
-    tell
-        Takes a line when that begins, and when the service answers again; left out, a log does.
+    While a failure is transient, a request is repeated; ``tell`` takes a line when that begins,
+    and when the service answers again.
 
     Raises
     ------
@@ -123,7 +114,9 @@ class Transport:
         self.url = check_url(url).rstrip("/")
         self._retry_for = retry_for
         self._outage = Outage(self.url, retry_for=retry_for, tell=tell)
-        self._headers = {} if token is None else {"authorization": _bearer(token)}
+        self._headers = {}
+        if token is not None:
+            self._headers["authorization"] = f"Bearer {check_token(token)}"
         self._client: httpx.AsyncClient | None = None
         self._closed = False
 
@@ -138,22 +131,10 @@ class Transport:
         body: BaseModel | bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> _A:
-        """Send a request and read the answer.
+        """Send a request and read the answer, a message of the given type.
 
-        Parameters
-        ----------
-        method, path
-            Which call.
-        answer
-            The message that a success carries.
-        retry
-            Whether the call may be repeated after it may have been carried out.
-        params
-            Query parameters; those that are None are left out.
-        body
-            A message, or bytes whose type ``headers`` name.
-        headers
-            More headers.
+        With ``retry`` the call is repeated also after it may have been carried out. Parameters
+        that are None are left out; the type of a body of bytes is named by the headers.
 
         Raises
         ------
@@ -166,47 +147,60 @@ class Transport:
         ClientClosedError
             If the transport was closed.
         """
-        content, sent = _content(body, headers)
-        response: httpx.Response | None = None
+        response = await self.send(
+            method, path, retry=retry, params=params, body=body, headers=headers
+        )
         try:
-            async for attempt in self._attempts(repeatable=retry):
+            return answer.model_validate_json(response.content or b"{}")
+        except ValueError as error:
+            raise self._unexpected(response.status_code, response.content) from error
+
+    async def send(  # noqa: PLR0913 (parts of a request)
+        self,
+        method: str,
+        path: str,
+        *,
+        retry: bool,
+        params: Mapping[str, Any] | None = None,
+        body: BaseModel | bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send a request as `request` does, for an answer that is no message."""
+        sent = dict(headers or {})
+        if isinstance(body, BaseModel):
+            sent["content-type"] = "application/json"
+            body = body.model_dump_json(exclude_unset=True).encode()
+        try:
+            async for attempt in self.attempts(repeatable=retry):
                 with attempt:
                     request = self._build(
-                        method, path, params=params, content=content, headers=sent
+                        method, path, params=params, content=body, headers=sent
                     )
                     response = await self._http().send(request)
                     self._check(response.status_code, response.content)
         except httpx.TransportError as error:
             raise ServiceUnreachableError(self.url, _reason(error)) from error
-        if response is None:
-            msg = "there is always a first attempt"
-            raise AssertionError(msg)
-        return self._read(response, answer)
+        if not response.is_success:
+            raise self._unexpected(response.status_code, response.content)
+        return response
 
-    @asynccontextmanager
-    async def stream(
-        self, path: str, *, params: Mapping[str, Any] | None = None
-    ) -> AsyncIterator[httpx.Response]:
-        """Open a large answer; whoever reads it resumes it after a failure.
+    def attempts(self, *, repeatable: bool = True) -> AsyncRetrying:
+        """Repeat something while the failure is transient, and repeating it does no harm."""
 
-        Raises
-        ------
-        ProblemError
-            What the service refused.
-        httpx.TransportError
-            If the connection fails, now or while it is read.
-        """
-        response = await self._http().send(self._build("GET", path, params=params), stream=True)
-        try:
-            said = await response.aread() if response.is_error else b""
-            self._check(response.status_code, said)
-            yield response
-        finally:
-            await response.aclose()
+        def worth_repeating(error: BaseException) -> bool:
+            return is_transient(error) and (repeatable or is_certainly_not_done(error))
 
-    def attempts(self) -> AsyncRetrying:
-        """Repeat something that does no harm by being repeated."""
-        return self._attempts(repeatable=True)
+        def begin_outage(state: RetryCallState) -> None:
+            self._outage.begin(_reason(state.outcome.exception() if state.outcome else None))
+
+        return AsyncRetrying(
+            retry=retry_if_exception(worth_repeating),
+            stop=stop_after_delay(self._retry_for),
+            wait=wait_exponential(_WAIT_INITIAL_S, _WAIT_MAX_S)
+            + wait_random(0, _WAIT_INITIAL_S),
+            before_sleep=begin_outage,
+            reraise=True,
+        )
 
     async def aclose(self) -> None:
         """Close the connections; there will be no others."""
@@ -230,30 +224,14 @@ class Transport:
         build = partial(
             self._http().build_request, method, path, timeout=_patience(params), **more
         )
-        query = httpx.QueryParams(_given(params))
+        given = {name: value for name, value in (params or {}).items() if value is not None}
+        query = httpx.QueryParams(given)
         try:
             return build(params=query)
         except httpx.InvalidURL:  # it takes no more than 65 536 characters
             request = build()
             request.extensions["target"] = request.url.raw_path + b"?" + str(query).encode()
             return request
-
-    def _attempts(self, *, repeatable: bool) -> AsyncRetrying:
-        def worth_repeating(error: BaseException) -> bool:
-            return is_transient(error) and (repeatable or is_certainly_not_done(error))
-
-        return AsyncRetrying(
-            retry=retry_if_exception(worth_repeating),
-            stop=stop_after_delay(self._retry_for),
-            wait=wait_exponential(_WAIT_INITIAL_S, _WAIT_MAX_S)
-            + wait_random(0, _WAIT_INITIAL_S),
-            before_sleep=self._begin_outage,
-            reraise=True,
-        )
-
-    def _begin_outage(self, state: RetryCallState) -> None:
-        error = None if state.outcome is None else state.outcome.exception()
-        self._outage.begin(_reason(error))
 
     def _check(self, status: int, content: bytes) -> None:
         """Take in that the service has answered, or raise what it says."""
@@ -268,19 +246,10 @@ class Transport:
             raise self._unexpected(status, content) from None
         if document.code not in PROBLEMS:
             raise UnexpectedAnswerError(self.url, status, document.detail)
-        problem = _problem(content)
+        problem = problem_of(document.model_dump())
         if not is_transient(problem):
             self._outage.end()
         raise problem
-
-    def _read(self, response: httpx.Response, answer: type[_A]) -> _A:
-        unexpected = self._unexpected(response.status_code, response.content)
-        if not response.is_success:
-            raise unexpected
-        try:
-            return answer.model_validate_json(response.content or b"{}")
-        except ValueError as error:
-            raise unexpected from error
 
     def _unexpected(self, status: int, content: bytes) -> UnexpectedAnswerError:
         return UnexpectedAnswerError(self.url, status, content[:200].decode(errors="replace"))
@@ -311,31 +280,9 @@ def is_certainly_not_done(error: BaseException) -> bool:
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | refusals)
 
 
-def _content(
-    body: BaseModel | bytes | None, headers: Mapping[str, str] | None
-) -> tuple[bytes | None, dict[str, str]]:
-    sent = dict(headers or {})
-    if isinstance(body, BaseModel):
-        sent["content-type"] = _JSON
-        return body.model_dump_json(exclude_unset=True).encode(), sent
-    return body, sent
-
-
-def _bearer(token: str) -> str:
-    return f"Bearer {check_token(token)}"
-
-
-def _given(params: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {name: value for name, value in (params or {}).items() if value is not None}
-
-
 def _patience(params: Mapping[str, Any] | None) -> httpx.Timeout:
     wait_ms = (params or {}).get("wait_ms") or 0
     return httpx.Timeout(_SILENCE_S + wait_ms / 1_000, connect=_CONNECT_S)
-
-
-def _problem(content: bytes) -> ProblemError:
-    return problem_of(_Document.model_validate_json(content).model_dump())
 
 
 class _Document(BaseModel, extra="allow"):
@@ -349,3 +296,25 @@ def _reason(error: BaseException | None) -> str:
     if isinstance(error, ServiceUnreachableError):
         return error.reason
     return str(error) or type(error).__name__
+
+
+def trust_for(url: str) -> ssl.SSLContext:
+    """Trust whom httpx does, by ``SSL_CERT_FILE`` or ``SSL_CERT_DIR``; nobody without TLS.
+
+    To read all authorities of the world takes 20 ms and more, and httpx does so for each client.
+    A context is only configuration: clients of any thread share it.
+    """
+    if url.lower().startswith("https:"):
+        return _authorities(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+    return _nobody()
+
+
+@cache
+def _authorities(_file: str | None, _directory: str | None) -> ssl.SSLContext:
+    """Read them once for each that the environment names."""
+    return httpx.create_ssl_context()
+
+
+@cache
+def _nobody() -> ssl.SSLContext:
+    return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -35,6 +35,8 @@ class Explanation:
     holder_count: int
     waiting: list[str]
     waiting_count: int
+    returning: list[WriterStatus]
+    returning_count: int
     next_expiry_ms: int | None
 
 
@@ -52,6 +54,8 @@ def explain(situation: Situation) -> Explanation:
         holder_count=situation.holder_count,
         waiting=situation.waiting,
         waiting_count=situation.waiting_count,
+        returning=situation.returning,
+        returning_count=situation.returning_count,
         next_expiry_ms=situation.next_expiry_ms,
     )
 

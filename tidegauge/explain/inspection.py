@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
+from math import inf
 
 from tidegauge.aggregation.clocks import HoldClocks, View
 from tidegauge.aggregation.progress import Progress
@@ -12,14 +13,12 @@ from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer, WriterState
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.explanation import Explanation, explain
-from tidegauge.explain.situation import Situation, WriterStatus
+from tidegauge.explain.situation import Situation, StandBy, WriterStatus
 from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 
 _SHOWN = 10
-_LOOKED_AT = 100
-"""Holders stood still for longest, so that one is nearly always the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,18 +84,14 @@ class Inspection:
 
     @property
     def held_ms(self) -> int:
-        """For how long the writer that holds the watermark has stood still while others went on.
+        """For how long somebody has waited since the newest mark; 0 if nobody waits.
 
-        That is what its clocks show, the one that shows more; 0 if nobody waits.
+        That goes on while the clocks stand: a dead writer that nobody drops is a reason to look.
         """
-        for writer in self.clocks.longest_standing(_LOOKED_AT):
-            if writer.holds:
-                shown = (
-                    self.clocks.silent_for(writer, self.view),
-                    self.clocks.standing_for(writer, self.view),
-                )
-                return max(one or 0 for one in shown)
-        return 0
+        if not (self.progress.ahead and self.progress.holders):
+            return 0
+        waited_ms, stood_ms = self.clocks.waited_ms(self.view), self._since(self.marked_ms)
+        return waited_ms if stood_ms is None else min(waited_ms, stood_ms)
 
     def explain(self) -> Explanation:
         """Say why the watermark is where it is; the cost does not grow with the writers."""
@@ -113,6 +108,9 @@ class Inspection:
                 holder_count=len(progress.holders),
                 waiting=[one.name for one in islice(progress.ahead, _SHOWN)],
                 waiting_count=len(progress.ahead),
+                returning=[self._status(one) for one in islice(progress.returning, _SHOWN)],
+                returning_count=len(progress.returning),
+                stopped_ms=self.clocks.stopped_ms(self.view),
                 leader=None if leader is None else self._status(leader),
                 heard=None if heard is None else self._status(heard),
                 wall_ms=self.now.wall_ms,
@@ -124,10 +122,23 @@ class Inspection:
     def _first_holders(self) -> list[Writer]:
         """Choose whom to show: who is dropped first, all that have said nothing, then others."""
         progress = self.progress
-        some = (progress.joining, progress.behind, progress.holders)
-        chosen = chain.from_iterable(islice(those, _SHOWN) for those in some)
-        holders = (one for one in chosen if one.holds)
-        return list(islice(dict.fromkeys(holders), _SHOWN))
+        some = (progress.joining, self.clocks.firsts(_SHOWN), progress.behind, progress.holders)
+        chosen = chain.from_iterable(islice(those, 2 * _SHOWN) for those in some)
+        holders = [one for one in chosen if one.holds]
+        first = sorted(holders, key=self._dropped_in)[:1]
+        return list(islice(dict.fromkeys(first + holders), _SHOWN))
+
+    def _dropped_in(self, writer: Writer) -> tuple[bool, int, float]:
+        """Order writers as they are dropped: the lowest first, of equals who has least time."""
+        settings, view = self.settings, self.view
+        clocks = (
+            (settings.aggregation_timeout_ms, self.clocks.silent_for(writer, view)),
+            (settings.hold_limit_ms, self.clocks.standing_for(writer, view)),
+        )
+        left = (
+            most - shown for most, shown in clocks if most is not None and shown is not None
+        )
+        return writer.stand is not None, writer.stand or 0, min(left, default=inf)
 
     def _is_unplaced(self) -> bool:
         external = all(one.key_range is None for one in self.topology.segments.values())
@@ -143,14 +154,23 @@ class Inspection:
             incarnation=writer.incarnation,
             time=writer.time,
             stand=writer.stand,
+            stand_by=self._stands_by(writer),
             grace=writer.grace,
+            gone_watermark=writer.gone_watermark,
+            catch_up_ms=writer.catch_up_ms,
             position=writer.whole_position,
             behind_ms=self._behind(writer),
             silent_ms=self._since(writer.heard_ms),
-            silent_clock_ms=self.clocks.silent_for(writer, self.view),
-            standing_clock_ms=self.clocks.standing_for(writer, self.view),
+            silent_for_ms=self.clocks.silent_for(writer, self.view),
+            standing_for_ms=self.clocks.standing_for(writer, self.view),
+            clock=self.clocks.nearer(writer, self.view),
             expires_in_ms=self._expires_in(writer),
         )
+
+    def _stands_by(self, writer: Writer) -> StandBy | None:
+        if writer.stand is None:
+            return None
+        return "noted" if writer.stands_by_report else "told"
 
     def _expires_in(self, writer: Writer) -> int | None:
         end = self.clocks.end_of(writer, self.view)

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tidegauge import groups
+from tidegauge.wire.streams import StreamFacts
 from tidegauge.wire.values import (
     Answer,
     Between,
@@ -110,17 +111,14 @@ class GroupList(Answer):
     cursor: str | None = Field(description="Where the next page starts; null on the last.")
 
 
-class TimeWindowInfo(Answer):
+class TimeWindowInfo(StreamFacts):
     """``GET …/time-window``."""
 
-    stream_id: str = Field(description="The stream.")
     lower: int | None = Field(description="Everything older has been read, ms.")
     upper: int | None = Field(
         description="How far writers had noted time at the next mark, ms."
     )
     position: WirePosition = Field(description="Of the whole group.")
-    watermark: int | None = Field(description="Of the stream's newest mark, ms.")
-    final: bool = Field(description="Whether the stream is sealed.")
 
 
 class ReaderJoined(Answer):

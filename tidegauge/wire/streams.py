@@ -30,8 +30,13 @@ class SettingsFields(Request):
     )
     aggregation_timeout_ms: PositiveMilliseconds | None = Field(
         60_000,
-        description="How long one writer may hold the watermark while others wait, ms; null "
-        "waits for ever.",
+        description="How long a writer that somebody is ahead of may be silent, ms; null for ever. "
+        "Time passes only while others report.",
+    )
+    hold_limit_ms: PositiveMilliseconds | None = Field(
+        600_000,
+        description="How long such a writer may stand still, silent or not, ms; null for ever. "
+        "Time passes only while others progress.",
     )
     min_writers: Annotated[Integer, Between(0, 10_000_000)] = Field(
         0, description="No first mark before so many distinct writers reported."
@@ -50,7 +55,7 @@ class SettingsFields(Request):
         description="When a writer that left or expired is forgotten, ms; null: never.",
     )
     max_future_skew_ms: Milliseconds | None = Field(
-        86_400_000,
+        3_600_000,
         description="How far a noted time may be ahead of the server's clock, ms; null for "
         "streams with logical time.",
     )
@@ -73,6 +78,14 @@ class ChangeStream(SettingsFields):
 
     segments: Any = Field(None, description="Fixed: 409 `immutable_setting`.")
     log: Any = Field(None, description="Fixed: 409 `immutable_setting`.")
+
+
+class StreamFacts(Answer):
+    """What every answer about a stream carries."""
+
+    stream_id: str = Field(description="Differs once the stream is deleted and created again.")
+    watermark: int | None = Field(description="`lower` of the newest mark, ms.")
+    final: bool = Field(False, description="Whether the stream is sealed.")
 
 
 class SegmentInfo(Answer):
@@ -154,6 +167,7 @@ class StreamConfig(Answer):
     max_segments: int | None = Field(description="See `PUT`.")
     scaling: Literal["fixed"] = Field(description="See `PUT`.")
     aggregation_timeout_ms: int | None = Field(description="See `PUT`.")
+    hold_limit_ms: int | None = Field(600_000, description="See `PUT`.")
     min_writers: int = Field(description="See `PUT`.")
     mark_interval_ms: int = Field(description="See `PUT`.")
     mark_resolution_ms: int = Field(description="See `PUT`.")
@@ -162,17 +176,14 @@ class StreamConfig(Answer):
     max_future_skew_ms: int | None = Field(description="See `PUT`.")
 
 
-class StreamInfo(Answer):
+class StreamInfo(StreamFacts):
     """``GET {stream}``."""
 
     stream: str = Field(description="scope/stream.")
-    stream_id: str = Field(description="Differs once the stream is deleted and created again.")
     created_ms: int = Field(description="Wall clock of its creation, ms.")
     config: StreamConfig = Field(description="Its settings.")
     topology: TopologyInfo = Field(description="Its segments.")
-    watermark: int | None = Field(description="`lower` of the newest mark, ms.")
     revision: int = Field(description="Of the newest mark; 0 before the first.")
-    final: bool = Field(description="Whether the stream is sealed.")
     tail: WirePosition | None = Field(
         description="Next offset of each growing or sealed segment; null on external logs."
     )
@@ -193,39 +204,30 @@ class SealStream(Request):
     )
 
 
-class SealedStream(Answer):
+class SealedStream(StreamFacts):
     """The answer to a seal."""
 
-    stream_id: str = Field(description="The stream.")
-    mark: MarkInfo = Field(description="The final mark.")
     watermark: int = Field(description="The end of time.")
-    final: bool = Field(True, description="Always true.")
+    mark: MarkInfo = Field(description="The final mark.")
 
 
-class MarkList(Answer):
+class MarkList(StreamFacts):
     """``GET {stream}/marks``."""
 
-    stream_id: str = Field(description="The stream.")
     marks: list[MarkInfo] = Field(description="Oldest first; empty if none came in time.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(description="Whether the stream is sealed.")
 
 
-class Tail(Answer):
+class Tail(StreamFacts):
     """``GET {stream}/tail``: what readers and Spark wait on."""
 
-    stream_id: str = Field(description="The stream.")
     tail: WirePosition = Field(description="Next offset of each segment.")
     topology_revision: int = Field(description="Rises when segments are added.")
     revision: int = Field(description="Of the newest mark; 0 before the first.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(description="Whether the stream is sealed.")
 
 
-class MarksAtTime(Answer):
+class MarksAtTime(StreamFacts):
     """``GET {stream}/marks/at?time=``: where to start and where to stop for a time."""
 
-    stream_id: str = Field(description="The stream.")
     time: EventTime = Field(description="The time asked for, ms.")
     start: WirePosition | None = Field(
         description="Read from here to miss no event at or above the time; null: from the start."
@@ -238,16 +240,11 @@ class MarksAtTime(Answer):
         description="The first mark with `lower` ≥ time: read up to its cut and every event "
         "below the time is read; null while there is none."
     )
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(description="Whether the stream is sealed.")
 
 
-class MarksAtPosition(Answer):
+class MarksAtPosition(StreamFacts):
     """``GET {stream}/marks/at?position=``: the watermark in force at a position."""
 
-    stream_id: str = Field(description="The stream.")
     lower: int | None = Field(description="Lower end of the time window there, ms.")
     upper: int | None = Field(description="Upper end of the time window there, ms.")
     passed: MarkInfo | None = Field(description="The newest mark whose cut it covers.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(description="Whether the stream is sealed.")

@@ -1,8 +1,8 @@
 """Values that more than one message carries: times, offsets, positions, names."""
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import (
     BaseModel,
@@ -12,9 +12,10 @@ from pydantic import (
     PlainSerializer,
     PlainValidator,
     StringConstraints,
+    ValidationError,
     WithJsonSchema,
 )
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, ErrorDetails, PydanticKnownError, core_schema
 
 from tidegauge.event_time import parse_event_time
 from tidegauge.json_text import show_json
@@ -42,18 +43,17 @@ def _position(value: object) -> dict[int, int]:
     if not isinstance(value, Mapping):
         msg = f'{show_json(value)} is no position; send an object such as {{"0": 40, "1": 12}}'
         raise ValueError(msg)  # noqa: TRY004 (pydantic reports a ValueError)
-    return _without_doubles(
-        [(_integer(number), _integer(offset)) for number, offset in value.items()]
-    )
+    return _read_offsets(value.items())
 
 
-def _without_doubles(offsets: list[tuple[int, int]]) -> dict[int, int]:
+def _read_offsets(offsets: Iterable[tuple[object, object]]) -> dict[int, int]:
     position: dict[int, int] = {}
-    for number, offset in offsets:
+    for segment, offset in offsets:
+        number = _integer(segment)
         if number in position:
             msg = f"segment {number} is named twice"
             raise ValueError(msg)
-        position[number] = offset
+        position[number] = _integer(offset)
     return position
 
 
@@ -62,13 +62,7 @@ Integer = Annotated[int, PlainValidator(_integer), WithJsonSchema({"anyOf": _INT
 
 
 class Between(NamedTuple):
-    """The bounds of an `Integer`; pydantic's own are not told in its schema.
-
-    Attributes
-    ----------
-    least, most
-        Both are taken; None: as large as 64 bits allow.
-    """
+    """The bounds of an `Integer`, both taken; pydantic's own are not told in its schema."""
 
     least: int
     most: int | None = None
@@ -126,6 +120,30 @@ class Request(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @classmethod
+    def of_settings(cls, **settings: Any) -> Self:  # noqa: ANN401 (fields of the message)
+        """Make the message that a program asks for.
+
+        Raises
+        ------
+        ValueError
+            If a setting is unknown, or has a value that it cannot have; names both, and what can be.
+        """
+        try:
+            return cls(**settings)
+        except ValidationError as error:
+            wrong = [cls._describe(one) for one in error.errors()]
+            raise ValueError("; ".join(wrong)) from None
+
+    @classmethod
+    def _describe(cls, error: ErrorDetails) -> str:
+        reason = error["msg"].removeprefix("Value error, ")
+        if error["type"] == "extra_forbidden":
+            reason = (
+                f"there is no such setting; there are {', '.join(sorted(cls.model_fields))}"
+            )
+        return f"{'.'.join(map(str, error['loc']))}={error['input']!r}: {reason}"
+
 
 class Answer(BaseModel):
     """What the service sends; clients ignore fields that they do not know."""
@@ -134,21 +152,12 @@ class Answer(BaseModel):
 
 
 def parse_position(text: str) -> dict[int, int]:
-    """Read a position from a query, written ``0:40,1:12``.
-
-    Raises
-    ------
-    ValueError
-        If it is written otherwise, or names a segment twice.
-    """
-    offsets: list[tuple[int, int]] = []
-    for entry in filter(None, text.split(",")):
-        number, colon, offset = entry.partition(":")
-        if not colon:
-            msg = f"{text!r} is no position; write segment:offset, such as 0:40,1:12"
-            raise ValueError(msg)
-        offsets.append((_integer(number), _integer(offset)))
-    return _without_doubles(offsets)
+    """Read a position from a query, written ``0:40,1:12``; raises `ValueError`."""
+    entries = [entry.partition(":") for entry in text.split(",") if entry]
+    if not all(colon for _, colon, _ in entries):
+        msg = f"{text!r} is no position; write segment:offset, such as 0:40,1:12"
+        raise ValueError(msg)
+    return _read_offsets((number, offset) for number, _, offset in entries)
 
 
 def format_position(position: Mapping[int, int]) -> str:

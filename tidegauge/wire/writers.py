@@ -2,9 +2,11 @@
 
 from pydantic import Field
 
+from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.explain.explanation import Reason
-from tidegauge.wire.streams import MarkInfo
+from tidegauge.explain.situation import StandBy
+from tidegauge.wire.streams import MarkInfo, StreamFacts
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
 
 
@@ -12,16 +14,13 @@ class RegisterWriter(Request):
     """``POST …/writers/{writer}/register``."""
 
     time: EventTime | None = Field(
-        None, description="Nothing that the writer will write is older, ms."
+        None, description="Of a report, ms: nothing that the writer will write is older."
     )
 
 
-class NoteTime(Request):
-    """``POST …/writers/{writer}/note-time``."""
+class WriterReport(RegisterWriter):
+    """A report, as all calls take it that carry one; not all of them need a time."""
 
-    time: EventTime = Field(
-        description="Every event that the writer writes after the position is at or above it."
-    )
     position: WirePosition | None = Field(
         None,
         description="How far the writer has written; only what changed need be named. Left out "
@@ -32,13 +31,22 @@ class NoteTime(Request):
     )
 
 
-class TimeNoted(Answer):
+class LeaveStream(WriterReport):
+    """``POST …/writers/{writer}/leave``: it will write no more."""
+
+
+class NoteTime(WriterReport):
+    """``POST …/writers/{writer}/note-time``."""
+
+    time: EventTime = Field(
+        description="Every event that the writer writes after the position is at or above it."
+    )
+
+
+class TimeNoted(StreamFacts):
     """The answer to an accepted report."""
 
-    stream_id: str = Field(description="The stream.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
     state: WriterState = Field(description="Of the writer.")
-    final: bool = Field(False, description="Whether the stream is sealed.")
     hint: str | None = Field(None, description="What looks wrong with an accepted report.")
 
 
@@ -46,6 +54,14 @@ class WriterRegistered(TimeNoted):
     """The answer to a registration: with a first time, that of a report, and what it starts with."""
 
     incarnation: int = Field(description="To be sent with everything that this process says.")
+    time: int | None = Field(
+        description="Where the writer stands: who writes only times at or above it is not late; "
+        "null before the first mark, and for one that stays out."
+    )
+    beat_ms: int | None = Field(
+        description="Who repeats its last time so often is not dropped for silence; null: nobody "
+        "is."
+    )
     position: WirePosition = Field(
         description="What former incarnations wrote; joined into every report of this one."
     )
@@ -74,14 +90,6 @@ class TimesNoted(Answer):
     )
 
 
-class LeaveStream(Request):
-    """``POST …/writers/{writer}/leave``: it will write no more."""
-
-    time: EventTime | None = Field(None, description="Of a last report, ms.")
-    position: WirePosition | None = Field(None, description="Of a last report.")
-    incarnation: Incarnation | None = Field(None, description="From the registration.")
-
-
 class WriterInfo(Answer):
     """One writer of a stream."""
 
@@ -94,22 +102,43 @@ class WriterInfo(Answer):
         description="Event time to the writer furthest ahead, or to the watermark, ms."
     )
     silent_ms: int | None = Field(description="Since it last spoke, wall clock, ms.")
-    holding_ms: int | None = Field(description="Since its clock runs: it holds, others wait.")
-    expires_in_ms: int | None = Field(description="When its clock runs out, ms.")
+    stand: int | None = Field(
+        description="Where it stands, ms: its latest time, or what its registration was told."
+    )
+    stand_by: StandBy | None = Field(
+        description="`noted`, perhaps before a restart, or `told`; null if it stands nowhere."
+    )
+    silent_for_ms: int | None = Field(
+        description="What its clock of silence shows, which runs while others report and ends "
+        "at `aggregation_timeout_ms`; null if it does not run."
+    )
+    standing_for_ms: int | None = Field(
+        description="What its clock of standing still shows, which runs while others progress "
+        "and ends at `hold_limit_ms`; null if it does not run."
+    )
+    clock: Clock | None = Field(description="Which of the two is nearer its end.")
+    expires_in_ms: int | None = Field(
+        description="When its first clock runs out if nothing else happens, ms; null if others "
+        "have to go on before."
+    )
+    grace: bool = Field(
+        description="Whether it is let in at once when it registers, once, after it went out."
+    )
+    catch_up_ms: int | None = Field(
+        description="How long the others would wait for it at its pace, ms, if it is out and on "
+        "its way back: it is let in once that is at most the smaller of the two settings."
+    )
 
 
 class WriterAnswer(WriterInfo, TimeNoted):
     """The answer to leave and expire: that of a report, and what became of the writer."""
 
 
-class WriterList(Answer):
+class WriterList(StreamFacts):
     """``GET {stream}/writers``."""
 
-    stream_id: str = Field(description="The stream.")
     writers: list[WriterInfo] = Field(description="In order of name.")
     cursor: str | None = Field(description="Where the next page starts; null on the last.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(False, description="Whether the stream is sealed.")
 
 
 class ExplanationInfo(Answer):
@@ -130,6 +159,11 @@ class ExplanationInfo(Answer):
     holder_count: int = Field(description="How many hold it in all.")
     waiting: list[str] = Field(description="Up to 10 writers that are ahead and wait.")
     waiting_count: int = Field(description="How many wait in all.")
+    returning: list[WriterInfo] = Field(
+        default_factory=list,
+        description="Up to 10 writers that are out and on their way back.",
+    )
+    returning_count: int = Field(0, description="How many are on their way back in all.")
     next_expiry_ms: int | None = Field(
         description="When the first clock runs out, ms from now."
     )
@@ -138,12 +172,9 @@ class ExplanationInfo(Answer):
     )
 
 
-class Watermark(Answer):
+class Watermark(StreamFacts):
     """``GET {stream}/watermark``."""
 
     stream: str = Field(description="scope/stream.")
-    stream_id: str = Field(description="The stream.")
-    watermark: int | None = Field(description="Of the newest mark, ms.")
-    final: bool = Field(description="Whether the stream is sealed.")
     mark: MarkInfo | None = Field(description="The newest.")
     explanation: ExplanationInfo = Field(description="Why it is where it is.")

@@ -7,24 +7,14 @@ from typing import TypeVar
 from tidegauge.client.transport import RETRY_FOR
 from tidegauge.errors import UnknownStreamError
 from tidegauge.wire.streams import CreateStream, SealedStream, SealStream, StreamInfo
-from tidegauge_cli.service import Service, ask
+from tidegauge_cli.service import Service, Session
 
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
 class StreamAddress:
-    """One stream of one service.
-
-    Attributes
-    ----------
-    url
-        Of the service.
-    stream
-        ``scope/stream``.
-    token
-        Bearer token, if the service wants one.
-    """
+    """One stream of one service, ``scope/stream``; the service is waited for as writers do."""
 
     url: str
     stream: str
@@ -32,11 +22,12 @@ class StreamAddress:
 
     def create(self, **settings: int | None) -> StreamInfo:
         """Create the stream; fine if it is there already with these settings."""
-
-        async def put(service: Service) -> StreamInfo:
-            return await service.put(self._path, StreamInfo, CreateStream(**settings))
-
-        return self._ask(put)
+        body = CreateStream(**settings)
+        return self._ask(
+            lambda service: service.request(
+                "PUT", self._path, answer=StreamInfo, retry=True, body=body
+            )
+        )
 
     def describe(self) -> StreamInfo | None:
         """Ask how the stream stands; None if there is none."""
@@ -51,17 +42,15 @@ class StreamAddress:
 
     def seal(self) -> None:
         """End the stream; fine if it has ended."""
-
-        async def post(service: Service) -> None:
-            await service.post(
-                f"{self._path}/seal", SealedStream, SealStream(), repeatable=True
+        path, body = f"{self._path}/seal", SealStream()
+        self._ask(
+            lambda service: service.request(
+                "POST", path, answer=SealedStream, retry=True, body=body
             )
-
-        self._ask(post)
+        )
 
     def _ask(self, work: Callable[[Service], Awaitable[_T]]) -> _T:
-        """Do something, and wait as long for the service as writers do."""
-        return ask(self.url, self.token, work, retry_for=RETRY_FOR)
+        return Session(self.url, self.token).ask(work, retry_for=RETRY_FOR)
 
     @property
     def _path(self) -> str:

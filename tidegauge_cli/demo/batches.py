@@ -23,10 +23,7 @@ _ROW = pa.schema([("origin", pa.string()), ("delay", pa.float64()), ("departed",
 def read_arrivals(address: StreamAddress) -> pd.DataFrame:
     """Read the flights back in the order of their stream, which has one segment.
 
-    Returns
-    -------
-    pandas.DataFrame
-        Columns ``carrier``, ``origin``, ``delay``, ``departed`` and ``landed``.
+    The columns are ``carrier``, ``origin``, ``delay``, ``departed`` and ``landed``.
     """
     with StreamClient(address.url, address.stream, token=address.token) as client:
         pages = [page.batch for page in client.read(0, 0, client.tail().tail[0])]
@@ -38,24 +35,11 @@ def read_arrivals(address: StreamAddress) -> pd.DataFrame:
 
 
 def cut(arrivals: pd.DataFrame, progress: Sequence[Any]) -> pd.DataFrame:
-    """Find what each batch of Tidegauge's query read and told, up to the one that told the end.
+    """Find ``rows``, ``clock`` and ``watermark`` (ms) of each batch up to the one that told the end.
 
-    Parameters
-    ----------
-    arrivals
-        The flights; column ``batch`` is added.
-    progress
-        Of the query, batch by batch.
-
-    Returns
-    -------
-    pandas.DataFrame
-        A row for each batch: ``rows``, ``clock`` and ``watermark`` (ms).
-
-    Notes
-    -----
-    The clock is when the newest flight that was read landed, or the time that the watermark told
-    where no flight landed since: the replay was at least there.
+    Adds the column ``batch`` to the arrivals. The progress is that of Tidegauge's query, batch by
+    batch. The clock is when the newest flight that was read landed, or the time that the
+    watermark told where no flight landed since: the replay was at least there.
     """
     ends = [json.loads(one["sources"][0]["endOffset"]) for one in progress]
     told = [end["bound"] or 0 for end in ends]

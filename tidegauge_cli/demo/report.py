@@ -23,18 +23,9 @@ _CURVE = "#dba283"
 class Results:
     """What a run found.
 
-    Attributes
-    ----------
-    verdicts
-        Tidegauge's first.
-    arrivals
-        The flights in the order of the stream, and the batch of each.
-    batches
-        The rows, clock and Tidegauge's watermark of each batch.
-    windows
-        Those that Tidegauge's query closed.
-    curve
-        What the model of Spark's rule says for every delay.
+    The verdicts begin with Tidegauge's, and the windows are those that its query closed. Each
+    arrival, in the order of the stream, has its batch; each batch has its rows, clock and
+    watermark. The curve is what the model of Spark's rule says for every delay.
     """
 
     verdicts: list[Verdict]
@@ -51,17 +42,10 @@ def print_table(console: Console, results: Results) -> None:
         title=f"{rows} flights in the same {len(results.batches)} batches for every query, "
         "windows of one hour for each airport"
     )
-    headings = (
-        "",
-        "wrong windows",
-        "rows dropped as late",
-        "%",
-        "windows never closed",
-        "mean wait",
-        "longest",
-    )
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left")
+    table.add_column("")
+    headings = "wrong windows,rows dropped as late,%,windows never closed,mean wait,longest"
+    for heading in headings.split(","):
+        table.add_column(heading, justify="right")
     for one in results.verdicts:
         table.add_row(
             one.name,

@@ -8,39 +8,33 @@ import typer
 
 from tidegauge.names import StreamName
 from tidegauge_cli.extras import needs_extra
-from tidegauge_cli.options import LOCAL, Token, Url
-from tidegauge_cli.parsing import in_range, reading
+from tidegauge_cli.options import LOCAL, Token, Url, in_range, reading
 
 demo = typer.Typer()
 
-Days = Annotated[
-    int,
-    typer.Option(
-        parser=in_range(int, 1, 365),
-        metavar="1..365",
-        envvar="TIDEGAUGE_DEMO_DAYS",
-        help="How many days, from 1 January 2013 on.",
-    ),
-]
-_MEANS = "How many seconds of flights pass in one second"
+
+def _option(name: str, explained: str, **how: Any) -> Any:  # noqa: ANN401 (typer's)
+    return typer.Option(envvar=f"TIDEGAUGE_DEMO_{name}", help=explained, **how)
 
 
 def _speed(explained: str) -> Any:  # noqa: ANN401 (typer's)
-    return typer.Option(
-        parser=in_range(float, 1),
-        metavar="NUMBER",
-        envvar="TIDEGAUGE_DEMO_SPEED",
-        help=explained,
-    )
+    return _option("SPEED", explained, parser=in_range(float, 1), metavar="NUMBER")
 
 
+_MEANS = "How many seconds of flights pass in one second"
+Days = Annotated[
+    int,
+    _option(
+        "DAYS",
+        "How many days, from 1 January 2013 on.",
+        parser=in_range(int, 1, 365),
+        metavar="1..365",
+    ),
+]
 Stream = Annotated[
     StreamName,
-    typer.Option(
-        parser=reading(StreamName.parse),
-        envvar="TIDEGAUGE_DEMO_STREAM",
-        metavar="SCOPE/STREAM",
-        help="Which stream.",
+    _option(
+        "STREAM", "Which stream.", parser=reading(StreamName.parse), metavar="SCOPE/STREAM"
     ),
 ]
 _INTENT = """\
@@ -93,14 +87,12 @@ def pipeline(  # noqa: PLR0913 (options, each with a default)
     token: Token = None,
     stream: Stream = FLIGHTS,
     days: Days = 31,
-    master: Annotated[
-        str, typer.Option(envvar="TIDEGAUGE_DEMO_MASTER", help="Where Spark runs.")
-    ] = "local[2]",
+    master: Annotated[str, _option("MASTER", "Where Spark runs.")] = "local[2]",
     output: Annotated[
         Path,
-        typer.Option(
-            envvar="TIDEGAUGE_DEMO_OUTPUT",
-            help="Folder for the checkpoint and the windows, the same on all of the cluster.",
+        _option(
+            "OUTPUT",
+            "Folder for the checkpoint and the windows, the same on all of the cluster.",
         ),
     ] = Path("tidegauge-demo"),
 ) -> None:
@@ -108,8 +100,5 @@ def pipeline(  # noqa: PLR0913 (options, each with a default)
     with needs_extra("spark,flights"):
         from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
         from tidegauge_cli.demo.pipeline import run_pipeline  # noqa: PLC0415
-    sys.exit(
-        run_pipeline(
-            StreamAddress(url, str(stream), token), days=days, master=master, output=output
-        )
-    )
+    address = StreamAddress(url, str(stream), token)
+    sys.exit(run_pipeline(address, days=days, master=master, output=output))

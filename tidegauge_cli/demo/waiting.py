@@ -4,7 +4,10 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from types import FrameType
+
+from rich.console import Console
 
 _LOOK_EVERY_S = 0.1
 
@@ -13,74 +16,51 @@ class DemoFailedError(RuntimeError):
     """Something that the demo shows did not come true."""
 
 
-def wait_until(
-    done: Callable[[], bool],
-    what: str,
-    *,
-    check: Callable[[], None],
-    patience_s: float = 120.0,
-) -> None:
-    """Wait for something.
-
-    Parameters
-    ----------
-    done
-        Whether it has happened.
-    what
-        How to call it.
-    check
-        Raises if it cannot happen any more.
-    patience_s
-        How long it may take.
-
-    Raises
-    ------
-    DemoFailedError
-        If it takes longer.
-    """
-    deadline = time.monotonic() + patience_s
-    while not done():
-        check()
-        if time.monotonic() > deadline:
-            msg = f"waited {patience_s:.0f} s for {what}"
-            raise DemoFailedError(msg)
-        time.sleep(_LOOK_EVERY_S)
-
-
-def watch_until(
-    done: Callable[[], bool],
-    show: Callable[[], None],
-    *,
-    go_on: Callable[[], None],
-    every_s: float = 3.0,
-) -> None:
-    """Show how things stand every few seconds, until something has happened.
-
-    What there is to do meanwhile is done several times a second, and once more at the end; it
-    raises if the wait is in vain.
-    """
-    shown = 0.0
-    while not done():
-        go_on()
-        if time.monotonic() - shown >= every_s:
-            shown = time.monotonic()
-            show()
-        time.sleep(_LOOK_EVERY_S)
-    go_on()
-
-
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """End at SIGTERM as at Ctrl-C."""
+def run_part(console: Console, work: Callable[[], int], *, stopped: str) -> int:
+    """Run a part of the demo and return its exit status; SIGTERM ends it as Ctrl-C does."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     former = signal.signal(signal.SIGTERM, interrupt)
     try:
-        yield
+        return work()
+    except KeyboardInterrupt:
+        console.print(stopped)
+        return 130
+    except DemoFailedError as error:
+        console.print(f"[bold red]{error}")
+        return 1
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+def wait_until(  # noqa: PLR0913 (most have a default)
+    done: Callable[[], object],
+    what: str,
+    *,
+    go_on: Callable[[], None] = lambda: None,
+    show: Callable[[], None] = lambda: None,
+    every_s: float = 3.0,
+    patience_s: float = 120.0,
+) -> None:
+    """Wait for something, and show how things stand every few seconds.
+
+    What there is to do meanwhile is done several times a second, and once more at the end; it
+    raises if the wait is in vain. So does a wait that takes too long.
+    """
+    began_s, shown_s = time.monotonic(), -inf
+    while not done():
+        go_on()
+        now_s = time.monotonic()
+        if now_s - began_s > patience_s:
+            msg = f"waited {patience_s:.0f} s for {what}"
+            raise DemoFailedError(msg)
+        if now_s - shown_s >= every_s:
+            shown_s = now_s
+            show()
+        time.sleep(_LOOK_EVERY_S)
+    go_on()
 
 
 @contextmanager

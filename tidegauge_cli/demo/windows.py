@@ -1,25 +1,28 @@
-"""What a query closed, compared with the truth; the same arithmetic for every query."""
+"""The windows that a query closed, compared with the truth and with a model of Spark's rule.
+
+The rule, for any watermark: it takes effect in the batch after the one that told it. There a
+window that ends at or below it closes when the batch ends. A row is dropped as late if its window
+had closed before, that is, ended at or below what was in effect in the batch before.
+"""
 
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
+from tidegauge.event_time import END_OF_TIME
 from tidegauge_cli.demo.flights import HOUR_MS
+from tidegauge_cli.demo.waiting import DemoFailedError
+
+_DELAYS_H = np.arange(0, 24.25, 0.25)
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedWindows:
     """What a query did.
 
-    Attributes
-    ----------
-    name
-        Of the query.
-    windows
-        Those that it closed: columns ``origin``, ``start`` (ms), ``departures``, ``mean_delay``
-        and ``batch``.
-    never_closed
-        How many it still held open when it had read everything and was told the end.
+    Its windows have ``origin``, ``start`` (ms), ``departures``, ``mean_delay`` and ``batch``;
+    those never closed are what it still held open when it had read everything and knew the end.
     """
 
     name: str
@@ -29,21 +32,10 @@ class ClosedWindows:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """One row of the table.
+    """One row of the table, the same arithmetic for every query.
 
-    Attributes
-    ----------
-    name
-        Of the query.
-    wrong
-        Windows that are missing, or whose numbers differ from the truth.
-    dropped
-        Rows of the truth that are in no closed window.
-    never_closed
-        See `ClosedWindows`.
-    mean_wait_h, max_wait_h
-        From the end of a window to its result, in hours of replay; not of those windows that
-        closed only because the replay ended.
+    Waits are from the end of a window to its result, in hours of replay; windows that closed
+    only because the replay ended have none.
     """
 
     name: str
@@ -55,18 +47,8 @@ class Verdict:
 
 
 def judge(closed: ClosedWindows, clock: "pd.Series[int]", expected: pd.DataFrame) -> Verdict:
-    """Compare what a query closed with the truth.
-
-    Parameters
-    ----------
-    closed
-        What it closed.
-    clock
-        The time of the replay (ms) at each batch, but for the one after the end.
-    expected
-        The truth.
-    """
-    waits = waits_h(closed.windows, clock)
+    """Compare what a query closed with the truth; the clock (ms) is that of each batch."""
+    waits = _waits_h(closed.windows, clock)
     return Verdict(
         name=closed.name,
         wrong=wrong_windows(closed.windows, expected),
@@ -77,8 +59,7 @@ def judge(closed: ClosedWindows, clock: "pd.Series[int]", expected: pd.DataFrame
     )
 
 
-def waits_h(closed: pd.DataFrame, clock: "pd.Series[int]") -> "pd.Series[float]":
-    """Find how long after its end each window closed; none where only the end closed it."""
+def _waits_h(closed: pd.DataFrame, clock: "pd.Series[int]") -> "pd.Series[float]":
     return (closed["batch"].map(clock) - closed["start"] - HOUR_MS) / HOUR_MS
 
 
@@ -98,3 +79,52 @@ def wrong_windows(emitted: pd.DataFrame, expected: pd.DataFrame) -> int:
 def lost_rows(emitted: pd.DataFrame, expected: pd.DataFrame) -> int:
     """Count the rows of the truth that are in no emitted window."""
     return int(expected["departures"].sum() - emitted["departures"].sum())
+
+
+def close_windows(arrivals: pd.DataFrame, watermark: "pd.Series[int]") -> pd.DataFrame:
+    """Find ``origin``, ``start``, ``departures`` and ``batch`` of the windows that Spark closes.
+
+    The arrivals have ``origin``, ``departed`` (ms) and ``batch``; the watermark (ms) is what each
+    batch tells, for the batches after it. Rows that are dropped do not count as departures.
+    """
+    # Nothing is told before the first batch, and none of it is in effect in the first.
+    told = np.array([0, 0, *watermark.cummax()])
+    late_below, closed_below = told[:-1], told[1:]
+    start = arrivals["departed"] // HOUR_MS * HOUR_MS
+    kept = start + HOUR_MS > late_below[arrivals["batch"]]
+    windows = arrivals[kept].groupby(["origin", start[kept].rename("start")]).size()
+    found = windows.rename("departures").reset_index()
+    return found.assign(batch=np.searchsorted(closed_below, found["start"] + HOUR_MS))
+
+
+def guess(arrivals: pd.DataFrame, batches: int, delay_h: float) -> "pd.Series[int]":
+    """Tell Spark's own watermark: the newest row so far less a delay, and in the end the end."""
+    newest = arrivals.groupby("batch")["departed"].max().reindex(range(batches), fill_value=0)
+    told = (newest.cummax() - int(delay_h * HOUR_MS)).clip(lower=0)
+    told.iloc[-1] = END_OF_TIME
+    return told
+
+
+def check_rule(closed: ClosedWindows, model: pd.DataFrame) -> None:
+    """Raise `DemoFailedError` if Spark closed other windows, or in other batches, than modelled."""
+    columns = ["origin", "start", "departures", "batch"]
+    spark, modelled = (
+        set(windows[columns].itertuples(index=False, name=None))
+        for windows in (closed.windows, model)
+    )
+    if spark != modelled:
+        msg = (
+            f"{closed.name}: Spark closed {sorted(spark - modelled)[:3]} where the model of its "
+            f"rule has {sorted(modelled - spark)[:3]} (origin, start, departures, batch)"
+        )
+        raise DemoFailedError(msg)
+
+
+def curve(arrivals: pd.DataFrame, clock: "pd.Series[int]") -> pd.DataFrame:
+    """Find what is dropped, and the mean wait, for every delay from 0 to 24 h."""
+    rows = []
+    for delay_h in _DELAYS_H:
+        closed = close_windows(arrivals, guess(arrivals, len(clock), delay_h))
+        dropped = len(arrivals) - closed["departures"].sum()
+        rows.append((delay_h, dropped, _waits_h(closed, clock).mean()))
+    return pd.DataFrame(rows, columns=["delay_h", "dropped", "mean_wait_h"])

@@ -8,39 +8,19 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
+from controller.http import routing
 from controller.http.calls.reporting import ReportingRoute
-from controller.http.messages.media import check_encoding, check_media_type
-from controller.http.routing import (
-    DatabaseOf,
-    HungUp,
-    SegmentNumber,
-    SequencerOf,
-    StreamOf,
-    StrictRoute,
-    WaitingOf,
-    WaitMs,
-    stream_facts,
-)
+from controller.http.messages.headers import check_encoding, check_media_type
 from controller.log.codec import EncodedEvents, encode_chunks, read_arrow
 from controller.log.ndjson import read_ndjson
 from controller.log.routing import RoutedEvents, check_keys, route
 from controller.streams import appends, reading
-from controller.streams.stream import StreamState
-from tidegauge.errors import (
-    InvalidRequestError,
-)
+from tidegauge.errors import InvalidRequestError
 from tidegauge.event_time import parse_event_time
-from tidegauge.wire.events import (
-    ARROW,
-    FIRST_OFFSET_HEADER,
-    NDJSON,
-    STREAM_ID_HEADER,
-    Appended,
-    EventsAppended,
-)
+from tidegauge.wire import events as wire
 from tidegauge.wire.values import Between, Incarnation, Integer, Name
 
-router = APIRouter(route_class=StrictRoute, tags=["events"])
+router = APIRouter(route_class=routing.StrictRoute, tags=["events"])
 reporting = APIRouter(route_class=ReportingRoute, tags=["events"])
 ONE = "/v1/streams/{scope}/{stream}"
 SEGMENT_EVENTS = ONE + "/segments/{segment}/events"
@@ -55,14 +35,14 @@ _ARROW_BODY = {
         "required": True,
         "description": "An uncompressed Arrow IPC stream with the columns `key` (string), "
         "`event_time` (int64 ms, nullable) and `value` (binary).",
-        "content": {ARROW: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {wire.ARROW: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
 _NDJSON_BODY = {
     "requestBody": {
         "required": True,
         "content": {
-            NDJSON: {
+            wire.NDJSON: {
                 "schema": {"type": "string"},
                 "example": '{"key": "sensor-1", "event_time": 1700000000000, "value": "21.5"}\n',
             }
@@ -73,9 +53,9 @@ _NDJSON_BODY = {
 
 @router.post(SEGMENT_EVENTS, openapi_extra=_ARROW_BODY)
 async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
-    sequencer: SequencerOf,
-    state: StreamOf,
-    segment: SegmentNumber,
+    sequencer: routing.SequencerOf,
+    state: routing.StreamOf,
+    segment: routing.SegmentNumber,
     request: Request,
     tidegauge_writer: Annotated[Name, Header(description="The writer's name.")],
     tidegauge_sequence: Annotated[
@@ -87,14 +67,19 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
         Incarnation | None,
         Header(description="From its registration; left out by writers that never registered."),
     ] = None,
-) -> Appended:
+) -> wire.Appended:
     """Append events to the segment that owns their keys, exactly once for each sequence number.
 
     The stream must know the writer: it registers, or notes a time, first.
     """
     state.embedded_log()  # or nothing is read
-    body = await _body(request, ARROW)
-    events = await _aside(partial(_encoded, state, segment), body)
+
+    def encode(body: bytes) -> list[EncodedEvents]:
+        events = read_arrow(body)
+        check_keys(state.published_topology, segment, events)
+        return encode_chunks(events)
+
+    events = await _aside(encode, await _body(request, wire.ARROW))
     outcome = await sequencer.submit(
         partial(
             appends.append_arrow,
@@ -106,20 +91,20 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
             sequence=tidegauge_sequence,
         )
     )
-    return Appended(
+    return wire.Appended(
         segment=segment,
         next_offset=outcome.next_offset,
         sequence=outcome.sequence,
         duplicate=outcome.duplicate,
-        **stream_facts(state),
+        **routing.stream_facts(state),
     )
 
 
 @reporting.post(ONE + "/events", openapi_extra=_NDJSON_BODY)
 async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
-    sequencer: SequencerOf,
-    database: DatabaseOf,
-    state: StreamOf,
+    sequencer: routing.SequencerOf,
+    database: routing.DatabaseOf,
+    state: routing.StreamOf,
     request: Request,
     writer: Annotated[Name | None, Query(description="Who writes.")] = None,
     note_time: Annotated[
@@ -132,28 +117,34 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
         str | None,
         Header(min_length=1, max_length=255, description="Repeated, it gets the same answer."),
     ] = None,
-) -> EventsAppended:
+) -> wire.EventsAppended:
     """Append one JSON object a line, routed by key; append and report are one transaction."""
-    source = appends.Source(writer, incarnation, _time(note_time))
-    if source.writer is None and (note_time is not None or incarnation is not None):
+    try:
+        time = None if note_time is None else parse_event_time(note_time)
+    except ValueError as error:
+        raise InvalidRequestError.of("note_time", str(error)) from error
+    if writer is None and (note_time is not None or incarnation is not None):
         raise InvalidRequestError.of("writer", "say who notes the time")
-    body = await _body(request, NDJSON)
-    routed = await _aside(partial(_routed, state), body)
-    if idempotency_key is not None:
-        position = await appends.append_once_by_key(
-            sequencer,
-            database,
-            state,
-            routed,
-            source,
-            idempotency_key=idempotency_key,
-            body=body,
-        )
+
+    def route_events(body: bytes) -> RoutedEvents:
+        events = read_ndjson(body)
+        state.embedded_log()
+        topology = state.published_topology
+        if state.final:  # nothing is appended, but an answer may be repeated
+            return RoutedEvents(events, topology.revision, {})
+        return route(topology, events)
+
+    body = await _body(request, wire.NDJSON)
+    routed = await _aside(route_events, body)
+    source, key = appends.Source(writer, incarnation, time), idempotency_key
+    if key is None:
+        append = partial(appends.append_routed, state=state, routed=routed, source=source)
+        position = await sequencer.submit(append)
     else:
-        position = await sequencer.submit(
-            partial(appends.append_routed, state=state, routed=routed, source=source)
+        position = await appends.append_once_by_key(
+            sequencer, database, state, routed, source, idempotency_key=key, body=body
         )
-    return EventsAppended(position=dict(position), **stream_facts(state))
+    return wire.EventsAppended(position=dict(position), **routing.stream_facts(state))
 
 
 @router.get(
@@ -162,22 +153,22 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     responses={
         200: {
             "description": "An Arrow IPC stream of whole chunks; the header "
-            f"`{FIRST_OFFSET_HEADER}` is the offset of its first event, at or before `start`.",
-            "content": {ARROW: {"schema": {"type": "string", "format": "binary"}}},
+            f"`{wire.FIRST_OFFSET_HEADER}` is the offset of its first event, at or before `start`.",
+            "content": {wire.ARROW: {"schema": {"type": "string", "format": "binary"}}},
         }
     },
 )
 async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
-    database: DatabaseOf,
-    waiting: WaitingOf,
-    state: StreamOf,
-    segment: SegmentNumber,
-    hung_up: HungUp,
+    database: routing.DatabaseOf,
+    waiting: routing.WaitingOf,
+    state: routing.StreamOf,
+    segment: routing.SegmentNumber,
+    hung_up: routing.HungUp,
     start: Annotated[_Offset, Query(description="Offset of the first event.")] = 0,
     end: Annotated[
         _Offset | None, Query(description="Offset after the last; default: the tail.")
     ] = None,
-    wait_ms: WaitMs = 0,
+    wait_ms: routing.WaitMs = 0,
 ) -> Response:
     """Read events of a segment; at the tail, wait for more."""
     reading.check_range(state, segment, start, end)
@@ -191,8 +182,11 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     first, body = await reading.open_read(
         database, state, segment, *reading.check_range(state, segment, start, end)
     )
-    headers = {FIRST_OFFSET_HEADER: str(first), STREAM_ID_HEADER: state.identity.stream_id}
-    return StreamingResponse(body, media_type=ARROW, headers=headers)
+    headers = {
+        wire.FIRST_OFFSET_HEADER: str(first),
+        wire.STREAM_ID_HEADER: state.identity.stream_id,
+    }
+    return StreamingResponse(body, media_type=wire.ARROW, headers=headers)
 
 
 async def _aside(work: Callable[[bytes], _T], body: bytes) -> _T:
@@ -202,29 +196,7 @@ async def _aside(work: Callable[[bytes], _T], body: bytes) -> _T:
     return await asyncio.to_thread(work, body)
 
 
-def _encoded(state: StreamState, segment: int, body: bytes) -> list[EncodedEvents]:
-    events = read_arrow(body)
-    check_keys(state.published_topology, segment, events)
-    return encode_chunks(events)
-
-
-def _routed(state: StreamState, body: bytes) -> RoutedEvents:
-    events = read_ndjson(body)
-    state.embedded_log()
-    topology = state.published_topology
-    if state.final:  # nothing is appended, but an answer may be repeated
-        return RoutedEvents(events, topology.revision, {})
-    return route(topology, events)
-
-
 async def _body(request: Request, expected: str) -> bytes:
     check_media_type(request.headers.get("content-type", ""), expected)
     check_encoding(",".join(request.headers.getlist("content-encoding")))
     return await request.body()
-
-
-def _time(text: str | None) -> int | None:
-    try:
-        return None if text is None else parse_event_time(text)
-    except ValueError as error:
-        raise InvalidRequestError.of("note_time", str(error)) from error

@@ -1,99 +1,88 @@
 """Calls about reader groups: the shared state, time windows, and readers without a client."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Response
 
-from controller.access import Caller, Role
+from controller.access.callers import Caller, Role
 from controller.access.limits import Limits
 from controller.commit.batch import Batch
-from controller.groups import StoredGroup, read_logs
-from controller.http.messages.cursors import read_cursor, write_cursor
-from controller.http.routing import (
-    CallerOf,
-    Cursor,
-    DatabaseOf,
-    GroupCreationOf,
-    GroupsOf,
-    Limit,
-    LimitsOf,
-    ListingOf,
-    RegistryOf,
-    SequencerOf,
-    StrictRoute,
-    stream_facts,
-)
+from controller.commit.sequencer import Sequencer
+from controller.groups import Groups, StoredGroup, read_logs
+from controller.http import routing
 from controller.streams import history
+from controller.streams.registry import Registry
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.groups import GroupState, advance, go_offline, join_group
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
-from tidegauge.wire.groups import (
-    CreateGroup,
-    GroupInfo,
-    GroupList,
-    ReaderHeartbeat,
-    ReaderJoined,
-    ReaderOffline,
-    ReaderPosition,
-    StateDocument,
-    TimeWindowInfo,
-    by_segment,
-    by_stream,
-)
+from tidegauge.wire import groups as wire
 from tidegauge.wire.values import Name
 
-router = APIRouter(route_class=StrictRoute, tags=["reader groups"])
+router = APIRouter(route_class=routing.StrictRoute, tags=["reader groups"])
 ALL = "/v1/reader-groups"
 ONE = ALL + "/{scope}/{group}"
 READER = ONE + "/readers/{reader}"
 
 
-async def get_name(
-    scope: Annotated[Name, Path(description="Scope of the group.")],
-    group: Annotated[Name, Path(description="Name of the group in its scope.")],
-) -> StreamName:
-    """Read the name that a path gives."""
-    return StreamName(scope, group)
+@dataclass(frozen=True, slots=True)
+class NamedGroup:
+    """The group that a path names, and what reads and changes it."""
 
+    name: StreamName
+    groups: Groups
+    registry: Registry
+    sequencer: Sequencer
 
-Transition: TypeAlias = Callable[[GroupState], GroupState]
-
-
-async def get_change(
-    groups: GroupsOf, registry: RegistryOf, sequencer: SequencerOf
-) -> Callable[..., Awaitable[StoredGroup]]:
-    """Change groups as `Groups.change` does, by the logs as they are now."""
+    async def read(self) -> StoredGroup:
+        """Read its shared state between two batches."""
+        return await self.sequencer.read(lambda: self.groups.get(self.name).newest)
 
     async def change(
-        name: StreamName, transition: Transition, *, if_match: str | None = None
+        self, transition: Callable[[GroupState], GroupState], *, if_match: str | None = None
     ) -> StoredGroup:
-        logs = await read_logs(registry, groups.get(name).settings)
+        """Change it as `Groups.change` does, by the logs as they are now."""
+        logs = await read_logs(self.registry, self.groups.get(self.name).settings)
 
         def decide(batch: Batch) -> StoredGroup:
-            return groups.change(name, transition, batch, logs=logs, if_match=if_match)
+            return self.groups.change(
+                self.name, transition, batch, logs=logs, if_match=if_match
+            )
 
-        return await sequencer.submit(decide)
-
-    return change
+        return await self.sequencer.submit(decide)
 
 
-ChangeOf = Annotated[Callable[..., Awaitable[StoredGroup]], Depends(get_change)]
-GroupName = Annotated[StreamName, Depends(get_name)]
+ScopeName = Annotated[Name, Path(description="Scope of the group.")]
+NameInScope = Annotated[Name, Path(description="Name of the group in its scope.")]
 ReaderName = Annotated[Name, Path(description="The reader's name.")]
 
 
-@router.put(ONE, responses={201: {"model": GroupInfo, "description": "Created."}})
+async def get_group(
+    groups: routing.GroupsOf,
+    registry: routing.RegistryOf,
+    sequencer: routing.SequencerOf,
+    scope: ScopeName,
+    group: NameInScope,
+) -> NamedGroup:
+    """Give the group that a path names, whether it is there or not."""
+    return NamedGroup(StreamName(scope, group), groups, registry, sequencer)
+
+
+GroupOf = Annotated[NamedGroup, Depends(get_group)]
+
+
+@router.put(ONE, responses={201: {"model": wire.GroupInfo, "description": "Created."}})
 async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
-    creation: GroupCreationOf,
-    limits: LimitsOf,
-    caller: CallerOf,
-    name: GroupName,
-    settings: CreateGroup,
+    creation: routing.GroupCreationOf,
+    limits: routing.LimitsOf,
+    caller: routing.CallerOf,
+    named: GroupOf,
+    settings: wire.CreateGroup,
     response: Response,
-) -> GroupInfo:
+) -> wire.GroupInfo:
     """Create a group; the same again changes nothing.
 
     The caller needs the role `read` in the scopes of its streams, too.
@@ -101,158 +90,133 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
     for stream in settings.streams:
         _check_reads(caller, stream)
     _check_positions(limits, settings.start_cut or {})
-    group, is_new = await creation.create(name, settings)
+    group, is_new = await creation.create(named.name, settings)
     response.status_code = 201 if is_new else 200
     response.headers["etag"] = group.etag
     return group.describe()
 
 
 @router.get(ONE)
-async def describe(groups: GroupsOf, sequencer: SequencerOf, name: GroupName) -> GroupInfo:
+async def describe(named: GroupOf) -> wire.GroupInfo:
     """Describe a group and its shared state."""
-    group = await sequencer.read(lambda: groups.get(name).newest)
-    return group.describe()
+    return (await named.read()).describe()
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
-async def delete(groups: GroupsOf, sequencer: SequencerOf, name: GroupName) -> None:
+async def delete(named: GroupOf) -> None:
     """Delete a group; what it retained is free."""
-    await sequencer.submit(partial(groups.delete, name))
+    await named.sequencer.submit(partial(named.groups.delete, named.name))
 
 
 @router.get(ALL)
 async def list_groups(
-    listing: ListingOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
-) -> GroupList:
+    listing: routing.ListingOf,
+    caller: routing.CallerOf,
+    limit: routing.Limit = 100,
+    cursor: routing.Cursor = None,
+) -> wire.GroupList:
     """List groups in order of name, those in scopes where the caller reads."""
     reads = partial(caller.may, Role.READ)
-    after = read_cursor(cursor, StreamName.parse)
+    after = routing.read_cursor(cursor, StreamName.parse)
     page, more = await listing.groups(after, limit, of=reads)
-    return GroupList(groups=page, cursor=write_cursor(page[-1].group) if more else None)
+    return wire.GroupList(
+        groups=page, cursor=routing.write_cursor(page[-1].group) if more else None
+    )
 
 
 @router.get(ONE + "/state")
-async def read_state(
-    groups: GroupsOf, sequencer: SequencerOf, name: GroupName, response: Response
-) -> StateDocument:
+async def read_state(named: GroupOf, response: Response) -> wire.StateDocument:
     """Read the shared state; its ETag is what a change must name."""
-
-    def look() -> tuple[StateDocument, str]:
-        newest = groups.get(name).newest
-        return StateDocument.of(newest.state), newest.etag
-
-    document, response.headers["etag"] = await sequencer.read(look)
-    return document
+    newest = await named.read()
+    response.headers["etag"] = newest.etag
+    return wire.StateDocument.of(newest.state)
 
 
 @router.put(ONE + "/state")
 async def write_state(
-    change: ChangeOf,
-    name: GroupName,
-    document: StateDocument,
+    named: GroupOf,
+    document: wire.StateDocument,
     response: Response,
     if_match: Annotated[
         str | None, Header(description="The ETag of the state that was read; required.")
     ] = None,
-) -> StateDocument:
+) -> wire.StateDocument:
     """Write the shared state, unless somebody was faster (412) or it breaks a law (409)."""
     if if_match is None:
         raise PreconditionRequiredError("If-Match")
-    group = await change(name, lambda _former: document.to_state(), if_match=if_match)
+    group = await named.change(lambda _former: document.to_state(), if_match=if_match)
     response.headers["etag"] = group.etag
-    return StateDocument.of(group.state)
+    return wire.StateDocument.of(group.state)
 
 
 @router.get(ONE + "/time-window")
-async def time_window(  # noqa: PLR0913, PLR0917 (parts of one request)
-    groups: GroupsOf,
-    registry: RegistryOf,
-    sequencer: SequencerOf,
-    database: DatabaseOf,
-    caller: CallerOf,
-    name: GroupName,
+async def time_window(
+    database: routing.DatabaseOf,
+    caller: routing.CallerOf,
+    named: GroupOf,
     stream: Annotated[str, Query(description="One of the group's streams, scope/stream.")],
-) -> TimeWindowInfo:
+) -> wire.TimeWindowInfo:
     """Find the time window of the group: the same for all of its readers."""
     _check_reads(caller, stream)
-    group = groups.get(name)
+    group = named.groups.get(named.name)
     if stream not in group.settings.streams:
         read = ", ".join(group.settings.streams)
         message = f"{stream!r} is not read by the group; it reads {read}"
         raise InvalidRequestError.of("stream", message)
-    state = await registry.look_at(StreamName.parse(stream))
+    state = await named.registry.look_at(StreamName.parse(stream))
     state.check_id(group.settings.stream_ids[stream])
-    position = await sequencer.read(lambda: group.state.position(stream))
+    position = await named.sequencer.read(lambda: group.state.position(stream))
     window, _ = await history.at_position(database, state, position)
-    return TimeWindowInfo(
-        lower=window.lower, upper=window.upper, position=position, **stream_facts(state)
+    return wire.TimeWindowInfo(
+        lower=window.lower, upper=window.upper, position=position, **routing.stream_facts(state)
     )
 
 
 @router.post(READER)
-async def join(
-    change: ChangeOf, groups: GroupsOf, name: GroupName, reader: ReaderName
-) -> ReaderJoined:
+async def join(named: GroupOf, reader: ReaderName) -> wire.ReaderJoined:
     """Join, or take over the name from another process."""
-    group = await change(name, partial(join_group, reader=reader))
-    groups.hear(name, reader)
+    group = await named.change(partial(join_group, reader=reader))
+    named.groups.hear(named.name, reader)
     member = group.state.readers[reader]
-    return ReaderJoined(reader=reader, epoch=member.epoch, owned=by_stream(member.owned))
+    owned = wire.by_stream(member.owned)
+    return wire.ReaderJoined(reader=reader, epoch=member.epoch, owned=owned)
 
 
 @router.post(READER + "/position", status_code=204, response_class=Response)
-async def report_position(  # noqa: PLR0913, PLR0917 (parts of one request)
-    change: ChangeOf,
-    groups: GroupsOf,
-    limits: LimitsOf,
-    name: GroupName,
-    reader: ReaderName,
-    report: ReaderPosition,
+async def report_position(
+    limits: routing.LimitsOf, named: GroupOf, reader: ReaderName, report: wire.ReaderPosition
 ) -> None:
     """Confirm how far a reader has read; nobody has read beyond the tail of a segment."""
     _check_positions(limits, report.position)
-    transition = partial(
-        advance, reader=reader, epoch=report.epoch, offsets=by_segment(report.position)
-    )
-    await change(name, transition)
-    groups.hear(name, reader)
+    offsets = wire.by_segment(report.position)
+    await named.change(partial(advance, reader=reader, epoch=report.epoch, offsets=offsets))
+    named.groups.hear(named.name, reader)
 
 
 @router.post(READER + "/heartbeat", status_code=204, response_class=Response)
-async def heartbeat(
-    groups: GroupsOf,
-    sequencer: SequencerOf,
-    name: GroupName,
-    reader: ReaderName,
-    beat: ReaderHeartbeat,
-) -> None:
+async def heartbeat(named: GroupOf, reader: ReaderName, beat: wire.ReaderHeartbeat) -> None:
     """Say that a reader lives."""
+    groups, name = named.groups, named.name
     check = partial(advance, reader=reader, epoch=beat.epoch, offsets={})
-    await sequencer.read(lambda: check(groups.get(name).state))
+    await named.sequencer.read(lambda: check(groups.get(name).state))
     groups.hear(name, reader)
 
 
 @router.delete(READER, status_code=204, response_class=Response)
-async def offline(  # noqa: PLR0913, PLR0917 (parts of one request)
-    change: ChangeOf,
-    groups: GroupsOf,
-    registry: RegistryOf,
-    limits: LimitsOf,
-    name: GroupName,
-    reader: ReaderName,
-    last: ReaderOffline,
+async def offline(
+    limits: routing.LimitsOf, named: GroupOf, reader: ReaderName, last: wire.ReaderOffline
 ) -> None:
     """Take a reader offline; its segments go back at its confirmed offsets, or at a position."""
     _check_positions(limits, last.position)
-    logs = await read_logs(registry, groups.get(name).settings)
+    logs = await read_logs(named.registry, named.groups.get(named.name).settings)
     transition = partial(
         go_offline,
         reader=reader,
         epoch=last.epoch,
         topologies=logs.topologies,
-        position=by_segment(last.position),
+        position=wire.by_segment(last.position),
     )
-    await change(name, transition)
+    await named.change(transition)
 
 
 def _check_reads(caller: Caller, stream: str) -> None:

@@ -4,17 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from controller.database import Database
-from controller.http.routing import (
-    DatabaseOf,
-    HungUp,
-    SequencerOf,
-    StreamOf,
-    StrictRoute,
-    WaitingOf,
-    WaitMs,
-    stream_facts,
-)
+from controller.http import routing
 from controller.streams import history
 from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidPositionError, InvalidRequestError
@@ -24,7 +14,7 @@ from tidegauge.wire.streams import MarkInfo, MarkList, MarksAtPosition, MarksAtT
 from tidegauge.wire.values import Between, Integer, parse_position
 from tidegauge.wire.writers import ExplanationInfo, Watermark
 
-router = APIRouter(route_class=StrictRoute, tags=["marks"])
+router = APIRouter(route_class=routing.StrictRoute, tags=["marks"])
 ONE = "/v1/streams/{scope}/{stream}"
 _Revision = Annotated[
     Integer, Between(0), Query(description="The newest revision that is known.")
@@ -44,25 +34,25 @@ _PositionText = Annotated[
 
 
 @router.get(ONE + "/watermark")
-async def watermark(sequencer: SequencerOf, state: StreamOf) -> Watermark:
+async def watermark(sequencer: routing.SequencerOf, state: routing.StreamOf) -> Watermark:
     """Say where event time stands, and why."""
     explanation = await sequencer.read(lambda: state.aggregator.inspect(state.now()).explain())
     return Watermark(
         stream=str(state.identity.name),
         mark=None if state.published is None else MarkInfo.of(state.published),
         explanation=ExplanationInfo.model_validate(explanation, from_attributes=True),
-        **stream_facts(state),
+        **routing.stream_facts(state),
     )
 
 
 @router.get(ONE + "/tail")
 async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
-    waiting: WaitingOf,
-    state: StreamOf,
-    hung_up: HungUp,
+    waiting: routing.WaitingOf,
+    state: routing.StreamOf,
+    hung_up: routing.HungUp,
     after: _PositionText = None,
     revision: _Revision = 0,
-    wait_ms: WaitMs = 0,
+    wait_ms: routing.WaitMs = 0,
 ) -> Tail:
     """Answer as soon as there is an event beyond ``after``, a new segment or a new mark."""
     known = {} if after is None else _position(state, after, "after")
@@ -78,19 +68,19 @@ async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
         tail=state.durable_tails,
         topology_revision=state.published_topology.revision,
         revision=state.revision,
-        **stream_facts(state),
+        **routing.stream_facts(state),
     )
 
 
 @router.get(ONE + "/marks")
 async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
-    database: DatabaseOf,
-    waiting: WaitingOf,
-    state: StreamOf,
-    hung_up: HungUp,
+    database: routing.DatabaseOf,
+    waiting: routing.WaitingOf,
+    state: routing.StreamOf,
+    hung_up: routing.HungUp,
     after: _Revision = 0,
     limit: _MarkLimit = 100,
-    wait_ms: WaitMs = 0,
+    wait_ms: routing.WaitMs = 0,
 ) -> MarkList:
     """List marks after a revision; wait for the next if there is none.
 
@@ -108,13 +98,13 @@ async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
         news = [state.published]
     elif state.revision > after:
         news = await history.marks_after(database, state, after, limit=limit)
-    return MarkList(marks=[MarkInfo.of(mark) for mark in news], **stream_facts(state))
+    return MarkList(marks=[MarkInfo.of(mark) for mark in news], **routing.stream_facts(state))
 
 
 @router.get(ONE + "/marks/at")
 async def marks_at(
-    database: DatabaseOf,
-    state: StreamOf,
+    database: routing.DatabaseOf,
+    state: routing.StreamOf,
     time: Annotated[
         str | None, Query(description="Event time: ms, or RFC 3339 with a zone.")
     ] = None,
@@ -124,7 +114,19 @@ async def marks_at(
     if (time is None) == (position is None):
         raise InvalidRequestError.of("time", "send either time or position")
     if time is not None:
-        return await _at_time(database, state, time)
+        try:
+            asked_ms = parse_event_time(time)
+        except ValueError as error:
+            raise InvalidRequestError.of("time", str(error)) from error
+        start, exact = await history.start_of(database, state, asked_ms)
+        stop = await history.first_mark_from(database, state, asked_ms)
+        return MarksAtTime(
+            time=asked_ms,
+            start=start,
+            exact=exact,
+            stop=None if stop is None else MarkInfo.of(stop),
+            **routing.stream_facts(state),
+        )
     asked = _position(state, position or "", "position")
     try:
         window, passed = await history.at_position(database, state, asked)
@@ -135,23 +137,7 @@ async def marks_at(
         lower=window.lower,
         upper=window.upper,
         passed=None if passed is None else MarkInfo.of(passed),
-        **stream_facts(state),
-    )
-
-
-async def _at_time(database: Database, state: StreamOf, text: str) -> MarksAtTime:
-    try:
-        time = parse_event_time(text)
-    except ValueError as error:
-        raise InvalidRequestError.of("time", str(error)) from error
-    start, exact = await history.start_of(database, state, time)
-    stop = await history.first_mark_from(database, state, time)
-    return MarksAtTime(
-        time=time,
-        start=start,
-        exact=exact,
-        stop=None if stop is None else MarkInfo.of(stop),
-        **stream_facts(state),
+        **routing.stream_facts(state),
     )
 
 

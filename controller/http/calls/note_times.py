@@ -1,30 +1,23 @@
 """The other hot path: many reports a request, answered without a framework in between."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from operator import attrgetter
 
 from fastapi import APIRouter
-from starlette.requests import ClientDisconnect
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Scope
 
-from controller.access import Caller, Role
+from controller.access.callers import Caller, Role
 from controller.commit.batch import Batch
-from controller.commit.sequencer import Sequencer
 from controller.http.calls.note_time import write_noted
+from controller.http.calls.reporting import Reports, ReportsApp
 from controller.http.messages.decoding import AnyReport, read_note_times
-from controller.http.messages.plain import check_post, read_body, read_query, send_json
-from controller.http.messages.problems import dump_problem, send_problem
-from controller.metrics.counters import ACCEPTED, Metrics
+from controller.http.messages.plain import check_post, read_body, read_query
+from controller.http.messages.problems import dump_problem
 from controller.streams import reports
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import WriterState
-from tidegauge.errors import (
-    InternalError,
-    InvalidRequestError,
-    MethodNotAllowedError,
-    ProblemError,
-)
+from tidegauge.errors import InvalidRequestError, ProblemError
 from tidegauge.event_time import BEYOND_SECONDS
 from tidegauge.names import StreamName
 from tidegauge.wire.writers import NoteTimes, TimesNoted
@@ -47,44 +40,31 @@ def check_call(scope: Scope) -> None:
 
 
 class _OfOneStream:
-    """What a request says about one stream.
-
-    Parameters
-    ----------
-    state
-        The stream.
-    """
+    """What a request says about one stream."""
 
     def __init__(self, state: StreamState) -> None:
         self.state = state
         self.places: list[int] = []
         self.reports: list[AnyReport] = []
 
-    def take_in(self, batch: Batch) -> Iterator[tuple[int, ProblemError]]:
-        """Take in the reports; tell which are refused, and why."""
-        refused = reports.note_times(batch, self.state, self.reports)
-        return ((self.places[at], error) for at, error in refused.items())
-
     def answer(self, results: list[bytes]) -> None:
         """Say what is durable now, as if none were refused."""
         states = self.state.aggregator.states(map(_writer, self.reports))
+        # Written once for each state that a writer can be in, not for each report.
         noted = {state: self._noted(state, None) for state in set(states)}
         for place, state in zip(self.places, states, strict=True):
             results[place] = noted[state]
         if min(map(_time, self.reports), default=BEYOND_SECONDS) < BEYOND_SECONDS:
-            self._add_hints(results, states)
-
-    def _add_hints(self, results: list[bytes], states: list[WriterState]) -> None:
-        for place, report, state in zip(self.places, self.reports, states, strict=True):
-            hint = reports.seconds_hint(self.state, report.time)
-            if hint is not None:
-                results[place] = self._noted(state, hint)
+            for place, report, state in zip(self.places, self.reports, states, strict=True):
+                hint = reports.seconds_hint(self.state, report.time)
+                if hint is not None:
+                    results[place] = self._noted(state, hint)
 
     def _noted(self, state: WriterState, hint: str | None) -> bytes:
         return b'{"status":200,' + write_noted(self.state, state, hint)[1:]
 
 
-class _Call:
+class _Reports(Reports):
     """Many reports on their way through a batch."""
 
     def __init__(
@@ -96,8 +76,9 @@ class _Call:
         self._registry = registry
         self._caller = caller
         self._reports = many
-        self.problems: dict[int, ProblemError] = {}
+        self._problems: dict[int, ProblemError] = {}
         """By place in the request."""
+        self.refused = self._problems.values()
         self._streams: dict[str, _OfOneStream] = {}
 
     def __len__(self) -> int:
@@ -107,7 +88,7 @@ class _Call:
         """Take in the reports, those about one stream after another."""
         for place, report in enumerate(self._reports):
             if isinstance(report, InvalidRequestError):
-                self.problems[place] = report
+                self._problems[place] = report
                 continue
             try:
                 stream = self._streams.get(report.stream) or self._find(report.stream)
@@ -116,16 +97,17 @@ class _Call:
                 stream.places.append(place)
                 stream.reports.append(report)
             except ProblemError as error:
-                self.problems[place] = error
+                self._problems[place] = error
         for stream in self._streams.values():
-            self.problems.update(stream.take_in(batch))
+            refused = reports.note_times(batch, stream.state, stream.reports)
+            self._problems.update((stream.places[at], error) for at, error in refused.items())
 
     def answer(self) -> bytes:
         """Say what is durable now."""
         results = [b""] * len(self)
         for stream in self._streams.values():
             stream.answer(results)
-        for place, problem in self.problems.items():
+        for place, problem in self._problems.items():
             results[place] = dump_problem(problem)
         return b'{"results":[%s]}' % b",".join(results)
 
@@ -139,71 +121,17 @@ class _Call:
         return stream
 
 
-class NoteTimesApp:
-    """Answers ``POST /v1/note-times``.
-
-    Parameters
-    ----------
-    registry
-        The streams.
-    sequencer
-        Takes the reports.
-    metrics
-        Count them.
-    max_body_bytes
-        Longer requests are refused.
-    max_report_bytes
-        Longer reports in them are refused.
-    """
+class NoteTimesApp(ReportsApp):
+    """Answers ``POST /v1/note-times``."""
 
     route = PATH
-
-    def __init__(
-        self,
-        registry: Registry,
-        sequencer: Sequencer,
-        metrics: Metrics,
-        *,
-        max_body_bytes: int,
-        max_report_bytes: int,
-    ) -> None:
-        self._registry = registry
-        self._sequencer = sequencer
-        self._metrics = metrics
-        self._limit = max_body_bytes
-        self._limit_each = max_report_bytes
 
     def serves(self, path: str) -> bool:
         """Whether a path is this call's."""
         return path == PATH
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take in many reports."""
-        tally = self._metrics.report_tally
-        count = 1  # if it cannot be read, nobody knows how many there are
-        try:
-            call = await self._read(scope, receive)
-            count = len(call)
-            answer = await self._sequencer.submit(call.decide, call.answer)
-        except ClientDisconnect:
-            raise  # nobody is there to be answered
-        except MethodNotAllowedError as error:  # no reports
-            await send_problem(send, error)
-            return
-        except ProblemError as error:
-            tally[error.code] += count
-            await send_problem(send, error)
-            return
-        except Exception:
-            defect = InternalError(f"POST {PATH}")
-            tally[defect.code] += count
-            await send_problem(send, defect)
-            raise
-        tally.update(error.code for error in call.problems.values())
-        tally[ACCEPTED] += len(call) - len(call.problems)
-        await send_json(send, answer)
-
-    async def _read(self, scope: Scope, receive: Receive) -> _Call:
+    async def _read(self, scope: Scope, receive: Receive) -> _Reports:
         check_call(scope)
-        many = await read_note_times(await read_body(receive, self._limit), self._limit_each)
-        return _Call(self._registry, scope["user"], many)
+        body = await read_body(receive, self._max_body_bytes)
+        many = await read_note_times(body, self._max_report_bytes)
+        return _Reports(self._registry, scope["user"], many)

@@ -6,7 +6,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import Field
 
 from controller.http.routing import GaugesOf, HealthOf, MetricsOf, StrictRoute
-from controller.metrics.exposition import expose
+from controller.metrics.gauges import expose
 from tidegauge.errors import UnhealthyError
 from tidegauge.wire.values import Answer
 
@@ -22,16 +22,16 @@ class Health(Answer):
 @router.get("/healthz")
 async def healthz(health: HealthOf) -> Health:
     """Say that the process moves; 503, with the reasons, if it should be started anew."""
-    return _answer(health.ailments())
+    return _healthy(health.ailments())
 
 
 @router.get("/readyz")
 async def readyz(health: HealthOf) -> Health:
     """Say that requests are served; 503, with the reasons, while they are not."""
-    return _answer(await health.obstacles())
+    return _healthy(await health.obstacles())
 
 
-def _answer(reasons: list[str]) -> Health:
+def _healthy(reasons: list[str]) -> Health:
     if reasons:
         raise UnhealthyError(reasons)
     return Health(status="ok")

@@ -1,19 +1,101 @@
-"""Reports that come along with another call are counted like those that come alone."""
+"""What all calls with reports share: each report is counted with what came of it.
 
-from collections.abc import Callable, Coroutine
-from typing import Any
+Those that consist of reports are the hot paths, answered in front of the framework; others may
+carry one along.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, ClassVar
 
 from fastapi import Request, Response
 from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope, Send
 
-from controller.http.messages.problems import problem_of
+from controller.commit.batch import Batch
+from controller.commit.sequencer import Sequencer
+from controller.configuration import ServeSettings
+from controller.http.messages.plain import send_json
+from controller.http.messages.problems import problem_of, send_problem
 from controller.http.routing import StrictRequest, StrictRoute
-from controller.metrics.counters import ACCEPTED
-from tidegauge.errors import BodyTooLargeError, InvalidRequestError
+from controller.metrics.counters import ACCEPTED, Metrics
+from controller.streams.registry import Registry
+from tidegauge import errors
+
+
+class Reports(ABC):
+    """The reports of one request on their way through a batch; one, unless it is told."""
+
+    refused: Collection[errors.ProblemError] = ()
+    """Why some were refused, while the call was not."""
+
+    def __len__(self) -> int:
+        return 1
+
+    @abstractmethod
+    def decide(self, batch: Batch) -> None:
+        """Take in the reports; raises a `ProblemError` if the call is refused for it."""
+
+    @abstractmethod
+    def answer(self) -> bytes:
+        """Say what is durable now."""
+
+
+class ReportsApp(ABC):
+    """Answers a call that consists of reports, without a framework in between."""
+
+    route: ClassVar[str]
+
+    def __init__(
+        self,
+        registry: Registry,
+        sequencer: Sequencer,
+        metrics: Metrics,
+        settings: ServeSettings,
+    ) -> None:
+        self._registry = registry
+        self._sequencer = sequencer
+        self._metrics = metrics
+        self._max_body_bytes = settings.max_body_bytes
+        self._max_report_bytes = settings.max_report_bytes
+
+    @abstractmethod
+    def serves(self, path: str) -> bool:
+        """Whether a path is this call's."""
+
+    @abstractmethod
+    async def _read(self, scope: Scope, receive: Receive) -> Reports:
+        """Read a request; raises `ProblemError`."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take in the reports of one request, and count them."""
+        tally = self._metrics.report_tally
+        count = 1  # if it cannot be read, nobody knows how many there are
+        try:
+            reports = await self._read(scope, receive)
+            count = len(reports)
+            answer = await self._sequencer.submit(reports.decide, reports.answer)
+        except ClientDisconnect:
+            raise  # nobody is there to be answered
+        except errors.MethodNotAllowedError as error:  # no reports
+            await send_problem(send, error)
+        except errors.ProblemError as error:
+            tally[error.code] += count
+            await send_problem(send, error)
+        except Exception:
+            defect = errors.InternalError(f"POST {scope['path']}")
+            tally[defect.code] += count
+            await send_problem(send, defect)
+            raise
+        else:
+            if reports.refused:  # nearly never: a single report does not pay for the look
+                tally.update(problem.code for problem in reports.refused)
+            tally[ACCEPTED] += count - len(reports.refused)
+            await send_json(send, answer)
 
 
 class ReportingRoute(StrictRoute):
-    """A route of calls that may carry a report, which is counted with what came of it.
+    """A route of calls that may carry a report along.
 
     They carry one as ``time`` of the body; those that take no JSON, as ``note_time`` of the query.
     """
@@ -21,37 +103,33 @@ class ReportingRoute(StrictRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Handle, then count."""
         handle = super().get_route_handler()
-        carries_report = _notes_time if self.body_field is None else _has_time
 
-        async def count(request: Request, outcome: str) -> None:
-            if await carries_report(request):
-                request.app.state.parts.metrics.report_tally[outcome] += 1
+        async def carries_report(request: Request) -> bool:
+            if self.body_field is None:
+                return "note_time" in request.query_params
+            try:
+                body = await request.json()
+            except (errors.BodyTooLargeError, ClientDisconnect, errors.InvalidRequestError):
+                return False  # what cannot be read is not known to have a time
+            return isinstance(body, dict) and body.get("time") is not None
 
         async def counted(given: Request) -> Response:
             request = StrictRequest.of(given)
+            tally = request.app.state.parts.metrics.report_tally
             try:
                 response = await handle(request)
             except ClientDisconnect:
                 raise  # it did not say all that it would have said
             except Exception as error:
                 problem = problem_of(request, error)
-                if not isinstance(problem, BodyTooLargeError):  # its rest may never come
-                    await count(request, problem.code)
+                # The rest of a body that is too large may never come.
+                if not isinstance(problem, errors.BodyTooLargeError) and await carries_report(
+                    request
+                ):
+                    tally[problem.code] += 1
                 raise
-            await count(request, ACCEPTED)
+            if await carries_report(request):
+                tally[ACCEPTED] += 1
             return response
 
         return counted
-
-
-async def _notes_time(request: Request) -> bool:
-    return "note_time" in request.query_params
-
-
-async def _has_time(request: Request) -> bool:
-    """Whether a body has a time; one that cannot be read is not known to have any."""
-    try:
-        body = await request.json()
-    except (BodyTooLargeError, ClientDisconnect, InvalidRequestError):
-        return False
-    return isinstance(body, dict) and body.get("time") is not None

@@ -5,51 +5,29 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Response
 
-from controller.http.messages.cursors import read_cursor, write_cursor
-from controller.http.routing import (
-    CallerOf,
-    Cursor,
-    Limit,
-    ListingOf,
-    NameInScope,
-    OwnershipOf,
-    RegistryOf,
-    ScopeName,
-    SequencerOf,
-    StreamOf,
-    StrictRoute,
-    stream_facts,
-)
+from controller.http import routing
 from controller.streams import lifecycle
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.names import StreamName
-from tidegauge.wire.streams import (
-    ChangeStream,
-    CreateStream,
-    MarkInfo,
-    SealedStream,
-    SealStream,
-    StreamInfo,
-    StreamList,
-)
+from tidegauge.wire import streams as wire
 
-router = APIRouter(route_class=StrictRoute, tags=["streams"])
+router = APIRouter(route_class=routing.StrictRoute, tags=["streams"])
 ONE = "/v1/streams/{scope}/{stream}"
 
 
-@router.put(ONE, responses={201: {"model": StreamInfo, "description": "Created."}})
+@router.put(ONE, responses={201: {"model": wire.StreamInfo, "description": "Created."}})
 async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
-    registry: RegistryOf,
-    ownership: OwnershipOf,
-    sequencer: SequencerOf,
-    scope: ScopeName,
-    stream: NameInScope,
-    settings: CreateStream,
+    registry: routing.RegistryOf,
+    ownership: routing.OwnershipOf,
+    sequencer: routing.SequencerOf,
+    scope: routing.ScopeName,
+    stream: routing.NameInScope,
+    settings: wire.CreateStream,
     response: Response,
     if_none_match: Annotated[
         str | None, Header(description="`*`: only create; 412 if it is there.")
     ] = None,
-) -> StreamInfo:
+) -> wire.StreamInfo:
     """Create a stream; the same again changes nothing."""
     if if_none_match not in {None, "*"}:
         raise InvalidRequestError.of("If-None-Match", "send * or leave it out")
@@ -72,7 +50,7 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 
 @router.get(ONE)
-async def describe(state: StreamOf, response: Response) -> StreamInfo:
+async def describe(state: routing.StreamOf, response: Response) -> wire.StreamInfo:
     """Describe a stream: settings, topology, watermark and tail."""
     response.headers["etag"] = lifecycle.etag(state)
     return lifecycle.describe(state)
@@ -80,14 +58,14 @@ async def describe(state: StreamOf, response: Response) -> StreamInfo:
 
 @router.patch(ONE)
 async def change(
-    sequencer: SequencerOf,
-    state: StreamOf,
-    settings: ChangeStream,
+    sequencer: routing.SequencerOf,
+    state: routing.StreamOf,
+    settings: wire.ChangeStream,
     response: Response,
     if_match: Annotated[
         str | None, Header(description="The ETag of the settings that you read; required.")
     ] = None,
-) -> StreamInfo:
+) -> wire.StreamInfo:
     """Change settings: left out is unchanged, null is the value null."""
     if if_match is None:
         raise PreconditionRequiredError("If-Match")
@@ -99,28 +77,33 @@ async def change(
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
-async def delete(sequencer: SequencerOf, state: StreamOf) -> None:
+async def delete(sequencer: routing.SequencerOf, state: routing.StreamOf) -> None:
     """Delete a stream with its events, marks and writers."""
     await sequencer.submit(partial(lifecycle.delete_stream, state=state))
 
 
 @router.get("/v1/streams")
 async def list_streams(
-    listing: ListingOf, caller: CallerOf, limit: Limit = 100, cursor: Cursor = None
-) -> StreamList:
+    listing: routing.ListingOf,
+    caller: routing.CallerOf,
+    limit: routing.Limit = 100,
+    cursor: routing.Cursor = None,
+) -> wire.StreamList:
     """List streams in order of name, those in scopes where the caller has a role."""
-    after = read_cursor(cursor, StreamName.parse)
+    after = routing.read_cursor(cursor, StreamName.parse)
     page, more = await listing.streams(after, limit, of=caller.roles)
-    return StreamList(streams=page, cursor=write_cursor(page[-1].stream) if more else None)
+    return wire.StreamList(
+        streams=page, cursor=routing.write_cursor(page[-1].stream) if more else None
+    )
 
 
 @router.post(ONE + "/seal")
 async def seal(
-    sequencer: SequencerOf, state: StreamOf, end: SealStream | None = None
-) -> SealedStream:
+    sequencer: routing.SequencerOf, state: routing.StreamOf, end: wire.SealStream | None = None
+) -> wire.SealedStream:
     """End a stream with its final mark; sealed again, it answers the same mark."""
     position = None if end is None else end.position
     final = await sequencer.submit(
         partial(lifecycle.seal_stream, state=state, position=position)
     )
-    return SealedStream(mark=MarkInfo.of(final), **stream_facts(state))
+    return wire.SealedStream(mark=wire.MarkInfo.of(final), **routing.stream_facts(state))

@@ -5,115 +5,102 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from controller.http import routing
 from controller.http.calls.reporting import ReportingRoute
-from controller.http.messages.cursors import read_cursor, write_cursor
-from controller.http.routing import (
-    Cursor,
-    Limit,
-    SequencerOf,
-    StreamOf,
-    StrictRoute,
-    WriterName,
-    stream_facts,
-)
 from controller.store.paging import first_page
 from controller.streams import reports
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.explain.situation import WriterStatus
 from tidegauge.names import check_name
-from tidegauge.wire.writers import (
-    LeaveStream,
-    RegisterWriter,
-    WriterAnswer,
-    WriterInfo,
-    WriterList,
-    WriterRegistered,
-)
+from tidegauge.wire import writers as wire
 
-router = APIRouter(route_class=StrictRoute, tags=["writers"])
+router = APIRouter(route_class=routing.StrictRoute, tags=["writers"])
 reporting = APIRouter(route_class=ReportingRoute, tags=["writers"])
 WRITERS = "/v1/streams/{scope}/{stream}/writers"
 
 
 @reporting.post(WRITERS + "/{writer}/register")
 async def register(
-    sequencer: SequencerOf,
-    state: StreamOf,
-    writer: WriterName,
-    first: RegisterWriter | None = None,
-) -> WriterRegistered:
+    sequencer: routing.SequencerOf,
+    state: routing.StreamOf,
+    writer: routing.WriterName,
+    first: wire.RegisterWriter | None = None,
+) -> wire.WriterRegistered:
     """Start a new incarnation of a writer; the former one is fenced."""
     time = None if first is None else first.time
     registration = await sequencer.submit(
         partial(reports.register, state=state, writer=writer, time=time)
     )
-    return WriterRegistered(
-        **stream_facts(state)
-        | {
-            "incarnation": registration.incarnation,
-            "state": registration.state,
-            "position": registration.position,
-            "hint": reports.seconds_hint(state, time),
-        }
+    return wire.WriterRegistered(
+        incarnation=registration.incarnation,
+        time=registration.time,
+        beat_ms=state.beat_ms,
+        state=registration.state,
+        position=registration.position,
+        hint=reports.seconds_hint(state, time),
+        **routing.stream_facts(state),
     )
 
 
 @reporting.post(WRITERS + "/{writer}/leave")
 async def leave(
-    sequencer: SequencerOf,
-    state: StreamOf,
-    writer: WriterName,
-    last: LeaveStream | None = None,
-) -> WriterAnswer:
+    sequencer: routing.SequencerOf,
+    state: routing.StreamOf,
+    writer: routing.WriterName,
+    last: wire.LeaveStream | None = None,
+) -> wire.WriterAnswer:
     """Count a writer no longer: it will write no more."""
-    last = last or LeaveStream()
+    last = last or wire.LeaveStream()
     left = await sequencer.submit(partial(reports.leave, state=state, writer=writer, last=last))
     return _answer(state, left, reports.seconds_hint(state, last.time))
 
 
 @router.post(WRITERS + "/{writer}/expire")
-async def expire(sequencer: SequencerOf, state: StreamOf, writer: WriterName) -> WriterAnswer:
+async def expire(
+    sequencer: routing.SequencerOf, state: routing.StreamOf, writer: routing.WriterName
+) -> wire.WriterAnswer:
     """Drop a writer by hand; what it reported still counts."""
     expired = await sequencer.submit(partial(reports.expire, state=state, writer=writer))
     return _answer(state, expired, None)
 
 
-def _answer(state: StreamState, status: WriterStatus, hint: str | None) -> WriterAnswer:
+def _answer(state: StreamState, status: WriterStatus, hint: str | None) -> wire.WriterAnswer:
     """Say what became of a writer; it may be forgotten by now, if nothing is retained."""
-    facts = stream_facts(state) | {"hint": hint}
-    return WriterAnswer(**_info(status).model_dump(), **facts)
+    return wire.WriterAnswer(
+        **_info(status).model_dump(), hint=hint, **routing.stream_facts(state)
+    )
 
 
 @router.get(WRITERS)
 async def list_writers(
-    sequencer: SequencerOf,
-    state: StreamOf,
+    sequencer: routing.SequencerOf,
+    state: routing.StreamOf,
     states: Annotated[
         tuple[WriterState, ...],
         Query(
             alias="state", description="Only writers in this state; repeated, in any of them."
         ),
     ] = (),
-    limit: Limit = 100,
-    cursor: Cursor = None,
-) -> WriterList:
+    limit: routing.Limit = 100,
+    cursor: routing.Cursor = None,
+) -> wire.WriterList:
     """List writers in order of name, all or those in one state."""
-    after = read_cursor(cursor, check_name) or ""
+    after = routing.read_cursor(cursor, check_name) or ""
 
-    def look() -> tuple[list[WriterInfo], bool]:
+    def look() -> tuple[list[wire.WriterInfo], bool]:
         seen = state.aggregator.inspect(state.now())
         statuses = seen.statuses(after=after, states=states)
         page, more = first_page(statuses, limit, entries=lambda one: len(one.position))
         return [_info(one) for one in page], more
 
     page, more = await sequencer.read(look)
-    return WriterList(
+    return wire.WriterList(
         writers=page,
-        cursor=write_cursor(page[-1].writer) if more else None,
-        **stream_facts(state),
+        cursor=routing.write_cursor(page[-1].writer) if more else None,
+        **routing.stream_facts(state),
     )
 
 
-def _info(status: Any) -> WriterInfo:  # noqa: ANN401 (a dataclass of the same fields)
-    return WriterInfo.model_validate(status, from_attributes=True)
+def _info(status: Any) -> wire.WriterInfo:  # noqa: ANN401 (a dataclass of the same fields)
+    return wire.WriterInfo.model_validate(status, from_attributes=True)

@@ -2,16 +2,16 @@
 
 import logging
 import ssl
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 from urllib.parse import quote
 
 import httpx
 from starlette.types import Message, Receive, Scope, Send
 
+from controller.cluster import SharedOwnership
 from controller.commit.cancellation import Reason, unless, until_hung_up
-from controller.http.messages.head_calls import method_of
+from controller.http.messages.scopes import method_of
 from tidegauge.errors import OutcomeUnknownError
 
 HOP = b"tidegauge-hop"
@@ -29,48 +29,21 @@ _LONGEST_ANSWER_S = 60.0
 _CONNECT_S = 1.0
 _IDLE_S = 2.0
 """Before the other closes a connection, which it does after 5 s: what is sent then is lost."""
-_BETWEEN_TWO = {
-    b"connection",
-    b"content-length",
-    b"date",
-    b"host",
-    b"keep-alive",
-    b"server",
-    b"transfer-encoding",
-    b"upgrade",
-}
-_Headers = list[tuple[bytes, bytes]]
+_BETWEEN_TWO = frozenset(
+    b"connection content-length date host keep-alive server transfer-encoding upgrade".split()
+)
+"""Headers about one connection, or made anew by each server: they are not passed on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Another controller.
-
-    Attributes
-    ----------
-    controller
-        The fencing token of its lease.
-    address
-        Where it is reached.
-    """
+class Peer(NamedTuple):
+    """Another controller: the fencing token of its lease, and where it is reached."""
 
     controller: int
     address: str
 
 
-@dataclass(frozen=True, slots=True)
-class PassedOn:
-    """A request as it is passed on.
-
-    Attributes
-    ----------
-    scope
-        What was asked.
-    body
-        All of it.
-    receive
-        Tells what comes after it: that the caller has hung up.
-    """
+class PassedOn(NamedTuple):
+    """A request as it is passed on; after its body it tells that the caller has hung up."""
 
     scope: Scope
     body: bytes
@@ -95,25 +68,12 @@ class PassedOn:
 class Peers:
     """The way to the other controllers.
 
-    Parameters
-    ----------
-    until_gone
-        Returns once a controller has lost its lease: then it need not be waited for.
-    until_closing
-        Returns once this controller shuts down: then who only looks is not waited for.
-    trusted
-        Knows whose certificates are good; None: those of the authorities that all trust.
+    ``trusted`` knows whose certificates are good; without it those of the authorities that all trust
+    are.
     """
 
-    def __init__(
-        self,
-        until_gone: Callable[[int], Awaitable[None]],
-        until_closing: Callable[[], Awaitable[object]],
-        *,
-        trusted: ssl.SSLContext | None,
-    ) -> None:
-        self._until_gone = until_gone
-        self._until_closing = until_closing
+    def __init__(self, ownership: SharedOwnership, *, trusted: ssl.SSLContext | None) -> None:
+        self._ownership = ownership
         self._complaints: dict[Peer, str] = {}
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(_LONGEST_ANSWER_S, connect=_CONNECT_S),
@@ -129,15 +89,8 @@ class Peers:
     async def ask(self, peer: Peer, request: PassedOn, send: Send) -> bool:
         """Pass a request on, and its answer back as it comes.
 
-        Returns
-        -------
-        bool
-            False if nothing was done and nothing was sent: ask again.
-
-        Raises
-        ------
-        OutcomeUnknownError
-            If the other controller may have done it, and was lost before it answered.
+        False if nothing was done and nothing was sent: ask again. Raises `OutcomeUnknownError` if the
+        other controller may have done it, and was lost before it answered.
         """
         response = await self._open(peer, request)
         if response is None:
@@ -145,58 +98,54 @@ class Peers:
         try:
             if NOT_HOLDER.decode() in response.headers:
                 return False
-            await _pass_back(response, send)
+            headers = _end_to_end(response.headers.raw)
+            if "content-length" in response.headers:
+                length = response.headers["content-length"].encode()
+                headers.append((b"content-length", length))
+            start = {"type": "http.response.start", "status": response.status_code}
+            await send({**start, "headers": headers})
+            async for part in response.aiter_raw():
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
         finally:
             await response.aclose()
         return True
 
     async def _open(self, peer: Peer, request: PassedOn) -> httpx.Response | None:
-        sending = self._client.send(self._request(peer, request), stream=True)
+        scope = request.scope
+        path = scope.get("raw_path") or quote(scope["path"]).encode()
+        query = b"?" + scope["query_string"] if scope["query_string"] else b""
+        sent = self._client.build_request(
+            method_of(scope),
+            peer.address,
+            headers=[*_end_to_end(scope["headers"]), (HOP, b"1")],
+            content=request.body,
+            extensions={"target": path + query},  # httpx refuses long ones as a part of the URL
+        )
+        # Who is dead or paused is not waited for; nor is anybody, where nothing is done, once
+        # nobody is there to hear of it.
+        reasons: list[Reason] = [partial(self._until_lost, peer.controller)]
+        if request.is_safe:
+            reasons += [self._until_none_asked, partial(until_hung_up, request.receive)]
         try:
-            return await unless(sending, *self._reasons(peer, request))
+            return await unless(self._client.send(sent, stream=True), *reasons)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            self._complain(peer, error)
+            # Logged once for each reason: calls try it many times.
+            if self._complaints.get(peer) != (reason := str(error) or type(error).__name__):
+                self._complaints[peer] = reason
+                _log.warning("%s is not reached: %s", peer.address, reason)
             return None
         except (httpx.TransportError, _GivenUpError) as error:
             if request.is_safe:
                 return None
             raise OutcomeUnknownError(str(error) or type(error).__name__) from error
 
-    def _complain(self, peer: Peer, error: httpx.TransportError) -> None:
-        """Log why a controller is not reached, once for each: calls try it many times."""
-        if self._complaints.get(peer) != (reason := str(error) or type(error).__name__):
-            self._complaints[peer] = reason
-            _log.warning("%s is not reached: %s", peer.address, reason)
-
-    def _request(self, peer: Peer, request: PassedOn) -> httpx.Request:
-        scope = request.scope
-        path = scope.get("raw_path") or quote(scope["path"]).encode()
-        query = b"?" + scope["query_string"] if scope["query_string"] else b""
-        headers = [*_end_to_end(scope["headers"]), (HOP, b"1")]
-        return self._client.build_request(
-            method_of(scope),
-            peer.address,
-            headers=headers,
-            content=request.body,
-            extensions={"target": path + query},  # httpx refuses long ones as a part of the URL
-        )
-
-    def _reasons(self, peer: Peer, request: PassedOn) -> list[Reason]:
-        """Say when to give an answer up: who is dead or paused is not waited for.
-
-        Nor is anybody, where nothing is done, once nobody is there to hear of it.
-        """
-        lost = partial(self._until_lost, peer.controller)
-        if not request.is_safe:
-            return [lost]
-        return [lost, self._until_none_asked, partial(until_hung_up, request.receive)]
-
     async def _until_lost(self, controller: int) -> Exception:
-        await self._until_gone(controller)
+        await self._ownership.until_gone(controller)
         return _GivenUpError(f"controller {controller} lost its lease")
 
     async def _until_none_asked(self) -> Exception:
-        await self._until_closing()
+        await self._ownership.closing.wait()
         return _GivenUpError("the service is shutting down")
 
 
@@ -214,17 +163,5 @@ def says_moved(message: Message) -> bool:
     return any(name == NOT_HOLDER for name, _ in message.get("headers", ()))
 
 
-def _end_to_end(headers: _Headers) -> _Headers:
+def _end_to_end(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in headers if name.lower() not in _BETWEEN_TWO]
-
-
-async def _pass_back(response: httpx.Response, send: Send) -> None:
-    headers = _end_to_end(response.headers.raw)
-    if "content-length" in response.headers:
-        headers.append((b"content-length", response.headers["content-length"].encode()))
-    await send(
-        {"type": "http.response.start", "status": response.status_code, "headers": headers}
-    )
-    async for part in response.aiter_raw():
-        await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})

@@ -25,7 +25,7 @@ _Incarnation: TypeAlias = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _MOST_REPORTS = 10_000
 _AT_A_TIME = 50
 """Reports of 150 segments take some 10 ms then."""
-_NOT_PLAIN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+NOT_PLAIN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _M = TypeVar("_M", bound=BaseModel)
 
 
@@ -77,7 +77,7 @@ def read_note_time(body: bytes) -> NoteTime | PlainNoteTime:
     """Read the body of a note-time call; raises `InvalidRequestError`."""
     try:
         report = _decode_one(body)
-    except _NOT_PLAIN:
+    except NOT_PLAIN:
         return _thoroughly(NoteTime, body)
     return report if body.count(b":") == _keys(report) else _thoroughly(NoteTime, body)
 
@@ -94,40 +94,46 @@ def _keys(report: PlainNoteTime) -> int:
     return count if report.incarnation is None else count + 1
 
 
+def _signed_keys(report: PlainReport) -> int:
+    count = _keys(report) + 2
+    return count if report.stream_id is None else count + 1
+
+
 async def read_note_times(
     body: bytes, max_bytes: int
 ) -> Sequence[AnyReport | InvalidRequestError]:
     """Read the body of a note-times call; a report that cannot be read is an error in its place.
 
-    So is one that is larger than so many bytes, and is not written plainly.
-
-    Raises
-    ------
-    InvalidRequestError
-        If the body is no list of reports.
+    So is one that is larger than so many bytes, and is not written plainly. Raises
+    `InvalidRequestError` if the body is no list of reports.
     """
     try:
         many = _decode_many(body).reports
-    except _NOT_PLAIN:
+    except NOT_PLAIN:
         many = None
     if many is not None and body.count(b":") == 1 + sum(map(_signed_keys, many)):
         return many
-    return await _one_by_one(split_note_times(body), max_bytes)
+    reports: list[AnyReport | InvalidRequestError] = []
+    for at, one in enumerate(split_note_times(body), 1):
+        if at % _AT_A_TIME == 0:
+            await asyncio.sleep(0)
+        try:
+            reports.append(_read_one(one, max_bytes))
+        except InvalidRequestError as error:
+            reports.append(error)
+    return reports
 
 
 def split_note_times(body: bytes) -> list[bytes]:
     """Split the body of a note-times call into its reports, whatever is in them.
 
-    Raises
-    ------
-    InvalidRequestError
-        If the body is no list of reports.
+    Raises `InvalidRequestError` if it is no list of reports.
     """
     try:
         split = _split_many(body).reports
         if body.count(b'"reports"') != 1:
             read_json(body)
-    except _NOT_PLAIN as error:
+    except NOT_PLAIN as error:
         _thoroughly(_AnyReports, body)
         raise InvalidRequestError.of("body", f"cannot be read: {error}") from error
     if len(split) > _MOST_REPORTS:
@@ -136,40 +142,18 @@ def split_note_times(body: bytes) -> list[bytes]:
     return [bytes(raw) for raw in split]
 
 
-def _signed_keys(report: PlainReport) -> int:
-    count = _keys(report) + 2
-    return count if report.stream_id is None else count + 1
-
-
-def _plainly(body: bytes) -> PlainReport | None:
+def _read_one(body: bytes, max_bytes: int) -> AnyReport:
+    """Read one of many; thoroughly only what is short, which would keep all others waiting."""
+    if len(body) <= max_bytes:
+        return _thoroughly(Report, body)
     try:
         report = _decode_signed(body)
-    except _NOT_PLAIN:
-        return None
-    return report if body.count(b":") == _signed_keys(report) else None
-
-
-async def _one_by_one(
-    split: list[bytes], max_bytes: int
-) -> Sequence[AnyReport | InvalidRequestError]:
-    reports: list[AnyReport | InvalidRequestError] = []
-    for at, body in enumerate(split):
-        if at % _AT_A_TIME == _AT_A_TIME - 1:
-            await asyncio.sleep(0)
-        reports.append(_one_of_many(body, max_bytes))
-    return reports
-
-
-def _one_of_many(body: bytes, max_bytes: int) -> AnyReport | InvalidRequestError:
-    if len(body) > max_bytes:
-        # Reading it thoroughly would keep all others waiting.
+    except NOT_PLAIN:
+        report = None
+    if report is None or body.count(b":") != _signed_keys(report):
         message = f"is larger than {max_bytes} bytes (max_report_bytes), and not plain integers"
-        plain = _plainly(body)
-        return InvalidRequestError.of("report", message) if plain is None else plain
-    try:
-        return _thoroughly(Report, body)
-    except InvalidRequestError as error:
-        return error
+        raise InvalidRequestError.of("report", message)
+    return report
 
 
 def _thoroughly(model: type[_M], body: bytes) -> _M:

@@ -5,12 +5,8 @@ from urllib.parse import parse_qs
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
-from controller.http.messages.media import check_json
-from tidegauge.errors import (
-    BodyTooLargeError,
-    InvalidRequestError,
-    MethodNotAllowedError,
-)
+from controller.http.messages.headers import check_json
+from tidegauge.errors import BodyTooLargeError, InvalidRequestError, MethodNotAllowedError
 
 
 def check_post(scope: Scope) -> None:
@@ -29,22 +25,10 @@ def read_query(query: bytes, known: set[str]) -> dict[str, str]:
     return {name: given[-1] for name, given in values.items()}
 
 
-def check_announced(scope: Scope, limit: int, setting: str = "max_body_bytes") -> None:
-    """Refuse a body that is announced to be larger than the limit, before any of it is read."""
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit() and int(value) > limit:
-            raise BodyTooLargeError(limit, setting)
-
-
 async def read_body(receive: Receive, limit: int, setting: str = "max_body_bytes") -> bytes:
     """Read a body, unless it is larger than the limit, which this setting sets.
 
-    Raises
-    ------
-    ClientDisconnect
-        If it did not come to its end: what came may look like a whole.
-    BodyTooLargeError
-        If it is too large.
+    Raises `ClientDisconnect` if it did not come to its end: what came may look like a whole.
     """
     parts: list[bytes] = []
     size, more = 0, True

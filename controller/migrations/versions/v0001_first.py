@@ -1,140 +1,69 @@
 """The schema before there were revisions."""
 
-import sqlalchemy as sa
 from alembic import op
 
 revision = "0001"
 down_revision = None
 
+_STREAM_KEY = "stream_key INTEGER NOT NULL"
+_TABLES = f"""
+CREATE TABLE streams (
+    key INTEGER NOT NULL, scope TEXT NOT NULL, stream TEXT NOT NULL, stream_id TEXT NOT NULL,
+    created_ms BIGINT NOT NULL, config TEXT NOT NULL, topology TEXT NOT NULL,
+    reporters BIGINT NOT NULL, forgotten_incarnation BIGINT NOT NULL,
+    PRIMARY KEY (key), UNIQUE (scope, stream), UNIQUE (stream_id)
+);
+CREATE TABLE marks (
+    {_STREAM_KEY}, revision BIGINT NOT NULL, lower BIGINT NOT NULL, upper BIGINT NOT NULL,
+    cut TEXT NOT NULL, created_ms BIGINT NOT NULL, PRIMARY KEY (stream_key, revision)
+) <no rowid>;
+CREATE INDEX marks_by_lower ON marks (stream_key, lower);
+CREATE INDEX marks_by_upper ON marks (stream_key, upper);
+CREATE TABLE listening (
+    id <serial> NOT NULL, listening_ms BIGINT NOT NULL, PRIMARY KEY (id)
+);
+CREATE TABLE writers (
+    {_STREAM_KEY}, writer TEXT NOT NULL, incarnation BIGINT NOT NULL, standing TEXT NOT NULL,
+    time BIGINT, position TEXT NOT NULL, former_position TEXT NOT NULL, former_time BIGINT,
+    reported BOOLEAN NOT NULL, proved BOOLEAN NOT NULL, gone_ms BIGINT, hold_since_ms BIGINT,
+    heard_ms BIGINT, PRIMARY KEY (stream_key, writer)
+) <no rowid>;
+CREATE TABLE reports (
+    {_STREAM_KEY}, serial BIGINT NOT NULL, writer TEXT NOT NULL, incarnation BIGINT NOT NULL,
+    time BIGINT NOT NULL, position TEXT NOT NULL, PRIMARY KEY (stream_key, serial)
+) <no rowid>;
+CREATE TABLE chunks (
+    {_STREAM_KEY}, segment INTEGER NOT NULL, first_offset BIGINT NOT NULL,
+    events BIGINT NOT NULL, running_time BIGINT, size BIGINT NOT NULL, data <bytes> NOT NULL,
+    PRIMARY KEY (stream_key, segment, first_offset)
+);
+CREATE INDEX chunks_by_running_time ON chunks (stream_key, segment, running_time, first_offset);
+CREATE TABLE append_sequences (
+    {_STREAM_KEY}, writer TEXT NOT NULL, segment INTEGER NOT NULL, incarnation BIGINT NOT NULL,
+    sequence BIGINT NOT NULL, next_offset BIGINT NOT NULL,
+    PRIMARY KEY (stream_key, writer, segment)
+) <no rowid>;
+CREATE TABLE idempotency_keys (
+    {_STREAM_KEY}, idempotency_key TEXT NOT NULL, fingerprint TEXT NOT NULL,
+    position TEXT NOT NULL, created_ms BIGINT NOT NULL,
+    PRIMARY KEY (stream_key, idempotency_key)
+) <no rowid>;
+CREATE INDEX ix_idempotency_keys_created_ms ON idempotency_keys (created_ms);
+CREATE TABLE reader_groups (
+    scope TEXT NOT NULL, reader_group TEXT NOT NULL, settings TEXT NOT NULL,
+    revision BIGINT NOT NULL, state TEXT NOT NULL, PRIMARY KEY (scope, reader_group)
+)
+"""
+_DIALECTS = {
+    "sqlite": {"<no rowid>": "WITHOUT ROWID", "<serial>": "INTEGER", "<bytes>": "BLOB"},
+    "postgresql": {"<no rowid>": "", "<serial>": "SERIAL", "<bytes>": "BYTEA"},
+}
+
 
 def upgrade() -> None:
     """Make the tables."""
-    _make_streams()
-    _make_writers()
-    _make_log()
-    _make_groups()
-
-
-def _make_streams() -> None:
-    op.create_table(
-        "streams",
-        sa.Column("key", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("scope", sa.Text(), nullable=False),
-        sa.Column("stream", sa.Text(), nullable=False),
-        sa.Column("stream_id", sa.Text(), nullable=False),
-        sa.Column("created_ms", sa.BigInteger(), nullable=False),
-        sa.Column("config", sa.Text(), nullable=False),
-        sa.Column("topology", sa.Text(), nullable=False),
-        sa.Column("reporters", sa.BigInteger(), nullable=False),
-        sa.Column("forgotten_incarnation", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("key"),
-        sa.UniqueConstraint("scope", "stream"),
-        sa.UniqueConstraint("stream_id"),
-    )
-    op.create_table(
-        "marks",
-        sa.Column("stream_key", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("revision", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("lower", sa.BigInteger(), nullable=False),
-        sa.Column("upper", sa.BigInteger(), nullable=False),
-        sa.Column("cut", sa.Text(), nullable=False),
-        sa.Column("created_ms", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("stream_key", "revision"),
-        sqlite_with_rowid=False,
-    )
-    op.create_index("marks_by_lower", "marks", ["stream_key", "lower"], unique=False)
-    op.create_index("marks_by_upper", "marks", ["stream_key", "upper"], unique=False)
-    op.create_table(
-        "listening",
-        sa.Column("id", sa.Integer(), nullable=False),
-        sa.Column("listening_ms", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("id"),
-    )
-
-
-def _make_writers() -> None:
-    op.create_table(
-        "writers",
-        sa.Column("stream_key", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("writer", sa.Text(), nullable=False),
-        sa.Column("incarnation", sa.BigInteger(), nullable=False),
-        sa.Column("standing", sa.Text(), nullable=False),
-        sa.Column("time", sa.BigInteger(), nullable=True),
-        sa.Column("position", sa.Text(), nullable=False),
-        sa.Column("former_position", sa.Text(), nullable=False),
-        sa.Column("former_time", sa.BigInteger(), nullable=True),
-        sa.Column("reported", sa.Boolean(), nullable=False),
-        sa.Column("proved", sa.Boolean(), nullable=False),
-        sa.Column("gone_ms", sa.BigInteger(), nullable=True),
-        sa.Column("hold_since_ms", sa.BigInteger(), nullable=True),
-        sa.Column("heard_ms", sa.BigInteger(), nullable=True),
-        sa.PrimaryKeyConstraint("stream_key", "writer"),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "reports",
-        sa.Column("stream_key", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("serial", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("writer", sa.Text(), nullable=False),
-        sa.Column("incarnation", sa.BigInteger(), nullable=False),
-        sa.Column("time", sa.BigInteger(), nullable=False),
-        sa.Column("position", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("stream_key", "serial"),
-        sqlite_with_rowid=False,
-    )
-
-
-def _make_log() -> None:
-    op.create_table(
-        "chunks",
-        sa.Column("stream_key", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("segment", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("first_offset", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("events", sa.BigInteger(), nullable=False),
-        sa.Column("running_time", sa.BigInteger(), nullable=True),
-        sa.Column("size", sa.BigInteger(), nullable=False),
-        sa.Column("data", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("stream_key", "segment", "first_offset"),
-    )
-    op.create_index(
-        "chunks_by_running_time",
-        "chunks",
-        ["stream_key", "segment", "running_time", "first_offset"],
-        unique=False,
-    )
-    op.create_table(
-        "append_sequences",
-        sa.Column("stream_key", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("writer", sa.Text(), nullable=False),
-        sa.Column("segment", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("incarnation", sa.BigInteger(), nullable=False),
-        sa.Column("sequence", sa.BigInteger(), nullable=False),
-        sa.Column("next_offset", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("stream_key", "writer", "segment"),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "idempotency_keys",
-        sa.Column("stream_key", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("idempotency_key", sa.Text(), nullable=False),
-        sa.Column("fingerprint", sa.Text(), nullable=False),
-        sa.Column("position", sa.Text(), nullable=False),
-        sa.Column("created_ms", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("stream_key", "idempotency_key"),
-        sqlite_with_rowid=False,
-    )
-    op.create_index(
-        op.f("ix_idempotency_keys_created_ms"), "idempotency_keys", ["created_ms"], unique=False
-    )
-
-
-def _make_groups() -> None:
-    op.create_table(
-        "reader_groups",
-        sa.Column("scope", sa.Text(), nullable=False),
-        sa.Column("reader_group", sa.Text(), nullable=False),
-        sa.Column("settings", sa.Text(), nullable=False),
-        sa.Column("revision", sa.BigInteger(), nullable=False),
-        sa.Column("state", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("scope", "reader_group"),
-    )
+    tables = _TABLES
+    for written, meant in _DIALECTS[op.get_context().dialect.name].items():
+        tables = tables.replace(written, meant)
+    for statement in tables.split(";"):
+        op.execute(statement)

@@ -14,15 +14,11 @@ down_revision = "0001"
 
 def upgrade() -> None:
     """Write the reports that count onto the first page of each stream."""
-    op.create_table(
-        "report_pages",
-        sa.Column("stream_key", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("page", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("reports", sa.Text(), nullable=False),
-        sa.PrimaryKeyConstraint("stream_key", "page"),
+    op.execute(
+        "CREATE TABLE report_pages (stream_key INTEGER NOT NULL, page BIGINT NOT NULL, "
+        "reports TEXT NOT NULL, PRIMARY KEY (stream_key, page))"
     )
-    since = sa.Column("since_serial", sa.BigInteger(), nullable=False, server_default="0")
-    op.add_column("writers", since)
+    op.execute("ALTER TABLE writers ADD COLUMN since_serial BIGINT DEFAULT '0' NOT NULL")
     pages = list(_pages(op.get_bind()))
     if pages:
         insert = sa.text("INSERT INTO report_pages VALUES (:stream_key, 1, :reports)")

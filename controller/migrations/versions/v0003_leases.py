@@ -36,11 +36,8 @@ def upgrade() -> None:
         "streams",
         sa.Column("listening_ms", sa.BigInteger(), server_default="0", nullable=False),
     )
-    if op.get_context().dialect.name == "postgresql":
-        _prepare_postgresql()
-
-
-def _prepare_postgresql() -> None:
+    if op.get_context().dialect.name != "postgresql":
+        return
     op.execute(_FENCE)
     op.execute("CREATE SEQUENCE stream_keys")
     op.execute("SELECT setval('stream_keys', max(key)) FROM streams HAVING max(key) > 0")

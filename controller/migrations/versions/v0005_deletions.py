@@ -1,6 +1,5 @@
 """Deleted streams whose rows are removed in the background."""
 
-import sqlalchemy as sa
 from alembic import op
 
 revision = "0005"
@@ -9,8 +8,4 @@ down_revision = "0004"
 
 def upgrade() -> None:
     """Make the table."""
-    op.create_table(
-        "deleted_streams",
-        sa.Column("key", sa.Integer(), autoincrement=False, nullable=False),
-        sa.PrimaryKeyConstraint("key"),
-    )
+    op.execute("CREATE TABLE deleted_streams (key INTEGER NOT NULL, PRIMARY KEY (key))")

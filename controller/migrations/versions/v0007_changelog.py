@@ -27,14 +27,11 @@ _INSERT_MARK = (
 def upgrade() -> None:
     """Write what there is of each stream as the only entry of its changelog, or of the shared one."""
     connection = op.get_bind()
-    op.create_table(
-        "changelog",
-        sa.Column("stream_key", sa.Integer(), autoincrement=False, nullable=False),
-        sa.Column("number", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("entry", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("stream_key", "number"),
-    )
     is_shared = connection.dialect.name == "sqlite"
+    op.execute(
+        "CREATE TABLE changelog (stream_key INTEGER NOT NULL, number BIGINT NOT NULL, "
+        f"entry {'BLOB' if is_shared else 'BYTEA'} NOT NULL, PRIMARY KEY (stream_key, number))"
+    )
     insert = sa.text("INSERT INTO changelog VALUES (:key, :number, :entry)")
     journal = _read_journal(connection)
     streams = sa.text("SELECT key, reporters, forgotten_incarnation FROM streams ORDER BY key")

@@ -1,0 +1,101 @@
+"""What headers have to pass: whom they call, what a body is, how large it may be."""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from ipaddress import ip_address
+
+from starlette.types import Scope
+
+from tidegauge import errors
+
+JSON = "application/json"
+_EMPTY = b"0"
+_UNCODED = {"", "identity"}
+_OF_FORMS = {"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"}
+_OTHER_PAGES = {b"cross-site", b"same-site"}
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+def check_host(headers: Headers) -> None:
+    """Refuse who calls by a name that need not be this machine's; old tools send none.
+
+    A browser lets a page talk to the site that it came from. If its author has that name mean
+    127.0.0.1 (DNS rebinding), the page talks to what listens there; but its browser goes on to send
+    the name, and by that it is told apart where nobody is asked for a token.
+    """
+    for name, value in headers:
+        if name == b"host" and not _is_loopback(value):
+            raise errors.MisdirectedRequestError(value.decode("latin-1"))
+
+
+@lru_cache(maxsize=64)
+def _is_loopback(host: bytes) -> bool:
+    """Whether a name, with or without a port, is one of this machine whoever resolves it."""
+    name = host.decode("latin-1").lower()
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    try:
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+def check_announced(scope: Scope, limit: int, setting: str = "max_body_bytes") -> None:
+    """Refuse a body that is announced to be larger than the limit, before any of it is read."""
+    for name, value in scope["headers"]:
+        if name == b"content-length" and value.isdigit() and int(value) > limit:
+            raise errors.BodyTooLargeError(limit, setting)
+
+
+def check_json(headers: Headers) -> None:
+    """Refuse a body that does not say that it is JSON, or is compressed; no body need say what it is.
+
+    A browser lets any page send bodies that say nothing; those that say JSON it asks about.
+    """
+    given: bytes | None = None
+    encoding = b""
+    has_body = False
+    for name, value in headers:
+        if name == b"content-type":
+            given = value if given is None else given
+        elif name == b"transfer-encoding" or (name == b"content-length" and value != _EMPTY):
+            has_body = True
+        elif name == b"content-encoding":
+            encoding += b"," + value
+    if has_body:
+        check_media_type((given or b"").decode("latin-1"), JSON)
+        if encoding:
+            check_encoding(encoding.decode("latin-1"))
+
+
+def check_page(headers: Headers) -> None:
+    """Refuse what a browser may have sent for a page of another site, without asking first.
+
+    Where no body is needed, such a page has to say that it is JSON all the same: then its browser
+    asks. ``Sec-Fetch-Site`` tells whose page it is, also behind a proxy that speaks TLS.
+    """
+    given, page = "", b""
+    for name, value in headers:
+        if name == b"content-type":
+            given = given or value.decode("latin-1")
+        elif name == b"sec-fetch-site":
+            page = value
+    if _essence(given) in _OF_FORMS or (not given and page in _OTHER_PAGES):
+        raise errors.UnsupportedMediaTypeError(given, JSON)
+
+
+def check_media_type(given: str, expected: str) -> None:
+    """Refuse a content type, whatever its parameters and its case, that is another one."""
+    if given != expected and _essence(given) != expected:
+        raise errors.UnsupportedMediaTypeError(given, expected)
+
+
+def _essence(content_type: str) -> str:
+    return content_type.partition(";")[0].strip().lower()
+
+
+def check_encoding(given: str) -> None:
+    """Refuse a body that says that it is compressed, by one of several values or headers."""
+    for one in given.split(","):
+        if one.strip().lower() not in _UNCODED:
+            raise errors.UnsupportedContentEncodingError(one.strip())

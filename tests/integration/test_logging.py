@@ -1,0 +1,182 @@
+"""The log: one form for everything, with fields, tracebacks once, and no secrets."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.conftest import NewServer
+from tests.patience import PATIENCE_S
+from tests.server import LAUNCHER, Api, ServerProcess
+
+pytestmark = pytest.mark.only_on("sqlite", "no database has a part in it")
+
+FULL = "the database has no room: its disk is full, or max_database_bytes is reached"
+NOW = 1_700_000_000_000
+DEFECTIVE = """
+from controller.streams import lifecycle, reports
+
+def fail(*args, **more):
+    password = "hunter2 is local"
+    raise RuntimeError("seeded")
+
+lifecycle.describe = reports.note_time = fail
+"""
+LOGGING = """
+import logging, warnings
+from controller.logs.setup import configure_logging
+configure_logging("info", "text")
+sent = {"stream": "a/\\x1b[31mb", "path": "/x\\nERROR \\u2028"}
+logging.getLogger("tests").info("one\\nERROR two", extra=sent)
+warnings.warn("look", stacklevel=1)
+"""
+Line = dict[str, Any]
+
+
+def _lines(server: ServerProcess) -> list[Line]:
+    """Read the log, all of which is JSON but the two lines for people at the start."""
+    lines = server.log.read_text().splitlines()
+    said = [line for line in lines if not line.startswith(("database ", "serving "))]
+    assert len(lines) == len(said) + 2
+    return [json.loads(line) for line in said]
+
+
+def _wait_for_line(server: ServerProcess, wanted: Callable[[Line], bool]) -> Line:
+    deadline = time.monotonic() + PATIENCE_S
+    while True:
+        found = [line for line in _lines(server) if wanted(line)]
+        if found:
+            return found[0]
+        assert time.monotonic() < deadline, server.log.read_text()
+        time.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def in_json(new_server: NewServer) -> Iterator[ServerProcess]:
+    """A server that logs JSON."""
+    with new_server(log_format="json") as server:
+        yield server
+
+
+def test_json_lines_name_stream_and_writer(in_json: ServerProcess) -> None:
+    with Api(in_json.url) as api:
+        api.create(aggregation_timeout_ms=200)
+        api.note("slow", NOW)
+        api.note("quick", NOW + 5_000)
+    line = _wait_for_line(in_json, lambda one: one["message"] == "writer expired")
+    timestamp = line.pop("timestamp")
+    assert line == {
+        "message": "writer expired",
+        "level": "warning",
+        "logger": "controller.streams.stream",
+        "stream": "tests/one",
+        "writer": "slow",
+    }
+    assert timestamp.startswith("20")
+    assert timestamp.endswith("Z")
+
+
+def test_text_lines_name_them_too(shared_server: ServerProcess) -> None:
+    with Api(shared_server.url, "tests/told") as api:
+        api.create()
+    said = "[info     ] stream created [controller.streams.stream] stream=tests/told\n"
+    assert said in shared_server.log.read_text()
+
+
+def test_the_level_says_how_much_is_logged(new_server: NewServer) -> None:
+    with new_server(log_format="json", log_level="warning") as server:
+        with Api(server.url) as api:
+            api.create()
+        server.stop()
+        assert _lines(server) == []
+
+
+def test_what_uvicorn_says_has_the_same_form(in_json: ServerProcess) -> None:
+    with socket.create_connection(("127.0.0.1", in_json.port)) as connection:
+        connection.sendall(b"nonsense\r\n\r\n")
+        assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
+    line = _wait_for_line(in_json, lambda one: one["logger"] == "uvicorn.error")
+    assert (line["level"], line["message"]) == ("warning", "Invalid HTTP request received.")
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_defect_is_logged_once_with_its_traceback_and_without_local_variables(
+    new_server: NewServer, form: str
+) -> None:
+    launcher = DEFECTIVE + LAUNCHER
+    with (
+        new_server(launcher=launcher, log_format=form) as server,
+        httpx.Client(base_url=server.url) as client,
+    ):
+        path = "/v1/streams/tests/one"
+        assert client.put(path, json={"log": "external"}).status_code == 500
+        note = f"{path}/writers/w/note-time"
+        for _ in range(3):
+            answer = client.post(note, json={"time": NOW, "position": {}})
+            assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+        many = {
+            "reports": [{"stream": "tests/one", "writer": "w", "time": NOW, "position": {}}]
+        }
+        assert client.post("/v1/note-times", json=many).status_code == 500
+        metrics = client.get("/metrics").text
+        assert "tidegauge_defects_total 5.0\n" in metrics
+        assert 'tidegauge_reports_total{outcome="internal_error"} 4.0\n' in metrics
+        server.stop()
+        log = server.log.read_text()
+        assert log.count("RuntimeError: seeded") == 5
+        assert log.count("request failed") == 5
+        assert "Exception in ASGI application" not in log
+        assert "hunter2" not in log
+        if form == "json":
+            failed = [line for line in _lines(server) if line["message"] == "request failed"]
+            assert [(one.get("stream"), one.get("writer")) for one in failed] == [
+                ("tests/one", None),
+                ("tests/one", "w"),
+                ("tests/one", "w"),
+                ("tests/one", "w"),
+                (None, None),
+            ]
+
+
+def test_transactions_that_find_no_room_leave_no_traceback(
+    new_server: NewServer,
+) -> None:
+    full = new_server(max_database_bytes=300_000, log_format="json")
+    with full as server, Api(server.url) as api:
+        api.create()
+        reports = [
+            {
+                "stream": "tests/one",
+                "writer": f"{number}-{'x' * 200}",
+                "time": NOW,
+                "position": {},
+            }
+            for number in range(2_000)
+        ]
+        for _ in range(20):
+            refused = api.client.post("/v1/note-times", json={"reports": reports})
+            assert refused.status_code == 503
+        server.stop()
+        assert {one["message"] for one in _lines(server) if one["level"] == "error"} == {
+            "the database says: database or disk is full",
+            f"transactions fail: {FULL}",
+        }
+        assert "Traceback" not in server.log.read_text()
+
+
+def test_what_callers_send_begins_no_line_of_its_own() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", LOGGING], capture_output=True, text=True, check=True
+    )
+    said = ran.stderr.splitlines()
+    assert len(said) == 2
+    assert "one\\x0aERROR two" in said[0]
+    assert said[0].endswith("path='/x\\\\x0aERROR \\\\u2028' stream=a/\\x1b[31mb")
+    assert "UserWarning: look" in said[1]
+    assert not ran.stdout

@@ -1,0 +1,155 @@
+"""Streams and reader groups move between controllers, and nobody who uses them is misled."""
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.integration.controllers import LEASE_MS, NOW, Controllers, controllers, create
+from tests.patience import until, wait_until
+from tests.postgres import Cluster
+from tests.server import ServerProcess
+
+STREAMS = ["log/a", "log/b", "log/c", "log/d"]
+TRY_AGAIN = {502, 503}
+WAIT_MS = 500
+
+
+class Users:
+    """Who uses a service of several controllers, until they are told to stop."""
+
+    def __init__(self, clients: list[httpx.AsyncClient]) -> None:
+        self.clients = clients
+        self.chance = random.Random(8470)
+        self.stopped = False
+        self.rounds = 0
+
+    async def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
+        """Ask one controller after another until one does it, or refuses."""
+        while True:
+            client = self.chance.choice(self.clients)
+            answer = await client.request(method, path, **more)
+            if answer.status_code not in TRY_AGAIN:
+                return answer
+            await asyncio.sleep(0.02)
+
+    async def write(self, stream: str) -> int:
+        """Append events and note times for ever; tells the last of these times."""
+        noted = 0
+        while not self.stopped:
+            noted += 1
+            answer = await self.ask(
+                "POST",
+                f"/v1/streams/{stream}/events?writer=w&note_time={NOW + noted}",
+                content=f'{{"key": "k", "event_time": {NOW + noted}, "value": "x"}}',
+                headers={"content-type": "application/x-ndjson"},
+            )
+            assert answer.status_code == 200, answer.text
+            await asyncio.sleep(0.2)
+        return noted
+
+    async def follow(self, client: httpx.AsyncClient, stream: str) -> int:
+        """Follow the marks by long polls at one controller; tells the newest watermark."""
+        revision, watermark, idle = 0, 0, 0
+        while not (self.stopped and idle):
+            query = {"after": revision, "wait_ms": WAIT_MS, "limit": 1_000}
+            answer = await client.get(f"/v1/streams/{stream}/marks", params=query)
+            if answer.status_code in TRY_AGAIN:
+                await asyncio.sleep(0.02)
+                continue
+            marks = answer.raise_for_status().json()["marks"]
+            idle = not marks
+            for mark in marks:
+                assert mark["revision"] == revision + 1
+                revision, watermark = mark["revision"], mark["lower"]
+        return watermark
+
+    async def make_groups(self, name: str) -> None:
+        """Make a reader group, read with it and delete it, again and again."""
+        path = f"/v1/reader-groups/tests/{name}"
+        while not self.stopped:
+            created = await self.ask("PUT", path, json={"streams": STREAMS})
+            assert created.status_code in {200, 201}, created.text
+            joined = await self.ask("POST", f"{path}/readers/r")
+            assert joined.status_code == 200, joined.text
+            state = await self.ask("GET", f"{path}/state")
+            assert set(state.json()["readers"]) == {"r"}
+            for stream in STREAMS:
+                window = await self.ask("GET", f"{path}/time-window", params={"stream": stream})
+                assert window.raise_for_status().json()["lower"] is None
+            deleted = await self.ask("DELETE", path)
+            assert deleted.status_code in {204, 404}, deleted.text
+            self.rounds += 1
+            await asyncio.sleep(0.1)
+
+    async def make_more_groups(self) -> None:
+        """Wait until more of them were made and deleted."""
+        wanted = self.rounds + 2
+        await until(lambda: self.rounds >= wanted)
+
+
+async def _move(users: Users, running: Controllers, third: ServerProcess) -> None:
+    """Let a controller come and take its share, and leave again; groups are made all the time."""
+    await asyncio.to_thread(third.start)
+    await asyncio.to_thread(wait_until, lambda: sorted(running.held()) == [0, 1, 1, 2])
+    await users.make_more_groups()
+    await asyncio.to_thread(third.stop)
+    await asyncio.to_thread(wait_until, lambda: running.held() == [2, 2, 0])
+    await users.make_more_groups()
+
+
+async def _use(running: Controllers, third: ServerProcess) -> None:
+    async with AsyncExitStack() as stack:
+        clients = [
+            await stack.enter_async_context(httpx.AsyncClient(base_url=one.url, timeout=30))
+            for one in running.servers
+        ]
+        users = Users(clients)
+        work: list[Coroutine[Any, Any, Any]] = [
+            *(users.write(stream) for stream in STREAMS),
+            *(users.follow(client, stream) for client in clients for stream in STREAMS),
+            users.make_groups("one"),
+            users.make_groups("two"),
+        ]
+        async with asyncio.TaskGroup() as tasks:
+            begun = [tasks.create_task(one) for one in work]
+            await _move(users, running, third)
+            users.stopped = True
+        written = [NOW + task.result() for task in begun[: len(STREAMS)]]
+        followed = [task.result() for task in begun[len(STREAMS) : -2]]
+        assert followed == written * len(clients)
+        listed = await users.ask("GET", "/v1/reader-groups")
+        assert listed.json()["groups"] == []
+
+
+def test_readers_groups_and_long_polls_go_on_wherever_streams_move(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with controllers(cluster, tmp_path, 2) as running:
+        create(running.servers[0].url, *STREAMS, log="embedded", mark_resolution_ms=0)
+        place = tmp_path / "third"
+        place.mkdir()
+        third = ServerProcess(place, database_url=running.database_url)
+        try:
+            asyncio.run(_use(running, third))
+        finally:
+            third.__exit__()
+
+
+def test_what_moved_and_was_deleted_is_unknown_everywhere_at_once(
+    tmp_path: Path, cluster: Cluster
+) -> None:
+    with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS) as some:
+        first, second = some.servers
+        create(first.url, *STREAMS)
+        second.kill()
+        wait_until(lambda: some.held() == [4, 0])
+        second.start()
+        wait_until(lambda: some.held() == [2, 2, 0])
+        for stream in STREAMS:
+            httpx.delete(f"{second.url}/v1/streams/{stream}", timeout=20).raise_for_status()
+            assert httpx.get(f"{first.url}/v1/streams/{stream}", timeout=20).status_code == 404

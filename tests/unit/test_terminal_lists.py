@@ -1,0 +1,102 @@
+"""Lists on wide, narrow and very narrow terminals, and in pipes."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from tidegauge.wire.writers import WriterInfo
+from tidegauge_cli.tables import table_of_writers
+
+WRITERS = [
+    WriterInfo(
+        writer="gateway-7",
+        state="behind",
+        incarnation=2,
+        time=1_704_110_400_000,
+        position={0: 40, 1: 12},
+        behind_ms=3_600_000,
+        silent_ms=13_000,
+        stand=1_704_110_400_000,
+        stand_by="noted",
+        silent_for_ms=13_000,
+        standing_for_ms=540_000,
+        clock="standing_still",
+        expires_in_ms=60_000,
+        grace=True,
+        catch_up_ms=None,
+    ),
+    WriterInfo(
+        writer="new",
+        state="joining",
+        incarnation=1,
+        time=None,
+        position={},
+        behind_ms=None,
+        silent_ms=250,
+        stand=1_704_110_400_000,
+        stand_by="told",
+        silent_for_ms=None,
+        standing_for_ms=None,
+        clock=None,
+        expires_in_ms=None,
+        grace=False,
+        catch_up_ms=None,
+    ),
+]
+
+
+def _shown(width: int) -> list[str]:
+    written = StringIO()
+    Console(file=written, width=width).print(table_of_writers(WRITERS))
+    return [line.rstrip() for line in written.getvalue().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("width", "headers"),
+    [
+        (130, "writer state incarnation stands behind silent clock expires remarks position"),
+        (118, "writer state incarnation stands behind silent clock expires remarks"),
+        (100, "writer state incarnation stands behind silent clock expires"),
+        (88, "writer state stands behind silent clock expires"),
+        (78, "writer state stands behind clock expires"),
+        (68, "writer state stands behind expires"),
+        (60, "writer state stands expires"),
+        (50, "writer state stands"),
+    ],
+)
+def test_the_least_columns_go_first_and_no_cell_is_cut(width: int, headers: str) -> None:
+    first, gateway, new = _shown(width)
+    assert first.split() == headers.split()
+    assert gateway.split()[:2] == ["gateway-7", "behind"]
+    assert "2024-01-01T12:00:00.000Z" in gateway
+    assert new.split()[:2] == ["new", "joining"]
+
+
+def test_where_no_table_fits_each_writer_is_a_block() -> None:
+    assert _shown(40) == [
+        "gateway-7",
+        "  state        behind",
+        "  incarnation  2",
+        "  stands       2024-01-01T12:00:00.000Z",
+        "  behind       1h",
+        "  silent       13s",
+        "  clock        still 9m",
+        "  expires      1m",
+        "  position     0:40,1:12",
+        "new",
+        "  state        joining",
+        "  incarnation  1",
+        "  stands       2024-01-01T12:00:00.000Z",
+        "  silent       250ms",
+        "  remarks      told, no grace",
+    ]
+
+
+def test_a_pipe_gets_every_column_however_wide() -> None:
+    noon = "2024-01-01T12:00:00.000Z"
+    assert list(table_of_writers(WRITERS).lines(with_headers=False)) == [
+        f"gateway-7  behind   2            {noon}  1h      13s     still 9m  1m"
+        "                       0:40,1:12",
+        f"new        joining  1            {noon}          250ms                      told, no grace",
+    ]

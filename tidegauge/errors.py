@@ -1,0 +1,625 @@
+"""Every error of Tidegauge: one class a code, the same on the server and in the clients.
+
+The service answers each as an RFC 9457 problem document with a stable ``code``; the clients
+read the document back into the same class, so that a caller recovers from typed data
+(`WriterFencedError.incarnation`) and never parses a message.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, Literal, dataclass_transform
+
+from tidegauge.event_time import describe_event_time, describe_span
+from tidegauge.topology import Position
+
+PROBLEMS: dict[str, type["ProblemError"]] = {}
+"""Every problem by its code."""
+
+# An answer tells what is wrong with a request; it must not be as large as one of megabytes.
+_LONGEST_HALF = 500
+_MOST_ERRORS = 100
+
+Sent = Annotated[str, "as it was sent"]
+"""The type of a field that holds what a caller sent, of any length: it is shortened."""
+
+
+class TidegaugeError(Exception):
+    """The base of everything that Tidegauge raises on purpose."""
+
+
+@dataclass_transform(eq_default=False)
+class ProblemError(TidegaugeError):
+    """An answer other than success; its fields are the values in question.
+
+    Attributes
+    ----------
+    code
+        Stable name, one for each class.
+    status
+        The HTTP status; a code has exactly one.
+    """
+
+    code: ClassVar[str]
+    status: ClassVar[int]
+    message: ClassVar[str]
+    """What `detail` says, with the names of fields in braces."""
+
+    def __init_subclass__(cls, *, code: str | None = None, status: int = 0) -> None:
+        """Make a class the error of a code, which is answered with a status."""
+        dataclass(eq=False)(cls)
+        if code is not None:
+            cls.code, cls.status = code, status
+            PROBLEMS[code] = cls
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type] # every subclass is a dataclass
+            if field.type is Sent:
+                setattr(self, field.name, shortened(getattr(self, field.name)))
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.detail}"
+
+    @property
+    def detail(self) -> str:
+        """What happened and what to do, with the values, for a person."""
+        return self.message.format_map(vars(self))
+
+    def document(self) -> dict[str, Any]:
+        """Make the problem document."""
+        return {
+            "type": f"urn:tidegauge:{self.code}",
+            "title": self.code.replace("_", " "),
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+            **{field.name: getattr(self, field.name) for field in fields(self)},  # type: ignore[arg-type]
+        }
+
+
+def problem_of(document: Mapping[str, Any]) -> ProblemError:
+    """Read a problem document back into the error it came from.
+
+    Raises
+    ------
+    KeyError
+        If the code is unknown or a field is missing: not a document of this version.
+    """
+    cls = PROBLEMS[document["code"]]
+    return cls(*(document[field.name] for field in fields(cls)))  # type: ignore[arg-type]
+
+
+def shortened(text: str) -> str:
+    """Leave out the middle of what was sent: an answer repeats no more than tells what it was.
+
+    What is wrong begins a message, and the cure ends it. A shortened text stays as it is.
+    """
+    if len(text) <= 2 * _LONGEST_HALF:
+        return text
+    return f"{text[:_LONGEST_HALF]} … {text[-_LONGEST_HALF:]}"
+
+
+class UnauthenticatedError(ProblemError, code="unauthenticated", status=401):
+    """A call without a valid token."""
+
+    reason: Literal["missing", "repeated", "unknown", "expired"]
+
+    @property
+    def detail(self) -> str:
+        return {
+            "missing": (
+                "no token was sent; set TIDEGAUGE_TOKEN or --token in a shell, give clients "
+                "token=, or send the header `Authorization: Bearer TOKEN`"
+            ),
+            "repeated": "more than one header `Authorization` was sent; send one",
+            "unknown": "the token is not known here; is it this service's, and was it withdrawn?",
+            "expired": "the token has expired; `tidegauge token new` makes another",
+        }[self.reason]
+
+
+class ForbiddenError(ProblemError, code="forbidden", status=403):
+    """The token is valid, and not for this."""
+
+    token_name: str
+    role: str
+    scope: str
+    message = (
+        "token {token_name!r} may not do this in scope {scope!r}; it needs the role {role} "
+        "there, which whoever keeps the tokens of the service can grant"
+    )
+
+
+class NotFoundError(ProblemError, code="not_found", status=404):
+    """There is no such call."""
+
+    path: Sent
+    message = "there is nothing at {path}; /docs lists every call"
+
+
+class MethodNotAllowedError(ProblemError, code="method_not_allowed", status=405):
+    """The path is there, but not with this method."""
+
+    method: str
+    path: Sent
+    message = "{path} has no {method}; /docs lists every call"
+
+
+class PreconditionFailedError(ProblemError, code="precondition_failed", status=412):
+    """Somebody was faster: the entity tag is no longer the newest."""
+
+    etag: str
+    message = "the newest version is {etag}; read it and apply the change again"
+
+
+class PreconditionRequiredError(ProblemError, code="precondition_required", status=428):
+    """A change that must name the version it is based on."""
+
+    header: str
+    message = "send {header} with the ETag of the version that you read"
+
+
+class BodyTooLargeError(ProblemError, code="body_too_large", status=413):
+    """A request beyond the limit of the service."""
+
+    limit_bytes: int
+    setting: str = "max_body_bytes"
+
+    @property
+    def detail(self) -> str:
+        what, cure = "body", "send it in parts"
+        if self.setting == "max_report_bytes":
+            what, cure = "report", "name only the segments that changed, or raise that"
+        return f"the {what} is larger than {self.limit_bytes} bytes ({self.setting}); {cure}"
+
+
+class HeadTooLargeError(ProblemError, code="head_too_large", status=431):
+    """A request whose address and headers are beyond the limit of the service."""
+
+    limit_bytes: int
+    message = "address and headers are larger than {limit_bytes} bytes (max_head_bytes)"
+
+
+class HeadTimeoutError(ProblemError, code="head_timeout", status=408):
+    """A request whose head was begun and not ended in time."""
+
+    timeout_ms: int
+    message = (
+        "address and headers were not whole after {timeout_ms} ms (head_timeout_ms); send them "
+        "at once"
+    )
+
+
+class MisdirectedRequestError(ProblemError, code="misdirected_request", status=421):
+    """A host that a service without tokens does not answer for.
+
+    A page of another site can have its own name mean this machine, and so reach what listens on
+    it; what it cannot do is to send another name than its own.
+    """
+
+    host: Sent
+    message = (
+        "the header `Host` says {host!r}, and a service without tokens answers for localhost "
+        "and 127.0.0.1 only; call it so, or serve with --tokens FILE (or with --insecure, if "
+        "something else keeps strangers out)"
+    )
+
+
+class MalformedRequestError(ProblemError, code="malformed_request", status=400):
+    """Something that is not HTTP."""
+
+    message = "this is no HTTP/1.1; the service speaks TLS only with a certificate"
+
+
+class UnsupportedMediaTypeError(ProblemError, code="unsupported_media_type", status=415):
+    """A content type that the call does not take."""
+
+    content_type: Sent
+    expected: str
+
+    @property
+    def detail(self) -> str:
+        given = (
+            f"content type {self.content_type!r}" if self.content_type else "no content type"
+        )
+        return f"{given}: send the header `Content-Type: {self.expected}`"
+
+
+class UnsupportedContentEncodingError(
+    ProblemError, code="unsupported_content_encoding", status=415
+):
+    """A compressed body; no call takes one."""
+
+    content_encoding: Sent
+    message = (
+        "content encoding {content_encoding!r}: send the body as it is, without the header "
+        "`Content-Encoding`"
+    )
+
+
+class InvalidRequestError(ProblemError, code="invalid_request", status=422):
+    """Values that cannot be, whatever is stored."""
+
+    errors: list[dict[str, str]]
+
+    def __post_init__(self) -> None:
+        self.errors = [
+            {name: shortened(text) for name, text in one.items()}
+            for one in self.errors[:_MOST_ERRORS]
+        ]
+
+    @property
+    def detail(self) -> str:
+        return "; ".join(f"{one['field']}: {one['message']}" for one in self.errors)
+
+    @classmethod
+    def of(cls, field: str, message: str) -> "InvalidRequestError":
+        """Refuse one field."""
+        return cls([{"field": field, "message": message}])
+
+
+class UnavailableError(ProblemError, code="unavailable", status=503):
+    """The database is away, full or closing; nothing was stored. Try again."""
+
+    reason: str
+    message = "nothing was stored: {reason}; try again later"
+
+
+class UnhealthyError(ProblemError, code="unhealthy", status=503):
+    """The answer to a probe while something is wrong."""
+
+    reasons: list[str]
+
+    @property
+    def detail(self) -> str:
+        return "; ".join(self.reasons)
+
+
+class OutcomeUnknownError(ProblemError, code="outcome_unknown", status=502):
+    """Who was to do it was lost before it answered; it may be done or not."""
+
+    reason: str
+    message = (
+        "whether it was stored is not known: {reason}; look, or repeat it where repeating does "
+        "no harm"
+    )
+
+
+class InternalError(ProblemError, code="internal_error", status=500):
+    """A defect of the service; its log has the traceback."""
+
+    request: str
+    message = "{request} failed by a defect of the service; its log says why"
+
+
+class StreamExistsError(ProblemError, code="stream_exists", status=409):
+    """The stream is there with other settings."""
+
+    stream: str
+    differences: Mapping[str, Any]
+
+    @property
+    def detail(self) -> str:
+        shown = {
+            name: ["null" if one[side] is None else one[side] for side in ("stored", "given")]
+            for name, one in self.differences.items()
+        }
+        differing = ", ".join(
+            f"{name} is {stored}, not {given}" for name, (stored, given) in shown.items()
+        )
+        options = [
+            f"--{name.replace('_', '-')} {given}"
+            for name, (_, given) in shown.items()
+            if name not in {"log", "segments"}  # no change takes these
+        ]
+        cure = "that is fixed: leave it out, or create another stream"
+        if options:
+            cure = (
+                f"to change it: tidegauge configure {self.stream} {' '.join(options)} "
+                "(in Python StreamClient.configure, over HTTP PATCH)"
+            )
+        return f"stream {self.stream} exists: {differing}; {cure}"
+
+
+class ImmutableSettingError(ProblemError, code="immutable_setting", status=409):
+    """A setting that is fixed once the stream exists."""
+
+    stream: str
+    settings: list[str]
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"{', '.join(self.settings)} of stream {self.stream} cannot change; "
+            "create another stream (tidegauge create, in Python StreamClient.create)"
+        )
+
+
+class StreamReplacedError(ProblemError, code="stream_replaced", status=409):
+    """The name now belongs to another stream: deleted and created again."""
+
+    stream: str
+    stream_id: str
+    given_stream_id: Sent
+    message = (
+        "stream {stream} was deleted and created again (it is {stream_id} now, not "
+        "{given_stream_id}); start anew, with a new checkpoint"
+    )
+
+
+class LogIsExternalError(ProblemError, code="log_is_external", status=409):
+    """The events of this stream live elsewhere."""
+
+    stream: str
+    message = (
+        "the events of stream {stream} live in an external log; only times and positions come "
+        "here"
+    )
+
+
+class NotCompleteYetError(ProblemError, code="not_complete_yet", status=409):
+    """No mark says yet that everything older than a time is there."""
+
+    stream: str
+    time: int
+    explanation: str
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"stream {self.stream} is not complete up to {describe_event_time(self.time)}: "
+            f"{self.explanation}; wait, or set allowIncomplete=true"
+        )
+
+
+class UnknownStreamError(ProblemError, code="unknown_stream", status=404):
+    """There is no such stream."""
+
+    stream: str
+    message = (
+        "there is no stream {stream}; to create it: tidegauge create {stream} (in Python "
+        "StreamClient.create, over HTTP PUT /v1/streams/{stream})"
+    )
+
+
+class UnknownStreamSegmentError(ProblemError, code="unknown_segment", status=404):
+    """The stream has no such segment."""
+
+    segment: int
+    message = (
+        "there is no segment {segment}; the stream tells which there are (in Python "
+        "StreamClient.topology, over HTTP GET of the stream)"
+    )
+
+
+class WriterError(TidegaugeError):
+    """The base of what is wrong with a writer: it is fenced, refused or closed, or did not get through."""
+
+
+class ReportRefusedError(ProblemError, WriterError):
+    """A report, registration or leave that changes nothing (section 2 of the rules)."""
+
+
+class IncarnationRequiredError(ReportRefusedError, code="incarnation_required", status=409):
+    """The writer registered before, so that every call must name its incarnation."""
+
+    writer: str
+    incarnation: int
+    message = (
+        "writer {writer!r} is registered; send its incarnation (the newest is {incarnation}; "
+        "from a shell --incarnation {incarnation})"
+    )
+
+
+class WriterFencedError(ReportRefusedError, code="writer_fenced", status=409):
+    """A newer process registered under the writer's name."""
+
+    writer: str
+    incarnation: int
+    message = (
+        "writer {writer!r} was registered again as incarnation {incarnation}; this process "
+        "must stop, or register to take over"
+    )
+
+
+class InvalidTimeError(ReportRefusedError, code="invalid_time", status=409):
+    """A time below the writer's stored one, or the end of time."""
+
+    writer: str
+    time: int
+    stored_time: int | None
+
+    @property
+    def detail(self) -> str:
+        given = describe_event_time(self.time)
+        if self.stored_time is None or self.time >= self.stored_time:
+            return f"{given} is no event time; seal the stream to end it"
+        return (
+            f"time {given} is below {describe_event_time(self.stored_time)}, which writer "
+            f"{self.writer!r} noted before; a noted time is a promise and cannot go back"
+        )
+
+
+class InvalidPositionError(ReportRefusedError, code="invalid_position", status=409):
+    """A position that cannot be: unknown segment, out of bounds, or going back."""
+
+    segment: int
+    offset: int
+    reason: str
+    stored_position: Position
+    message = "offset {offset} of segment {segment}: {reason}"
+
+    def __post_init__(self) -> None:
+        # Read back from a document, whose keys are strings.
+        self.stored_position = {int(one): at for one, at in self.stored_position.items()}
+
+
+class TimeInFutureError(ReportRefusedError, code="time_in_future", status=409):
+    """A time too far ahead of the server's clock."""
+
+    time: int
+    server_time: int
+    max_future_skew_ms: int
+
+    @property
+    def detail(self) -> str:
+        ahead = describe_span(self.time - self.server_time)
+        # In milliseconds this is the year 5138, in microseconds 1973.
+        doubt = "are these microseconds?" if self.time > 10**14 else "is its clock wrong?"
+        return (
+            f"time {describe_event_time(self.time)} is {ahead} ahead of the server's clock "
+            f"({describe_event_time(self.server_time)}), more than max_future_skew_ms="
+            f"{self.max_future_skew_ms}; {doubt} For logical time: "
+            "tidegauge configure SCOPE/STREAM --max-future-skew-ms null"
+        )
+
+
+class StreamSealedError(ReportRefusedError, code="stream_sealed", status=409):
+    """The stream has its final mark; nothing more is written to it."""
+
+    stream: str
+    message = (
+        "stream {stream} is sealed; write to another, or create it anew (tidegauge delete, "
+        "then tidegauge create)"
+    )
+
+
+class UnknownWriterError(ReportRefusedError, code="unknown_writer", status=404):
+    """The stream never heard of this writer, or forgot it."""
+
+    writer: str
+    message = "there is no writer {writer!r}; it registers or notes a time first"
+
+
+class SequenceGapError(ProblemError, code="sequence_gap", status=409):
+    """An append overtook the one before it; nothing was stored."""
+
+    writer: str
+    segment: int
+    sequence: int
+    expected_sequence: int
+    message = (
+        "sequence {sequence} of writer {writer!r} to segment {segment}: send "
+        "{expected_sequence} first"
+    )
+
+
+class SegmentSealedError(ProblemError, code="segment_sealed", status=409):
+    """The segment takes no more events; its successors do."""
+
+    segment: int
+    successors: list[int]
+    last_sequence: int
+    message = (
+        "segment {segment} is sealed; route what follows sequence {last_sequence} to its "
+        "successors {successors}"
+    )
+
+
+class GroupExistsError(ProblemError, code="group_exists", status=409):
+    """The reader group is there with other settings."""
+
+    group: str
+    differences: Mapping[str, Any]
+    message = "reader group {group} exists with other settings: {differences}"
+
+
+class InvalidTransitionError(ProblemError, code="invalid_transition", status=409):
+    """A change of a reader group's state that breaks one of its laws."""
+
+    reason: str
+    message = "{reason}"
+
+
+class ReaderFencedError(ProblemError, code="reader_fenced", status=409):
+    """Another process joined the group under the reader's name, or it was taken offline."""
+
+    reader: str
+    epoch: int
+    message = (
+        "reader {reader!r} was taken over or offline (epoch {epoch} now); this process must "
+        "stop, or join again"
+    )
+
+
+class UnknownGroupError(ProblemError, code="unknown_group", status=404):
+    """There is no such reader group."""
+
+    group: str
+    message = (
+        "there is no reader group {group}; to create it: ReaderGroup.create in Python, PUT "
+        "/v1/reader-groups/{group} over HTTP"
+    )
+
+
+class UnknownReaderError(ProblemError, code="unknown_reader", status=404):
+    """The group has no such reader."""
+
+    reader: str
+    message = "there is no reader {reader!r} in the group; it joins first"
+
+
+class NameTooLongError(ProblemError, code="name_too_long", status=422):
+    """A new name beyond the limit of the service."""
+
+    name: str
+    limit: int
+
+    @property
+    def detail(self) -> str:
+        return (
+            f"{self.name!r} has {len(self.name)} characters; this service takes {self.limit} "
+            "(max_name_length)"
+        )
+
+
+class TooManySegmentsError(ReportRefusedError, code="too_many_segments", status=422):
+    """A position that names more segments than the service takes."""
+
+    segments: int
+    limit: int
+    message = (
+        "the position names {segments} segments; this service takes {limit} at once: raise "
+        "--max-position-segments, or, where a writer or a reader reports, name only those that "
+        "changed"
+    )
+
+
+class TooManyWritersError(ReportRefusedError, code="too_many_writers", status=409):
+    """A new writer of a stream that has as many as it may."""
+
+    stream: str
+    limit: int
+    message = (
+        "stream {stream} knows {limit} writers, as many as it may (max_writers_per_stream); "
+        "names that are chosen anew at every start are the usual cause: writer_retention_ms "
+        "says when those that left are forgotten"
+    )
+
+
+class TooManyStreamsError(ProblemError, code="too_many_streams", status=409):
+    """A new stream in a service that has as many as it may."""
+
+    limit: int
+    message = (
+        "there are {limit} streams, as many as there may be; delete some, or raise "
+        "--max-streams"
+    )
+
+
+class TooManyGroupsError(ProblemError, code="too_many_groups", status=409):
+    """A new reader group in a service that has as many as it may."""
+
+    limit: int
+    message = (
+        "there are {limit} reader groups, as many as there may be; delete some, or raise "
+        "--max-groups"
+    )
+
+
+class TooManyWaitingError(ProblemError, code="too_many_waiting", status=429):
+    """A long poll, while as many are waiting as may."""
+
+    limit: int
+    message = (
+        "{limit} calls wait for news, as many as may (max_long_polls); try again soon, or "
+        "without wait_ms"
+    )

@@ -1,0 +1,218 @@
+"""Verbs of whoever runs a service: serve, db upgrade, token new."""
+
+import sys
+from datetime import timedelta
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from pydantic import ValidationError
+
+from tidegauge_cli.extras import needs_extra
+from tidegauge_cli.options import in_range
+
+service = typer.Typer()
+database = typer.Typer(help="Look after the database.", no_args_is_help=True)
+tokens = typer.Typer(help="Who is let in by a service.", no_args_is_help=True)
+
+_SETTINGS: dict[str, list[tuple[str, Any, object, str]]] = {
+    "Serving": [
+        ("host", str, "127.0.0.1", "Address to listen on."),
+        ("port", int, 8470, "Port to listen on; 0 for a free one."),
+        (
+            "database_url",
+            str,
+            "sqlite:///tidegauge.db",
+            "Where the state lives; a PostgreSQL password is best in PGPASSWORD.",
+        ),
+        (
+            "max_database_bytes",
+            int,
+            0,
+            "Refuse writes beyond this size of an SQLite database; 0: no limit.",
+        ),
+        (
+            "mark_thinning",
+            str,
+            "3600000:1000,86400000:60000",
+            "age_ms:step_ms,…: how few old marks are kept; empty: all of them.",
+        ),
+        ("shutdown_delay_ms", int, 0, "Serve so long after SIGTERM, while /readyz says 503."),
+    ],
+    "Several controllers over one PostgreSQL database": [
+        (
+            "advertise_url",
+            str | None,
+            None,
+            "Where the others reach this one; else where it listens.",
+        ),
+        (
+            "peer_ca",
+            Path | None,
+            None,
+            "Trust the others by who signed their certificates, in this file.",
+        ),
+        ("lease_ms", int, 3_000, "After such a silence, others take its streams over."),
+    ],
+    "Access": [
+        ("tokens", Path | None, None, "File of the tokens that are let in; see `token new`."),
+        ("tls_certificate", Path | None, None, "Speak TLS with this certificate (PEM)."),
+        ("tls_key", Path | None, None, "Its key (PEM), unless it is in the same file."),
+        ("insecure", bool, False, "Listen beyond this machine although nobody is asked."),
+    ],
+    "Limits": [
+        ("max_body_bytes", int, 16 * 2**20, "Refuse larger requests."),
+        ("max_report_bytes", int, 2**16, "Refuse larger single reports."),
+        ("max_head_bytes", int, 2**20, "Refuse longer addresses and headers."),
+        (
+            "max_unfinished_head_bytes",
+            int,
+            2**26,
+            "Memory for all addresses and headers that are not whole yet; the oldest give way.",
+        ),
+        (
+            "head_timeout_ms",
+            int,
+            10_000,
+            "Wait so long for a first byte, and for the rest of a head.",
+        ),
+        ("max_name_length", int, 255, "Refuse longer names of what is new; at most 255."),
+        ("max_position_segments", int, 10_000, "Refuse positions that name more segments."),
+        ("max_writers_per_stream", int, 1_000_000, "Refuse more writers of one stream."),
+        ("max_streams", int, 100_000, "Refuse more streams."),
+        ("max_groups", int, 10_000, "Refuse more reader groups."),
+        ("max_long_polls", int, 10_000, "Let so many calls wait for news."),
+    ],
+    "Logs, metrics and health": [
+        ("log_level", str, "info", "debug, info, warning or error."),
+        ("log_format", str, "text", "text, or json: one object a line."),
+        ("metrics_streams", int, 1_000, "Show so many streams one by one in /metrics."),
+        ("traces", bool, False, "Send traces as OTEL_… says; needs the extra otel."),
+        ("max_stall_ms", int, 15_000, "/healthz says 503 when nothing moves for so long."),
+    ],
+}
+"""Of `serve`, by panel; the controller has more to say of each, and need not be installed."""
+
+
+def serve(**settings: Any) -> None:  # noqa: ANN401 (typer read them)
+    """Serve the HTTP API until SIGTERM or Ctrl-C."""
+    with needs_extra("controller"):
+        import controller  # noqa: PLC0415 (says which extra is missing)
+        from tidegauge.errors import TidegaugeError  # noqa: PLC0415
+    if settings["traces"]:
+        with needs_extra("otel"):
+            import controller.metrics.tracing  # noqa: PLC0415 (the same)
+    try:
+        controller.serve(controller.ServeSettings(**settings))
+    except ValidationError as error:
+        wrong = (_as_typed(one["loc"], one["msg"], one["input"]) for one in error.errors())
+        sys.exit(f"tidegauge serve: {'; '.join(wrong)}")
+    except (TidegaugeError, OSError, ValueError) as error:
+        sys.exit(f"tidegauge serve: {error}")
+
+
+def _as_typed(place: tuple[int | str, ...], message: str, given: object) -> str:
+    reason = message.removeprefix("Value error, ")
+    option = "-".join(map(str, place)).replace("_", "-")
+    return f"--{option} {given}: {reason}" if place else reason
+
+
+def _option(panel: str, name: str, kind: Any, default: object, description: str) -> Parameter:  # noqa: ANN401 (a type)
+    option: Any = typer.Option(
+        "--" + name.replace("_", "-"),
+        envvar=f"TIDEGAUGE_{name.upper()}",
+        help=description,
+        rich_help_panel=panel,
+    )
+    annotation = Annotated[kind, option]
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+serve.__dict__["__signature__"] = Signature(
+    [_option(panel, *one) for panel, settings in _SETTINGS.items() for one in settings]
+)
+service.command(
+    epilog="Example: tidegauge serve --port 8470 --database-url sqlite:///tidegauge.db"
+)(serve)
+
+
+@database.command(
+    epilog="Example: tidegauge db upgrade --database-url postgresql://tidegauge@localhost/tidegauge"
+)
+def upgrade(
+    database_url: Annotated[
+        str,
+        typer.Option(
+            envvar="TIDEGAUGE_DATABASE_URL",
+            help="sqlite:///PATH or postgresql://USER@HOST/NAME; the password is best in "
+            "PGPASSWORD or ~/.pgpass.",
+        ),
+    ],
+) -> None:
+    """Bring the schema up to date. Needed for PostgreSQL; SQLite's is by `tidegauge serve`."""
+    with needs_extra("controller"):
+        import controller  # noqa: PLC0415 (says which extra is missing)
+        from tidegauge.errors import TidegaugeError  # noqa: PLC0415
+    try:
+        name = controller.upgrade_database(database_url)
+    except (TidegaugeError, OSError) as error:
+        sys.exit(f"tidegauge db upgrade: {error}")
+    print(f"{name} has the newest schema")
+
+
+@tokens.command(
+    epilog="Example: tidegauge token new gateway-7 --grant flights:write --tokens tokens.toml"
+)
+def new(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="Whose it is; what its holder does is logged with it."
+        ),
+    ],
+    *,
+    grant: Annotated[
+        list[str],
+        typer.Option(
+            metavar="SCOPE:ROLES",
+            help="Such as flights:read,write or '*:operate'; may be repeated.",
+        ),
+    ],
+    file: Annotated[
+        Path,
+        typer.Option(
+            "--tokens", envvar="TIDEGAUGE_TOKENS", help="File of the service's tokens."
+        ),
+    ] = Path("tokens.toml"),
+    days: Annotated[
+        int | None,
+        typer.Option(
+            parser=in_range(int, 1, 36_500),
+            metavar="1..36500",
+            help="Expire after so many days.",
+            show_default="never",
+        ),
+    ] = None,
+) -> None:
+    """Make a token, print it, once, and add its hash to a file.
+
+    A service that runs with the file lets it in within seconds. To withdraw it, delete its part
+    of the file.
+    """
+    with needs_extra("controller"):
+        from controller.access import tokens as access  # noqa: PLC0415 (says which extra is missing)
+        from tidegauge.errors import TidegaugeError  # noqa: PLC0415
+    lasts = None if days is None else timedelta(days=days)
+    try:
+        made = access.new_token(name, access.parse_grants(grant), lasts=lasts)
+        access.append_token(file, made.stored)
+    except (TidegaugeError, ValueError) as error:
+        sys.exit(f"tidegauge token new: {error}")
+    print(f"added {name!r} to {file.absolute()}; it is shown this once:", file=sys.stderr)
+    try:
+        print(made.text, flush=True)
+    except OSError as error:
+        sys.stdout = None  # it would be tried again at the end
+        cure = f"delete {name!r} from the file, and make another"
+        sys.exit(f"tidegauge token new: it cannot be shown ({error.strerror}): {cure}")
