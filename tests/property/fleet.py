@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
+from itertools import count, islice
 from random import Random
 from typing import TypeAlias
 
@@ -152,6 +152,9 @@ class Fleet:
         """Let a process begin; of a writer, in place of the one before."""
         if writer is not None:
             writer.life = life
+        self._enqueue(life, writer, in_ms)
+
+    def _enqueue(self, life: Life, writer: Writer | None, in_ms: int) -> None:
         heappush(self._queue, (self.now_ms + in_ms, next(self._serials), life, writer))
 
     def run(self, until_ms: int) -> None:
@@ -163,15 +166,12 @@ class Fleet:
                 resumes_ms = max(self.resumes_ms, writer.resumes_ms)
                 if at_ms < resumes_ms:
                     wait_ms = resumes_ms - self.now_ms + self.between(0, self.timeout_ms // 10)
-                    self.begin(life, writer, in_ms=wait_ms)
+                    self._enqueue(life, writer, wait_ms)
                     continue
             self._run_passes(at_ms)
             self.now_ms = max(self.now_ms, at_ms)
-            wait_ms = next(life, None)
-            if wait_ms is not None:
-                heappush(
-                    self._queue, (self.now_ms + wait_ms, next(self._serials), life, writer)
-                )
+            for pause_ms in islice(life, 1):  # none if the process ends
+                self._enqueue(life, writer, pause_ms)
         self._run_passes(until_ms)
 
     def between(self, least: float, most: float) -> int:

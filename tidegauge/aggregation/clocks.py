@@ -304,7 +304,7 @@ class HoldClocks:
         since = stamps.since(writer, self._waiting[kind])
         return stamps.time.at(now_ms, setting_ms) - since
 
-    def _stamp(
+    def _stamp(  # noqa: C901 (one loop, without calls: it touches all that were heard)
         self,
         now_ms: int,
         watermark: int | None,
@@ -318,14 +318,17 @@ class HoldClocks:
         if self._front_stand != front_before:
             for writer in self._front:
                 writer.is_front = False
-                self._stamp_silence(writer)
-                self._stamp_limit(writer)
+                writer.silence_stamp = self._silence.time.ms
+                writer.limit_stamp = self._limit.time.ms
+                self._silence.add(writer)
+                self._limit.add(writer)
             self._front = {}
         for writer in filter(self._is_in_front, fallen_to):
             self._let_into_front(writer)
         front_stand = self._front_stand
-        for writer in changed:  # nearly all, in a busy stream: without a call where none is needed
-            live = writer.standing == "live"
+        silence, limit = self._silence, self._limit
+        for writer in changed:  # in a busy stream nearly all: hardly a call for each of them
+            live, is_heard, time = writer.standing == "live", writer.is_heard, writer.time
             if live and writer.stand == front_stand and front_stand is not None:
                 self._let_into_front(writer)
             elif writer.is_front:
@@ -333,12 +336,16 @@ class HoldClocks:
                 writer.is_front = False
             if live and not writer.is_front:
                 is_fresh = writer.is_fresh or writer.silence_stamp is None
-                if is_fresh or writer.is_heard:
-                    self._stamp_silence(writer)
-                if is_fresh or (writer.is_heard and writer.is_news(watermark, revision)):
-                    self._stamp_limit(writer)
-            if writer.is_heard:
-                writer.find(now_ms)
+                if is_fresh or is_heard:
+                    writer.silence_stamp = silence.time.ms
+                    silence.writers[writer] = None
+                    silence.writers.move_to_end(writer)
+                if is_fresh or (is_heard and writer.is_news(watermark, revision)):
+                    writer.limit_stamp = limit.time.ms
+                    limit.writers[writer] = None
+                    limit.writers.move_to_end(writer)
+            if is_heard and time != writer.found_time:
+                writer.found_time, writer.found_ms = time, now_ms
             writer.is_fresh = writer.is_heard = False
 
     def _is_in_front(self, writer: Writer) -> bool:
@@ -352,14 +359,6 @@ class HoldClocks:
         self._limit.writers.pop(writer, None)
         writer.silence_stamp = writer.limit_stamp = None
         writer.is_front = True
-
-    def _stamp_silence(self, writer: Writer) -> None:
-        writer.silence_stamp = self._silence.time.ms
-        self._silence.add(writer)
-
-    def _stamp_limit(self, writer: Writer) -> None:
-        writer.limit_stamp = self._limit.time.ms
-        self._limit.add(writer)
 
     def _first_end(self, writers: Iterable[Writer], view: View) -> int | None:
         """Tell when the first of the clocks of some writers runs out."""
