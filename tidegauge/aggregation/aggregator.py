@@ -445,15 +445,19 @@ class Aggregator:
         position = record.position
         gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
         position.update(gained)
+        # Nearly always; then nothing changes but where it stands.
+        goes_on = record.ahead and record.time is not None and record.standing == "live"
         record.time = time
         self._roster.hear(record, now.wall_ms)
         watermark = self._marking.watermark
-        self._give_grace(record, time)
+        if not record.grace:
+            self._give_grace(record, time)
         record.stand, record.stands_by_report = time, True
         if record.first_time is None:
             record.first_time = time
             self._roster.change(record)
-        self._clocks.hear(record)
+        if not record.is_heard:
+            self._clocks.hear(record)
         if record.standing != "live" and (watermark is None or time > watermark):
             self._come_back(record)
         if not record.reported:
@@ -461,7 +465,10 @@ class Aggregator:
         report = KeptReport(self._changelog.next_serial, time, gained, record)
         self._changelog.enter([report])
         self._keep(report)
-        self._classify(record)
+        if goes_on:
+            self._progress.follow(record, time)
+        else:
+            self._classify(record)
         self.pass_due = True
 
     def _keep(self, report: KeptReport) -> None:
@@ -491,7 +498,7 @@ class Aggregator:
         gives = is_above and (ended is None or time > ended)
         if record.standing != "live":
             gives = gives or record.gone_watermark is None or time > record.gone_watermark
-        if gives and not record.grace:
+        if gives:
             record.grace = True
             self._roster.change(record)
 

@@ -11,6 +11,7 @@ the look before, and those that the greatest standing left behind:
 - stamps are given in order of time, so whoever has run out comes first in that order.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import astuple
 from itertools import groupby, islice
@@ -42,17 +43,19 @@ class _Stamps:
     """Writers in the order of one kind of stamps."""
 
     def __init__(self, of: Callable[[Writer], int | None]) -> None:
-        self.writers: dict[Writer, None] = {}
+        # Not a dict: who looks for its first entry goes by all that were taken out before.
+        self.writers: OrderedDict[Writer, None] = OrderedDict()
         self.time = PassingTime()
         self._of = of
 
     def sort(self) -> None:
-        self.writers = dict.fromkeys(sorted(self.writers, key=lambda one: self._of(one) or 0))
+        in_order = sorted(self.writers, key=lambda one: self._of(one) or 0)
+        self.writers = OrderedDict.fromkeys(in_order)
 
     def add(self, writer: Writer) -> None:
         """Put a writer last, which was stamped now."""
-        self.writers.pop(writer, None)
         self.writers[writer] = None
+        self.writers.move_to_end(writer)
 
     def since(self, writer: Writer, waiting: int) -> int:
         return max(self._of(writer) or 0, waiting)
@@ -301,7 +304,7 @@ class HoldClocks:
         since = stamps.since(writer, self._waiting[kind])
         return stamps.time.at(now_ms, setting_ms) - since
 
-    def _stamp(
+    def _stamp(  # noqa: C901 (one loop, without calls: it touches all that were heard)
         self,
         now_ms: int,
         watermark: int | None,
@@ -315,19 +318,34 @@ class HoldClocks:
         if self._front_stand != front_before:
             for writer in self._front:
                 writer.is_front = False
-                self._stamp_silence(writer)
-                self._stamp_limit(writer)
+                writer.silence_stamp = self._silence.time.ms
+                writer.limit_stamp = self._limit.time.ms
+                self._silence.add(writer)
+                self._limit.add(writer)
             self._front = {}
-        self._let_into_front((*changed, *fallen_to))
-        for writer in changed:
-            if writer.live and not writer.is_front:
+        for writer in filter(self._is_in_front, fallen_to):
+            self._let_into_front(writer)
+        front_stand = self._front_stand
+        silence, limit = self._silence, self._limit
+        for writer in changed:  # in a busy stream nearly all: hardly a call for each of them
+            live, is_heard, time = writer.standing == "live", writer.is_heard, writer.time
+            if live and writer.stand == front_stand and front_stand is not None:
+                self._let_into_front(writer)
+            elif writer.is_front:
+                self._front.pop(writer, None)
+                writer.is_front = False
+            if live and not writer.is_front:
                 is_fresh = writer.is_fresh or writer.silence_stamp is None
-                if is_fresh or writer.is_heard:
-                    self._stamp_silence(writer)
-                if is_fresh or (writer.is_heard and writer.is_news(watermark, revision)):
-                    self._stamp_limit(writer)
-            if writer.is_heard:
-                writer.find(now_ms)
+                if is_fresh or is_heard:
+                    writer.silence_stamp = silence.time.ms
+                    silence.writers[writer] = None
+                    silence.writers.move_to_end(writer)
+                if is_fresh or (is_heard and writer.is_news(watermark, revision)):
+                    writer.limit_stamp = limit.time.ms
+                    limit.writers[writer] = None
+                    limit.writers.move_to_end(writer)
+            if is_heard and time != writer.found_time:
+                writer.found_time, writer.found_ms = time, now_ms
             writer.is_fresh = writer.is_heard = False
 
     def _is_in_front(self, writer: Writer) -> bool:
@@ -335,25 +353,12 @@ class HoldClocks:
             self._front_stand is not None and writer.live and writer.stand == self._front_stand
         )
 
-    def _let_into_front(self, writers: Iterable[Writer]) -> None:
-        for writer in writers:
-            if self._is_in_front(writer):
-                self._front[writer] = None
-                self._silence.writers.pop(writer, None)
-                self._limit.writers.pop(writer, None)
-                writer.silence_stamp = writer.limit_stamp = None
-                writer.is_front = True
-            elif writer.is_front:
-                self._front.pop(writer, None)
-                writer.is_front = False
-
-    def _stamp_silence(self, writer: Writer) -> None:
-        writer.silence_stamp = self._silence.time.ms
-        self._silence.add(writer)
-
-    def _stamp_limit(self, writer: Writer) -> None:
-        writer.limit_stamp = self._limit.time.ms
-        self._limit.add(writer)
+    def _let_into_front(self, writer: Writer) -> None:
+        self._front[writer] = None
+        self._silence.writers.pop(writer, None)
+        self._limit.writers.pop(writer, None)
+        writer.silence_stamp = writer.limit_stamp = None
+        writer.is_front = True
 
     def _first_end(self, writers: Iterable[Writer], view: View) -> int | None:
         """Tell when the first of the clocks of some writers runs out."""

@@ -108,7 +108,7 @@ class Intake:
         self, reports: Iterator[tuple[int, SignedReport]], bounds: Bounds, wall_ms: int
     ) -> int | None:
         """Take in reports up to one that is not usual; tell its place, None if all are."""
-        find = self._roster.find
+        find, hear = self._roster.find, self._clocks.hear
         greatest, latest, watermark = bounds.offsets, bounds.latest, bounds.watermark
         ancestors = bounds.ancestors
         serial = self._changelog.next_serial
@@ -151,6 +151,8 @@ class Intake:
             known.update(gained)
             record.time = record.stand = time
             record.heard_ms = wall_ms
+            if not record.is_heard:
+                hear(record)
             taken.append(KeptReport(serial, time, gained, record))
             serial += 1
             if not record.ahead:
@@ -163,8 +165,6 @@ class Intake:
         """Keep what was taken in so far."""
         self._changelog.enter(taken)
         self._cut.keep(taken)
-        for report in taken:
-            self._clocks.hear(report.writer)
         furthest = max(taken, key=_time)
         self._progress.follow(furthest.writer, furthest.time)
         most = self._capping.most_of(len(self._roster))

@@ -163,18 +163,17 @@ class Writer:
 
     def is_news(self, watermark: int | None, revision: int) -> bool:
         """Tell whether its latest time is progress beyond what the latest look found."""
-        time, ended = self.time, self.ended_since(revision)
+        time = self.time
         return (
             time is not None
             and (watermark is None or time > watermark)
             and time != self.found_time
-            and (ended is None or time > ended)
+            and (
+                self.ended_time is None
+                or self.ended_revision != revision
+                or time > self.ended_time
+            )
         )
-
-    def find(self, now_ms: int) -> None:
-        """Note that a look found its latest time."""
-        if self.time != self.found_time:
-            self.found_time, self.found_ms = self.time, now_ms
 
     def stored(self) -> StoredWriter:
         """Tell what to store of this writer."""
