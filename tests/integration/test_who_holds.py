@@ -193,7 +193,7 @@ def test_a_stall_of_the_whole_pipeline_loses_no_rows(lasting: Service) -> None:
     _report(shop, a=NOON, b=NOON)
     _report(shop, a=NOON + 2 * MINUTE, b=NOON + MINUTE)
     lasting.lose(shop)
-    wait_until(lambda: shop.explanation()["stood_ms"] > 3_000)
+    wait_until(lambda: shop.explanation()["stood_ms"] > 2_000)
     wait_until(lambda: _of(shop, "b")["silent_for_ms"] == 500)
     assert shop.states() == {"a": "active", "b": "behind"}
     _report(shop, a=NOON + 4 * MINUTE, b=NOON + 3 * MINUTE)
@@ -206,7 +206,7 @@ def test_a_quiet_night_drops_nobody_when_one_is_up_early(lasting: Service) -> No
     shop = lasting.open(aggregation_timeout_ms=1_000, hold_limit_ms=1_000)
     _report(shop, a=NOON, b=NOON, c=NOON)
     lasting.lose(shop)
-    wait_until(lambda: shop.explanation()["stood_ms"] > 3_000)
+    wait_until(lambda: shop.explanation()["stood_ms"] > 2_000)
     assert {one["silent_for_ms"] for one in shop.writers()} == {None}
     assert shop.notes("a", NOON + 8 * HOUR, 2) == {"watermark": NOON, "state": "active"}
     wait_until(lambda: _of(shop, "b")["silent_for_ms"] == 500)
@@ -224,7 +224,7 @@ def _report(shop: Shop, **times: int) -> None:
 
 
 def test_who_beats_is_waited_for_beyond_the_timeout_up_to_the_limit(lasting: Service) -> None:
-    shop = lasting.open(aggregation_timeout_ms=250, hold_limit_ms=3_000)
+    shop = lasting.open(aggregation_timeout_ms=250, hold_limit_ms=2_000)
     steady, beat = Steady(shop), {"writer": "slow", "time": NOON, "position": {"0": 1}}
     _report(shop, steady=NOON, slow=NOON)
 
