@@ -66,12 +66,12 @@ def stamp(self, **_):
 ListeningClock.stamp = stamp
 """
 MORTAL_SEQUENCER = """
-from controller.streams.stream import StreamState
+from controller.commit.sequencer import Sequencer
 
-def after_commit(self):
+async def take(self):
     raise RuntimeError("seeded")
 
-StreamState.after_commit = after_commit
+Sequencer._take = take
 """
 MORTAL_GUARD = """
 from controller.access.guard import Guard

@@ -16,11 +16,20 @@ from tests.server import LAUNCHER, Api, ServerProcess
 
 pytestmark = pytest.mark.only_on("sqlite", "of PostgreSQL, the disk is its own concern")
 REQUESTS = 60
-NORMAL = (
-    "from controller.database.sqlite import SqliteDatabase\n"
-    "pragmas = SqliteDatabase._pragmas\n"
-    "SqliteDatabase._pragmas = lambda self: [*pragmas(self), 'synchronous=NORMAL']\n" + LAUNCHER
-)
+NORMAL = f"""
+from sqlalchemy import event
+from controller.database.sqlite import SqliteDatabase
+
+make_engine = SqliteDatabase._make_engine
+
+def make_careless(self, url):
+    engine = make_engine(self, url)
+    event.listen(engine, "connect", lambda raw, _: raw.execute("PRAGMA synchronous=NORMAL"))
+    return engine
+
+SqliteDatabase._make_engine = make_careless
+{LAUNCHER}
+"""
 
 
 def _trace(new_server: NewServer, seen: Path, launcher: str) -> Trace:
