@@ -21,7 +21,7 @@ from tidegauge.windows import time_window
 
 Step = dict[str, Any]
 
-_OFF: Step = {
+OFF: Step = {
     "hold_limit_ms": None,
     "min_writers": 0,
     "mark_interval_ms": 0,
@@ -34,17 +34,21 @@ _OFF: Step = {
 def run_case(case: Step) -> None:
     runner = _Runner(case)
     for number, step in enumerate(case["steps"]):
-        kind = next(key for key in step if key in _STEPS)
         try:
-            _STEPS[kind](runner, step, Now(step["at_ms"], step["at_ms"]))
+            _STEPS[kind_of(step)](runner, step, Now(step["at_ms"], step["at_ms"]))
         except AssertionError as error:
             error.add_note(f"step {number} of {case['name']}: {step}")
             raise
 
 
+def kind_of(step: Step) -> str:
+    """Name what a step does."""
+    return next(key for key in step if key in _STEPS)
+
+
 class _Runner:
     def __init__(self, case: Step) -> None:
-        settings = StreamSettings(**(_OFF | case["config"]))
+        settings = StreamSettings(**(OFF | case["config"]))
         topology = Topology(_segment(one) for one in case["segments"])
         self.aggregator = Aggregator("scope/stream", settings, topology)
         self.marks: list[Mark] = []

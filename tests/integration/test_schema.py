@@ -133,3 +133,41 @@ def test_what_was_stored_before_there_was_a_changelog_is_there(
             (20_000, {"0": 51}),
         ]
     server.stop()
+
+
+def test_who_was_in_a_changelog_before_there_were_two_clocks_has_fresh_ones_and_grace(
+    tmp_path: Path, others_database: str
+) -> None:
+    stored = old_databases.in_changelog(others_database)
+    old_databases.make(others_database, "0007", stored)
+    upgrade_database(others_database)
+    with (
+        ServerProcess(tmp_path, database_url=others_database) as server,
+        Api(server.url) as api,
+    ):
+        writers = api.get("writers")["writers"]
+        assert [
+            (one["writer"], one["state"], one["stand"], one["stand_by"], one["grace"])
+            for one in writers
+        ] == [
+            ("gone", "expired", 5_000, "noted", True),
+            ("new", "joining", None, None, True),
+            ("off", "left", 6_000, "noted", True),
+            ("w", "behind", 8_000, "noted", True),
+            ("x", "active", 9_000, "noted", True),
+        ]
+        wait_until(lambda: api.get("writers")["writers"][3]["silent_for_ms"] is not None)
+        assert api.post("writers/gone/register")["state"] == "joining"
+        api.note("gone", 9_500, incarnation=1)
+        api.note("new", 9_500, incarnation=1)
+        api.note("w", 9_500, 47)
+        (mark,) = api.get("marks", after=2)["marks"]
+        assert (mark["lower"], mark["cut"]) == (9_000, {"0": 47})
+        states = {one["writer"]: one["state"] for one in api.get("writers")["writers"]}
+        assert states == {
+            "gone": "active",
+            "new": "active",
+            "off": "left",
+            "w": "active",
+            "x": "behind",
+        }
