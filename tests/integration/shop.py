@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
+from tests.patience import wait_until
 from tests.server import Api
 
 NOON = 1_704_110_400_000
@@ -37,6 +38,17 @@ class Shop(Api):
     def notes(self, writer: str, time: int, offset: int, **more: object) -> dict[str, Any]:
         """Let a writer note a time at an offset of partition 0."""
         return self.says(writer, "note-time", time=time, position={"0": offset}, **more)
+
+    def repeats(
+        self, writer: str, time: int, offset: int, *, until: Callable[[], bool]
+    ) -> None:
+        """Let a writer repeat a report until something holds: it is never silent meanwhile."""
+
+        def ask() -> bool:
+            self.notes(writer, time, offset)
+            return until()
+
+        wait_until(ask)
 
     @property
     def watermark(self) -> int | None:

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable
 from datetime import timedelta
-from itertools import count
 
 import pytest
 
@@ -18,17 +17,6 @@ HELD = timedelta(hours=1)
 """How long events linger that nobody is to acknowledge."""
 
 
-def _go_on_until(shop: Shop, condition: Callable[[], bool]) -> None:
-    """Let somebody else note ever later times meanwhile, so that the clocks run."""
-    steps = count(1)
-
-    def ask() -> bool:
-        shop.notes("fast", NOON + next(steps) * MINUTE, 0)
-        return condition()
-
-    wait_until(ask)
-
-
 def _is_expired(shop: Shop, writer: str) -> Callable[[], bool]:
     return lambda: shop.states()[writer] == "expired"
 
@@ -40,7 +28,7 @@ def test_a_writer_whose_events_are_not_acknowledged_is_not_dropped_for_silence(
     shop.notes("silent", NOON, 0)
     with Writer(shared_server.url, shop.name, "slow", first_time=NOON, linger=HELD) as slow:
         slow.write("still on its way", key="k", event_time=NOON)
-        _go_on_until(shop, _is_expired(shop, "silent"))
+        shop.repeats("fast", NOON + MINUTE, 0, until=_is_expired(shop, "silent"))
         assert shop.states()["slow"] == "behind"
         assert shop.mark == (NOON, {"0": 0})
 
@@ -56,7 +44,7 @@ def test_an_idle_writer_is_dropped_unless_it_always_beats(
     ):
         idle.open()
         beating.open()
-        _go_on_until(shop, _is_expired(shop, "idle"))
+        shop.repeats("fast", NOON + MINUTE, 0, until=_is_expired(shop, "idle"))
         assert shop.states()["beating"] == "behind"
 
 
@@ -71,7 +59,7 @@ def test_a_writer_that_is_closed_or_has_left_beats_no_more(
         writer.open()
     closed.close()
     left.leave()
-    _go_on_until(shop, _is_expired(shop, "closed"))
+    shop.repeats("fast", NOON + MINUTE, 0, until=_is_expired(shop, "closed"))
     assert shop.states()["left"] == "left"
 
 
@@ -97,7 +85,7 @@ def test_a_writer_that_was_told_no_time_does_not_beat(
     with Writer(shared_server.url, shop.name, "new", beat="always") as new:
         new.open()
         assert new.told_time is None
-        _go_on_until(shop, _is_expired(shop, "new"))
+        shop.repeats("fast", NOON + MINUTE, 0, until=_is_expired(shop, "new"))
 
 
 def test_a_beat_that_is_fenced_ends_the_writer(
@@ -153,7 +141,7 @@ def test_a_reporter_beats_when_it_is_told_to(
             slow.beat()
             return shop.states()["silent"] == "expired"
 
-        _go_on_until(shop, drops_the_silent_one)
+        shop.repeats("fast", NOON + MINUTE, 0, until=drops_the_silent_one)
         assert shop.states()["slow"] == "behind"
 
 
@@ -166,7 +154,7 @@ def test_a_reporter_can_beat_by_itself(shared_server: ServerProcess, open_shop: 
     ):
         idle.open()
         beating.open()
-        _go_on_until(shop, _is_expired(shop, "idle"))
+        shop.repeats("fast", NOON + MINUTE, 0, until=_is_expired(shop, "idle"))
         assert shop.states()["beating"] == "behind"
 
 
