@@ -28,7 +28,8 @@ def test_a_writer_whose_events_are_not_acknowledged_is_not_dropped_for_silence(
     shop.notes("silent", NOON, 0)
     with Writer(shared_server.url, shop.name, "slow", first_time=NOON, linger=HELD) as slow:
         slow.write("still on its way", key="k", event_time=NOON)
-        shop.repeats("fast", NOON + MINUTE, 0, until=_is_expired(shop, "silent"))
+        shop.notes("fast", NOON + MINUTE, 0)
+        shop.until(_is_expired(shop, "silent"), beating="fast")
         assert shop.states()["slow"] == "behind"
         assert shop.mark == (NOON, {"0": 0})
 
@@ -44,7 +45,8 @@ def test_an_idle_writer_is_dropped_unless_it_always_beats(
     ):
         idle.open()
         beating.open()
-        shop.repeats("fast", NOON + MINUTE, 0, until=_is_expired(shop, "idle"))
+        shop.notes("fast", NOON + MINUTE, 0)
+        shop.until(_is_expired(shop, "idle"), beating="fast")
         assert shop.states()["beating"] == "behind"
 
 
@@ -59,7 +61,8 @@ def test_a_writer_that_is_closed_or_has_left_beats_no_more(
         writer.open()
     closed.close()
     left.leave()
-    shop.repeats("fast", NOON + MINUTE, 0, until=_is_expired(shop, "closed"))
+    shop.notes("fast", NOON + MINUTE, 0)
+    shop.until(_is_expired(shop, "closed"), beating="fast")
     assert shop.states()["left"] == "left"
 
 
@@ -85,7 +88,8 @@ def test_a_writer_that_was_told_no_time_does_not_beat(
     with Writer(shared_server.url, shop.name, "new", beat="always") as new:
         new.open()
         assert new.told_time is None
-        shop.repeats("fast", NOON + MINUTE, 0, until=_is_expired(shop, "new"))
+        shop.notes("fast", NOON + MINUTE, 0)
+        shop.until(_is_expired(shop, "new"), beating="fast")
 
 
 def test_a_beat_that_is_fenced_ends_the_writer(
@@ -141,7 +145,8 @@ def test_a_reporter_beats_when_it_is_told_to(
             slow.beat()
             return shop.states()["silent"] == "expired"
 
-        shop.repeats("fast", NOON + MINUTE, 0, until=drops_the_silent_one)
+        shop.notes("fast", NOON + MINUTE, 0)
+        shop.until(drops_the_silent_one, beating="fast")
         assert shop.states()["slow"] == "behind"
 
 
@@ -154,7 +159,8 @@ def test_a_reporter_can_beat_by_itself(shared_server: ServerProcess, open_shop: 
     ):
         idle.open()
         beating.open()
-        shop.repeats("fast", NOON + MINUTE, 0, until=_is_expired(shop, "idle"))
+        shop.notes("fast", NOON + MINUTE, 0)
+        shop.until(_is_expired(shop, "idle"), beating="fast")
         assert shop.states()["beating"] == "behind"
 
 

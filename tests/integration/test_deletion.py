@@ -6,6 +6,7 @@ from sqlalchemy import func, select
 
 from controller.database.statements import insert_rows
 from controller.schema import deleted_streams, marks, streams
+from tests.integration.controllers import LEASE_MS
 from tests.integration.sessions import connected
 from tests.patience import wait_until
 from tests.server import LAUNCHER, Api, ServerProcess
@@ -42,7 +43,9 @@ def test_many_marks_go_in_the_background_and_after_a_restart(
     tmp_path: Path, database_url: str
 ) -> None:
     launcher = AFTER_A_STEP_FOR_EVER_AT_REST + LAUNCHER
-    resting = ServerProcess(tmp_path, database_url=database_url, launcher=launcher)
+    resting = ServerProcess(
+        tmp_path, database_url=database_url, launcher=launcher, lease_ms=LEASE_MS
+    )
     with resting, Api(resting.url) as api:
         key = _delete_with_many_marks(api, database_url)
         api.create()

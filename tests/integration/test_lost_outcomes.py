@@ -26,6 +26,7 @@ from controller.process import Process
 from controller.streams import lifecycle, reports
 from controller.streams.stream import StreamState
 from tests.integration.controllers import NOW, SETTINGS, Controllers, controllers, create
+from tests.integration.in_process import in_process
 from tests.integration.problems import check_problem
 from tests.patience import PATIENCE_S, until, wait_until
 from tests.postgres import Cluster
@@ -379,6 +380,25 @@ def test_a_lost_lease_is_one_warning_whatever_was_under_way(
         assert "work in the background failed" not in log
         assert "Traceback" not in log
         assert "[error" not in log
+
+
+def test_nothing_is_kept_of_the_changelog_of_a_stream_that_moved_away(cluster: Cluster) -> None:
+    async def scene() -> None:
+        settings = ServeSettings(database_url=cluster.database())
+        async with in_process(settings, address="http://127.0.0.1:1") as (app, client):
+            wanted = {"log": "external", "segments": 1}
+            (await client.put("/v1/streams/tests/one", json=wanted)).raise_for_status()
+            report = {"time": NOW, "position": {"0": 1}}
+            path = "/v1/streams/tests/one/writers/w/note-time"
+            (await client.post(path, json=report)).raise_for_status()
+            registry, logs = app.parts.registry, app.parts.registry.change_store
+            (state,) = registry
+            kept: dict[int, Any] = logs._logs  # type: ignore[attr-defined]
+            assert list(kept) == [state.identity.key]
+            registry.move_away(state)
+            assert kept == {}
+
+    asyncio.run(scene())
 
 
 STREAM = "flights/departures"

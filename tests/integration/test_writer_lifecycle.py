@@ -192,12 +192,7 @@ def test_a_writer_that_is_silent_while_others_go_on_is_dropped(open_shop: Open) 
     shop.notes("slow", NOON, 1)
     shop.notes("fast", NOON + MINUTE, 1)
     assert shop.states() == {"fast": "active", "slow": "behind"}
-    shop.repeats(
-        "fast",
-        NOON + MINUTE,
-        1,
-        until=lambda: shop.states() == {"fast": "active", "slow": "expired"},
-    )
+    shop.until(lambda: shop.states() == {"fast": "active", "slow": "expired"}, beating="fast")
     assert shop.mark == (NOON + MINUTE, {"0": 1})
 
 
@@ -210,7 +205,7 @@ def test_a_writer_that_repeats_its_time_holds_up_to_the_limit(open_shop: Open) -
         shop.notes("fast", next(times), 1)
         return shop.states()["slow"] == "expired"
 
-    shop.repeats("slow", NOON, 1, until=is_dropped)
+    shop.until(is_dropped, beating="slow")
 
 
 def test_a_quiet_night_drops_nobody(open_shop: Open) -> None:
@@ -219,7 +214,8 @@ def test_a_quiet_night_drops_nobody(open_shop: Open) -> None:
     for one in (shop, other):
         one.notes("api-1", NOON, 1)
         one.notes("api-2", NOON + MINUTE, 1)
-    other.repeats("api-2", NOON + MINUTE, 1, until=lambda: other.states()["api-1"] == "expired")
+    other.notes("api-2", NOON + MINUTE, 1)
+    other.until(lambda: other.states()["api-1"] == "expired", beating="api-2")
     assert shop.states() == {"api-1": "behind", "api-2": "active"}
 
 

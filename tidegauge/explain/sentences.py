@@ -128,27 +128,30 @@ def _until(situation: Situation) -> str:
         return f"{who} never dropped (aggregation_timeout_ms and hold_limit_ms are null)"
     if situation.waiting_count == 0:
         return f"{who} dropped {_allowed(situation)}, once somebody waits"
-    first = situation.holders[0]
-    if first.clock is None:
+    if situation.holders[0].clock is None:
         return f"{who} dropped {_allowed(situation)}, from the next pass on"
-    shown_ms, most_ms = _clock_of(first, settings)
-    shows = (
-        f"{_CLOCKS[first.clock]} shows {describe_span(shown_ms)} of {describe_span(most_ms)}"
-    )
+    return _until_its_end(situation, who, situation.holders[0])
+
+
+def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
+    """Say when the clock runs out that is nearer its end, or why it stands."""
+    kind = first.clock or "silence"
+    shown_ms, most_ms = _clock_of(first, situation.settings)
+    shows = f"its {_CLOCKS[kind]} shows {describe_span(shown_ms)} of {describe_span(most_ms)}"
     left_ms = max(0, most_ms - shown_ms)
     if first.expires_in_ms == left_ms:
-        return f"{who} dropped {_due(situation, left_ms)} (its {shows})"
-    gone_on, going_on = _GO_ON[first.clock]
-    stopped_ms = situation.stopped_ms[first.clock]
-    if situation.all_others_left and (stopped_ms is not None or count == 1):
+        return f"{who} dropped {_due(situation, left_ms)} ({shows})"
+    gone_on, going_on = _GO_ON[kind]
+    stopped_ms = situation.stopped_ms[kind]
+    if situation.all_others_left and (stopped_ms is not None or situation.holder_count == 1):
         return (
             "all others have left: time stands still for the clocks until somebody goes on "
-            f"(its {shows}), and it holds until the stream is sealed or it is expired by hand"
+            f"({shows}), and it holds until the stream is sealed or it is expired by hand"
         )
     if stopped_ms is not None:
-        why = f"nobody has {gone_on} for {describe_span(stopped_ms)}"
-        return f"{why}: time stands still for the clocks (its {shows})"
-    return f"{who} dropped in {describe_span(left_ms)} if others go on {going_on} (its {shows})"
+        since = f"nobody has {gone_on} for {describe_span(stopped_ms)}"
+        return f"{since}: time stands still for the clocks ({shows})"
+    return f"{who} dropped in {describe_span(left_ms)} if others go on {going_on} ({shows})"
 
 
 def _clock_of(one: WriterStatus, settings: StreamSettings) -> tuple[int, int]:
@@ -169,10 +172,9 @@ def _allowed(situation: Situation) -> str:
 
 
 def _due(situation: Situation, left_ms: int) -> str:
-    if situation.interval_left_ms > left_ms:
-        return (
-            f"within {describe_span(situation.interval_left_ms)}, when mark_interval_ms is over"
-        )
+    interval_ms = situation.interval_left_ms
+    if interval_ms > left_ms:
+        return f"within {describe_span(interval_ms)}, when mark_interval_ms is over"
     return f"in {describe_span(left_ms)}"
 
 
@@ -186,11 +188,8 @@ def _approach(one: WriterStatus, situation: Situation) -> str:
     """Say why a writer that is out is not live yet, and when it will be."""
     settings = (situation.settings.aggregation_timeout_ms, situation.settings.hold_limit_ms)
     most_ms = min((most for most in settings if most is not None), default=None)
-    at = (
-        "no time noted yet"
-        if one.time is None
-        else f"{describe_span(one.behind_ms or 0)} behind"
-    )
+    behind = describe_span(one.behind_ms or 0)
+    at = "no time noted yet" if one.time is None else f"{behind} behind"
     if not one.grace:
         least = describe_event_time(one.gone_watermark or 0)
         return f"{at}, without grace until it notes a time above {least}"
