@@ -89,7 +89,7 @@ def leave(  # noqa: PLR0913 (one report has as many parts)
 
 @asks(reporting, "expire shop/orders gateway-7")
 def expire(session: Session, stream: Stream, writer: Writer) -> None:
-    """Drop a writer that holds the others up; it returns with a time at or above the mark."""
+    """Drop a writer that holds the others up; it returns with a time above the watermark."""
     path = _path(stream, writer, "expire")
     _show(session, writer, session.ask(lambda service: service.post(path, WriterAnswer)))
 
