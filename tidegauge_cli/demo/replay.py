@@ -14,6 +14,7 @@ REPLAYED = {
     "mark_interval_ms": 50,
     "mark_resolution_ms": 60_000,
     "aggregation_timeout_ms": None,
+    "hold_limit_ms": None,
 }
 
 
