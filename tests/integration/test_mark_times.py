@@ -41,13 +41,9 @@ async def _let_slow_hold(app: ControllerApp, client: httpx.AsyncClient) -> Strea
     for writer, noted in (("slow", NOON), ("fast", NOON + 5)):
         await _note(client, writer, noted)
     state = app.parts.registry.get(StreamName("tests", "one"))
-    while (_silent_for_ms(state) or 0) < 600:
+    while state.aggregator.inspect(state.now()).status("slow").expires_in_ms is None:
         await _note(client, "fast", NOON + 5)
     return state
-
-
-def _silent_for_ms(state: StreamState) -> int | None:
-    return state.aggregator.inspect(state.now()).status("slow").silent_for_ms
 
 
 async def _note(client: httpx.AsyncClient, writer: str, noted: int) -> None:
