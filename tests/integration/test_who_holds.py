@@ -33,7 +33,9 @@ class Service:
 
     def open(self, **settings: object) -> Shop:
         """Make a stream."""
-        return self._shops.enter_context(Shop(self._servers[0].url, **settings))
+        shop = self._shops.enter_context(Shop(self._servers[0].url, **settings))
+        self._settle()
+        return shop
 
     def close(self) -> None:
         """Close all connections."""
@@ -50,6 +52,17 @@ class Service:
             shop.client.base_url = other.url
             wait_until(lambda: shop.client.get(f"{shop.path}/writers").is_success)
             lost.start()
+            self._settle()
+
+    def _settle(self) -> None:
+        """Wait until no stream moves from one controller to the other."""
+        if self._shared is not None:
+            wait_until(self._is_balanced)
+
+    def _is_balanced(self) -> bool:
+        assert self._shared is not None
+        *counts, free = self._shared.held()
+        return len(counts) == 2 and max(counts) - min(counts) <= 1 and free == 0
 
 
 @pytest.fixture(scope="module")
