@@ -96,16 +96,19 @@ def test_notes_that_cannot_be_stored_at_the_moment_follow_as_one(
 
 
 class Slow(Transport):
-    """Takes each report, and answers once it is let go on."""
+    """Takes each report that is not below a time, and answers once it is let go on."""
 
-    def __init__(self) -> None:
+    def __init__(self, stored_time: int = 0) -> None:
         super().__init__("http://127.0.0.1:1")
         self.asked: list[tuple[str, int | None]] = []
         self.go_on = asyncio.Event()
+        self._stored_time = stored_time
 
     async def request(self, method: str, path: str, **options: Any) -> Any:
         self.asked.append((f"{method} {path.rpartition('/')[2]}", options["body"].time))
         await self.go_on.wait()
+        if options["body"].time < self._stored_time:
+            raise InvalidTimeError("w", options["body"].time, self._stored_time)
         return options["answer"].model_construct(watermark=None)
 
 
@@ -135,3 +138,10 @@ def test_a_beat_does_not_overtake_a_note_and_repeats_it() -> None:
 def test_a_writer_that_leaves_beats_no_more() -> None:
     asked = _while_it_is_on_its_way(lambda calls: calls.leave(10, {0: 5}))
     assert asked == [("POST leave", 10)]
+
+
+def test_a_beat_repeats_a_note_that_was_stored_although_its_answer_was_lost() -> None:
+    service = Slow(stored_time=20)
+    service.go_on.set()
+    asyncio.run(WriterCalls(service, "tests/one", "w").beat(10))
+    assert service.asked == [("POST note-time", 10), ("POST note-time", 20)]
