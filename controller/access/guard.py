@@ -58,14 +58,15 @@ class Guard:
         self._path = path
         self._clock = clock
         self._tokens = _Tokens({})
-        self._rereading: Rereading[_Tokens] | None = None
+        self.look: Callable[[], None] = lambda: None
+        """Reads the file again if it changed; while it cannot be read, the former tokens stay."""
         if path is not None:
-            self._rereading = Rereading(
+            self.look = Rereading(
                 path,
                 read=lambda: _Tokens(read_tokens(path)),
                 take=self._take,
                 kept="the tokens read before stay in force",
-            )
+            ).look
             self._tokens = _Tokens(read_tokens(path))
 
     def identify(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
@@ -83,11 +84,6 @@ class Guard:
         if caller.expires_s is not None and caller.expires_s <= self._clock():
             raise UnauthenticatedError("expired")
         return caller
-
-    def look(self) -> None:
-        """Read the file again if it changed; while it cannot be read, the former tokens stay."""
-        if self._rereading is not None:
-            self._rereading.look()
 
     def _take(self, tokens: _Tokens) -> None:
         level = logging.INFO if len(tokens) or not len(self._tokens) else logging.WARNING

@@ -2,7 +2,6 @@
 
 from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Self
 
 from controller.configuration import ServeSettings
 from tidegauge.errors import (
@@ -19,11 +18,6 @@ class Limits:
     """What is checked where something new begins, or comes in."""
 
     _settings: ServeSettings
-
-    @classmethod
-    def of(cls, settings: ServeSettings) -> Self:
-        """Read the limits from the settings of the service."""
-        return cls(settings)
 
     @property
     def position_segments(self) -> int:

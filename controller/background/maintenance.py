@@ -4,13 +4,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
-from controller.database import Database
-from controller.groups import Groups, Logs, read_logs
+from controller.groups import Groups, read_logs
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
 from controller.streams.registry import Registry
@@ -24,8 +24,7 @@ from tidegauge.errors import (
     UnknownReaderError,
     UnknownStreamError,
 )
-from tidegauge.groups import GroupState, go_offline
-from tidegauge.names import StreamName
+from tidegauge.groups import go_offline
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 2.0  # who is dead after some seconds is noticed soon enough
@@ -36,22 +35,15 @@ _ANSWERS_KEPT_MS = 86_400_000
 """A day: nobody repeats a request after that."""
 
 
+@dataclass(frozen=True, slots=True)
 class Maintenance:
     """Looks at every stream and reader group now and then."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        groups: Groups,
-        sequencer: Sequencer,
-        database: Database,
-        clocks: Clocks,
-    ) -> None:
-        self._registry = registry
-        self._groups = groups
-        self._sequencer = sequencer
-        self._compactor = Compactor(database)
-        self._clocks = clocks
+    _registry: Registry
+    _groups: Groups
+    _sequencer: Sequencer
+    _compactor: Compactor
+    _clocks: Clocks
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -84,21 +76,8 @@ class Maintenance:
             offline = partial(
                 go_offline, reader=reader, epoch=epoch, topologies=logs.topologies
             )
-            self._sequencer.submit_quietly(
-                partial(self._change_if_there, group.name, offline, logs)
-            )
-
-    def _change_if_there(
-        self,
-        name: StreamName,
-        offline: Callable[[GroupState], GroupState],
-        logs: Logs,
-        batch: Batch,
-    ) -> None:
-        # Meanwhile the reader may have left, its name been taken over (whoever did stays: its
-        # epoch is another one), or the group been deleted.
-        with suppress(ReaderFencedError, UnknownGroupError, UnknownReaderError):
-            self._groups.change(name, offline, batch, logs=logs)
+            change = partial(self._groups.change, group.name, offline, logs=logs)
+            self._sequencer.submit_quietly(partial(_unless_gone, change))
 
     async def _compact(self) -> None:
         for index, state in enumerate(list(self._registry)):
@@ -113,3 +92,10 @@ class Maintenance:
                 _log.debug("nothing is compacted yet: %s", error)
             except TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
+
+
+def _unless_gone(change: Callable[[Batch], object], batch: Batch) -> None:
+    # Meanwhile the reader may have left, its name been taken over (whoever did stays: its epoch
+    # is another one), or the group been deleted.
+    with suppress(ReaderFencedError, UnknownGroupError, UnknownReaderError):
+        change(batch)

@@ -56,10 +56,8 @@ class Purger:
         return purged
 
     def _step(self, connection: Connection) -> bool:
-        leftover = storage.find_leftover(connection, metadata.sorted_tables, self._pace.rows)
-        if leftover is None:
-            return False
         began = perf_counter()
-        storage.purge(connection, leftover)
-        self._pace.adjust(began, fewest=_FEWEST_ROWS)
-        return True
+        purged = storage.purge(connection, metadata.sorted_tables, self._pace.rows)
+        if purged:
+            self._pace.adjust(began, fewest=_FEWEST_ROWS)
+        return purged

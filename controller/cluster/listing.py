@@ -1,6 +1,7 @@
 """Lists of all streams and reader groups, whoever holds them."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -34,22 +35,15 @@ _Read: TypeAlias = Callable[..., list[_T]]
 """Reads what has certain ``names``, in their order."""
 
 
+@dataclass(frozen=True, slots=True)
 class Listing:
     """Lists what all controllers hold: from memory, if there is one controller."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        groups: Groups,
-        ownership: Ownership,
-        sequencer: Sequencer,
-        database: Database,
-    ) -> None:
-        self._registry = registry
-        self._groups = groups
-        self._ownership = ownership
-        self._sequencer = sequencer
-        self._database = database
+    _registry: Registry
+    _groups: Groups
+    _ownership: Ownership
+    _sequencer: Sequencer
+    _database: Database
 
     async def streams(
         self, after: StreamName | None, limit: int, *, of: _InScope

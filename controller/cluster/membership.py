@@ -9,7 +9,7 @@ import psycopg
 from sqlalchemy import Connection
 
 from controller.clocks import STAMP_MS, ListeningClock, boot_s
-from controller.commit.condition import Condition
+from controller.commit.waiting import Condition
 from controller.database.postgresql import PostgresDatabase
 from controller.logs.deduplication import LogOnce
 from controller.store import leases as storage

@@ -12,7 +12,6 @@ from functools import partial
 
 from sqlalchemy import Connection, Table
 
-from controller.clocks import ListeningClock
 from controller.cluster.membership import Membership
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
@@ -53,6 +52,7 @@ class SharedOwnership:
         self.tasks: list[asyncio.Task[None]] = []
         self.registry = registry
         self.groups = groups
+        self._listening = registry.clocks.listening
         self.addresses: dict[int, str] = {}
         self._sequencer = sequencer
         self._database = database
@@ -68,10 +68,6 @@ class SharedOwnership:
         """Those that were stored when last looked, and those made here since."""
         made = len(self.registry) - self._stored_here
         return range(self._stored + max(0, made))
-
-    @property
-    def _listening(self) -> ListeningClock:
-        return self.registry.clocks.listening
 
     async def stored_listening(self) -> int:
         """Begin at 0: every stream has its own listening time beyond that of its holder."""
@@ -164,18 +160,15 @@ class SharedOwnership:
             await self._sequencer.submit(partial(self._give_up_stream, state))
         for group in list(self.groups)[groups:] if groups < 0 else ():
             await self._sequencer.submit(partial(self._give_up_group, group))
-        if max(streams, groups) > 0:
-            await self._take(me, max(0, streams), max(0, groups))
-
-    async def _take(self, me: int, streams: int, groups: int) -> None:
-        """Take some; until they are held, nobody is heard, and so their clocks stand."""
+        if max(streams, groups) <= 0:
+            return
 
         def take(connection: Connection) -> dict[int, int]:
-            now_ms = self._listening.now_ms()
-            keys = storage.take(
-                connection, me, streams=streams, groups=groups, listening_ms=now_ms
+            """Take some; until they are held, nobody is heard, and so their clocks stand."""
+            now_ms, most = self._listening.now_ms(), (max(0, streams), max(0, groups))
+            return dict.fromkeys(
+                storage.take(connection, me, *most, listening_ms=now_ms), now_ms
             )
-            return dict.fromkeys(keys, now_ms)
 
         taken = await self._database.change_aside(take)
         self._stored_here += len(taken)
@@ -191,11 +184,12 @@ class SharedOwnership:
             return
         state.before_commit(batch)
         self.registry.move_away(state)
-        batch.write(
-            lambda connection: storage.release_stream(
-                connection, state.identity.key, listening_ms=self._listening.now_ms()
-            )
-        )
+
+        def release(connection: Connection) -> None:
+            now_ms = self._listening.now_ms()
+            storage.release_stream(connection, state.identity.key, listening_ms=now_ms)
+
+        batch.write(release)
         batch.touch(state)
         _log.info("stream given up", extra={"stream": str(state.identity.name)})
 

@@ -7,9 +7,6 @@ from sqlalchemy.exc import ArgumentError
 
 from controller.database.interface import DatabaseUnusableError
 
-_SQLITE = "sqlite"
-_POSTGRESQL = "postgresql"
-_PLACES = ("host", "port")
 _FORMS = "write sqlite:///PATH or postgresql://USER@HOST/NAME"
 
 
@@ -28,9 +25,9 @@ class DatabaseAddress:
             msg = f"the database address cannot be read; {_FORMS}"
             raise DatabaseUnusableError(msg) from None
         backend = url.get_backend_name()
-        if backend in {_POSTGRESQL, "postgres"}:
+        if backend in {"postgresql", "postgres"}:
             return cls(url.set(drivername="postgresql+psycopg"))
-        if backend != _SQLITE or not url.database:
+        if backend != "sqlite" or not url.database:
             msg = f"a {backend} database at this address cannot be served; {_FORMS}"
             raise DatabaseUnusableError(msg)
         return cls(url)
@@ -38,14 +35,14 @@ class DatabaseAddress:
     @property
     def is_sqlite(self) -> bool:
         """Whether it is a file of SQLite."""
-        return self.url.get_backend_name() == _SQLITE
+        return self.url.get_backend_name() == "sqlite"
 
     def __repr__(self) -> str:
         return f"DatabaseAddress({self})"
 
     def __str__(self) -> str:
         if self.is_sqlite:
-            return f"{_SQLITE}:///{self.url.database}"
-        places = {one: self.url.query[one] for one in _PLACES if one in self.url.query}
-        shown = self.url.set(drivername=_POSTGRESQL, query=places)._replace(password=None)
+            return f"sqlite:///{self.url.database}"
+        places = {one: self.url.query[one] for one in ("host", "port") if one in self.url.query}
+        shown = self.url.set(drivername="postgresql", query=places)._replace(password=None)
         return shown.render_as_string().replace("%2F", "/")

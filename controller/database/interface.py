@@ -53,12 +53,8 @@ class Database(ABC):
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:
         """Run one transaction that writes roughly so many short rows, and looks at no results.
 
-        Raises
-        ------
-        UnavailableError
-            If the database refuses or is away.
-        OutcomeUnknownError
-            If it was lost before it answered.
+        Raises `UnavailableError` if the database refuses or is away, and `OutcomeUnknownError` if
+        it was lost before it answered.
         """
 
     @abstractmethod

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from importlib.metadata import version
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -58,29 +58,20 @@ class Present:
     """Of how many it makes the marks: all, or none while another may have taken over."""
 
 
+@dataclass(frozen=True, slots=True)
 class Gauges:
     """Looks up what Prometheus is told of the present."""
 
-    def __init__(  # noqa: PLR0913 (what is counted, and how much of it is shown)
-        self,
-        registry: Registry,
-        groups: Groups,
-        ownership: Ownership,
-        sequencer: Sequencer,
-        waiting: WaitingRoom,
-        *,
-        most_series: int,
-    ) -> None:
-        self._registry = registry
-        self._groups = groups
-        self._ownership = ownership
-        self._sequencer = sequencer
-        self._waiting = waiting
-        self._most_series = most_series
+    _registry: Registry
+    _groups: Groups
+    _ownership: Ownership
+    _sequencer: Sequencer
+    _waiting: WaitingRoom
+    most_series: int
 
     async def look(self) -> Present:
         """Look at all streams, letting others have their turn in between."""
-        present, limit = Present(), self._most_series
+        present, limit = Present(), self.most_series
         now = self._registry.clocks.now()
         for index, state in enumerate(list(self._registry)):
             if index % _AT_ONCE == 0:
@@ -123,7 +114,7 @@ class Gauges:
             ["state"],
             (([state], present.writers[state]) for state in _STATES),
         )
-        shown = islice(groups, self._most_series)
+        shown = islice(groups, self.most_series)
         yield _labelled(
             "group_readers",
             "Readers of each group.",
@@ -152,11 +143,7 @@ def stream_families(present: Present) -> Iterator[Metric]:
             "How long somebody has waited since the newest mark; 0 while nobody waits.",
             lambda one: one.held_s,
         ),
-        (
-            "stream_kept_reports",
-            "Reports above the watermark.",
-            lambda one: one.kept_reports,
-        ),
+        ("stream_kept_reports", "Reports above the watermark.", lambda one: one.kept_reports),
         (
             "stream_lease_held",
             "Whether this controller makes the stream's marks.",
@@ -179,17 +166,17 @@ def stream_families(present: Present) -> Iterator[Metric]:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Families(Collector):
-    """What was laid out already, what may still be, and what the process says of itself."""
-
-    def __init__(self, *families: Iterable[Metric]) -> None:
-        self._families = families
+    families: list[Metric]
+    present: Present
 
     def collect(self) -> Iterator[Metric]:
         yield InfoMetricFamily(
             "tidegauge_build", "What runs.", value={"version": version("tidegauge")}
         )
-        yield from chain.from_iterable(self._families)
+        yield from self.families
+        yield from stream_families(self.present)
         yield from ProcessCollector(registry=CollectorRegistry()).collect()
 
 
@@ -201,8 +188,7 @@ async def expose(metrics: Metrics, gauges: Gauges) -> bytes:
     """
     present = await gauges.look()
     families = [*metrics.families(), *gauges.total_families(present)]
-    shown = _Families(families, stream_families(present))
-    return await asyncio.to_thread(generate_latest, shown)
+    return await asyncio.to_thread(generate_latest, _Families(families, present))
 
 
 def _figures(state: StreamState, now: Now) -> StreamFigures:

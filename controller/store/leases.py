@@ -165,7 +165,7 @@ def _counts(connection: Connection, table: Table) -> dict[int | None, int]:
 
 
 def take(
-    connection: Connection, controller: int, *, streams: int, groups: int, listening_ms: int
+    connection: Connection, controller: int, streams: int, groups: int, *, listening_ms: int
 ) -> Sequence[int]:
     """Take some that have no holder, others at once take others; returns the streams' keys."""
     check_lease(connection, controller)

@@ -5,7 +5,7 @@ Every function runs inside a transaction that its caller owns.
 
 from collections.abc import Callable, Iterable, Sequence
 from secrets import token_bytes
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import (
     Connection,
@@ -71,20 +71,8 @@ def has_deleted_streams(connection: Connection) -> bool:
     return connection.scalar(select(deleted_streams.c.key).limit(1)) is not None
 
 
-class Leftover(NamedTuple):
-    """Some rows of a deleted stream, up to a last one in a table."""
-
-    stream_key: int
-    table: Table | None
-    """None if nothing is left but the key."""
-    last: tuple[Any, ...]
-    """The primary key of the last, without the stream's."""
-
-
-def find_leftover(
-    connection: Connection, tables: Iterable[Table], limit: int
-) -> Leftover | None:
-    """Find some rows of one deleted stream, in a table with a ``stream_key``.
+def purge(connection: Connection, tables: Iterable[Table], limit: int) -> bool:
+    """Remove some rows of one deleted stream, and its key after the last; False if none is left.
 
     The race: other controllers do the same, or still merge chunks of it. A stream is done with
     when nothing of it is seen, for what is merged is seen before or after.
@@ -93,26 +81,18 @@ def find_leftover(
         select(deleted_streams.c.key).limit(1).with_for_update(skip_locked=True)
     )
     if key is None:
-        return None
+        return False
     for table in tables:
         if "stream_key" in table.columns:
             _, *order = table.primary_key.columns
             first = select(*order).where(table.c.stream_key == key).order_by(*order)
             found = connection.execute(first.limit(limit)).all()
             if found:
-                return Leftover(key, table, tuple(found[-1]))
-    return Leftover(key, None, ())
-
-
-def purge(connection: Connection, leftover: Leftover) -> None:
-    """Remove what was found of a deleted stream."""
-    key, table, last = leftover
-    if table is None:
-        connection.execute(delete(deleted_streams).where(deleted_streams.c.key == key))
-    else:
-        _, *order = table.primary_key.columns
-        until = tuple_(*order) <= tuple_(*last)
-        connection.execute(delete(table).where(table.c.stream_key == key, until))
+                until = tuple_(*order) <= tuple_(*found[-1])
+                connection.execute(delete(table).where(table.c.stream_key == key, until))
+                return True
+    connection.execute(delete(deleted_streams).where(deleted_streams.c.key == key))
+    return True
 
 
 def last_stream_key(connection: Connection) -> int:
