@@ -6,8 +6,7 @@ from typing import Any
 
 from controller.access.limits import Limits
 from controller.background.maintenance import Maintenance
-from controller.background.pace import Pace
-from controller.background.purging import Purger
+from controller.background.purging import Pace, Purger
 from controller.background.retention import Sweeper
 from controller.background.stamping import Stamping
 from controller.clocks import Clocks, ListeningClock

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 
@@ -17,6 +18,7 @@ _MOST_SEEN = 10_000
 """A bound, since one token can be shown in any number of spellings."""
 
 
+@dataclass(slots=True)
 class _Tokens:
     """The tokens of one reading of the file, and the headers that showed them.
 
@@ -24,10 +26,9 @@ class _Tokens:
     remembered beyond it.
     """
 
-    def __init__(self, callers: Mapping[Digest, Caller]) -> None:
-        self._callers = callers
-        self._seen: dict[bytes, Caller] = {}
-        """By the header's value: hashing it anew at every request would cost as much again."""
+    _callers: Mapping[Digest, Caller]
+    _seen: dict[bytes, Caller] = field(default_factory=dict)
+    """By the header's value: hashing it anew at every request would cost as much again."""
 
     def __len__(self) -> int:
         return len(self._callers)

@@ -14,16 +14,7 @@ from controller.groups import Groups, read_logs
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
 from controller.streams.registry import Registry
-from tidegauge.errors import (
-    OutcomeUnknownError,
-    ReaderFencedError,
-    StreamReplacedError,
-    TidegaugeError,
-    UnavailableError,
-    UnknownGroupError,
-    UnknownReaderError,
-    UnknownStreamError,
-)
+from tidegauge import errors
 from tidegauge.groups import go_offline
 
 _log = logging.getLogger(__name__)
@@ -70,7 +61,11 @@ class Maintenance:
         for group, reader, epoch in silent:
             try:
                 logs = await read_logs(self._registry, group.settings)
-            except (UnknownStreamError, StreamReplacedError, UnavailableError):
+            except (
+                errors.UnknownStreamError,
+                errors.StreamReplacedError,
+                errors.UnavailableError,
+            ):
                 continue  # where nothing is left to read, it learns so by its next call
             _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
             offline = partial(
@@ -87,15 +82,17 @@ class Maintenance:
                 continue
             try:
                 await self._compactor.compact(state.identity.key, state.published_tails)
-            except (OutcomeUnknownError, UnavailableError) as error:
+            except (errors.OutcomeUnknownError, errors.UnavailableError) as error:
                 # The database has logged all of it already.
                 _log.debug("nothing is compacted yet: %s", error)
-            except TidegaugeError:
+            except errors.TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
 
 
 def _unless_gone(change: Callable[[Batch], object], batch: Batch) -> None:
     # Meanwhile the reader may have left, its name been taken over (whoever did stays: its epoch
     # is another one), or the group been deleted.
-    with suppress(ReaderFencedError, UnknownGroupError, UnknownReaderError):
+    with suppress(
+        errors.ReaderFencedError, errors.UnknownGroupError, errors.UnknownReaderError
+    ):
         change(batch)

@@ -18,7 +18,7 @@ from time import monotonic, perf_counter
 
 from sqlalchemy import Connection
 
-from controller.background.pace import Pace
+from controller.background.purging import Pace
 from controller.database import Database
 from controller.groups import keep_groups_still, read_positions
 from controller.store.marks import MarkRow, delete_marks, mark_rows

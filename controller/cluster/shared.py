@@ -8,6 +8,7 @@ back before it answers anybody.
 import asyncio
 import logging
 from collections.abc import Mapping, Sized
+from dataclasses import dataclass, field
 from functools import partial
 
 from sqlalchemy import Connection, Table
@@ -36,32 +37,28 @@ _AT_ONCE = 100
 """Streams read back in one transaction: the first are answered for while others are read."""
 
 
+@dataclass(eq=False)
 class SharedOwnership:
     """An even share of the streams and groups of a database that controllers share."""
 
-    def __init__(
-        self,
-        membership: Membership,
-        registry: Registry,
-        groups: Groups,
-        sequencer: Sequencer,
-        database: PostgresDatabase,
-    ) -> None:
-        self.lease = self.membership = membership
-        self.closing = asyncio.Event()
-        self.tasks: list[asyncio.Task[None]] = []
-        self.registry = registry
-        self.groups = groups
-        self._listening = registry.clocks.listening
-        self.addresses: dict[int, str] = {}
-        self._sequencer = sequencer
-        self._database = database
-        self._looks = 0
-        self._taken: dict[int, int] = {}
-        """Keys of streams that are not held yet, and listening time when they were taken."""
-        self._rest_ms = _LOOK_MS
+    membership: Membership
+    registry: Registry
+    groups: Groups
+    _sequencer: Sequencer
+    _database: PostgresDatabase
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    addresses: dict[int, str] = field(default_factory=dict)
+    _looks: int = 0
+    _taken: dict[int, int] = field(default_factory=dict)
+    """Keys of streams that are not held yet, and listening time when they were taken."""
+    _rest_ms: int = _LOOK_MS
+    _stored: int = 0
+    _stored_here: int = 0
+
+    def __post_init__(self) -> None:
+        self.lease, self._listening = self.membership, self.registry.clocks.listening
         self._not_looked = LogOnce(_log)
-        self._stored = self._stored_here = 0
 
     @property
     def streams(self) -> Sized:

@@ -85,19 +85,14 @@ class Sequencer:
             await self._task
 
     @property
-    def queue_length(self) -> int:
-        """How many submissions wait for the next batch."""
-        return len(self._queue)
-
-    @property
     def busy_s(self) -> float:
         """How long the present batch has been under way; 0 between batches."""
         return self._loop.time() - self._busy_since if self._busy else 0.0
 
     @property
-    def look_count(self) -> int:
-        """How many looks at memory wait for a batch to end."""
-        return len(self._looks)
+    def queues(self) -> dict[str, int]:
+        """How many changes wait for the next batch, and looks at memory for one to end."""
+        return {"changes": len(self._queue), "looks": len(self._looks)}
 
     @overload
     def submit(self, decide: Callable[[Batch], _T]) -> "asyncio.Future[_T]": ...

@@ -1,8 +1,12 @@
 """The database: one interface, SQLite and PostgreSQL behind it."""
 
-from controller.database.address import DatabaseAddress
 from controller.database.failures import LeaseLostError
-from controller.database.interface import Database, DatabaseInUseError, DatabaseUnusableError
+from controller.database.interface import (
+    Database,
+    DatabaseAddress,
+    DatabaseInUseError,
+    DatabaseUnusableError,
+)
 from controller.database.postgresql import PostgresDatabase, upgrade_schema
 from controller.database.sqlite import SqliteDatabase
 

@@ -93,11 +93,8 @@ class Metrics:
 
     def families(self) -> Iterator[Metric]:
         """Lay out all that was counted."""
-        reports = CounterMetricFamily(
-            "tidegauge_reports",
-            "Reports: accepted, or the code of the refusal.",
-            labels=["outcome"],
-        )
+        documentation = "Reports: accepted, or the code of the refusal."
+        reports = CounterMetricFamily("tidegauge_reports", documentation, labels=["outcome"])
         for outcome, count in sorted(self.report_tally.items()):
             reports.add_metric([outcome], count)
         yield reports
@@ -107,9 +104,8 @@ class Metrics:
             ("commit_failures", "Transactions that failed; nothing of them is stored."),
             ("defects", "Requests that were answered with 500."),
         ):
-            yield CounterMetricFamily(
-                f"tidegauge_{name}", documentation, value=self.tally[name]
-            )
+            value = self.tally[name]
+            yield CounterMetricFamily(f"tidegauge_{name}", documentation, value=value)
         for name, documentation, histogram in (
             ("batch_changes", "Changes that shared one transaction.", self._batch_changes),
             ("commit_duration_seconds", "How long a transaction took.", self._commit_seconds),

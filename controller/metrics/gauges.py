@@ -92,13 +92,11 @@ class Gauges:
 
         The number of streams is the same at every controller; all else is of what this one holds.
         """
-        queues = {"changes": self._sequencer.queue_length, "looks": self._sequencer.look_count}
-        yield _labelled(
-            "queue_length",
-            "What waits: changes for the next transaction, looks at memory for its end.",
-            ["queue"],
-            (([name], length) for name, length in queues.items()),
+        documentation = (
+            "What waits: changes for the next transaction, looks at memory for its end."
         )
+        lengths = (([name], length) for name, length in self._sequencer.queues.items())
+        yield _labelled("queue_length", documentation, ["queue"], lengths)
         groups = list(self._groups)
         for name, documentation, value in (
             ("long_polls", "Calls that wait for news.", len(self._waiting)),
@@ -108,30 +106,18 @@ class Gauges:
             ("groups", "Reader groups.", len(groups)),
         ):
             yield GaugeMetricFamily(f"tidegauge_{name}", documentation, value=value)
-        yield _labelled(
-            "writers",
-            "Writers by state.",
-            ["state"],
-            (([state], present.writers[state]) for state in _STATES),
-        )
+        writers = (([state], present.writers[state]) for state in _STATES)
+        yield _labelled("writers", "Writers by state.", ["state"], writers)
         shown = islice(groups, self.most_series)
-        yield _labelled(
-            "group_readers",
-            "Readers of each group.",
-            ["group"],
-            (([str(group.name)], len(group.state.readers)) for group in shown),
-        )
+        readers = (([str(group.name)], len(group.state.readers)) for group in shown)
+        yield _labelled("group_readers", "Readers of each group.", ["group"], readers)
 
 
 def stream_families(present: Present) -> Iterator[Metric]:
     """Lay out what was looked up of single streams; any thread may do it."""
     shown, leads = present.shown, present.leases > 0
-    yield _labelled(
-        "stream_writers",
-        "Writers by state.",
-        ["stream", "state"],
-        (([one.stream, state], one.writers[state]) for one in shown for state in _STATES),
-    )
+    writers = (([one.stream, state], one.writers[state]) for one in shown for state in _STATES)
+    yield _labelled("stream_writers", "Writers by state.", ["stream", "state"], writers)
     table: Iterable[tuple[str, str, Callable[[StreamFigures], float | None]]] = (
         (
             "stream_watermark_lag_seconds",
@@ -153,9 +139,8 @@ def stream_families(present: Present) -> Iterator[Metric]:
     for name, documentation, value_of in table:
         values = [([one.stream], value_of(one)) for one in shown]
         yield _labelled(name, documentation, ["stream"], values)
-    expirations = CounterMetricFamily(
-        "tidegauge_stream_expirations", "Writers that expired.", labels=["stream"]
-    )
+    name, documentation = "tidegauge_stream_expirations", "Writers that expired."
+    expirations = CounterMetricFamily(name, documentation, labels=["stream"])
     for one in shown:
         expirations.add_metric([one.stream], one.expirations)
     yield expirations
@@ -172,9 +157,8 @@ class _Families(Collector):
     present: Present
 
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily(
-            "tidegauge_build", "What runs.", value={"version": version("tidegauge")}
-        )
+        runs = {"version": version("tidegauge")}
+        yield InfoMetricFamily("tidegauge_build", "What runs.", value=runs)
         yield from self.families
         yield from stream_families(self.present)
         yield from ProcessCollector(registry=CollectorRegistry()).collect()

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy import ARRAY, BigInteger, Connection, Row, cast, func, select, true, tuple_
 
@@ -10,8 +10,6 @@ from controller.schema import chunks, marks, streams
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import StreamConfig, StreamInfo, TopologyInfo
-
-_Tails: TypeAlias = dict[int, dict[int, int]]
 
 
 def read_overview(connection: Connection, names: Iterable[StreamName]) -> list[StreamInfo]:
@@ -32,7 +30,9 @@ def read_overview(connection: Connection, names: Iterable[StreamName]) -> list[S
     return [_describe(row, topologies[row.key], tails[row.key]) for row in rows]
 
 
-def _read_tails(connection: Connection, topologies: dict[int, TopologyInfo]) -> _Tails:
+def _read_tails(
+    connection: Connection, topologies: dict[int, TopologyInfo]
+) -> dict[int, dict[int, int]]:
     """Read where the segments of streams end that have events."""
     keys = [key for key, topology in topologies.items() for _ in topology.segments]
     numbers = [one.number for topology in topologies.values() for one in topology.segments]
@@ -46,7 +46,7 @@ def _read_tails(connection: Connection, topologies: dict[int, TopologyInfo]) -> 
         .limit(1)
         .lateral()
     )
-    found: _Tails = defaultdict(dict)
+    found: dict[int, dict[int, int]] = defaultdict(dict)
     for row in connection.execute(select(asked, last).join_from(asked, last, true())):
         found[row.stream_key][row.segment] = row.tail
     return found
