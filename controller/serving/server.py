@@ -67,9 +67,8 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop at a signal; unlike uvicorn's own, do not die of it afterwards."""
-        former = {
-            one: signal.signal(one, self.handle_exit) for one in (signal.SIGINT, signal.SIGTERM)
-        }
+        signals = signal.SIGINT, signal.SIGTERM
+        former = {one: signal.signal(one, self.handle_exit) for one in signals}
         try:
             yield
         finally:
@@ -90,11 +89,9 @@ def serve(settings: ServeSettings) -> None:
         scheme = "http" if certificate is None else "https"
         here = show_address(reachable(host), port)
         address = settings.advertise_url or f"{scheme}://{here}"
+        checks_host = is_for_this_machine(settings)
         app = create_app(
-            settings,
-            address=address,
-            certificate=certificate,
-            checks_host=is_for_this_machine(settings),
+            settings, address=address, certificate=certificate, checks_host=checks_host
         )
         print(f"database {app.parts.database.name}", flush=True)  # noqa: T201
         serving = f"serving  {scheme}://{show_address(host, port)}  (docs: /docs)"
