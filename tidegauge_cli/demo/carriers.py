@@ -33,6 +33,7 @@ REPLAYED = {
     "mark_interval_ms": 50,
     "mark_resolution_ms": 60_000,
     "aggregation_timeout_ms": None,
+    "hold_limit_ms": None,
 }
 _TICK_S = 0.2
 
