@@ -13,8 +13,8 @@ from sqlalchemy import Connection
 from controller.access.limits import Limits
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
-from controller.commit.condition import Condition
 from controller.commit.sequencer import Sequencer
+from controller.commit.waiting import Condition
 from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage

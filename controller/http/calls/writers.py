@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from controller.cluster.listing import first_page
 from controller.http import routing
 from controller.http.calls.reporting import ReportingRoute
-from controller.store.paging import first_page
 from controller.streams import reports
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import WriterState
