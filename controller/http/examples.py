@@ -200,7 +200,7 @@ EXAMPLES = (
             1_357_034_400_000,
             incarnation=1,
             time=1_357_034_400_000,
-            beat_ms=20_000,
+            beat_ms=100_000,
             state="active",
             position={},
             hint=None,
