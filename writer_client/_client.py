@@ -96,12 +96,19 @@ class WriterCalls:
         """Note the newest accepted time again; if there is none, another one, or nothing.
 
         The races: a beat that overtakes a note goes back behind it, and one that comes after a leave
-        makes the writer live again. So reports are made one at a time, and none after a leave.
+        makes the writer live again. So reports are made one at a time, and none after a leave. And
+        a note whose answer was lost may have been stored: then its time is the newest.
         """
         async with self._reporting:
             time = otherwise if self._noted_time is None else self._noted_time
-            if time is not None and not self._left:
+            if time is None or self._left:
+                return
+            try:
                 await self._note_time(time, {})
+            except InvalidTimeError as refused:
+                if refused.stored_time is None:
+                    raise
+                await self._note_time(refused.stored_time, {})
 
     async def _note_time(self, time: int, position: Position) -> None:
         report = NoteTime(time=time, position=dict(position), incarnation=self.incarnation)

@@ -14,7 +14,7 @@ from tidegauge.aggregation import approaches
 from tidegauge.aggregation.acceptance import Acceptance, check_incarnation, sealed_topology
 from tidegauge.aggregation.capping import Capping
 from tidegauge.aggregation.changelog import Changelog
-from tidegauge.aggregation.changes import Changes, Look, Standing, StoredAggregation
+from tidegauge.aggregation.changes import Changes, ClockState, Look, Standing, StoredAggregation
 from tidegauge.aggregation.clocks import HoldClocks, View
 from tidegauge.aggregation.departures import Departures
 from tidegauge.aggregation.intake import Intake, SignedReport
@@ -58,6 +58,7 @@ class Aggregator:
         self._clocks = HoldClocks()
         self._reached: int | None = None
         """What the others have reached, as the latest pass found it."""
+        self._stored_state = ClockState()
         self._departures = Departures()
         self._marking = Marking(
             roster=self._roster,
@@ -104,7 +105,7 @@ class Aggregator:
         for writer in self._roster:
             self._classify(writer)
         self._clocks.settle()
-        self._reached = replay.state.reached
+        self._reached, self._stored_state = replay.state.reached, replay.state
         self._departures.restore(self._roster)
         self.pass_due = True
         if self.final:
@@ -302,11 +303,17 @@ class Aggregator:
         """Conclude: look at approaches and clocks, expire, emit marks, forget."""
         self.pass_due = False
         self._let_approaching_in(now)
+        stirred = self._clocks.stirred
         look = self._look_at_clocks(now)
         expired = self._expire_run_out(now)
         marks = self._marking.emit(self.topology, self.settings, now)
         self._find_reached()
-        self._changelog.look(look._replace(state=self._clocks.state(self._reached)))
+        state = self._clocks.state(self._reached)
+        # A look that finds nothing lets time pass, which the next one does as well; a transaction
+        # that only deletes must not grow by it, where the disk is full.
+        if stirred or look.fallen_to or state.is_other_than(self._stored_state):
+            self._changelog.look(look._replace(state=state))
+            self._stored_state = state
         return PassOutcome(marks, expired, self._forget(now))
 
     def seal(self, lengths: Position, now: Now) -> PassOutcome:
@@ -349,6 +356,9 @@ class Aggregator:
         self.settings = settings
         self._acceptance = self._acceptance_now()
         self._departures.reconsider()
+        self._changelog.restate_clocks = (
+            True  # what passed until now does so by former settings
+        )
         self.pass_due = True
 
     def change_topology(self, topology: Topology) -> None:

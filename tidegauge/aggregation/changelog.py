@@ -38,6 +38,7 @@ class Changelog:
         self._serial = 0
         self._reports: list[KeptReport] = []
         self._looks: list[Look] = []
+        self.restate_clocks = False
         self._marks: list[Mark] = []
         self._length = 0
         """Of the log, in items: reports, and writers with the reports that they keep."""
@@ -113,7 +114,7 @@ class Changelog:
                 roster.counters,
                 # What was released may be in no mark yet, nor in a report that is kept.
                 self._cut.reach.copy() if ends else {},
-                state if ends else None,
+                state if ends or self.restate_clocks else None,
             ),
             self._marks,
             begins_compaction=begins,
@@ -123,6 +124,7 @@ class Changelog:
         if ends:
             self._length -= self._needless
         self._reports, self._looks, self._marks = [], [], []
+        self.restate_clocks = False
         roster.changed, roster.forgotten, roster.counters = {}, [], None
         return changes
 

@@ -68,6 +68,14 @@ class ClockState(NamedTuple):
     reached: int | None = None
     """What the others have reached, as the latest pass found it, ms."""
 
+    def is_other_than(self, state: "ClockState") -> bool:
+        """Tell whether more happened since another state than that time passed."""
+        return (self.silence.moved_ms, self.limit.moved_ms, *self[2:]) != (
+            state.silence.moved_ms,
+            state.limit.moved_ms,
+            *state[2:],
+        )
+
 
 class Look(NamedTuple):
     """A look at the clocks. Replayed, it does the same to the writers once more.

@@ -175,6 +175,11 @@ class HoldClocks:
         for those in (self._front, self._fresh, self._silence.writers, self._limit.writers):
             those.pop(writer, None)
 
+    @property
+    def stirred(self) -> bool:
+        """Whether something was heard of a writer, or one registered, since the latest look."""
+        return bool(self.heard or self._fresh)
+
     def look(self, view: View, ahead: Iterable[Writer]) -> list[Writer]:
         """Let time pass, and start, end and stamp clocks, as the beginning of a pass does.
 
