@@ -1,5 +1,7 @@
 """Databases as former versions left them, of one stream with two writers."""
 
+from typing import Any
+
 import msgspec
 from alembic import command
 
@@ -83,7 +85,7 @@ RECENT_IN_JOURNAL = tuple(
 """The same, on SQLite: in front of the tables."""
 _REPORTED = (True, True)
 _SPOKE_MS = 1795374377645
-_LOGGED = (
+_LOGGED: tuple[list[Any], ...] = (
     [
         [],
         [],
