@@ -114,7 +114,8 @@ class Changelog:
                 roster.counters,
                 # What was released may be in no mark yet, nor in a report that is kept.
                 self._cut.reach.copy() if ends else {},
-                state if ends or self.restate_clocks else None,
+                # Looks from here on say what moved since the one before them.
+                state if begins or self.restate_clocks else None,
             ),
             self._marks,
             begins_compaction=begins,
