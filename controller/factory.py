@@ -6,8 +6,7 @@ from typing import Any
 
 from controller.access.limits import Limits
 from controller.background.maintenance import Maintenance
-from controller.background.pace import Pace
-from controller.background.purging import Purger
+from controller.background.purging import Pace, Purger
 from controller.background.retention import Sweeper
 from controller.background.stamping import Stamping
 from controller.clocks import Clocks, ListeningClock
@@ -19,6 +18,7 @@ from controller.commit.waiting import WaitingRoom
 from controller.configuration import ServeSettings
 from controller.database import Database, PostgresDatabase, open_database
 from controller.groups import GroupCreation, Groups
+from controller.log.compaction import Compactor
 from controller.metrics.counters import Metrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.health import Health
@@ -58,7 +58,7 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
     ``address`` is where other controllers of the same database reach this one.
     """
     database = open_database(settings.database_url, max_bytes=settings.max_database_bytes)
-    sequencer, limits = Sequencer(database), Limits.of(settings)
+    sequencer, limits = Sequencer(database), Limits(settings)
     ownership: Ownership
     if isinstance(database, PostgresDatabase):  # it may hold a share of the streams
         membership = Membership(database, address=address, lease_ms=settings.lease_ms)
@@ -74,11 +74,11 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
     metrics, waiting = Metrics(), WaitingRoom(settings.max_long_polls)
     listening, lease = clocks.listening, ownership.lease
     stamping = Stamping(listening, lease, sequencer, database, ownership.keep_stamp)
-    maintenance = Maintenance(registry, groups, sequencer, database, clocks)
+    maintenance = Maintenance(registry, groups, sequencer, Compactor(database), clocks)
     most_series, max_stall_s = settings.metrics_streams, settings.max_stall_ms / 1_000
 
     def note_failure() -> None:
-        metrics.count_commit_failure()
+        metrics.tally["commit_failures"] += 1
         stamping.note_failure()
 
     sequencer.on_batch, sequencer.on_failure = metrics.count_batch, note_failure

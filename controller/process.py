@@ -4,8 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from controller.commit.sequencer import log_failure
 from controller.factory import Parts
-from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
+from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _QUICK_START_S = 1.0
 """A start that is over by then answers no call with 503; a longer one goes on beside the probes."""
@@ -32,7 +33,7 @@ class Process:
     async def begin(self) -> None:
         """Start, in the background if it takes long: probes are answered, others told to wait."""
         self._starting = asyncio.create_task(self.start(), name="reading the streams back")
-        self._starting.add_done_callback(_log_failure)
+        self._starting.add_done_callback(log_failure)
         await asyncio.wait({self._starting}, timeout=_QUICK_START_S)
 
     @property
@@ -59,7 +60,7 @@ class Process:
             begin(stamping.probe_forever(), name="trying whether changes can be stored"),
         ]
         for task in health.tasks:
-            task.add_done_callback(_log_failure)
+            task.add_done_callback(log_failure)
         for state in parts.registry:  # what fell due meanwhile
             state.touch()
         health.started = True
@@ -121,9 +122,3 @@ async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _log_failure(task: asyncio.Task[None]) -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        traceback = None if isinstance(error, TidegaugeError) else error
-        _log.error("work in the background failed: %s", error, exc_info=traceback)

@@ -127,7 +127,7 @@ class AsyncStreamClient(StreamCalls):
                 return found
 
     async def expire(self, writer: str) -> WriterAnswer:
-        """Drop a writer that holds the others up; it returns with a time at or above the mark.
+        """Drop a writer that holds the others up; it returns with a time above the watermark.
 
         Raises
         ------

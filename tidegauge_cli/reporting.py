@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import typer
 
-from tidegauge.event_time import looks_like_seconds
+from tidegauge.event_time import describe_span, looks_like_seconds
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import StreamInfo
 from tidegauge.wire.writers import (
@@ -49,6 +49,7 @@ def register(
     session.show(
         registered,
         f"{writer} is {registered.state}, incarnation {number}; watermark {watermark}",
+        *_advice(registered),
     )
 
 
@@ -88,9 +89,21 @@ def leave(  # noqa: PLR0913 (one report has as many parts)
 
 @asks(reporting, "expire shop/orders gateway-7")
 def expire(session: Session, stream: Stream, writer: Writer) -> None:
-    """Drop a writer that holds the others up; it returns with a time at or above the mark."""
+    """Drop a writer that holds the others up; it returns with a time above the watermark."""
     path = _path(stream, writer, "expire")
     _show(session, writer, session.ask(lambda service: service.post(path, WriterAnswer)))
+
+
+def _advice(registered: WriterRegistered) -> list[str]:
+    """Tell where the writer goes on, and how often it has to speak."""
+    lines = []
+    if registered.time is not None:
+        since = describe_time(registered.time)
+        lines.append(f"it stands at {since}: nothing that it writes from there on is late")
+    if registered.beat_ms is not None:
+        every = describe_span(registered.beat_ms)
+        lines.append(f"who repeats its last time every {every} is not dropped for silence")
+    return lines
 
 
 def _report(

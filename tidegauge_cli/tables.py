@@ -35,17 +35,28 @@ def table_of_streams(streams: Iterable[StreamInfo]) -> Listing:
 def table_of_writers(writers: Iterable[WriterInfo]) -> Listing:
     """Show writers, one a line."""
     listing = Listing(
-        writer=0, state=0, incarnation=4, noted=0, behind=2, silent=3, expires=1, position=5
+        writer=0,
+        state=0,
+        incarnation=5,
+        stands=0,
+        behind=2,
+        silent=4,
+        clock=3,
+        expires=1,
+        remarks=6,
+        position=7,
     )
     for one in writers:
         listing.add(
             one.writer,
             Text(one.state, style=_STATE_STYLE.get(one.state, "green")),
             str(one.incarnation),
-            describe_time(one.time),
+            describe_time(one.stand),
             _span(one.behind_ms),
             _span(one.silent_ms),
+            describe_clock(one),
             _span(one.expires_in_ms),
+            describe_remarks(one),
             describe_position(one.position),
         )
     return listing
@@ -92,6 +103,21 @@ def describe_rest(explanation: ExplanationInfo) -> str:
 def describe_time(time_ms: int | None) -> str:
     """Show an event time, or that there is none."""
     return "none yet" if time_ms is None else describe_event_time(time_ms)
+
+
+def describe_remarks(writer: WriterInfo) -> str:
+    """Show what is not so for most: it was told where it stands, or has no grace."""
+    remarks = {"told": writer.stand_by == "told", "no grace": not writer.grace}
+    return ", ".join(remark for remark, applies in remarks.items() if applies)
+
+
+def describe_clock(writer: WriterInfo) -> str:
+    """Show what the clock shows that is nearer its end; nothing if none runs."""
+    if writer.clock is None:
+        return ""
+    if writer.clock == "silence":
+        return f"silent {_span(writer.silent_for_ms)}"
+    return f"still {_span(writer.standing_for_ms)}"
 
 
 def describe_lag(stream: StreamInfo) -> str:

@@ -31,10 +31,15 @@ class AsyncWriter(WriterFace, AsyncOpening):
         Bearer token, if the service wants one.
     first_time : int or datetime, optional
         Nothing that will be written is older (ms or an aware datetime). Without it this
-        writer holds the watermark from its registration to its first note.
+        writer stands at `told_time` from its registration to its first note.
     automatically_note_time : bool, default False
         Use ingestion time: events without a time get the wall clock, which is noted five
         times a second, also while nothing is written, so that an idle writer holds nobody up.
+    beat : {"unacknowledged", "always"}, default "unacknowledged"
+        When the writer repeats its last accepted time, so that it is not dropped for silence:
+        a third of ``aggregation_timeout_ms`` after it last reported, while something that was
+        written is not acknowledged, or always. A beat before the first note says `told_time`, and
+        no earlier time can be noted then.
     batch_bytes : int, default 1 MiB
         Send a segment's events once there are so many bytes of them.
     linger : timedelta, default 5 ms

@@ -1,5 +1,7 @@
 """The calls that writers make."""
 
+import asyncio
+import time as clock
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -41,6 +43,13 @@ class WriterCalls:
         self.name = check_name(name)
         self.incarnation: int | None = None
         self.watermark: int | None = None
+        self.told_time: int | None = None
+        self.beat_ms: int | None = None
+        self.reported_s = 0.0
+        """When the newest report was accepted, on the monotonic clock."""
+        self._noted_time: int | None = None
+        self._reporting = asyncio.Lock()
+        self._left = False
         self._stream_id: str | None = None
 
     async def describe(self) -> StreamInfo:
@@ -56,6 +65,8 @@ class WriterCalls:
             "POST", f"/writers/{self.name}/register", answer=WriterRegistered, body=body
         )
         self.incarnation = registered.incarnation
+        self.told_time, self.beat_ms = registered.time, registered.beat_ms
+        self._accept(time)
         self._learn(registered.watermark)
         return registered
 
@@ -78,11 +89,34 @@ class WriterCalls:
 
     async def note_time(self, time: int, position: Position) -> None:
         """Note one time."""
+        async with self._reporting:
+            await self._note_time(time, position)
+
+    async def beat(self, otherwise: int | None) -> None:
+        """Note the newest accepted time again; if there is none, another one, or nothing.
+
+        The races: a beat that overtakes a note goes back behind it, and one that comes after a leave
+        makes the writer live again. So reports are made one at a time, and none after a leave. And
+        a note whose answer was lost may have been stored: then its time is the newest.
+        """
+        async with self._reporting:
+            time = otherwise if self._noted_time is None else self._noted_time
+            if time is None or self._left:
+                return
+            try:
+                await self._note_time(time, {})
+            except InvalidTimeError as refused:
+                if refused.stored_time is None:
+                    raise
+                await self._note_time(refused.stored_time, {})
+
+    async def _note_time(self, time: int, position: Position) -> None:
         report = NoteTime(time=time, position=dict(position), incarnation=self.incarnation)
         noted = await self._call(
             "POST", f"/writers/{self.name}/note-time", answer=TimeNoted, body=report
         )
         self._learn(noted.watermark)
+        self._accept(time)
 
     async def note_times(self, notes: Sequence[tuple[int, Position]]) -> None:
         """Note many times, in order; the times must not fall.
@@ -90,6 +124,10 @@ class WriterCalls:
         If the service can take none or some of them at the moment, one report for all of them
         follows: whichever were stored, it goes back behind none and leaves nothing out.
         """
+        async with self._reporting:
+            await self._note_times(notes)
+
+    async def _note_times(self, notes: Sequence[tuple[int, Position]]) -> None:
         async for attempt in self.transport.attempts():
             with attempt:
                 is_first = attempt.retry_state.attempt_number == 1
@@ -113,15 +151,18 @@ class WriterCalls:
                 )
                 _raise_refusal(answered.results)
                 self._learn(TimeNoted.model_validate(answered.results[-1]).watermark)
+                self._accept(notes[-1][0])
 
     async def leave(self, time: int | None, position: Position) -> None:
         """Leave the stream, with a last report if a time was ever noted."""
         last = LeaveStream(incarnation=self.incarnation)
         if time is not None:
             last = LeaveStream(incarnation=self.incarnation, time=time, position=dict(position))
-        answer = await self._call(
-            "POST", f"/writers/{self.name}/leave", answer=WriterAnswer, body=last
-        )
+        async with self._reporting:
+            self._left = True
+            answer = await self._call(
+                "POST", f"/writers/{self.name}/leave", answer=WriterAnswer, body=last
+            )
         self._learn(answer.watermark)
 
     async def _call(
@@ -143,6 +184,11 @@ class WriterCalls:
             params={"stream_id": self._stream_id},
             retry=True,
         )
+
+    def _accept(self, time: int | None) -> None:
+        """Take in that a report was accepted, or a registration with or without one."""
+        self.reported_s = clock.monotonic()
+        self._noted_time = time
 
     def _learn(self, watermark: int | None) -> None:
         """Keep the newest: answers overtake each other."""

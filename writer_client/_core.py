@@ -8,6 +8,7 @@ from typing import Unpack
 from tidegauge.client.transport import RETRY_FOR, Transport
 from tidegauge.errors import LogIsExternalError
 from tidegauge.event_time import to_event_time
+from writer_client._beats import check_beat
 from writer_client._client import WriterCalls
 from writer_client._errors import WriterClosedError
 from writer_client._options import WriterOptions
@@ -32,6 +33,8 @@ class WriterCore:
         first_time = options.get("first_time")
         self._first_time = None if first_time is None else to_event_time(first_time)
         self._automatic = options.get("automatically_note_time", False)
+        beat = check_beat(options.get("beat", "unacknowledged"), "unacknowledged", "always")
+        self._always_beats = beat == "always"
         transport = Transport(
             url, token=options.get("token"), retry_for=options.get("retry_for", RETRY_FOR)
         )
@@ -107,7 +110,9 @@ class WriterCore:
         registered = await self.calls.register(self._first_time)
         self._former_position = dict(registered.position)
         self.outbox.follow(info.topology.to_topology())
-        self.sending.start(notes_ingestion_time=self._automatic)
+        self.sending.start(
+            notes_ingestion_time=self._automatic, always_beats=self._always_beats
+        )
         self.opened = True
 
     async def _settle(self) -> None:
@@ -144,6 +149,15 @@ class WriterFace:
     def watermark(self) -> int | None:
         """The newest watermark that this writer was told, ms."""
         return self._core.calls.watermark
+
+    @property
+    def told_time(self) -> int | None:
+        """What the registration told, ms: nothing below it is safe to write.
+
+        Where the writer went on from: its own last time if it was still waited for, otherwise what
+        the others had reached. None before `open`, if there was no mark yet, and if it stayed out.
+        """
+        return self._core.calls.told_time
 
     @property
     def position(self) -> dict[int, int]:

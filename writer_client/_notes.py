@@ -37,6 +37,11 @@ class Notes:
         return len(self._waiting)
 
     @property
+    def first(self) -> int | None:
+        """The earliest time that is not accepted."""
+        return self._waiting[0].time if self._waiting else None
+
+    @property
     def accepted(self) -> int:
         """How many of those made were accepted."""
         return self.made - len(self._waiting)

@@ -1,20 +1,25 @@
 """The options of writers, the same for both faces."""
 
 from datetime import datetime, timedelta
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 
-class ReporterOptions(TypedDict, total=False):
-    """Keyword arguments of `AsyncTimeReporter` and `TimeReporter`."""
-
+class _Options(TypedDict, total=False):
     token: str | None
     first_time: int | datetime | None
     retry_for: timedelta
 
 
-class WriterOptions(ReporterOptions, total=False):
+class ReporterOptions(_Options, total=False):
+    """Keyword arguments of `AsyncTimeReporter` and `TimeReporter`."""
+
+    beat: Literal["never", "always"]
+
+
+class WriterOptions(_Options, total=False):
     """Keyword arguments of `AsyncWriter` and `Writer`."""
 
+    beat: Literal["unacknowledged", "always"]
     automatically_note_time: bool
     batch_bytes: int
     linger: timedelta

@@ -112,6 +112,19 @@ class Outbox:
                 return []
             return self._note(self._now(self._clock))
 
+    def promise(self, told: int | None) -> int | None:
+        """Tell what a beat may say of a writer that was told a time and has no note accepted yet.
+
+        Nothing above what is noted and waits; what will be noted must not be below it.
+        """
+        with self._lock:
+            waiting = self._notes.first
+            if told is not None and waiting is not None:
+                return min(told, waiting)
+            if self.last_time is None:
+                self.last_time = told
+            return told
+
     def hurry(self) -> list[Wake]:
         """Let nothing linger that waits now."""
         with self._lock:

@@ -10,6 +10,7 @@ from tidegauge.client.blocks import AsyncOpening, Opening
 from tidegauge.client.sync import LoopThread, SyncFace, blocking
 from tidegauge.client.transport import RETRY_FOR, Transport
 from tidegauge.event_time import to_event_time
+from writer_client._beats import beat_on, check_beat
 from writer_client._client import WriterCalls
 from writer_client._errors import WriterClosedError
 from writer_client._options import ReporterOptions
@@ -32,6 +33,9 @@ class AsyncTimeReporter(AsyncOpening):
         Nothing that will be written is older (ms or an aware datetime).
     retry_for : timedelta, default 60 s
         How long a request is repeated while the service is away.
+    beat : {"never", "always"}, default "never"
+        Whether to `beat` by itself, a third of ``aggregation_timeout_ms`` after it last reported. A
+        beat that is refused is raised by the next call.
 
     Notes
     -----
@@ -61,6 +65,9 @@ class AsyncTimeReporter(AsyncOpening):
         first_time = options.get("first_time")
         self._first_time = None if first_time is None else to_event_time(first_time)
         self._one_at_a_time = asyncio.Lock()
+        beat = check_beat(options.get("beat", "never"), "never", "always")
+        self._always_beats = beat == "always"
+        self._beats: asyncio.Task[None] | None = None
         self._last: tuple[int, dict[int, int]] | None = None
         self._closed = False
 
@@ -73,6 +80,11 @@ class AsyncTimeReporter(AsyncOpening):
     def watermark(self) -> int | None:
         """The newest watermark that this writer was told, ms."""
         return self._calls.watermark
+
+    @property
+    def told_time(self) -> int | None:
+        """What the registration told, ms: nothing below it is safe to write; see `AsyncWriter`."""
+        return self._calls.told_time
 
     async def open(self) -> None:
         """Register. Every other method that needs it does it too."""
@@ -102,9 +114,22 @@ class AsyncTimeReporter(AsyncOpening):
             await self._calls.note_time(noted, position)
             self._last = noted, (self._last[1] if self._last else {}) | dict(position)
 
+    async def beat(self) -> None:
+        """Say that the last time still holds: note it again, with nothing new written.
+
+        Before the first note it says `told_time`, and no earlier time can be noted then; if there is
+        none, nothing. Raises what `note_time` does.
+        """
+        async with self._one_at_a_time:
+            await self._open()
+            await self._calls.beat(self._calls.told_time)
+
     async def close(self) -> None:
         """Stop, and stay a member of the stream."""
         self._closed = True
+        if self._beats is not None:
+            self._beats.cancel()
+            await asyncio.gather(self._beats, return_exceptions=True)
         await self._calls.transport.aclose()
 
     async def leave(self) -> None:
@@ -123,6 +148,13 @@ class AsyncTimeReporter(AsyncOpening):
         if self._calls.incarnation is None:
             await self._calls.describe()
             await self._calls.register(self._first_time)
+            if self._always_beats:
+                beats = beat_on(
+                    self._calls, wanted=lambda: True, otherwise=lambda: self._calls.told_time
+                )
+                self._beats = asyncio.get_running_loop().create_task(beats)
+        if self._beats is not None and self._beats.done():
+            self._beats.result()
 
 
 class TimeReporter(SyncFace[AsyncTimeReporter], Opening):
@@ -154,8 +186,14 @@ class TimeReporter(SyncFace[AsyncTimeReporter], Opening):
         """The newest watermark that this writer was told, ms."""
         return self._core.watermark
 
+    @property
+    def told_time(self) -> int | None:
+        """What the registration told, ms: nothing below it is safe to write; see `AsyncWriter`."""
+        return self._core.told_time
+
     open = blocking(AsyncTimeReporter.open)
     note_time = blocking(AsyncTimeReporter.note_time)
+    beat = blocking(AsyncTimeReporter.beat)
 
     def close(self) -> None:
         """Stop, and stay a member of the stream."""

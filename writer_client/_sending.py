@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tidegauge.errors import ReportRefusedError, SegmentSealedError, StreamSealedError
+from writer_client._beats import beat_on
 from writer_client._client import WriterCalls
 from writer_client._errors import EventsNotStoredError
 from writer_client._events import EventBatch, encode_events
@@ -29,7 +30,7 @@ class _Signals:
 
 
 class Sending:
-    """Tasks on one event loop: one for each segment, one for the notes."""
+    """Tasks on one event loop: one for each segment, one for the notes, one for beats."""
 
     def __init__(self, calls: WriterCalls, outbox: Outbox, linger_s: float) -> None:
         self._calls = calls
@@ -40,9 +41,18 @@ class Sending:
         self._notes_ready = asyncio.Event()
         self._progress = asyncio.Event()
 
-    def start(self, *, notes_ingestion_time: bool) -> None:
-        """Start to send notes, and batches when there are any."""
+    def start(self, *, notes_ingestion_time: bool, always_beats: bool) -> None:
+        """Start to send notes and beats, and batches when there are any."""
         self._start(self._report, sends_events=False)
+        beat = partial(
+            beat_on,
+            self._calls,
+            wanted=lambda: (
+                self._outbox.failure is None and (always_beats or self._outbox.unstored > 0)
+            ),
+            otherwise=lambda: self._outbox.promise(self._calls.told_time),
+        )
+        self._start(beat, sends_events=False)
         if notes_ingestion_time:
             self._start(self._note_ingestion_time, sends_events=False)
         self.wake(self._outbox.hurry())

@@ -1,5 +1,6 @@
-"""Who calls, and what that one may do."""
+"""Who calls, what that one may do, and what operators did, or others in their place, in the log."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -56,3 +57,21 @@ ANYBODY = Caller("anybody", {EVERYWHERE: frozenset(Role)})
 
 NOBODY = Caller("nobody", {})
 """Who asks for something that needs no token."""
+
+# Where callers have names it is there at any level of the log, since `--log-level` is chosen by how
+# much of the service's own doings one wants to read. Of a token only the name is logged.
+_nameless = logging.getLogger(__name__)
+_named = logging.getLogger(f"{__name__}.named")
+_named.setLevel(logging.INFO)
+
+
+def log_done(caller: Caller, status: int, fields: Mapping[str, str]) -> None:
+    """Log a call of an operator that was answered."""
+    log = _nameless if caller is ANYBODY else _named
+    log.info("operator call", extra={"caller": caller.name, "status": status, **fields})
+
+
+def log_refused(caller: Caller, fields: Mapping[str, str]) -> None:
+    """Log a call that only operators may make, and its caller may not."""
+    known = {"caller": caller.name, "status": ForbiddenError.status}
+    _named.warning("operator call refused", extra={**known, **fields})

@@ -62,12 +62,8 @@ class Authorities:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.look = Rereading(
-            path,
-            read=self._load,
-            take=self._take,
-            kept="the authorities read before stay in force",
-        ).look
+        kept = "the authorities read before stay in force"
+        self.look = Rereading(path, read=self._load, take=self._take, kept=kept).look
         self.context = _RenewedContext(ssl.PROTOCOL_TLS_CLIENT)
         self.context.newest = self._load()
 

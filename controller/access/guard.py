@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from time import time
 
@@ -17,6 +18,7 @@ _MOST_SEEN = 10_000
 """A bound, since one token can be shown in any number of spellings."""
 
 
+@dataclass(slots=True)
 class _Tokens:
     """The tokens of one reading of the file, and the headers that showed them.
 
@@ -24,10 +26,9 @@ class _Tokens:
     remembered beyond it.
     """
 
-    def __init__(self, callers: Mapping[Digest, Caller]) -> None:
-        self._callers = callers
-        self._seen: dict[bytes, Caller] = {}
-        """By the header's value: hashing it anew at every request would cost as much again."""
+    _callers: Mapping[Digest, Caller]
+    _seen: dict[bytes, Caller] = field(default_factory=dict)
+    """By the header's value: hashing it anew at every request would cost as much again."""
 
     def __len__(self) -> int:
         return len(self._callers)
@@ -58,14 +59,15 @@ class Guard:
         self._path = path
         self._clock = clock
         self._tokens = _Tokens({})
-        self._rereading: Rereading[_Tokens] | None = None
+        self.look: Callable[[], None] = lambda: None
+        """Reads the file again if it changed; while it cannot be read, the former tokens stay."""
         if path is not None:
-            self._rereading = Rereading(
+            self.look = Rereading(
                 path,
                 read=lambda: _Tokens(read_tokens(path)),
                 take=self._take,
                 kept="the tokens read before stay in force",
-            )
+            ).look
             self._tokens = _Tokens(read_tokens(path))
 
     def identify(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
@@ -83,11 +85,6 @@ class Guard:
         if caller.expires_s is not None and caller.expires_s <= self._clock():
             raise UnauthenticatedError("expired")
         return caller
-
-    def look(self) -> None:
-        """Read the file again if it changed; while it cannot be read, the former tokens stay."""
-        if self._rereading is not None:
-            self._rereading.look()
 
     def _take(self, tokens: _Tokens) -> None:
         level = logging.INFO if len(tokens) or not len(self._tokens) else logging.WARNING

@@ -2,16 +2,9 @@
 
 from collections.abc import Sized
 from dataclasses import dataclass
-from typing import Self
 
 from controller.configuration import ServeSettings
-from tidegauge.errors import (
-    NameTooLongError,
-    TooManyGroupsError,
-    TooManySegmentsError,
-    TooManyStreamsError,
-    TooManyWritersError,
-)
+from tidegauge import errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +12,6 @@ class Limits:
     """What is checked where something new begins, or comes in."""
 
     _settings: ServeSettings
-
-    @classmethod
-    def of(cls, settings: ServeSettings) -> Self:
-        """Read the limits from the settings of the service."""
-        return cls(settings)
 
     @property
     def position_segments(self) -> int:
@@ -38,27 +26,27 @@ class Limits:
         """Refuse new names that are too long."""
         for name in names:
             if len(name) > self._settings.max_name_length:
-                raise NameTooLongError(name, self._settings.max_name_length)
+                raise errors.NameTooLongError(name, self._settings.max_name_length)
 
     def check_position(self, position: Sized) -> None:
         """Refuse a position that names too many segments."""
         if len(position) > self.position_segments:
-            raise TooManySegmentsError(len(position), self.position_segments)
+            raise errors.TooManySegmentsError(len(position), self.position_segments)
 
     def check_new_writer(self, stream: str, writer: str, writers: Sized) -> None:
         """Refuse a new writer of a stream that has as many as it may."""
         self.check_names(writer)
         if len(writers) >= self._settings.max_writers_per_stream:
-            raise TooManyWritersError(stream, self._settings.max_writers_per_stream)
+            raise errors.TooManyWritersError(stream, self._settings.max_writers_per_stream)
 
     def check_new_stream(self, scope: str, stream: str, streams: Sized) -> None:
         """Refuse a new stream, if there are as many as there may be."""
         self.check_names(scope, stream)
         if len(streams) >= self._settings.max_streams:
-            raise TooManyStreamsError(self._settings.max_streams)
+            raise errors.TooManyStreamsError(self._settings.max_streams)
 
     def check_new_group(self, scope: str, group: str, groups: Sized) -> None:
         """Refuse a new reader group, if there are as many as there may be."""
         self.check_names(scope, group)
         if len(groups) >= self._settings.max_groups:
-            raise TooManyGroupsError(self._settings.max_groups)
+            raise errors.TooManyGroupsError(self._settings.max_groups)

@@ -4,28 +4,18 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
-from controller.database import Database
-from controller.groups import Groups, Logs, read_logs
+from controller.groups import Groups, read_logs
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
 from controller.streams.registry import Registry
-from tidegauge.errors import (
-    OutcomeUnknownError,
-    ReaderFencedError,
-    StreamReplacedError,
-    TidegaugeError,
-    UnavailableError,
-    UnknownGroupError,
-    UnknownReaderError,
-    UnknownStreamError,
-)
-from tidegauge.groups import GroupState, go_offline
-from tidegauge.names import StreamName
+from tidegauge import errors
+from tidegauge.groups import go_offline
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 2.0  # who is dead after some seconds is noticed soon enough
@@ -36,22 +26,15 @@ _ANSWERS_KEPT_MS = 86_400_000
 """A day: nobody repeats a request after that."""
 
 
+@dataclass(frozen=True, slots=True)
 class Maintenance:
     """Looks at every stream and reader group now and then."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        groups: Groups,
-        sequencer: Sequencer,
-        database: Database,
-        clocks: Clocks,
-    ) -> None:
-        self._registry = registry
-        self._groups = groups
-        self._sequencer = sequencer
-        self._compactor = Compactor(database)
-        self._clocks = clocks
+    _registry: Registry
+    _groups: Groups
+    _sequencer: Sequencer
+    _compactor: Compactor
+    _clocks: Clocks
 
     async def run(self) -> None:
         """Look until cancelled."""
@@ -78,27 +61,18 @@ class Maintenance:
         for group, reader, epoch in silent:
             try:
                 logs = await read_logs(self._registry, group.settings)
-            except (UnknownStreamError, StreamReplacedError, UnavailableError):
+            except (
+                errors.UnknownStreamError,
+                errors.StreamReplacedError,
+                errors.UnavailableError,
+            ):
                 continue  # where nothing is left to read, it learns so by its next call
             _log.warning("reader silent", extra={"group": str(group.name), "reader": reader})
             offline = partial(
                 go_offline, reader=reader, epoch=epoch, topologies=logs.topologies
             )
-            self._sequencer.submit_quietly(
-                partial(self._change_if_there, group.name, offline, logs)
-            )
-
-    def _change_if_there(
-        self,
-        name: StreamName,
-        offline: Callable[[GroupState], GroupState],
-        logs: Logs,
-        batch: Batch,
-    ) -> None:
-        # Meanwhile the reader may have left, its name been taken over (whoever did stays: its
-        # epoch is another one), or the group been deleted.
-        with suppress(ReaderFencedError, UnknownGroupError, UnknownReaderError):
-            self._groups.change(name, offline, batch, logs=logs)
+            change = partial(self._groups.change, group.name, offline, logs=logs)
+            self._sequencer.submit_quietly(partial(_unless_gone, change))
 
     async def _compact(self) -> None:
         for index, state in enumerate(list(self._registry)):
@@ -108,8 +82,17 @@ class Maintenance:
                 continue
             try:
                 await self._compactor.compact(state.identity.key, state.published_tails)
-            except (OutcomeUnknownError, UnavailableError) as error:
+            except (errors.OutcomeUnknownError, errors.UnavailableError) as error:
                 # The database has logged all of it already.
                 _log.debug("nothing is compacted yet: %s", error)
-            except TidegaugeError:
+            except errors.TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
+
+
+def _unless_gone(change: Callable[[Batch], object], batch: Batch) -> None:
+    # Meanwhile the reader may have left, its name been taken over (whoever did stays: its epoch
+    # is another one), or the group been deleted.
+    with suppress(
+        errors.ReaderFencedError, errors.UnknownGroupError, errors.UnknownReaderError
+    ):
+        change(batch)

@@ -11,7 +11,6 @@ from time import perf_counter
 
 from sqlalchemy import Connection
 
-from controller.background.pace import Pace
 from controller.database import Database
 from controller.logs.deduplication import LogOnce
 from controller.schema import metadata
@@ -20,9 +19,29 @@ from controller.streams.lease import Lease
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
+_TRANSACTION_S = 0.005
+"""Aimed at: so much longer does a report wait that comes during a transaction that removes."""
 _PERIOD_S = 1.0  # nobody waits for rows that are not seen any more
 _FEWEST_ROWS = 4
 """Rows may be chunks of megabytes: a slow disk removes few of them in a step."""
+
+
+class Pace:
+    """How many rows to remove in one step, and how long to rest after it."""
+
+    def __init__(self, *, most_rows: int = 500, rest: float = 9.0) -> None:
+        self.rows = self._most_rows = most_rows
+        self._rest = rest
+
+    def adjust(self, began: float, *, fewest: int) -> None:
+        """Halve or double the rows by how long a transaction took since ``perf_counter()``."""
+        slow = perf_counter() - began > _TRANSACTION_S
+        rows = self.rows // 2 if slow else self.rows * 2
+        self.rows = min(self._most_rows, max(fewest, rows))
+
+    def rest_s(self, began: float) -> float:
+        """Say how long to rest after a step that began then."""
+        return self._rest * (perf_counter() - began)
 
 
 class Purger:
@@ -56,10 +75,8 @@ class Purger:
         return purged
 
     def _step(self, connection: Connection) -> bool:
-        leftover = storage.find_leftover(connection, metadata.sorted_tables, self._pace.rows)
-        if leftover is None:
-            return False
         began = perf_counter()
-        storage.purge(connection, leftover)
-        self._pace.adjust(began, fewest=_FEWEST_ROWS)
-        return True
+        purged = storage.purge(connection, metadata.sorted_tables, self._pace.rows)
+        if purged:
+            self._pace.adjust(began, fewest=_FEWEST_ROWS)
+        return purged

@@ -18,7 +18,7 @@ from time import monotonic, perf_counter
 
 from sqlalchemy import Connection
 
-from controller.background.pace import Pace
+from controller.background.purging import Pace
 from controller.database import Database
 from controller.groups import keep_groups_still, read_positions
 from controller.store.marks import MarkRow, delete_marks, mark_rows
@@ -68,24 +68,16 @@ class Sweep:
         return None
 
 
+@dataclass(slots=True)
 class Sweeper:
     """Removes the old marks of all streams."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        database: Database,
-        thinning: Sequence[Tier],
-        pace: Pace,
-        *,
-        monotonic_s: Callable[[], float] = monotonic,
-    ) -> None:
-        self._registry = registry
-        self._database = database
-        self._thinning = thinning
-        self._pace = pace
-        self._monotonic_s = monotonic_s
-        self._sweeps: dict[int, Sweep] = {}
+    _registry: Registry
+    _database: Database
+    _thinning: Sequence[Tier]
+    _pace: Pace
+    monotonic_s: Callable[[], float] = monotonic
+    _sweeps: dict[int, Sweep] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Sweep until cancelled: a step of every stream in turn, and a rest after each."""
@@ -95,7 +87,7 @@ class Sweeper:
 
     async def _sweep_due(self) -> bool:
         """Make a step of every stream that is due; False if it is time to rest."""
-        registry, now_s, busy = self._registry, self._monotonic_s(), False
+        registry, now_s, busy = self._registry, self.monotonic_s(), False
         if len(self._sweeps) > len(registry):  # some were deleted
             known = {state.identity.key for state in registry}
             self._sweeps = {key: sweep for key, sweep in self._sweeps.items() if key in known}
@@ -110,9 +102,8 @@ class Sweeper:
                 _log.debug("no marks are swept yet: %s", error)
                 busy = False
             except TidegaugeError:
-                _log.exception(
-                    "marks were not swept", extra={"stream": str(state.identity.name)}
-                )
+                name = str(state.identity.name)
+                _log.exception("marks were not swept", extra={"stream": name})
                 busy = False
         return busy
 
@@ -120,7 +111,7 @@ class Sweeper:
         """Make one step; tells whether there was one to make."""
         sweep = self._sweeps.setdefault(state.identity.key, Sweep())
         wanted = tiers(self._thinning, state.config.mark_retention_ms)
-        due = sweep.next(wanted, self._monotonic_s())
+        due = sweep.next(wanted, self.monotonic_s())
         if due is None:
             return False
         began = perf_counter()
@@ -130,19 +121,19 @@ class Sweeper:
 
     async def _step(self, state: StreamState, tier: Tier, progress: Progress) -> None:
         """Look at some marks and remove what may go, or say when to look again."""
-        rows = await self._database.read(
-            partial(
-                mark_rows,
-                stream_key=state.identity.key,
-                after=progress.revision,
-                limit=self._pace.rows + 1,
-            )
-        )
+        key, limit = state.identity.key, self._pace.rows + 1
+        read = partial(mark_rows, stream_key=key, after=progress.revision, limit=limit)
+        rows = await self._database.read(read)
         # The last of them may be the newest; and it tells what is the newest before a position.
         wall_ms = state.now().wall_ms
         old = rows[: count_old(rows[:-1], wall_ms - tier.age_ms)]
         if not old:
-            progress.due_s = self._monotonic_s() + _pause_s(tier, rows, wall_ms)
+            # Until some marks have grown old, if no clock is set. Never longer than an hour: a
+            # wall clock that is behind makes marks look made in the future.
+            young_ms = rows[0].created_ms + tier.age_ms - wall_ms if rows else 0
+            some_s = max(_SOONEST_S, tier.age_ms / 1_000 / _LOOKS_PER_AGE)
+            pause_s = min(_LATEST_S, max(0.0, young_ms / 1_000) + some_s)
+            progress.due_s = self.monotonic_s() + pause_s
             if tier.step_ms is None:  # the few that were spared
                 progress.revision, progress.lower = 0, None
             return
@@ -178,13 +169,3 @@ class Sweeper:
         delete_marks(connection, identity.key, [one for one in gone if one not in needed])
         self._pace.adjust(began, fewest=_FEWEST_ROWS)
         return True
-
-
-def _pause_s(tier: Tier, rows: Sequence[MarkRow], wall_ms: int) -> float:
-    """Choose how long not to look: until some marks have grown old, if no clock is set.
-
-    Never longer than an hour: a wall clock that is behind makes marks look made in the future.
-    """
-    young_ms = rows[0].created_ms + tier.age_ms - wall_ms if rows else 0
-    some_s = max(_SOONEST_S, tier.age_ms / 1_000 / _LOOKS_PER_AGE)
-    return min(_LATEST_S, max(0.0, young_ms / 1_000) + some_s)

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from controller.clocks import STAMP_MS, ListeningClock
 from controller.commit.sequencer import Sequencer
@@ -16,6 +17,7 @@ _LONGEST_BATCH_S = 1.0
 """Longer ones are an outage: nobody's report is taken meanwhile. A step counts as 1 s at most."""
 
 
+@dataclass(slots=True)
 class Stamping:
     """Stamps the listening time of a controller.
 
@@ -24,22 +26,14 @@ class Stamping:
     say nothing: a full disk may take a stamp, or a deletion, and refuse reports.
     """
 
-    def __init__(
-        self,
-        listening: ListeningClock,
-        lease: Lease,
-        sequencer: Sequencer,
-        database: Database,
-        keep_stamp: Callable[[int], None],
-    ) -> None:
-        self._listening = listening
-        self._lease = lease
-        self._sequencer = sequencer
-        self._database = database
-        self._keep_stamp = keep_stamp
-        self._failures = 0
-        self._failures_over = 0
-        """How many of them were there when a probe last succeeded."""
+    _listening: ListeningClock
+    _lease: Lease
+    _sequencer: Sequencer
+    _database: Database
+    _keep_stamp: Callable[[int], None]
+    _failures: int = 0
+    _failures_over: int = 0
+    """How many of them were there when a probe last succeeded."""
 
     def note_failure(self) -> None:
         """Let the clock stand: a transaction failed."""

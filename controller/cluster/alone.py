@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence, Sized
+from dataclasses import dataclass, field
 
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
@@ -16,28 +17,19 @@ _STAMPS_BETWEEN_IDLE_WRITES = 240
 """A minute of stamps: with no clock running, a crash loses that much of listening time."""
 
 
+@dataclass(slots=True)
 class SoleOwnership:
     """Everything there is, from start to end."""
 
+    _registry: Registry
+    _groups: Groups
+    _sequencer: Sequencer
+    _database: Database
+    _changelog: SharedLog
+    lease: FileLock = field(default_factory=FileLock)
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: Sequence[asyncio.Task[None]] = ()
-
-    def __init__(
-        self,
-        registry: Registry,
-        groups: Groups,
-        sequencer: Sequencer,
-        database: Database,
-        changelog: SharedLog,
-    ) -> None:
-        self.lease = FileLock()
-        self.closing = asyncio.Event()
-        self._registry = registry
-        self._groups = groups
-        self._sequencer = sequencer
-        self._database = database
-        self._changelog = changelog
-        changelog.compact = registry.compact
-        self._stamps = 0
+    _stamps: int = 0
 
     @property
     def streams(self) -> Sized:
@@ -50,6 +42,7 @@ class SoleOwnership:
 
     async def start(self) -> None:
         """Read everything back, the changelog first: streams are read from it, too."""
+        self._changelog.compact = self._registry.compact
         await self._changelog.read_back()
         await self._registry.restore_all()
         await self._groups.restore_all()

@@ -1,6 +1,7 @@
 """Lists of all streams and reader groups, whoever holds them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -13,7 +14,6 @@ from controller.groups import Groups, StoredGroup, read_groups
 from controller.schema import reader_groups, streams
 from controller.store import streams as storage
 from controller.store.overview import read_overview
-from controller.store.paging import first_page
 from controller.streams.lifecycle import describe
 from controller.streams.registry import Registry
 from tidegauge.names import StreamName
@@ -23,33 +23,26 @@ from tidegauge.wire.streams import StreamInfo
 _NAMES_AT_ONCE = 1_000  # a page of the most that may be asked for needs one look
 _LOOKED_AT_ONCE = 100
 """Rows may be wide: no more of them are read than a page of wide ones takes."""
+_ENTRIES_PER_PAGE = 25_000
+"""Of positions: a microsecond or two each, in which all others wait, as pages are written in the
+event loop."""
 _ENTRIES_PER_SEGMENT = 5
 """How much longer it takes to write a segment of a topology than an entry of a position."""
 _T = TypeVar("_T")
-_InScope: TypeAlias = Callable[[str], object]
-"""Whether streams or groups of a scope are listed."""
-_Page: TypeAlias = tuple[list[_T], bool]
-"""What it lists, and whether more follows."""
-_Read: TypeAlias = Callable[..., list[_T]]
-"""Reads what has certain ``names``, in their order."""
+_InScope: TypeAlias = Callable[[str], object]  # whether streams or groups of a scope are listed
+_Page: TypeAlias = tuple[list[_T], bool]  # what it lists, and whether more follows
+_Read: TypeAlias = Callable[..., list[_T]]  # reads what has certain ``names``, in their order
 
 
+@dataclass(frozen=True, slots=True)
 class Listing:
     """Lists what all controllers hold: from memory, if there is one controller."""
 
-    def __init__(
-        self,
-        registry: Registry,
-        groups: Groups,
-        ownership: Ownership,
-        sequencer: Sequencer,
-        database: Database,
-    ) -> None:
-        self._registry = registry
-        self._groups = groups
-        self._ownership = ownership
-        self._sequencer = sequencer
-        self._database = database
+    _registry: Registry
+    _groups: Groups
+    _ownership: Ownership
+    _sequencer: Sequencer
+    _database: Database
 
     async def streams(
         self, after: StreamName | None, limit: int, *, of: _InScope
@@ -132,3 +125,28 @@ def _entries_of_group(group: StoredGroup) -> int:
     offsets = [state.unassigned, state.completed, *state.checkpoints.values()]
     offsets += [reader.owned for reader in state.readers.values()]
     return sum(map(len, offsets))
+
+
+def first_page(
+    listed: Iterable[_T], limit: int, *, entries: Callable[[_T], int]
+) -> tuple[list[_T], bool]:
+    """Take the first page of a list, and tell whether more follows.
+
+    Besides ``limit`` items, a page has no more ``entries`` than others can wait for, but one item
+    anyhow.
+
+    Examples
+    --------
+    >>> first_page("abc", 2, entries=lambda _one: 1)
+    (['a', 'b'], True)
+    >>> first_page("abc", 3, entries=lambda _one: 15_000)
+    (['a'], True)
+    """
+    page: list[_T] = []
+    left = _ENTRIES_PER_PAGE
+    for item in listed:
+        left -= entries(item)
+        if page and (len(page) == limit or left < 0):
+            return page, True
+        page.append(item)
+    return page, False

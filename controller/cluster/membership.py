@@ -9,7 +9,7 @@ import psycopg
 from sqlalchemy import Connection
 
 from controller.clocks import STAMP_MS, ListeningClock, boot_s
-from controller.commit.condition import Condition
+from controller.commit.waiting import Condition
 from controller.database.postgresql import PostgresDatabase
 from controller.logs.deduplication import LogOnce
 from controller.store import leases as storage
@@ -151,15 +151,11 @@ class Membership:
 
     async def _renew(self) -> None:
         sent = boot_s()
-        renewed = await self._database.change_aside(
-            partial(
-                storage.renew,
-                controller=self.controller,
-                lease_ms=self._lease_ms,
-                listening_ms=self._listening.now_ms(),
-            )
+        now_ms, lease_ms = self._listening.now_ms(), self._lease_ms
+        renew = partial(
+            storage.renew, controller=self.controller, lease_ms=lease_ms, listening_ms=now_ms
         )
-        if not renewed:
+        if not await self._database.change_aside(renew):
             _log.warning("the lease is lost", extra={"controller": self.controller})
             self._valid_until, self.controller = 0.0, 0
             await self._forget()

@@ -8,11 +8,11 @@ back before it answers anybody.
 import asyncio
 import logging
 from collections.abc import Mapping, Sized
+from dataclasses import dataclass, field
 from functools import partial
 
 from sqlalchemy import Connection, Table
 
-from controller.clocks import ListeningClock
 from controller.cluster.membership import Membership
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
@@ -37,41 +37,34 @@ _AT_ONCE = 100
 """Streams read back in one transaction: the first are answered for while others are read."""
 
 
+@dataclass(eq=False)
 class SharedOwnership:
     """An even share of the streams and groups of a database that controllers share."""
 
-    def __init__(
-        self,
-        membership: Membership,
-        registry: Registry,
-        groups: Groups,
-        sequencer: Sequencer,
-        database: PostgresDatabase,
-    ) -> None:
-        self.lease = self.membership = membership
-        self.closing = asyncio.Event()
-        self.tasks: list[asyncio.Task[None]] = []
-        self.registry = registry
-        self.groups = groups
-        self.addresses: dict[int, str] = {}
-        self._sequencer = sequencer
-        self._database = database
-        self._looks = 0
-        self._taken: dict[int, int] = {}
-        """Keys of streams that are not held yet, and listening time when they were taken."""
-        self._rest_ms = _LOOK_MS
+    membership: Membership
+    registry: Registry
+    groups: Groups
+    _sequencer: Sequencer
+    _database: PostgresDatabase
+    closing: asyncio.Event = field(default_factory=asyncio.Event)
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    addresses: dict[int, str] = field(default_factory=dict)
+    _looks: int = 0
+    _taken: dict[int, int] = field(default_factory=dict)
+    """Keys of streams that are not held yet, and listening time when they were taken."""
+    _rest_ms: int = _LOOK_MS
+    _stored: int = 0
+    _stored_here: int = 0
+
+    def __post_init__(self) -> None:
+        self.lease, self._listening = self.membership, self.registry.clocks.listening
         self._not_looked = LogOnce(_log)
-        self._stored = self._stored_here = 0
 
     @property
     def streams(self) -> Sized:
         """Those that were stored when last looked, and those made here since."""
         made = len(self.registry) - self._stored_here
         return range(self._stored + max(0, made))
-
-    @property
-    def _listening(self) -> ListeningClock:
-        return self.registry.clocks.listening
 
     async def stored_listening(self) -> int:
         """Begin at 0: every stream has its own listening time beyond that of its holder."""
@@ -164,18 +157,15 @@ class SharedOwnership:
             await self._sequencer.submit(partial(self._give_up_stream, state))
         for group in list(self.groups)[groups:] if groups < 0 else ():
             await self._sequencer.submit(partial(self._give_up_group, group))
-        if max(streams, groups) > 0:
-            await self._take(me, max(0, streams), max(0, groups))
-
-    async def _take(self, me: int, streams: int, groups: int) -> None:
-        """Take some; until they are held, nobody is heard, and so their clocks stand."""
+        if max(streams, groups) <= 0:
+            return
 
         def take(connection: Connection) -> dict[int, int]:
-            now_ms = self._listening.now_ms()
-            keys = storage.take(
-                connection, me, streams=streams, groups=groups, listening_ms=now_ms
+            """Take some; until they are held, nobody is heard, and so their clocks stand."""
+            now_ms, most = self._listening.now_ms(), (max(0, streams), max(0, groups))
+            return dict.fromkeys(
+                storage.take(connection, me, *most, listening_ms=now_ms), now_ms
             )
-            return dict.fromkeys(keys, now_ms)
 
         taken = await self._database.change_aside(take)
         self._stored_here += len(taken)
@@ -191,11 +181,12 @@ class SharedOwnership:
             return
         state.before_commit(batch)
         self.registry.move_away(state)
-        batch.write(
-            lambda connection: storage.release_stream(
-                connection, state.identity.key, listening_ms=self._listening.now_ms()
-            )
-        )
+
+        def release(connection: Connection) -> None:
+            now_ms = self._listening.now_ms()
+            storage.release_stream(connection, state.identity.key, listening_ms=now_ms)
+
+        batch.write(release)
         batch.touch(state)
         _log.info("stream given up", extra={"stream": str(state.identity.name)})
 

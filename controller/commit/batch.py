@@ -55,6 +55,7 @@ class Batch:
             work_on_all(connection, items)
 
 
+@dataclass(slots=True, eq=False)
 class Submission:
     """A change on its way through a batch, whose future gets the result.
 
@@ -63,18 +64,10 @@ class Submission:
     Then `finish` or `fail` is called once.
     """
 
-    __slots__ = ("_answer", "_decide", "_result", "future")
-
-    def __init__(
-        self,
-        decide: Callable[[Batch], Any],
-        answer: Callable[[], Any] | None,
-        future: asyncio.Future[Any],
-    ) -> None:
-        self._decide = decide
-        self._answer = answer
-        self._result: Any = None
-        self.future = future
+    _decide: Callable[[Batch], Any]
+    _answer: Callable[[], Any] | None
+    future: asyncio.Future[Any]
+    _result: Any = None
 
     def decide(self, batch: Batch) -> None:
         """Decide, and keep the result until it is durable."""

@@ -10,16 +10,18 @@ Races settled here: a registration and a pass are serialised, because both run i
 transaction that fails leaves memory ahead of the disk, so all that it touched is read back
 before the next batch; its callers are told that nothing was stored. A transaction that does not
 come to an end is given up by the database, and nobody's outcome is known; those who wait behind
-it are refused before, and what they asked for is not done later.
+it are refused before, and what they asked for is not done later. How long that takes is counted
+over batches: one that fails, and is followed by others that cannot read back what it touched, is
+no new beginning.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
+from math import inf
 from typing import Any, TypeVar, overload
 
 from controller.commit.batch import Batch, Submission, Touched
-from controller.commit.timeouts import BatchTimeout
 from controller.database import Database, LeaseLostError
 from controller.logs.deduplication import LogOnce
 from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
@@ -32,6 +34,8 @@ _MANY_TOUCHED = 256
 """A batch takes no more changes then: what it touched would not stay in the processor's caches."""
 _READ_BACK_S = 1.0
 """Callers of a failed batch hear of it then, even if memory does not equal the disk again yet."""
+_REFUSE_AGAIN_S = 0.25
+"""Those who come later, to a database that does not come to an end, wait so long at most."""
 _STUCK = "the database does not come to an end with what was asked before"
 _AWAY = "what a failed transaction touched cannot be read back"
 
@@ -57,7 +61,9 @@ class Sequencer:
         self._looks: list[Submission] = []
         self._busy = False
         self._busy_since = 0.0
-        self._timeout = BatchTimeout(database, self._refuse_waiting)
+        self._behind_since: float | None = None
+        """Since when no batch has left memory equal to the disk."""
+        self._timeout: asyncio.TimerHandle | None = None
         self.unstored = 0
         """How many changes the database failed to store, or nobody knows whether it did."""
         self.on_batch: Callable[[int, float], None] = lambda _size, _seconds: None
@@ -79,19 +85,14 @@ class Sequencer:
             await self._task
 
     @property
-    def queue_length(self) -> int:
-        """How many submissions wait for the next batch."""
-        return len(self._queue)
-
-    @property
     def busy_s(self) -> float:
         """How long the present batch has been under way; 0 between batches."""
         return self._loop.time() - self._busy_since if self._busy else 0.0
 
     @property
-    def look_count(self) -> int:
-        """How many looks at memory wait for a batch to end."""
-        return len(self._looks)
+    def queues(self) -> dict[str, int]:
+        """How many changes wait for the next batch, and looks at memory for one to end."""
+        return {"changes": len(self._queue), "looks": len(self._looks)}
 
     @overload
     def submit(self, decide: Callable[[Batch], _T]) -> "asyncio.Future[_T]": ...
@@ -147,9 +148,16 @@ class Sequencer:
             count = len(self._queue)
             if count:
                 self._busy, self._busy_since = True, self._loop.time()
-                self._timeout.begin(self._loop, self._busy_since)
+                self._behind_since = self._behind_since or self._busy_since
+                if self._database.timeout_s < inf:
+                    left_s = self._database.timeout_s - (self._busy_since - self._behind_since)
+                    later_s = max(_REFUSE_AGAIN_S, left_s)
+                    self._timeout = self._loop.call_later(later_s, self._refuse_waiting)
                 await self._take()
-                self._timeout.end(level=not self._stale)
+                if not self._stale:
+                    self._behind_since = None
+                if self._timeout is not None:
+                    self._timeout.cancel()
                 self._busy = False
             looks, self._looks = self._looks, []
             if self._stale:
@@ -166,6 +174,8 @@ class Sequencer:
             self._begin_when_gathered()
 
     def _refuse_waiting(self) -> None:
+        """Refuse those who wait, and now and then those who come later, until the batch ends."""
+        self._timeout = self._loop.call_later(_REFUSE_AGAIN_S, self._refuse_waiting)
         waiting = [*self._queue, *self._looks]
         self.unstored += len(self._queue)
         self._queue, self._looks = [], []
@@ -271,9 +281,14 @@ def _fail(submissions: list[Submission], error: Exception) -> None:
         submission.fail(error)
 
 
+def log_failure(work: "asyncio.Future[Any]") -> None:
+    """Log what failed though nobody waits for it."""
+    if not work.cancelled() and (error := work.exception()) is not None:
+        traceback = None if isinstance(error, TidegaugeError) else error
+        _log.error("work in the background failed: %s", error, exc_info=traceback)
+
+
 def _log_defect(submitted: "asyncio.Future[Any]") -> None:
-    error = None if submitted.cancelled() else submitted.exception()
-    if error is None or isinstance(error, OutcomeUnknownError | UnavailableError):
-        return
-    traceback = None if isinstance(error, TidegaugeError) else error
-    _log.error("work in the background failed: %s", error, exc_info=traceback)
+    known = OutcomeUnknownError | UnavailableError
+    if not submitted.cancelled() and not isinstance(submitted.exception(), known):
+        log_failure(submitted)

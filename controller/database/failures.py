@@ -27,8 +27,6 @@ _POSTGRESQL = {
     "53300": "the database takes no more connections",
     _LEASE_LOST: "the controller has lost its lease",
 }
-_CODES = ("sqlstate", "sqlite_errorcode")
-_LAST_WORDS = {"FATAL", "PANIC"}
 _log = logging.getLogger(__name__)
 
 
@@ -56,7 +54,9 @@ class Failures:
         try:
             yield
         except DBAPIError as error:
-            said = any(getattr(error.orig, name, None) for name in _CODES)
+            said = any(
+                getattr(error.orig, name, None) for name in ("sqlstate", "sqlite_errorcode")
+            )
             if not (said or error.connection_invalidated or error.statement is None):
                 # The driver could not send it: its values are wrong, or too many.
                 raise
@@ -97,4 +97,4 @@ def is_lost(error: BaseException | None) -> bool:
     """Whether a connection to PostgreSQL broke: then it is not known how far it came."""
     if not isinstance(error, psycopg.OperationalError):
         return False
-    return error.sqlstate is None or error.diag.severity_nonlocalized in _LAST_WORDS
+    return error.sqlstate is None or error.diag.severity_nonlocalized in {"FATAL", "PANIC"}

@@ -1,19 +1,22 @@
-"""What the service asks of a database: transactions that write, and reads."""
+"""Where a database is, and what the service asks of it: transactions that write, and reads."""
 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import TypeVar
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError
 
 from controller.database.failures import Failures
 from controller.database.writer_thread import WriterThread
 from tidegauge.errors import TidegaugeError
 
+_FORMS = "write sqlite:///PATH or postgresql://USER@HOST/NAME"
 READERS = 4  # few: all threads share the lock of the interpreter
 _T = TypeVar("_T")
 
@@ -31,6 +34,44 @@ class DatabaseInUseError(TidegaugeError):
 
 class DatabaseUnusableError(TidegaugeError):
     """The database cannot be served: its address, its place or its schema does not fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseAddress:
+    """Where a database is; its text is safe to show, since it leaves out the password."""
+
+    url: URL
+
+    @classmethod
+    def parse(cls, text: str) -> "DatabaseAddress":
+        """Read an address; one that cannot be served is not repeated: it may hold a password."""
+        try:
+            url = make_url(text)
+        except (ArgumentError, ValueError):
+            msg = f"the database address cannot be read; {_FORMS}"
+            raise DatabaseUnusableError(msg) from None
+        backend = url.get_backend_name()
+        if backend in {"postgresql", "postgres"}:
+            return cls(url.set(drivername="postgresql+psycopg"))
+        if backend != "sqlite" or not url.database:
+            msg = f"a {backend} database at this address cannot be served; {_FORMS}"
+            raise DatabaseUnusableError(msg)
+        return cls(url)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file of SQLite."""
+        return self.url.get_backend_name() == "sqlite"
+
+    def __repr__(self) -> str:
+        return f"DatabaseAddress({self})"
+
+    def __str__(self) -> str:
+        if self.is_sqlite:
+            return f"sqlite:///{self.url.database}"
+        places = {one: self.url.query[one] for one in ("host", "port") if one in self.url.query}
+        shown = self.url.set(drivername="postgresql", query=places)._replace(password=None)
+        return shown.render_as_string().replace("%2F", "/")
 
 
 class Database(ABC):
@@ -53,12 +94,8 @@ class Database(ABC):
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:
         """Run one transaction that writes roughly so many short rows, and looks at no results.
 
-        Raises
-        ------
-        UnavailableError
-            If the database refuses or is away.
-        OutcomeUnknownError
-            If it was lost before it answered.
+        Raises `UnavailableError` if the database refuses or is away, and `OutcomeUnknownError` if
+        it was lost before it answered.
         """
 
     @abstractmethod
@@ -79,8 +116,7 @@ class Database(ABC):
         with self._failures.translated(writes=False):
             return await loop.run_in_executor(self._readers, partial(self._reading, work))
 
-    @abstractmethod
-    def give_up(self) -> None:
+    def give_up(self) -> None:  # noqa: B027 (what is stuck in a file system cannot be cut off)
         """Wait hardly any more for one that hangs, whatever it was asked: the service ends."""
 
     def close(self) -> None:

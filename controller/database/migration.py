@@ -13,7 +13,6 @@ from sqlalchemy import Connection, inspect
 from controller.database.interface import DatabaseUnusableError
 from controller.schema import metadata
 
-_FIRST = "0001"
 _GONE = {"reports", "writers", "report_pages", "journal"}
 """Tables that some revision makes and a later one drops."""
 logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every look it takes
@@ -43,7 +42,7 @@ def upgrade(connection: Connection, name: str) -> None:
 def stamp_first(connection: Connection) -> None:
     """Say that a schema, made before there were revisions, is the first of them."""
     if revision_of(connection) is None:
-        command.stamp(_config(connection), _FIRST)
+        command.stamp(_config(connection), "0001")
 
 
 def check_newest(connection: Connection, name: str) -> None:

@@ -1,10 +1,12 @@
 """PostgreSQL: one writer, whose transactions are one round trip each, and a few readers."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
+from datetime import datetime
 from functools import partial
 from math import inf
+from time import monotonic, sleep
 from typing import Any, TypeVar
 
 import psycopg
@@ -12,15 +14,23 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func,
 from sqlalchemy.exc import DBAPIError
 
 from controller.database import migration
-from controller.database.address import DatabaseAddress
 from controller.database.failures import is_lost, reason_of, refusal_of
-from controller.database.interface import READERS, Database, DatabaseUnusableError
-from controller.database.timeouts import SILENT, Backend, ImpatientConnection, backend_of, end
+from controller.database.interface import (
+    READERS,
+    Database,
+    DatabaseAddress,
+    DatabaseUnusableError,
+)
 from controller.database.writer_thread import WriterThread
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _T = TypeVar("_T")
 _Check = Callable[[Connection], None]
+_Waiting = Generator[Any, Any, _T]
+_SILENT = "the database does not answer"
+_LOOK_S = 0.01  # a process of the server ends within milliseconds, if it does
+_THIS = "SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+_END = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE (pid, backend_start) = (%s, %s)"
 _UPGRADE_LOCK = 0x7469_6465_6761_7567  # "tidegaug": a number that nobody else takes
 _AUTOCOMMIT = "AUTOCOMMIT"
 _SILENCE_S = 10
@@ -49,6 +59,39 @@ _ENDING = "nothing, since the service ends and connects no more"
 _LONGEST_PAUSE = "SET idle_in_transaction_session_timeout = '3s'"
 
 
+class ImpatientConnection(psycopg.Connection[Any]):
+    """Is closed, as if it were lost, once the server was silent for too long.
+
+    Keepalives and time-outs of TCP notice a server that is lost. One whose processes are frozen, or
+    wait for a disk or a lock, keeps its sockets open, and its kernel acknowledges whatever it is
+    sent.
+    """
+
+    find_patience_s: Callable[[], float] = staticmethod(lambda: inf)
+    """Tells how long a server that was asked may say nothing."""
+
+    def wait(self, gen: _Waiting[_T], *args: Any, **options: Any) -> _T:  # noqa: ANN401 (psycopg's)
+        """Wait for an answer."""
+        return super().wait(self._unless_silent(gen), *args, **options)
+
+    def _unless_silent(self, waiting: _Waiting[_T]) -> _Waiting[_T]:
+        heard = monotonic()
+        try:
+            wanted = next(waiting)
+            while True:
+                ready = yield wanted
+                if ready:
+                    heard = monotonic()
+                elif (silent_s := monotonic() - heard) > self.find_patience_s():
+                    self.pgconn.finish()
+                    msg = f"the server has not answered for {silent_s:.1f} s"
+                    raise psycopg.OperationalError(msg)
+                wanted = waiting.send(ready)
+        except StopIteration as done:
+            answer: _T = done.value
+            return answer
+
+
 class PostgresDatabase(Database):
     """One database, which several controllers may share; its schema has to be up to date.
 
@@ -69,8 +112,9 @@ class PostgresDatabase(Database):
         self._begin: _Check = lambda _connection: None
         self._settle: _Check = lambda _connection: None
         self._connection: Connection | None = None
-        self._backend: Backend | None = None
-        """What worked for the newest of the writer's connections."""
+        self._backend: tuple[int, datetime] | None = None
+        """The process of the server that worked for the newest of the writer's connections: its
+        number, which another may get once it has ended, and its start."""
         self._aside = WriterThread("database-lease")
         self._aside_connection: Connection | None = None
         try:
@@ -135,7 +179,7 @@ class PostgresDatabase(Database):
                     return await super().read(work)
             except TimeoutError:
                 error = TimeoutError(f"nothing for {self.timeout_s:g} s")
-                raise UnavailableError(SILENT) from error
+                raise UnavailableError(_SILENT) from error
 
     def give_up(self) -> None:
         """Let what hangs fail, and connect no more; see `Database.give_up`."""
@@ -153,7 +197,7 @@ class PostgresDatabase(Database):
     def _dial(self, **named: Any) -> ImpatientConnection:  # noqa: ANN401 (psycopg's)
         """Make a connection, unless the service ends: a server that hangs takes its time."""
         if self._longest_silence_s < inf:
-            raise UnavailableError(SILENT) from ConnectionError(_ENDING)
+            raise UnavailableError(_SILENT) from ConnectionError(_ENDING)
         connection = ImpatientConnection.connect(**named)
         connection.find_patience_s = lambda: self._longest_silence_s
         return connection
@@ -180,16 +224,14 @@ class PostgresDatabase(Database):
             raise
 
     def _transaction_aside(self, work: Callable[[Connection], _T]) -> _T:
-        connection = self._aside_connection or self._single.connect()
-        self._aside_connection = None
+        connection = self._aside_connection = self._aside_connection or self._single.connect()
         try:
             with _transaction_on(connection):
-                result = work(connection)
+                return work(connection)
         except BaseException:
+            self._aside_connection = None
             _drop(connection)
             raise
-        self._aside_connection = connection
-        return result
 
     def _connect(self) -> Connection:
         if self._connection is None:
@@ -197,15 +239,28 @@ class PostgresDatabase(Database):
             raw: Any = connection.connection.driver_connection
             raw.find_patience_s = lambda: self.timeout_s
             try:
-                if self._backend is not None:
-                    end(connection, self._backend, timeout_s=self.timeout_s)
+                self._end_former(connection)
                 self._settle(connection)
-                self._backend = backend_of(connection)
+                pid, started = connection.exec_driver_sql(_THIS).one()
+                self._backend = pid, started
             except BaseException:
                 _drop(connection)
                 raise
             self._connection = connection
         return self._connection
+
+    def _end_former(self, connection: Connection) -> None:
+        """End the process of a connection that was given up, and wait until it is gone.
+
+        The race: it was stuck, and what it had been sent is still there to be read. When it moves
+        again it would carry that out, up to the commit, at any time.
+        """
+        deadline = monotonic() + self.timeout_s
+        while self._backend and connection.exec_driver_sql(_END, self._backend).first():
+            if monotonic() > deadline:
+                msg = f"process {self._backend[0]} of the server does not end"
+                raise UnavailableError(_SILENT) from TimeoutError(msg)
+            sleep(_LOOK_S)
 
 
 def upgrade_schema(address: DatabaseAddress) -> None:

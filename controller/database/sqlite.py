@@ -16,10 +16,10 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from controller.database import migration
-from controller.database.address import DatabaseAddress
 from controller.database.interface import (
     READERS,
     Database,
+    DatabaseAddress,
     DatabaseInUseError,
     DatabaseUnusableError,
 )
@@ -29,9 +29,7 @@ _PAGE_BYTES = 4_096  # of SQLite, unless told
 _CHECKPOINT_PAGES = 1_000  # 4 MB of log are written into the file, as SQLite does
 _CACHED_STATEMENTS = 512  # of many rows each count has a text of its own
 _MANY = 256  # short rows: more would hold the event loop, see `write`
-_QUICK_S = (
-    0.003  # a disk that takes longer is slow: changing hands costs less than waiting for it
-)
+_QUICK_S = 0.003  # a disk that takes longer is slow: changing hands costs less than its wait
 _BUSY_MS = 10_000  # a backup, or a look by hand, may lock it so long
 _EMPTY, _BEFORE_REVISIONS, _WITH_REVISIONS = 0, 1, 2
 """What ``PRAGMA user_version`` says; versions without revisions refuse a file that has them."""
@@ -99,9 +97,6 @@ class SqliteDatabase(Database):
             msg = f"{self.name} was removed or replaced while it was served"
             raise DatabaseUnusableError(msg)
         migration.check_newest(connection, self.name)
-
-    def give_up(self) -> None:
-        """Do nothing: what is stuck in a file system cannot be cut off."""
 
     def close(self) -> None:
         """Finish what runs, and give the file back."""

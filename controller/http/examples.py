@@ -95,8 +95,14 @@ def _writer(state: str, time: int, *, offset: int, silent_ms: int) -> dict[str, 
         "position": {"0": offset},
         "behind_ms": 0,
         "silent_ms": silent_ms,
-        "holding_ms": None,
+        "stand": time,
+        "stand_by": "noted",
+        "silent_for_ms": None,
+        "standing_for_ms": None,
+        "clock": None,
         "expires_in_ms": None,
+        "grace": state != "expired",
+        "catch_up_ms": None,
     }
 
 
@@ -143,6 +149,8 @@ _CAUGHT_UP = {
     "holder_count": 1,
     "waiting": [],
     "waiting_count": 0,
+    "returning": [],
+    "returning_count": 0,
     "next_expiry_ms": None,
     "hint": None,
 }
@@ -188,7 +196,15 @@ EXAMPLES = (
     Example(
         f"POST {_WRITER}/register",
         body={"time": "2013-01-01T10:00:00Z"},
-        answer=_at(1_357_034_400_000, incarnation=1, state="active", position={}, hint=None),
+        answer=_at(
+            1_357_034_400_000,
+            incarnation=1,
+            time=1_357_034_400_000,
+            beat_ms=100_000,
+            state="active",
+            position={},
+            hint=None,
+        ),
     ),
     Example(
         f"POST {_WRITER}/note-time",

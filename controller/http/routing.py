@@ -13,16 +13,14 @@ from fastapi import Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.routing import APIRoute
 
-from controller.access.audit import log_done, log_refused
-from controller.access.callers import Caller
+from controller.access.callers import Caller, log_done, log_refused
 from controller.access.limits import Limits
 from controller.access.needs import NEEDS, Need
 from controller.clocks import Clocks
 from controller.cluster import Ownership
 from controller.cluster.listing import Listing
-from controller.commit.cancellation import Reason, until_hung_up
 from controller.commit.sequencer import Sequencer
-from controller.commit.waiting import WaitingRoom
+from controller.commit.waiting import Reason, WaitingRoom, until_hung_up
 from controller.database import Database
 from controller.groups import GroupCreation, Groups
 from controller.http.messages.decoding import read_json

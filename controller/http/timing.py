@@ -59,7 +59,7 @@ class Timing:
                 await send_problem(send, error)
                 status = error.status
         except Exception:  # noqa: BLE001 (it is logged)
-            self._metrics.count_defect()
+            self._metrics.tally["defects"] += 1
             _log.exception("request failed", extra=request_fields(scope))
             if status is None:
                 request = f"{scope['method']} {scope['path']}"

@@ -19,7 +19,7 @@ from sqlalchemy import (
 from controller.database.statements import delete_rows, insert_rows, replace_rows
 from controller.log.codec import first_reaching
 from controller.schema import append_sequences, chunks, idempotency_keys
-from controller.store.positions import dump_position, load_position
+from controller.store.marks import dump_position, load_position
 from tidegauge.topology import Position
 
 CHUNKS_LISTED = 1_000  # a look takes milliseconds of a reader thread

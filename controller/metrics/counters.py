@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
@@ -48,15 +49,13 @@ class RequestTimes:
     """How long requests took, by the template of their route and the class of their status."""
 
     def __init__(self) -> None:
-        self._histograms: dict[tuple[str, int], Histogram] = {}
+        self._histograms: dict[tuple[str, int], Histogram] = defaultdict(
+            lambda: Histogram(_SECONDS)
+        )
 
     def observe(self, route: str, status: int, seconds: float) -> None:
         """Count an answer."""
-        key = route, status // 100
-        histogram = self._histograms.get(key)
-        if histogram is None:
-            histogram = self._histograms[key] = Histogram(_SECONDS)
-        histogram.observe(seconds)
+        self._histograms[route, status // 100].observe(seconds)
 
     def show(self, name: str, documentation: str) -> HistogramMetricFamily:
         """Lay out what was counted."""
@@ -75,7 +74,8 @@ class Metrics:
         self.request_times = RequestTimes()
         """Of requests that do not wait for news."""
         self.long_poll_times = RequestTimes()
-        self._tally: Tally[str] = Tally()
+        self.tally: Tally[str] = Tally()
+        """Of what has no labels: see `families`."""
         self._batch_changes = Histogram(_BATCHES)
         self._commit_seconds = Histogram(_SHORT)
         self._pass_seconds = Histogram(_SHORT)
@@ -85,27 +85,16 @@ class Metrics:
         self._batch_changes.observe(changes)
         self._commit_seconds.observe(seconds)
 
-    def count_commit_failure(self) -> None:
-        """Count a transaction that failed."""
-        self._tally["commit_failures"] += 1
-
-    def count_defect(self) -> None:
-        """Count a request that failed by a defect."""
-        self._tally["defects"] += 1
-
     def count_pass(self, outcome: PassOutcome, seconds: float) -> None:
         """Count a pass and what came of it."""
         self._pass_seconds.observe(seconds)
-        self._tally["marks"] += len(outcome.marks)
-        self._tally["expirations"] += len(outcome.expired)
+        self.tally["marks"] += len(outcome.marks)
+        self.tally["expirations"] += len(outcome.expired)
 
     def families(self) -> Iterator[Metric]:
         """Lay out all that was counted."""
-        reports = CounterMetricFamily(
-            "tidegauge_reports",
-            "Reports: accepted, or the code of the refusal.",
-            labels=["outcome"],
-        )
+        documentation = "Reports: accepted, or the code of the refusal."
+        reports = CounterMetricFamily("tidegauge_reports", documentation, labels=["outcome"])
         for outcome, count in sorted(self.report_tally.items()):
             reports.add_metric([outcome], count)
         yield reports
@@ -115,9 +104,8 @@ class Metrics:
             ("commit_failures", "Transactions that failed; nothing of them is stored."),
             ("defects", "Requests that were answered with 500."),
         ):
-            yield CounterMetricFamily(
-                f"tidegauge_{name}", documentation, value=self._tally[name]
-            )
+            value = self.tally[name]
+            yield CounterMetricFamily(f"tidegauge_{name}", documentation, value=value)
         for name, documentation, histogram in (
             ("batch_changes", "Changes that shared one transaction.", self._batch_changes),
             ("commit_duration_seconds", "How long a transaction took.", self._commit_seconds),

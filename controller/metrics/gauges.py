@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nlargest
 from importlib.metadata import version
-from itertools import chain, islice
+from itertools import islice
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
@@ -58,29 +58,20 @@ class Present:
     """Of how many it makes the marks: all, or none while another may have taken over."""
 
 
+@dataclass(frozen=True, slots=True)
 class Gauges:
     """Looks up what Prometheus is told of the present."""
 
-    def __init__(  # noqa: PLR0913 (what is counted, and how much of it is shown)
-        self,
-        registry: Registry,
-        groups: Groups,
-        ownership: Ownership,
-        sequencer: Sequencer,
-        waiting: WaitingRoom,
-        *,
-        most_series: int,
-    ) -> None:
-        self._registry = registry
-        self._groups = groups
-        self._ownership = ownership
-        self._sequencer = sequencer
-        self._waiting = waiting
-        self._most_series = most_series
+    _registry: Registry
+    _groups: Groups
+    _ownership: Ownership
+    _sequencer: Sequencer
+    _waiting: WaitingRoom
+    most_series: int
 
     async def look(self) -> Present:
         """Look at all streams, letting others have their turn in between."""
-        present, limit = Present(), self._most_series
+        present, limit = Present(), self.most_series
         now = self._registry.clocks.now()
         for index, state in enumerate(list(self._registry)):
             if index % _AT_ONCE == 0:
@@ -101,13 +92,11 @@ class Gauges:
 
         The number of streams is the same at every controller; all else is of what this one holds.
         """
-        queues = {"changes": self._sequencer.queue_length, "looks": self._sequencer.look_count}
-        yield _labelled(
-            "queue_length",
-            "What waits: changes for the next transaction, looks at memory for its end.",
-            ["queue"],
-            (([name], length) for name, length in queues.items()),
+        documentation = (
+            "What waits: changes for the next transaction, looks at memory for its end."
         )
+        lengths = (([name], length) for name, length in self._sequencer.queues.items())
+        yield _labelled("queue_length", documentation, ["queue"], lengths)
         groups = list(self._groups)
         for name, documentation, value in (
             ("long_polls", "Calls that wait for news.", len(self._waiting)),
@@ -117,30 +106,18 @@ class Gauges:
             ("groups", "Reader groups.", len(groups)),
         ):
             yield GaugeMetricFamily(f"tidegauge_{name}", documentation, value=value)
-        yield _labelled(
-            "writers",
-            "Writers by state.",
-            ["state"],
-            (([state], present.writers[state]) for state in _STATES),
-        )
-        shown = islice(groups, self._most_series)
-        yield _labelled(
-            "group_readers",
-            "Readers of each group.",
-            ["group"],
-            (([str(group.name)], len(group.state.readers)) for group in shown),
-        )
+        writers = (([state], present.writers[state]) for state in _STATES)
+        yield _labelled("writers", "Writers by state.", ["state"], writers)
+        shown = islice(groups, self.most_series)
+        readers = (([str(group.name)], len(group.state.readers)) for group in shown)
+        yield _labelled("group_readers", "Readers of each group.", ["group"], readers)
 
 
 def stream_families(present: Present) -> Iterator[Metric]:
     """Lay out what was looked up of single streams; any thread may do it."""
     shown, leads = present.shown, present.leases > 0
-    yield _labelled(
-        "stream_writers",
-        "Writers by state.",
-        ["stream", "state"],
-        (([one.stream, state], one.writers[state]) for one in shown for state in _STATES),
-    )
+    writers = (([one.stream, state], one.writers[state]) for one in shown for state in _STATES)
+    yield _labelled("stream_writers", "Writers by state.", ["stream", "state"], writers)
     table: Iterable[tuple[str, str, Callable[[StreamFigures], float | None]]] = (
         (
             "stream_watermark_lag_seconds",
@@ -149,14 +126,10 @@ def stream_families(present: Present) -> Iterator[Metric]:
         ),
         (
             "stream_held_seconds",
-            "How long somebody has waited for a writer that stands; 0 while nobody waits.",
+            "How long somebody has waited since the newest mark; 0 while nobody waits.",
             lambda one: one.held_s,
         ),
-        (
-            "stream_kept_reports",
-            "Reports above the watermark.",
-            lambda one: one.kept_reports,
-        ),
+        ("stream_kept_reports", "Reports above the watermark.", lambda one: one.kept_reports),
         (
             "stream_lease_held",
             "Whether this controller makes the stream's marks.",
@@ -166,9 +139,8 @@ def stream_families(present: Present) -> Iterator[Metric]:
     for name, documentation, value_of in table:
         values = [([one.stream], value_of(one)) for one in shown]
         yield _labelled(name, documentation, ["stream"], values)
-    expirations = CounterMetricFamily(
-        "tidegauge_stream_expirations", "Writers that expired.", labels=["stream"]
-    )
+    name, documentation = "tidegauge_stream_expirations", "Writers that expired."
+    expirations = CounterMetricFamily(name, documentation, labels=["stream"])
     for one in shown:
         expirations.add_metric([one.stream], one.expirations)
     yield expirations
@@ -179,17 +151,16 @@ def stream_families(present: Present) -> Iterator[Metric]:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Families(Collector):
-    """What was laid out already, what may still be, and what the process says of itself."""
-
-    def __init__(self, *families: Iterable[Metric]) -> None:
-        self._families = families
+    families: list[Metric]
+    present: Present
 
     def collect(self) -> Iterator[Metric]:
-        yield InfoMetricFamily(
-            "tidegauge_build", "What runs.", value={"version": version("tidegauge")}
-        )
-        yield from chain.from_iterable(self._families)
+        runs = {"version": version("tidegauge")}
+        yield InfoMetricFamily("tidegauge_build", "What runs.", value=runs)
+        yield from self.families
+        yield from stream_families(self.present)
         yield from ProcessCollector(registry=CollectorRegistry()).collect()
 
 
@@ -201,8 +172,7 @@ async def expose(metrics: Metrics, gauges: Gauges) -> bytes:
     """
     present = await gauges.look()
     families = [*metrics.families(), *gauges.total_families(present)]
-    shown = _Families(families, stream_families(present))
-    return await asyncio.to_thread(generate_latest, shown)
+    return await asyncio.to_thread(generate_latest, _Families(families, present))
 
 
 def _figures(state: StreamState, now: Now) -> StreamFigures:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import dataclass, field
 
 from controller.clocks import ListeningClock
 from controller.commit.sequencer import Sequencer
@@ -13,29 +14,22 @@ _TIMEOUT_S = 2.0
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True, eq=False)
 class Health:
     """Looks for what is wrong with a service.
 
     Everybody may probe, so that reasons name no file, host or user: the log does.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        sequencer: Sequencer,
-        listening: ListeningClock,
-        *,
-        max_stall_s: float,
-    ) -> None:
-        self.tasks: list[asyncio.Task[None]] = []
-        self.started = False
-        self.stopping = False
-        self._database = database
-        self._sequencer = sequencer
-        self._listening = listening
-        self._max_stall_s = max_stall_s
-        self._probe: asyncio.Task[None] | None = None
-        self._logged: str | None = None
+    _database: Database
+    _sequencer: Sequencer
+    _listening: ListeningClock
+    max_stall_s: float
+    tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    started: bool = False
+    stopping: bool = False
+    _probe: asyncio.Task[None] | None = None
+    _logged: str | None = None
 
     def ailments(self) -> list[str]:
         """List why the process should be started anew; empty while all of it moves."""
@@ -47,10 +41,10 @@ class Health:
         if not self.started:
             return ailments
         silent_s = self._listening.stamp_age_ms / 1_000
-        if silent_s > self._max_stall_s:
+        if silent_s > self.max_stall_s:
             ailments.append(f"the event loop was blocked for {silent_s:.1f} s")
         busy_s = self._sequencer.busy_s
-        if busy_s > self._max_stall_s:
+        if busy_s > self.max_stall_s:
             ailments.append(f"a batch of changes has not come to an end for {busy_s:.1f} s")
         return ailments
 

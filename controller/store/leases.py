@@ -27,7 +27,7 @@ _RENEW = text(
     f"UPDATE controllers SET expires_at = {_EXPIRES}, "  # noqa: S608 (only our own names)
     "listening_ms = greatest(listening_ms, :listening_ms) WHERE id = :id"
 )
-_CONTROLLERS = text(
+_CONTROLLERS = (
     "SELECT id, address, 1000 * extract(epoch FROM expires_at - clock_timestamp())::float AS left_ms "
     "FROM controllers"
 )
@@ -49,7 +49,6 @@ _UNHOLD_STREAMS = text(
     "UPDATE streams SET holder = NULL, listening_ms = listening_ms + :listening_ms "
     "WHERE holder = :id"
 )
-_UNHOLD_GROUPS = text("UPDATE reader_groups SET holder = NULL WHERE holder = :id")
 # "NO KEY", so as not to pass over a stream while a group that reads it is stored.
 _TAKE_STREAMS = text(
     "UPDATE streams SET holder = :id, listening_ms = listening_ms - :listening_ms "
@@ -142,7 +141,8 @@ def _reap(connection: Connection, condition: str, **values: object) -> list[int]
     ).all()
     for one in dead:
         connection.execute(_UNHOLD_STREAMS, {"id": one.id, "listening_ms": one.listening_ms})
-        connection.execute(_UNHOLD_GROUPS, {"id": one.id})
+        unhold_groups = "UPDATE reader_groups SET holder = NULL WHERE holder = %s"
+        connection.exec_driver_sql(unhold_groups, (one.id,))
     if dead:
         notify(connection)
     return [one.id for one in dead]
@@ -150,7 +150,7 @@ def _reap(connection: Connection, condition: str, **values: object) -> list[int]
 
 def read_shares(connection: Connection) -> Shares:
     """Read who is there, and who holds how much."""
-    rows = connection.execute(_CONTROLLERS).all()
+    rows = connection.exec_driver_sql(_CONTROLLERS).all()
     return Shares(
         {row.id: row.address for row in rows},
         min((row.left_ms for row in rows), default=0.0),
@@ -160,12 +160,12 @@ def read_shares(connection: Connection) -> Shares:
 
 
 def _counts(connection: Connection, table: Table) -> dict[int | None, int]:
-    query = text(f"SELECT holder, count(*) AS held FROM {table.name} GROUP BY holder")  # noqa: S608
-    return {row.holder: row.held for row in connection.execute(query)}
+    query = f"SELECT holder, count(*) AS held FROM {table.name} GROUP BY holder"  # noqa: S608
+    return {row.holder: row.held for row in connection.exec_driver_sql(query)}
 
 
 def take(
-    connection: Connection, controller: int, *, streams: int, groups: int, listening_ms: int
+    connection: Connection, controller: int, streams: int, groups: int, *, listening_ms: int
 ) -> Sequence[int]:
     """Take some that have no holder, others at once take others; returns the streams' keys."""
     check_lease(connection, controller)
@@ -183,9 +183,8 @@ def check_lease(connection: Connection, controller: int) -> None:
 
 def await_commits(connection: Connection, controller: int) -> None:
     """Wait until no transaction of a controller is under way, on whatever connection."""
-    connection.exec_driver_sql(
-        "SELECT 1 FROM controllers WHERE id = %s FOR UPDATE", (controller,)
-    )
+    query = "SELECT 1 FROM controllers WHERE id = %s FOR UPDATE"
+    connection.exec_driver_sql(query, (controller,))
 
 
 def release_stream(connection: Connection, stream_key: int, *, listening_ms: int) -> None:
@@ -218,7 +217,7 @@ def find_holder(connection: Connection, table: Table, name: StreamName) -> Found
 
 def new_stream_key(connection: Connection) -> int:
     """Choose the key of a new stream."""
-    return int(connection.execute(text("SELECT nextval('stream_keys')")).scalar_one())
+    return int(connection.exec_driver_sql("SELECT nextval('stream_keys')").scalar_one())
 
 
 def held_streams(connection: Connection, controller: int) -> Sequence[int]:

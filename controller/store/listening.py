@@ -4,7 +4,14 @@ import dataclasses
 
 import msgspec
 
-from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation
+from tidegauge.aggregation.changes import (
+    Changes,
+    ClockState,
+    Entry,
+    StoredAggregation,
+    StoredClocks,
+    StoredTime,
+)
 
 
 def in_stream_time(changes: Changes, offset_ms: int) -> Changes:
@@ -23,14 +30,32 @@ def _shifted(entry: Entry, by_ms: int) -> Entry:
     return msgspec.structs.replace(
         entry,
         writers=[
-            one._replace(
-                hold_since_ms=_later(one.hold_since_ms, by_ms),
-                gone_ms=_later(one.gone_ms, by_ms),
-            )
-            for one in entry.writers
+            one._replace(clocks=_shifted_clocks(one.clocks, by_ms)) for one in entry.writers
         ],
-        holds={name: _later(since, by_ms) for name, since in entry.holds.items()},
+        looks=[
+            one._replace(now_ms=one.now_ms + by_ms, state=_shifted_state(one.state, by_ms))
+            for one in entry.looks
+        ],
+        state=None if entry.state is None else _shifted_state(entry.state, by_ms),
     )
+
+
+def _shifted_clocks(clocks: StoredClocks, by_ms: int) -> StoredClocks:
+    return clocks._replace(
+        gone_ms=_later(clocks.gone_ms, by_ms),
+        found_ms=_later(clocks.found_ms, by_ms),
+        pace_ms=_later(clocks.pace_ms, by_ms),
+    )
+
+
+def _shifted_state(state: ClockState, by_ms: int) -> ClockState:
+    return state._replace(
+        silence=_shifted_time(state.silence, by_ms), limit=_shifted_time(state.limit, by_ms)
+    )
+
+
+def _shifted_time(time: StoredTime, by_ms: int) -> StoredTime:
+    return time._replace(moved_ms=_later(time.moved_ms, by_ms))
 
 
 def _later(time_ms: int | None, by_ms: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Rows of marks; takes and returns values of the core.
+"""Rows of marks, and positions as they are stored: JSON objects with segment numbers as keys.
 
 Every function runs inside a transaction that its caller owns.
 """
@@ -9,12 +9,13 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+import orjson
 from sqlalchemy import Connection, Row, Select, bindparam, select
 
 from controller.database.statements import delete_rows
 from controller.schema import marks
-from controller.store.positions import load_position
 from tidegauge.marks import Mark
+from tidegauge.topology import Position
 
 _lower, _upper = attrgetter("lower"), attrgetter("upper")
 
@@ -126,3 +127,24 @@ def delete_marks(connection: Connection, stream_key: int, revisions: Sequence[in
 
 def _mark(row: Row[Any]) -> Mark:
     return Mark(row.revision, row.lower, row.upper, load_position(row.cut))
+
+
+def dump_position(position: Position) -> str:
+    """Write a position as JSON text."""
+    return orjson.dumps(position, option=orjson.OPT_NON_STR_KEYS).decode()
+
+
+def load_position(text: str) -> dict[int, int]:
+    """Read a position back."""
+    return {_numbers[number]: offset for number, offset in orjson.loads(text).items()}
+
+
+class _Numbers(dict[str, int]):
+    """Numbers of segments by their text: looked up, and kept in memory, once for all rows."""
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = int(text)
+        return number
+
+
+_numbers = _Numbers()

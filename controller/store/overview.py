@@ -1,8 +1,8 @@
 """What the tables of PostgreSQL say of streams, whoever holds them: many in few queries."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable
+from typing import Any
 
 from sqlalchemy import ARRAY, BigInteger, Connection, Row, cast, func, select, true, tuple_
 
@@ -11,19 +11,9 @@ from tidegauge.event_time import END_OF_TIME
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import StreamConfig, StreamInfo, TopologyInfo
 
-_Tails: TypeAlias = dict[int, dict[int, int]]
-
 
 def read_overview(connection: Connection, names: Iterable[StreamName]) -> list[StreamInfo]:
     """Describe streams in order of name; those that are not there are left out."""
-    rows = sorted(_read_rows(connection, names), key=lambda row: (row.scope, row.stream))
-    topologies = {row.key: TopologyInfo.model_validate_json(row.topology) for row in rows}
-    tails = _read_tails(connection, topologies)
-    return [_describe(row, topologies[row.key], tails[row.key]) for row in rows]
-
-
-def _read_rows(connection: Connection, names: Iterable[StreamName]) -> Sequence[Row[Any]]:
-    """Read streams with their newest marks."""
     newest = (
         select(marks.c.revision, marks.c.lower)
         .where(marks.c.stream_key == streams.c.key)
@@ -31,14 +21,18 @@ def _read_rows(connection: Connection, names: Iterable[StreamName]) -> Sequence[
         .limit(1)
         .lateral()
     )
-    wanted = tuple_(streams.c.scope, streams.c.stream).in_(
-        [(one.scope, one.stream) for one in names]
-    )
+    named = [(one.scope, one.stream) for one in names]
+    wanted = tuple_(streams.c.scope, streams.c.stream).in_(named)
     query = select(streams, newest).outerjoin_from(streams, newest, true()).where(wanted)
-    return connection.execute(query).all()
+    rows = sorted(connection.execute(query), key=lambda row: (row.scope, row.stream))
+    topologies = {row.key: TopologyInfo.model_validate_json(row.topology) for row in rows}
+    tails = _read_tails(connection, topologies)
+    return [_describe(row, topologies[row.key], tails[row.key]) for row in rows]
 
 
-def _read_tails(connection: Connection, topologies: dict[int, TopologyInfo]) -> _Tails:
+def _read_tails(
+    connection: Connection, topologies: dict[int, TopologyInfo]
+) -> dict[int, dict[int, int]]:
     """Read where the segments of streams end that have events."""
     keys = [key for key, topology in topologies.items() for _ in topology.segments]
     numbers = [one.number for topology in topologies.values() for one in topology.segments]
@@ -52,7 +46,7 @@ def _read_tails(connection: Connection, topologies: dict[int, TopologyInfo]) -> 
         .limit(1)
         .lateral()
     )
-    found: _Tails = defaultdict(dict)
+    found: dict[int, dict[int, int]] = defaultdict(dict)
     for row in connection.execute(select(asked, last).join_from(asked, last, true())):
         found[row.stream_key][row.segment] = row.tail
     return found

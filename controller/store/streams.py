@@ -5,20 +5,9 @@ Every function runs inside a transaction that its caller owns.
 
 from collections.abc import Callable, Iterable, Sequence
 from secrets import token_bytes
-from typing import Any, NamedTuple
+from typing import Any
 
-from sqlalchemy import (
-    Connection,
-    Row,
-    Table,
-    collate,
-    delete,
-    func,
-    insert,
-    select,
-    tuple_,
-    update,
-)
+import sqlalchemy as sa
 
 from controller.database.statements import (
     delete_rows,
@@ -36,14 +25,14 @@ _NO_STREAM, _NO_ENTRY = -1, 0
 _ROOM_BYTES = 8_192  # two pages of SQLite's: more than the free part of one could take
 
 
-def insert_stream(connection: Connection, values: dict[str, Any]) -> Callable[[], bool]:
+def insert_stream(connection: sa.Connection, values: dict[str, Any]) -> Callable[[], bool]:
     """Store a new stream, unless its name is taken; tells after the commit whether it is stored."""
     return insert_if_free(connection, streams, _NAME_COLUMNS[streams], values)
 
 
-def update_stream(connection: Connection, stream_key: int, values: dict[str, Any]) -> None:
+def update_stream(connection: sa.Connection, stream_key: int, values: dict[str, Any]) -> None:
     """Store new settings or a new topology of a stream."""
-    connection.execute(update(streams).where(streams.c.key == stream_key).values(values))
+    connection.execute(sa.update(streams).where(streams.c.key == stream_key).values(values))
 
 
 def dump_topology(topology: Topology) -> str:
@@ -51,7 +40,7 @@ def dump_topology(topology: Topology) -> str:
     return TopologyInfo.of(topology).model_dump_json()
 
 
-def write_offsets(connection: Connection, offsets: Sequence[tuple[int, int]]) -> None:
+def write_offsets(connection: sa.Connection, offsets: Sequence[tuple[int, int]]) -> None:
     """Store how far streams, by key, are beyond the clock of their holder, ms; PostgreSQL only."""
     connection.exec_driver_sql(
         "UPDATE streams SET listening_ms = row.ms "
@@ -60,107 +49,87 @@ def write_offsets(connection: Connection, offsets: Sequence[tuple[int, int]]) ->
     )
 
 
-def delete_stream(connection: Connection, stream_key: int) -> None:
+def delete_stream(connection: sa.Connection, stream_key: int) -> None:
     """Delete a stream; what belonged to it is left to `purge`."""
-    connection.execute(delete(streams).where(streams.c.key == stream_key))
-    connection.execute(insert(deleted_streams).values(key=stream_key))
+    connection.execute(sa.delete(streams).where(streams.c.key == stream_key))
+    connection.execute(sa.insert(deleted_streams).values(key=stream_key))
 
 
-def has_deleted_streams(connection: Connection) -> bool:
+def has_deleted_streams(connection: sa.Connection) -> bool:
     """Look whether anything is left to `purge`."""
-    return connection.scalar(select(deleted_streams.c.key).limit(1)) is not None
+    return connection.scalar(sa.select(deleted_streams.c.key).limit(1)) is not None
 
 
-class Leftover(NamedTuple):
-    """Some rows of a deleted stream, up to a last one in a table."""
-
-    stream_key: int
-    table: Table | None
-    """None if nothing is left but the key."""
-    last: tuple[Any, ...]
-    """The primary key of the last, without the stream's."""
-
-
-def find_leftover(
-    connection: Connection, tables: Iterable[Table], limit: int
-) -> Leftover | None:
-    """Find some rows of one deleted stream, in a table with a ``stream_key``.
+def purge(connection: sa.Connection, tables: Iterable[sa.Table], limit: int) -> bool:
+    """Remove some rows of one deleted stream, and its key after the last; False if none is left.
 
     The race: other controllers do the same, or still merge chunks of it. A stream is done with
     when nothing of it is seen, for what is merged is seen before or after.
     """
     key = connection.scalar(
-        select(deleted_streams.c.key).limit(1).with_for_update(skip_locked=True)
+        sa.select(deleted_streams.c.key).limit(1).with_for_update(skip_locked=True)
     )
     if key is None:
-        return None
+        return False
     for table in tables:
         if "stream_key" in table.columns:
             _, *order = table.primary_key.columns
-            first = select(*order).where(table.c.stream_key == key).order_by(*order)
+            first = sa.select(*order).where(table.c.stream_key == key).order_by(*order)
             found = connection.execute(first.limit(limit)).all()
             if found:
-                return Leftover(key, table, tuple(found[-1]))
-    return Leftover(key, None, ())
+                until = sa.tuple_(*order) <= sa.tuple_(*found[-1])
+                connection.execute(sa.delete(table).where(table.c.stream_key == key, until))
+                return True
+    connection.execute(sa.delete(deleted_streams).where(deleted_streams.c.key == key))
+    return True
 
 
-def purge(connection: Connection, leftover: Leftover) -> None:
-    """Remove what was found of a deleted stream."""
-    key, table, last = leftover
-    if table is None:
-        connection.execute(delete(deleted_streams).where(deleted_streams.c.key == key))
-    else:
-        _, *order = table.primary_key.columns
-        until = tuple_(*order) <= tuple_(*last)
-        connection.execute(delete(table).where(table.c.stream_key == key, until))
-
-
-def last_stream_key(connection: Connection) -> int:
+def last_stream_key(connection: sa.Connection) -> int:
     """Find the highest key of a stream that has rows, deleted or not; 0 if there is none."""
     keys = (streams.c.key, deleted_streams.c.key)
-    return max(connection.scalar(select(func.max(key))) or 0 for key in keys)
+    return max(connection.scalar(sa.select(sa.func.max(key))) or 0 for key in keys)
 
 
 def read_streams(
-    connection: Connection, keys: Sequence[int] | None = None
-) -> Sequence[Row[Any]]:
+    connection: sa.Connection, keys: Sequence[int] | None = None
+) -> Sequence[sa.Row[Any]]:
     """Read the rows of all streams, or of those with certain keys."""
-    query = select(streams).order_by(streams.c.key)
+    query = sa.select(streams).order_by(streams.c.key)
     if keys is not None:
         query = query.where(streams.c.key.in_(keys))
     return connection.execute(query).all()
 
 
-def find_stream(connection: Connection, name: StreamName) -> Row[Any] | None:
+def find_stream(connection: sa.Connection, name: StreamName) -> sa.Row[Any] | None:
     """Read the row of a stream."""
     is_named = (streams.c.scope == name.scope) & (streams.c.stream == name.stream)
-    return connection.execute(select(streams).where(is_named)).first()
+    return connection.execute(sa.select(streams).where(is_named)).first()
 
 
 def read_names(
-    connection: Connection, table: Table, after: StreamName | None, limit: int
+    connection: sa.Connection, table: sa.Table, after: StreamName | None, limit: int
 ) -> list[StreamName]:
     """List the names of streams or reader groups in order, after one."""
     scope, name = (table.c[one] for one in _NAME_COLUMNS[table])
-    order = [collate(scope, "C"), collate(name, "C")]
-    query = select(scope, name).order_by(*order).limit(limit)
+    order = [sa.collate(scope, "C"), sa.collate(name, "C")]
+    query = sa.select(scope, name).order_by(*order).limit(limit)
     if after is not None:
-        query = query.where(tuple_(*order) > tuple_(after.scope, after.stream))
+        query = query.where(sa.tuple_(*order) > sa.tuple_(after.scope, after.stream))
     return [StreamName(*row) for row in connection.execute(query)]
 
 
-def read_listening(connection: Connection) -> int:
+def read_listening(connection: sa.Connection) -> int:
     """Read the last stamp of listening time, ms."""
-    stored = connection.execute(select(listening.c.listening_ms)).scalar()
+    stored = connection.execute(sa.select(listening.c.listening_ms)).scalar()
     return 0 if stored is None else stored
 
 
-def write_stamps(connection: Connection, stamps: Sequence[int]) -> None:
+def write_stamps(connection: sa.Connection, stamps: Sequence[int]) -> None:
     """Store the last of some stamps of listening time, ms."""
     replace_rows(connection, listening, [(1, stamps[-1])])
 
 
-def check_room(connection: Connection) -> None:
+def check_room(connection: sa.Connection) -> None:
     """Store as much as some reports, and take it back; fails where they could not be stored."""
     insert_rows(connection, changelog, [(_NO_STREAM, _NO_ENTRY, token_bytes(_ROOM_BYTES))])
     delete_rows(connection, changelog, [(_NO_STREAM, _NO_ENTRY)])

@@ -187,7 +187,9 @@ def seal_stream(batch: Batch, state: StreamState, position: Position | None) -> 
     if aggregator.final and aggregator.newest is not None:
         return aggregator.newest
     lengths = state.log.end(aggregator.topology, position)
-    final = aggregator.seal(lengths, state.now())[-1]
+    outcome = aggregator.seal(lengths, state.now())
+    state.take_note(outcome)
+    final = outcome.marks[-1]
     values = {"topology": storage.dump_topology(aggregator.topology)}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
     batch.touch(state)

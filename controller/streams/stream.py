@@ -13,8 +13,8 @@ from sqlalchemy import Connection
 from controller.access.limits import Limits
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
-from controller.commit.condition import Condition
 from controller.commit.sequencer import Sequencer
+from controller.commit.waiting import Condition
 from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage
@@ -40,6 +40,7 @@ _AGAIN_S = 1.0
 """A pass that the database refused is due again then: it may take as long to come back."""
 _SOONEST_S = 0.001
 """Timers are no finer, and one that is due at once would keep the loop from its sockets."""
+_BEATS_IN_TIME = 3  # one may be lost, and one late
 _STAGGERED_BY = 33
 """Logs of small streams are compacted at 32 to 64 items, of each stream at another number."""
 _log = logging.getLogger(__name__)
@@ -139,6 +140,12 @@ class StreamState:
         if self.published_tails is None:
             raise LogIsExternalError(str(self.identity.name))
         return self.published_tails
+
+    @property
+    def beat_ms(self) -> int | None:
+        """How often a writer repeats its last time so as not to be silent for too long."""
+        timeout_ms = self.config.aggregation_timeout_ms
+        return None if timeout_ms is None else max(1, timeout_ms // _BEATS_IN_TIME)
 
     def embedded_log(self) -> EmbeddedLog:
         """Give the log to a change that only the embedded one can do."""
@@ -278,6 +285,11 @@ class StreamState:
         ended = monotonic()
         if outcome.marks:
             self._last_pass = ended
+        self.take_note(outcome)
+        self._host.on_pass(outcome, ended - began)
+
+    def take_note(self, outcome: PassOutcome) -> None:
+        """Count and log whom a pass expired, and forget whom it forgot."""
         self.expirations += len(outcome.expired)
         stream = str(self.identity.name)
         for writer in outcome.expired:
@@ -285,7 +297,6 @@ class StreamState:
         for writer in outcome.forgotten:
             self.log.forget(writer)
             _log.info("writer forgotten", extra={"stream": stream, "writer": writer})
-        self._host.on_pass(outcome, ended - began)
 
     @property
     def _earliest_pass(self) -> float:
@@ -302,9 +313,6 @@ class StreamState:
             changes = in_stream_time(changes, self.listening_offset_ms)
         if changes:
             self._host.change_store.add(batch, key, changes, now.wall_ms)
-        if changes.entry.holds:
-            # A writer's clock must not be found ahead of listening time after a crash.
-            batch.write_together(self._host.clocks.write_stamps, now.listening_ms)
         self.log.write(batch, key, changes.entry.forgotten)
 
     def _plan(self) -> None:

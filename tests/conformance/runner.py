@@ -1,7 +1,7 @@
 """Runs one conformance case against the core.
 
 ``at_ms`` of a step is both clocks. A ``leave`` without incarnation speaks for the stored one.
-Beyond the common form, which `more.json` needs: ``register`` may have a ``time``, and a ``result``
+Beyond the common form, which `more.json` needs: ``register`` without ``live`` may bring a ``time``, and have a ``result``
 instead of an ``incarnation`` where it is refused; ``leave`` may have a ``time`` with a ``position``,
 and an ``incarnation``, null for one that is left out.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.outcomes import Registration
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
 from tidegauge.errors import ProblemError, UnknownWriterError
@@ -20,7 +21,8 @@ from tidegauge.windows import time_window
 
 Step = dict[str, Any]
 
-_OFF: Step = {
+OFF: Step = {
+    "hold_limit_ms": None,
     "min_writers": 0,
     "mark_interval_ms": 0,
     "mark_resolution_ms": 0,
@@ -32,17 +34,21 @@ _OFF: Step = {
 def run_case(case: Step) -> None:
     runner = _Runner(case)
     for number, step in enumerate(case["steps"]):
-        kind = next(key for key in step if key in _STEPS)
         try:
-            _STEPS[kind](runner, step, Now(step["at_ms"], step["at_ms"]))
+            _STEPS[kind_of(step)](runner, step, Now(step["at_ms"], step["at_ms"]))
         except AssertionError as error:
             error.add_note(f"step {number} of {case['name']}: {step}")
             raise
 
 
+def kind_of(step: Step) -> str:
+    """Name what a step does."""
+    return next(key for key in step if key in _STEPS)
+
+
 class _Runner:
     def __init__(self, case: Step) -> None:
-        settings = StreamSettings(**(_OFF | case["config"]))
+        settings = StreamSettings(**(OFF | case["config"]))
         topology = Topology(_segment(one) for one in case["segments"])
         self.aggregator = Aggregator("scope/stream", settings, topology)
         self.marks: list[Mark] = []
@@ -66,12 +72,18 @@ class _Runner:
 
     def register(self, step: Step, now: Now) -> None:
         writer = step["register"]
-        result = _outcome(
-            lambda: self.aggregator.register(writer, time=step.get("time"), now=now)
-        )
+        given = None if "live" in step else step.get("time")
+        told: list[Registration] = []
+
+        def register() -> None:
+            told.append(self.aggregator.register(writer, time=given, now=now))
+
+        result = _outcome(register)
         assert result == step.get("result", "accepted")
-        if result == "accepted":
-            assert self.aggregator.incarnation(writer) == step["incarnation"]
+        for answer in told:
+            assert answer.incarnation == step["incarnation"]
+            if "live" in step:
+                assert (answer.time, answer.state == "joining") == (step["time"], step["live"])
 
     def leave(self, step: Step, now: Now) -> None:
         writer = step["leave"]
@@ -110,7 +122,7 @@ class _Runner:
         )
 
     def seal(self, step: Step, now: Now) -> None:
-        marks = self.aggregator.seal(_position(step["seal"]), now)
+        marks = self.aggregator.seal(_position(step["seal"]), now).marks
         self.marks += marks
         assert _shown(marks[-1]) == step["mark"]
 

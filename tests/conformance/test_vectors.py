@@ -15,18 +15,21 @@ from tests.conformance.runner import run_case
 HERE = Path(__file__).parent / "vectors"
 
 
-def _cases() -> list[Any]:
+def _cases() -> list[dict[str, Any]]:
     directories = [HERE]
     if "TIDEGAUGE_VECTORS" in os.environ:
         directories.append(Path(os.environ["TIDEGAUGE_VECTORS"]).resolve(strict=True))
     return [
-        pytest.param(case, id=case["name"])
+        case
         for directory in directories
         for path in sorted(directory.glob("*.json"))
         for case in json.loads(path.read_text())
     ]
 
 
-@pytest.mark.parametrize("case", _cases())
+CASES = _cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
 def test_vector(case: dict[str, Any]) -> None:
     run_case(case)

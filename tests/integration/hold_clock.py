@@ -9,6 +9,7 @@ from controller.store.changelog.change_store import load_entry
 from tests.integration.controllers import Controllers
 from tests.integration.lease_load import HELD, SILENT, Load
 from tests.patience import PATIENCE_S
+from tidegauge.aggregation.clocks import HoldClocks, View
 from tidegauge.aggregation.replay import Replay
 
 TIMEOUT_MS = 300_000
@@ -21,8 +22,19 @@ WHERE scope = '{_SCOPE}' AND stream = '{_STREAM}' ORDER BY number
 """
 
 
+def _view(*, now_ms: int) -> View:
+    return View(
+        now_ms=now_ms,
+        timeout_ms=TIMEOUT_MS,
+        limit_ms=None,
+        watermark=None,
+        revision=0,
+        greatest=None,
+    )
+
+
 class Reading(NamedTuple):
-    """The clock at a moment between two others."""
+    """The clock at a moment between two others; since when, in the time of its stream."""
 
     since_ms: int | None
     stored_ms: int
@@ -41,16 +53,18 @@ class HoldClock:
     async def read(self) -> Reading:
         """Read what is stored, and then what is told."""
         rows = await asyncio.to_thread(self.controllers.query, _STORED)
-        replay = Replay(None)
+        clocks = HoldClocks()
+        replay = Replay(None, clocks)
         for entry, _ in rows:
             replay.take_in(load_entry(entry))
-        since_ms = replay.writers[SILENT][0].hold_since_ms
-        stored_ms = rows[-1][1] - (since_ms or 0)
+        silent, waiting = replay.writers[SILENT][0], replay.state.waiting
+        since_ms = None if waiting is None else max(silent.silence_stamp or 0, waiting[0])
+        stored_ms = clocks.silent_for(silent, _view(now_ms=rows[-1][1])) or 0
         asked_s = time.monotonic()
         answer = await self.load.ask(f"/v1/streams/{HELD}/watermark")
         (holder,) = answer["explanation"]["holders"]
         assert (holder["writer"], holder["state"]) == (SILENT, "behind")
-        told_ms = holder["holding_ms"]
+        told_ms = holder["silent_for_ms"]
         return Reading(since_ms, stored_ms, asked_s, told_ms, time.monotonic())
 
     async def until_it_goes(self) -> None:

@@ -1,5 +1,8 @@
 """Databases as former versions left them, of one stream with two writers."""
 
+from typing import Any
+
+import msgspec
 from alembic import command
 
 from controller.database.migration import _config
@@ -80,6 +83,64 @@ RECENT_IN_JOURNAL = tuple(
     )
 )
 """The same, on SQLite: in front of the tables."""
+_REPORTED = (True, True)
+_SPOKE_MS = 1795374377645
+_LOGGED: tuple[list[Any], ...] = (
+    [
+        [],
+        [],
+        [
+            (
+                "gone",
+                0,
+                "expired",
+                5000,
+                {0: 9},
+                {},
+                None,
+                *_REPORTED,
+                300,
+                None,
+                _SPOKE_MS,
+                [],
+            ),
+            ("new", 1, "live", None, {}, {}, None, False, False, None, 352, _SPOKE_MS, []),
+            ("off", 0, "left", 6000, {0: 9}, {}, None, *_REPORTED, 310, None, _SPOKE_MS, []),
+            ("w", 0, "live", 7000, {0: 40}, {}, None, *_REPORTED, None, None, _SPOKE_MS, []),
+            (
+                *("x", 0, "live", 9000, {0: 45}, {}, None, *_REPORTED, None, None, _SPOKE_MS),
+                [(9000, {0: 45})],
+            ),
+        ],
+        {},
+        (4, 0),
+        {},
+    ],
+    [[("w", 8000, {0: 46}, _SPOKE_MS)], [], [], {"w": 352}, None, {}],
+)
+"""What a changelog said of writers: one expired, one left, two behind, and one ahead of them."""
+_LONG_AFTER_MS = 10_000_000
+
+
+def in_changelog(database_url: str) -> tuple[str, ...]:
+    """Write what is in a changelog; on SQLite it is shared, also with a stream that was deleted."""
+    encode = msgspec.msgpack.encode
+    first, second = (encode(entry) for entry in _LOGGED)
+    stream = _STREAM.replace(", reporters, forgotten_incarnation", "").replace(", 2, 0)", ")")
+    if database_url.startswith("sqlite"):
+        rows = (
+            (0, 3, encode([(2, first), (1, first)])),
+            (0, 4, encode([(2, b""), (1, second)])),
+        )
+        later = f"INSERT INTO listening VALUES (1, {_LONG_AFTER_MS})"
+        literal = "X'{}'"
+    else:
+        rows = ((1, 3, first), (1, 4, second))
+        later = f"UPDATE streams SET listening_ms = {_LONG_AFTER_MS}"
+        literal = r"'\x{}'"
+    insert = "INSERT INTO changelog VALUES ({}, {}, " + literal + ")"
+    logged = (insert.format(key, number, text.hex()) for key, number, text in rows)
+    return (stream, *_MARKS, *logged, later)
 
 
 def make(database_url: str, revision: str, statements: tuple[str, ...]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
 
+from tests.patience import wait_until
 from tests.server import Api
 
 NOON = 1_704_110_400_000
@@ -21,6 +22,7 @@ class Shop(Api):
 
     def __init__(self, url: str, **settings: object) -> None:
         super().__init__(url, f"shop/orders-{next(_NUMBERS)}")
+        self._noted: dict[str, dict[str, Any]] = {}
         self.create(**settings)
 
     def says(self, writer: str, call: str, **body: object) -> dict[str, Any]:
@@ -36,7 +38,16 @@ class Shop(Api):
 
     def notes(self, writer: str, time: int, offset: int, **more: object) -> dict[str, Any]:
         """Let a writer note a time at an offset of partition 0."""
-        return self.says(writer, "note-time", time=time, position={"0": offset}, **more)
+        self._noted[writer] = {"time": time, "position": {"0": offset}, **more}
+        return self.says(writer, "note-time", **self._noted[writer])
+
+    def until(self, condition: Callable[[], bool], *, beating: str) -> None:
+        """Wait while a writer repeats what it noted: so time passes for the clocks of others."""
+        wait_until(
+            lambda: (
+                bool(self.says(beating, "note-time", **self._noted[beating])) and condition()
+            )
+        )
 
     @property
     def watermark(self) -> int | None:

@@ -12,7 +12,7 @@ import pytest
 from controller.access.callers import Role
 from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES, Example
-from controller.serving.listener import ExposedError, check_exposure
+from controller.serving.server import ExposedError, check_exposure
 from tests.conftest import NewServer
 from tests.patience import wait_until
 from tests.server import LAUNCHER, OFTEN_LOOKING, Api, ServerProcess

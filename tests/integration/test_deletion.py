@@ -14,7 +14,7 @@ from tests.server import LAUNCHER, Api, ServerProcess
 NOW = 1_700_000_000_000
 MARKS = 2_000
 AFTER_A_STEP_FOR_EVER_AT_REST = """
-from controller.background.pace import Pace
+from controller.background.purging import Pace
 Pace.__init__.__kwdefaults__["rest"] = 1e9
 """
 

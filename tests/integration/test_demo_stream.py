@@ -17,7 +17,7 @@ from reader_client import StreamClient
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
 from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.replay import REPLAYED
+from tidegauge_cli.demo.carriers import REPLAYED
 from writer_client import Writer
 
 pytestmark = pytest.mark.only_on("sqlite", "the demo's service has a file")

@@ -54,7 +54,7 @@ def _fill(api: Api, size: int) -> None:
 def _holding_ms(api: Api) -> int:
     (holder,) = api.get("watermark")["explanation"]["holders"]
     assert (holder["writer"], holder["state"]) == ("slow", "behind")
-    held: int = holder["holding_ms"]
+    held: int = holder["silent_for_ms"]
     return held
 
 

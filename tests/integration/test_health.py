@@ -74,12 +74,12 @@ async def take(self):
 Sequencer._take = take
 """
 MORTAL_GUARD = """
-from controller.access.guard import Guard
+from controller.access.changes import Rereading
 
 def look(self):
     raise RuntimeError("seeded")
 
-Guard.look = look
+Rereading.look = look
 """
 Reasons = list[str] | None
 

@@ -144,7 +144,11 @@ def test_a_script_registers_a_writer_and_lets_it_leave(
 ) -> None:
     api.create()
     said = operator.says("register", stream, "cron", "--time", NOON_ISO)
-    assert said == "cron is active, incarnation 1; watermark 2024-01-01T12:00:00.000Z\n"
+    assert said.splitlines() == [
+        "cron is active, incarnation 1; watermark 2024-01-01T12:00:00.000Z",
+        "it stands at 2024-01-01T12:00:00.000Z: nothing that it writes from there on is late",
+        "who repeats its last time every 20s is not dropped for silence",
+    ]
     refused = operator.type("leave", stream, "cron")
     assert "from a shell --incarnation 1" in refused.output
     last = ("--incarnation", "1", "--time", NOON_ISO, "--position", "0:7")

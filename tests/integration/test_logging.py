@@ -68,8 +68,12 @@ def test_json_lines_name_stream_and_writer(in_json: ServerProcess) -> None:
     with Api(in_json.url) as api:
         api.create(aggregation_timeout_ms=200)
         api.note("slow", NOW)
-        api.note("quick", NOW + 5_000)
-    line = _wait_for_line(in_json, lambda one: one["message"] == "writer expired")
+
+        def is_expired(one: Line) -> bool:
+            api.note("quick", NOW + 5_000)
+            return bool(one["message"] == "writer expired")
+
+        line = _wait_for_line(in_json, is_expired)
     timestamp = line.pop("timestamp")
     assert line == {
         "message": "writer expired",

@@ -33,17 +33,28 @@ def play(database_url: str) -> Callable[[Scene], None]:
     return lambda scene: asyncio.run(run(scene))
 
 
-async def _let_slow_hold(
-    app: ControllerApp, client: httpx.AsyncClient, **settings: int
-) -> StreamState:
-    """Let a writer hold another one up since the pass that made the first mark."""
-    wanted = {"log": "external", "segments": 1, "min_writers": 2} | settings
+async def _let_slow_hold(app: ControllerApp, client: httpx.AsyncClient) -> StreamState:
+    """Let a writer hold another one up until its clock gets to its end without a report."""
+    rules = {"min_writers": 2, "aggregation_timeout_ms": 1_000, "mark_interval_ms": 0}
+    wanted = {"log": "external", "segments": 1} | rules
     (await client.put(STREAM, json=wanted)).raise_for_status()
     for writer, noted in (("slow", NOON), ("fast", NOON + 5)):
-        report = {"time": noted, "position": {}}
-        answer = await client.post(f"{STREAM}/writers/{writer}/note-time", json=report)
-        answer.raise_for_status()
-    return app.parts.registry.get(StreamName("tests", "one"))
+        await _note(client, writer, noted)
+    state = app.parts.registry.get(StreamName("tests", "one"))
+    while state.aggregator.inspect(state.now()).status("slow").expires_in_ms is None:
+        await _note(client, "fast", NOON + 5)
+    return state
+
+
+async def _note(client: httpx.AsyncClient, writer: str, noted: int) -> None:
+    report = {"time": noted, "position": {}}
+    answer = await client.post(f"{STREAM}/writers/{writer}/note-time", json=report)
+    answer.raise_for_status()
+
+
+async def _change(client: httpx.AsyncClient, **settings: int) -> None:
+    changed = await client.patch(STREAM, json=settings, headers={"if-match": "*"})
+    changed.raise_for_status()
 
 
 def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_idly_for_its_end(
@@ -56,8 +67,8 @@ def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_idly_for_its_e
             nonlocal batches
             batches += 1
 
-        settings = {"aggregation_timeout_ms": 100, "mark_interval_ms": 1_000}
-        state = await _let_slow_hold(app, client, **settings)
+        state = await _let_slow_hold(app, client)
+        await _change(client, mark_interval_ms=2_000)
         app.parts.sequencer.on_batch = count
         await until(lambda: state.watermark == NOON + 5)
         assert batches < 30
@@ -69,12 +80,9 @@ def test_a_shorter_interval_of_marks_holds_for_clocks_that_run_already(
     play: Callable[[Scene], None],
 ) -> None:
     async def scene(app: ControllerApp, client: httpx.AsyncClient) -> None:
-        settings = {"aggregation_timeout_ms": 500, "mark_interval_ms": DAY_MS}
-        state = await _let_slow_hold(app, client, **settings)
-        changed = await client.patch(
-            STREAM, json={"mark_interval_ms": 0}, headers={"if-match": "*"}
-        )
-        changed.raise_for_status()
+        state = await _let_slow_hold(app, client)
+        await _change(client, mark_interval_ms=DAY_MS)
+        await _change(client, mark_interval_ms=0)
         await until(lambda: state.watermark == NOON + 5)
 
     play(scene)

@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import Connection
 
 from controller.background import retention
-from controller.background.pace import Pace
+from controller.background.purging import Pace
 from controller.background.retention import Sweeper
 from controller.configuration import ServeSettings
 from controller.http.app import ControllerApp

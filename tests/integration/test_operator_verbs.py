@@ -147,12 +147,12 @@ def test_why_tells_who_holds_the_watermark_and_expire_drops_it(operator: Operato
 def test_why_lists_who_has_said_nothing_and_counts_the_rest(
     operator: Operator, api: Api
 ) -> None:
-    api.change(aggregation_timeout_ms=None)
+    api.change(aggregation_timeout_ms=None, hold_limit_ms=None)
     api.many({"writer": f"w{n:02}", "time": NOON} for n in range(31))
     api.note("fast", NOON + 60_000)
     api.post("writers/new/register")
     sentence, header, first, *rest = operator.says("why", STREAM).splitlines()
-    assert "writers 'new' (no time noted yet), " in sentence
+    assert "writers 'new' (no time noted yet, told 2024-01-01T12:00:00.000Z), " in sentence
     assert header.startswith("writer  state")
     assert first.split()[:2] == ["new", "joining"]
     assert len(rest) == 10
@@ -160,11 +160,14 @@ def test_why_lists_who_has_said_nothing_and_counts_the_rest(
 
 
 def test_why_lists_only_who_joins_while_nobody_waits(operator: Operator, api: Api) -> None:
-    api.many({"writer": f"w{n:02}", "time": NOON} for n in range(12))
     api.post("writers/new/register")
     sentence, _, *listed = operator.says("why", STREAM).splitlines()
-    assert "writer 'new' (no time noted yet) holds it while nobody waits" in sentence
+    assert "writer 'new' (no time noted yet) holds the first one back while nobody" in sentence
     assert [one.split()[:2] for one in listed] == [["new", "joining"]]
+    api.note("new", NOON, incarnation=1)
+    api.post("writers/told/register")
+    (sentence,) = operator.says("why", STREAM).splitlines()
+    assert "nobody is ahead; it rises once all 2 live writers note a later time" in sentence
 
 
 def test_why_shows_no_empty_table(operator: Operator, api: Api) -> None:

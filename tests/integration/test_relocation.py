@@ -25,7 +25,7 @@ class Users:
     def __init__(self, clients: list[httpx.AsyncClient]) -> None:
         self.clients = clients
         self.chance = random.Random(8470)
-        self.stopped = False
+        self.stopped = self.all_written = False
         self.rounds = 0
 
     async def ask(self, method: str, path: str, **more: Any) -> httpx.Response:
@@ -55,7 +55,7 @@ class Users:
     async def follow(self, client: httpx.AsyncClient, stream: str) -> int:
         """Follow the marks by long polls at one controller; tells the newest watermark."""
         revision, watermark, idle = 0, 0, 0
-        while not (self.stopped and idle):
+        while not (self.all_written and idle):
             query = {"after": revision, "wait_ms": WAIT_MS, "limit": 1_000}
             answer = await client.get(f"/v1/streams/{stream}/marks", params=query)
             if answer.status_code in TRY_AGAIN:
@@ -119,6 +119,8 @@ async def _use(running: Controllers, third: ServerProcess) -> None:
             begun = [tasks.create_task(one) for one in work]
             await _move(users, running, third)
             users.stopped = True
+            await asyncio.wait(begun[: len(STREAMS)])
+            users.all_written = True
         written = [NOW + task.result() for task in begun[: len(STREAMS)]]
         followed = [task.result() for task in begun[len(STREAMS) : -2]]
         assert followed == written * len(clients)

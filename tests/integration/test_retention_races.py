@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from sqlalchemy import Connection, select
 
-from controller.background.pace import Pace
+from controller.background.purging import Pace
 from controller.background.retention import Sweeper
 from controller.database import open_database
 from controller.database.statements import insert_rows

@@ -14,6 +14,7 @@ from controller.database import open_database, upgrade_database
 from controller.schema import chunks, metadata
 from tests.integration import old_databases
 from tests.integration.sessions import connected
+from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess
 from tidegauge_cli.verbs import app
@@ -119,7 +120,11 @@ def test_what_was_stored_before_there_was_a_changelog_is_there(
             ("w", 9_000, {"0": 47}),
             ("x", 20_000, {"0": 51}),
         ]
-        assert writers[0]["holding_ms"] is not None
+        assert [(one["stand"], one["stand_by"], one["grace"]) for one in writers] == [
+            (9_000, "noted", True),
+            (20_000, "noted", True),
+        ]
+        wait_until(lambda: api.get("writers")["writers"][0]["silent_for_ms"] is not None)
         api.note("w", 9_700, 49)
         api.note("w", 20_000)
         later = api.get("marks", after=3)["marks"]
@@ -128,3 +133,41 @@ def test_what_was_stored_before_there_was_a_changelog_is_there(
             (20_000, {"0": 51}),
         ]
     server.stop()
+
+
+def test_who_was_in_a_changelog_before_there_were_two_clocks_has_fresh_ones_and_grace(
+    tmp_path: Path, others_database: str
+) -> None:
+    stored = old_databases.in_changelog(others_database)
+    old_databases.make(others_database, "0007", stored)
+    upgrade_database(others_database)
+    with (
+        ServerProcess(tmp_path, database_url=others_database) as server,
+        Api(server.url) as api,
+    ):
+        writers = api.get("writers")["writers"]
+        assert [
+            (one["writer"], one["state"], one["stand"], one["stand_by"], one["grace"])
+            for one in writers
+        ] == [
+            ("gone", "expired", 5_000, "noted", True),
+            ("new", "joining", None, None, True),
+            ("off", "left", 6_000, "noted", True),
+            ("w", "behind", 8_000, "noted", True),
+            ("x", "active", 9_000, "noted", True),
+        ]
+        wait_until(lambda: api.get("writers")["writers"][3]["silent_for_ms"] is not None)
+        assert api.post("writers/gone/register")["state"] == "joining"
+        api.note("gone", 9_500, incarnation=1)
+        api.note("new", 9_500, incarnation=1)
+        api.note("w", 9_500, 47)
+        (mark,) = api.get("marks", after=2)["marks"]
+        assert (mark["lower"], mark["cut"]) == (9_000, {"0": 47})
+        states = {one["writer"]: one["state"] for one in api.get("writers")["writers"]}
+        assert states == {
+            "gone": "active",
+            "new": "active",
+            "off": "left",
+            "w": "active",
+            "x": "behind",
+        }

@@ -28,7 +28,7 @@ class Acknowledged:
 
     incarnations: dict[str, int] = field(default_factory=dict)
     told: dict[str, int] = field(default_factory=dict)
-    """The watermark at the registration of that incarnation; 0 if there was none."""
+    """Where that incarnation was to go on; 0 if it was told nothing."""
     times: dict[tuple[str, int], int] = field(default_factory=dict)
     """By writer and incarnation."""
     tried: int = 0
@@ -40,7 +40,7 @@ class Acknowledged:
 async def _write(client: httpx.AsyncClient, name: str, known: Acknowledged) -> None:
     """Append and report for ever, each time a little later; now and then register first.
 
-    What is reported is above the watermark that the registration told, so each writer holds the
+    What is reported is above the time that the registration told, so each writer holds the
     watermark, from then on, below all that it reports.
     """
     answer = (await client.get(STREAM)).raise_for_status()
@@ -62,7 +62,7 @@ async def _register(client: httpx.AsyncClient, name: str, known: Acknowledged) -
     answer = await client.post(f"{STREAM}/writers/{name}/register")
     registered = answer.raise_for_status().json()
     known.incarnations[name] = registered["incarnation"]
-    known.told[name] = registered["watermark"] or 0
+    known.told[name] = registered["time"] or 0
 
 
 async def _note(
@@ -136,20 +136,15 @@ async def _check_watermark(
 ) -> None:
     """Every stored report counts again, without anybody repeating it, and holds again.
 
-    Who has reported nothing in its incarnation holds the watermark where it registered.
+    Who has reported nothing in its incarnation stands where its registration said.
     """
-    joining = {name for name, one in stored.items() if one["time"] is None}
-    expected = {
-        known.told[name]
-        for name in joining
-        if known.incarnations.get(name) == stored[name]["incarnation"]
-    }
-    if stored and not joining:
-        expected = {min(one["time"] for one in stored.values())}
-        await _wait_for_watermark(client, *expected)
-    watermark = await _watermark(client)
-    assert expected <= {watermark}
-    assert all(watermark <= stored[name]["time"] for name in stored.keys() - joining)
+    for name, one in stored.items():
+        if one["time"] is None and known.incarnations.get(name) == one["incarnation"]:
+            assert (one["stand"] or 0) == known.told[name]
+    stands = [one["stand"] for one in stored.values()]
+    if stands and None not in stands:
+        await _wait_for_watermark(client, min(stands))
+        assert await _watermark(client) == min(stands)
 
 
 async def _wait_for_watermark(client: httpx.AsyncClient, least: int) -> None:

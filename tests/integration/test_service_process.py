@@ -138,14 +138,15 @@ def _charged_at_most_the_rest(api: Api) -> Iterator[Absence]:
 def _held_ms(api: Api) -> int:
     (holder,) = api.get("watermark")["explanation"]["holders"]
     assert (holder["writer"], holder["state"]) == ("slow", "behind")
-    held: int = holder["holding_ms"]
+    held: int = holder["silent_for_ms"]
     return held
 
 
 def _expire(api: Api) -> None:
     """Let the time be over that a writer may hold."""
     api.change(aggregation_timeout_ms=1_000)
-    wait_until(lambda: _states(api) == {"quick": "active", "slow": "expired"})
+    gone = {"quick": "active", "slow": "expired"}
+    wait_until(lambda: bool(api.note("quick", 50_000)) and _states(api) == gone)
 
 
 def _states(api: Api) -> dict[str, str]:

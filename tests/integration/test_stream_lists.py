@@ -8,7 +8,7 @@ import httpx
 import pytest
 from sqlalchemy import create_engine, event
 
-from controller.database.address import DatabaseAddress
+from controller.database.interface import DatabaseAddress
 from controller.store.overview import read_overview
 from tests.integration.controllers import NOW, Controllers, controllers, create, note
 from tests.patience import wait_until

@@ -6,6 +6,7 @@ is shared with the core, so that each can show the other wrong.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal, NamedTuple, TypeAlias
 
 from tests.property.events import Events, Offsets, Shape, count_in, union
@@ -22,6 +23,7 @@ class Rules:
     """The settings of a stream."""
 
     timeout_ms: int | None = None
+    hold_limit_ms: int | None = None
     min_writers: int = 0
     resolution_ms: int = 0
     retention_ms: int | None = None
@@ -39,6 +41,37 @@ class Noted(NamedTuple):
     time: int
     named: Events
     """What the report itself stands for."""
+
+
+class Found(NamedTuple):
+    """A latest time, and the look that first found it."""
+
+    incarnation: int
+    time: int
+    look_ms: int
+
+
+@dataclass
+class Passing:
+    """Time that passes only while others go on."""
+
+    ms: int = 0
+    """As of the latest look."""
+    of_gap_ms: int = 0
+    moved_ms: int | None = None
+    """The look that last found somebody going on."""
+
+    def at(self, listening_ms: int, setting_ms: int | None) -> int:
+        if self.moved_ms is None or setting_ms is None:
+            return self.ms
+        of_gap_ms = min(listening_ms - self.moved_ms, (setting_ms + 1) // 2)
+        return max(self.ms, self.ms - self.of_gap_ms + of_gap_ms)
+
+    def look(self, listening_ms: int, setting_ms: int | None, *, goes_on: bool) -> None:
+        before, self.ms = self.ms, self.at(listening_ms, setting_ms)
+        self.of_gap_ms += self.ms - before
+        if goes_on:
+            self.of_gap_ms, self.moved_ms = 0, listening_ms
 
 
 class ModelMark(NamedTuple):
@@ -60,9 +93,23 @@ class ModelWriter:
     """All of former incarnations."""
     appended: Events = frozenset()
     """What former incarnations appended to the embedded log."""
-    proved: bool = False
+    stand: int | None = None
+    """Where it stands: its latest time, or what its registration answered."""
+    stands_by_report: bool = False
+    grace: bool = False
+    ended: list[int] = field(default_factory=list)
+    """The latest times of its incarnations that ended since the newest mark."""
+    heard: bool = False
+    """Whether a report of it was accepted since the latest look."""
+    found: "Found | None" = None
+    """Its latest time as the latest look found it."""
+    silence_stamp: int | None = None
+    limit_stamp: int | None = None
     gone_ms: int | None = None
-    hold_since_ms: int | None = None
+    gone_watermark: int | None = None
+    """The watermark at which it went out."""
+    pace: "Found | None" = None
+    """From where an approach is measured."""
 
     @property
     def live(self) -> bool:
@@ -101,12 +148,14 @@ class ModelWriter:
         return len(self.reports)
 
     def restart(self, incarnation: int) -> None:
+        if self.time is not None:
+            self.ended.append(self.time)
         self.former += self.reports
         self.reports = []
         self.incarnation = incarnation
 
     def revive(self) -> None:
-        self.standing, self.gone_ms, self.proved = "live", None, False
+        self.standing, self.gone_ms, self.gone_watermark, self.pace = "live", None, None, None
 
 
 class ModelOutcome(NamedTuple):
@@ -151,6 +200,10 @@ class Model:
     marks: list[ModelMark] = field(default_factory=list)
     reporters: set[str] = field(default_factory=set)
     forgotten_incarnation: int = 0
+    reached: int | None = None
+    """What the others have reached, as the latest pass found it."""
+    silence: Passing = field(default_factory=Passing)
+    limit: Passing = field(default_factory=Passing)
 
     @property
     def watermark(self) -> int | None:
@@ -199,12 +252,18 @@ class Model:
             refusal = self._refused_time([], time) or self._refused_future(time, clocks)
             if refusal:
                 return refusal
-        writer = self.writers.setdefault(name, ModelWriter(name, 0))
+        writer = self.writers.get(name)
+        if writer is None:
+            writer = self.writers[name] = ModelWriter(name, standing="expired", grace=True)
         former = max(writer.incarnation, self.forgotten_incarnation)
         writer.restart(former + 1)
         writer.appended |= self.shape.events_of(appended)
-        if writer.standing == "left" or (writer.standing == "expired" and writer.proved):
-            writer.revive()
+        if writer.grace:
+            writer.grace = False
+            writer.silence_stamp = writer.limit_stamp = None
+            if not writer.live:
+                writer.revive()
+                writer.stand, writer.stands_by_report = self.told(), False
         if time is not None:
             self._take_in(writer, Noted(time, frozenset()))
         return "accepted"
@@ -232,7 +291,14 @@ class Model:
         if name not in self.writers:
             return "unknown_writer"
         self._go(name, "expired", clocks)
+        self.writers[name].grace = False
         return "accepted"
+
+    def told(self) -> int | None:
+        """Where a writer stands that comes (back) to the stream."""
+        if self.watermark is None or self.reached is None:
+            return self.watermark
+        return max(self.watermark, self.reached)
 
     def scale(self, seal: Offsets, added: dict[int, tuple[int, ...]]) -> None:
         self.shape = self.shape.scaled(seal, added)
@@ -244,23 +310,41 @@ class Model:
         expired = self.begin_pass(clocks)
         marks = self.due_marks() if given is None else list(given)
         self.marks += marks
-        self._look_at_clocks(clocks)
+        if marks:
+            for writer in self.writers.values():
+                writer.ended = []
+        self.reached = min(
+            (
+                writer.stand
+                for writer in self.writers.values()
+                if writer.live and writer.stands_by_report and writer.stand is not None
+            ),
+            default=None,
+        )
         return ModelOutcome(marks, expired, self._forget(clocks))
 
     def begin_pass(self, clocks: Clocks) -> list[str]:
-        """Look at the clocks and expire; again has no effect."""
+        """Look at approaches and clocks, and expire, lowest first; again has no effect."""
+        self._look_at_approaches(clocks)
         self._look_at_clocks(clocks)
-        timeout = self.rules.timeout_ms
-        expired = sorted(
-            writer.name
-            for writer in self.writers.values()
-            if timeout is not None
-            and writer.hold_since_ms is not None
-            and clocks.listening_ms - writer.hold_since_ms >= timeout
-        )
-        for name in expired:
-            self._go(name, "expired", clocks)
-        return expired
+        for writer in self.writers.values():
+            writer.heard = False
+            if writer.time is None:
+                writer.found = None
+            elif self._is_news(writer):
+                writer.found = Found(writer.incarnation, writer.time, clocks.listening_ms)
+        run_out = {one.name for one in self.writers.values() if self._has_run_out(one, clocks)}
+        expired: list[str] = []
+        live = sorted((one for one in self.writers.values() if one.live), key=_lowest_first)
+        for _, equals in groupby(live, key=_lowest_first):
+            group = [one.name for one in equals]
+            going = [name for name in group if name in run_out]
+            for name in going:
+                self._go(name, "expired", clocks)
+            expired += going
+            if going != group:
+                break
+        return sorted(expired)
 
     def seal(self, lengths: Offsets, clocks: Clocks) -> list[ModelMark]:
         marks = self.run_pass(clocks).marks
@@ -270,43 +354,63 @@ class Model:
         )
         final = ModelMark(len(self.marks) + 1, END_OF_TIME, END_OF_TIME, everything)
         self.marks.append(final)
-        self._look_at_clocks(clocks)
         return [*marks, final]
 
     def state(self, name: str) -> State:
         writer = self.writers[name]
         if writer.standing != "live":
             return writer.standing
-        if not writer.reports:
+        if writer.time is None:
             return "joining"
-        return "behind" if self.holds(writer) and self.waiting() else "active"
+        held = not self.above_watermark(writer.time) and self.somebody_ahead_of(writer)
+        return "behind" if held else "active"
+
+    def somebody_ahead_of(self, writer: ModelWriter) -> bool:
+        return any(
+            other is not writer
+            and other.standing != "expired"
+            and other.stand is not None
+            and self.above_watermark(other.stand)
+            and (writer.stand is None or other.stand > writer.stand)
+            for other in self.writers.values()
+        )
+
+    def clocks_of(self, name: str, clocks: Clocks) -> tuple[int | None, int | None]:
+        """What the two clocks of a writer show; None for one that does not run."""
+        writer, now_ms = self.writers[name], clocks.listening_ms
+        silence = self.silence.at(now_ms, self.rules.timeout_ms)
+        limit = self.limit.at(now_ms, self.rules.hold_limit_ms)
+        is_silent = writer.silence_stamp is not None and self.rules.timeout_ms is not None
+        stands_still = writer.limit_stamp is not None and self.rules.hold_limit_ms is not None
+        return (
+            silence - (writer.silence_stamp or 0) if is_silent else None,
+            limit - (writer.limit_stamp or 0) if stands_still else None,
+        )
+
+    def holds(self, writer: ModelWriter) -> bool:
+        return writer.live and (writer.stand is None or not self.above_watermark(writer.stand))
 
     def waiting(self) -> list[str]:
-        """Whoever noted a time above the watermark and has not expired."""
+        """Whoever stands above the watermark and has not expired."""
         return [
             writer.name
             for writer in self.writers.values()
             if writer.standing != "expired"
-            and any(self.above_watermark(report.time) for report in writer.reports)
+            and writer.stand is not None
+            and self.above_watermark(writer.stand)
         ]
 
-    def holds(self, writer: ModelWriter) -> bool:
-        if not writer.live:
-            return False
-        return writer.time is None or not self.above_watermark(writer.time)
-
     def target(self) -> int | None:
-        """T: what all live writers have reached, or if none is live, those that left."""
-        live = [writer for writer in self.writers.values() if writer.live]
-        if any(not writer.reports for writer in live):
-            return None
+        """T: what all live writers stand at, or if none is live, those that left."""
+        live = [writer.stand for writer in self.writers.values() if writer.live]
         if live:
-            return min(writer.reports[-1].time for writer in live)
+            known = [stand for stand in live if stand is not None]
+            return min(known) if len(known) == len(live) else None
         return max(
             (
-                writer.reports[-1].time
+                writer.stand
                 for writer in self.writers.values()
-                if writer.standing == "left" and writer.reports
+                if writer.standing == "left" and writer.stand is not None
             ),
             default=None,
         )
@@ -385,27 +489,91 @@ class Model:
             writer.restart(incarnation)
 
     def _take_in(self, writer: ModelWriter, report: Noted) -> None:
+        is_above = self.above_watermark(report.time)
+        if is_above and all(report.time > time for time in writer.ended):
+            writer.grace = True
+        if not writer.live and (
+            writer.gone_watermark is None or report.time > writer.gone_watermark
+        ):
+            writer.grace = True
         writer.reports.append(report)
+        writer.stand, writer.stands_by_report, writer.heard = report.time, True, True
         self.reporters.add(writer.name)
-        at_watermark = self.watermark is None or report.time >= self.watermark
-        if not writer.live and at_watermark:
+        if not writer.live and is_above:
             writer.revive()
-        if self.above_watermark(report.time):
-            writer.proved = True
 
     def _go(self, name: str, standing: Literal["left", "expired"], clocks: Clocks) -> None:
         writer = self.writers[name]
         writer.standing = standing
-        writer.gone_ms = clocks.listening_ms
-        writer.hold_since_ms = None
+        writer.gone_ms, writer.gone_watermark = clocks.listening_ms, self.watermark
+        writer.silence_stamp = writer.limit_stamp = None
+        writer.pace = None
+        if writer.time is not None:
+            writer.pace = Found(writer.incarnation, writer.time, clocks.listening_ms)
+            if writer.found is not None and not self._is_news(writer):
+                writer.pace = writer.found
+
+    def _is_news(self, writer: ModelWriter) -> bool:
+        """Whether its latest time is not the one that the latest look found."""
+        return (writer.incarnation, writer.time) != (writer.found or (None,))[:2]
+
+    def _look_at_approaches(self, clocks: Clocks) -> None:
+        now_ms = clocks.listening_ms
+        settings = (self.rules.timeout_ms, self.rules.hold_limit_ms)
+        least = min((one for one in settings if one is not None), default=None)
+        for writer in self.writers.values():
+            if writer.live or not writer.heard or writer.time is None or least is None:
+                continue
+            if writer.pace is None or writer.pace.incarnation != writer.incarnation:
+                writer.pace = Found(writer.incarnation, writer.reports[0].time, now_ms)
+            _, start, since_ms = writer.pace
+            risen, passed_ms = writer.time - start, now_ms - since_ms
+            if risen <= 0 or 10 * passed_ms < least:
+                continue
+            assert self.watermark is not None
+            if writer.grace and (self.watermark - writer.time) * passed_ms <= risen * least:
+                writer.grace = False
+                writer.revive()
+            else:
+                writer.pace = Found(writer.incarnation, writer.time, now_ms)
 
     def _look_at_clocks(self, clocks: Clocks) -> None:
-        somebody_waits = bool(self.waiting())
-        for writer in self.writers.values():
-            if not (somebody_waits and self.holds(writer)):
-                writer.hold_since_ms = None
-            elif writer.hold_since_ms is None:
-                writer.hold_since_ms = clocks.listening_ms
+        now_ms = clocks.listening_ms
+        writers = self.writers.values()
+        heard = any(writer.heard for writer in writers)
+        progressed = any(writer.live and self._has_progressed(writer) for writer in writers)
+        self.silence.look(now_ms, self.rules.timeout_ms, goes_on=heard)
+        self.limit.look(now_ms, self.rules.hold_limit_ms, goes_on=progressed)
+        silence, limit = self.silence.ms, self.limit.ms
+        is_met = bool(self.marks) or len(self.reporters) >= self.rules.min_writers
+        for writer in writers:
+            if not (writer.live and is_met and self.somebody_ahead_of(writer)):
+                writer.silence_stamp = writer.limit_stamp = None
+                continue
+            if writer.silence_stamp is None or writer.heard:
+                writer.silence_stamp = silence
+            if writer.limit_stamp is None or self._has_progressed(writer):
+                writer.limit_stamp = limit
+
+    def _has_progressed(self, writer: ModelWriter) -> bool:
+        """Whether its latest time is news, and more than its former incarnations noted."""
+        return (
+            writer.time is not None
+            and self.above_watermark(writer.time)
+            and self._is_news(writer)
+            and all(writer.time > time for time in writer.ended)
+        )
+
+    def _has_run_out(self, writer: ModelWriter, clocks: Clocks) -> bool:
+        rules, now_ms = self.rules, clocks.listening_ms
+        silent = (self.silence, writer.silence_stamp, rules.timeout_ms)
+        standing = (self.limit, writer.limit_stamp, rules.hold_limit_ms)
+        return any(
+            stamp is not None
+            and setting is not None
+            and time.at(now_ms, setting) - stamp >= setting
+            for time, stamp, setting in (silent, standing)
+        )
 
     def _forget(self, clocks: Clocks) -> list[str]:
         forgotten = sorted(
@@ -423,3 +591,8 @@ class Model:
         if writer.gone_ms is None or retention is None or not self.marks:
             return False
         return clocks.listening_ms - writer.gone_ms >= retention
+
+
+def _lowest_first(writer: ModelWriter) -> tuple[bool, int]:
+    """Who stands nowhere comes before all."""
+    return writer.stand is not None, writer.stand or 0

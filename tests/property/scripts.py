@@ -220,6 +220,7 @@ def mixed(*weighted: Weighted[T]) -> st.SearchStrategy[T]:
 rules = st.builds(
     Rules,
     timeout_ms=st.sampled_from([None, 1, 5, 10]),
+    hold_limit_ms=st.sampled_from([None, 4, 10, 21]),
     min_writers=st.sampled_from([0, 0, 0, 2, 3]),
     resolution_ms=st.sampled_from([0, 0, 2, 3]),
     retention_ms=st.sampled_from([None, 0, 5, 10]),
@@ -263,7 +264,7 @@ _leaves = st.builds(
 _ticks = st.builds(
     Tick,
     wall_ms=st.integers(0, 5),
-    listening_ms=st.sampled_from([0, 1, 4, 5, 6, 9, 10]),
+    listening_ms=st.sampled_from([0, 1, 2, 3, 4, 5, 6, 9, 10]),
     then_pass=st.just(True),
 )
 _scales = st.builds(

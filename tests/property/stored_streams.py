@@ -258,5 +258,5 @@ def _insert_stream(key: int, connection: Connection) -> None:
 
 def _purge(connection: Connection) -> None:
     tables = metadata.sorted_tables
-    while leftover := storage.find_leftover(connection, tables, limit=1_000):
-        storage.purge(connection, leftover)
+    while storage.purge(connection, tables, limit=1_000):
+        pass

@@ -16,7 +16,8 @@ from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.settings import StreamSettings
-from tidegauge.aggregation.writers import KeptReport
+from tidegauge.aggregation.writers import KeptReport, Now
+from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 
 
@@ -35,13 +36,14 @@ class NewestInsteadOfFirst(Aggregator):
 
 
 class _Impatient(Marking):
-    def _reached(self, min_writers: int) -> list[KeptReport]:
+    def emit(self, topology: Topology, settings: StreamSettings, now: Now) -> list[Mark]:
         holders = self._progress.holders
-        self._progress.holders = {one: None for one in holders if not one.joining}
-        try:
-            return super()._reached(min_writers)
-        finally:
-            self._progress.holders = holders
+        joining = {one: None for one in holders if one.joining}
+        for one in joining:
+            del holders[one]
+        marks = super().emit(topology, settings, now)
+        holders |= joining
+        return marks
 
 
 class JoiningForgotten(Aggregator):

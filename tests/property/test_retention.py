@@ -11,14 +11,13 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, create_engine, delete, insert
 
 from controller.background import retention
-from controller.background.pace import Pace
+from controller.background.purging import Pace
 from controller.background.retention import Sweeper
 from controller.database.statements import insert_rows
 from controller.schema import marks as marks_table
 from controller.schema import metadata, reader_groups, streams
 from controller.store.groups import GroupSettings, StoredGroup, insert_group
-from controller.store.marks import StoredMarks
-from controller.store.positions import dump_position
+from controller.store.marks import StoredMarks, dump_position
 from tests.patience import until
 from tests.property.events import Shape
 from tests.property.topologies import core_topology, positions, shapes

@@ -11,6 +11,7 @@ from controller.background.maintenance import Maintenance
 from controller.configuration import ServeSettings
 from controller.factory import compose
 from controller.groups import Group, Groups, StoredGroup
+from controller.log.compaction import Compactor
 from controller.store.groups import GroupSettings
 from tidegauge.groups import GroupState, join_group
 from tidegauge.names import StreamName
@@ -36,7 +37,9 @@ async def _delete_while_a_reader_is_silent(database_url: str) -> None:
     group, _, _ = await sequencer.submit(partial(groups.find_or_add, new, 0))
     group.heard["crashed"] = -1_000
     sequencer.submit(partial(groups.delete, group.name))
-    maintenance = Maintenance(parts.registry, groups, sequencer, parts.database, parts.clocks)
+    maintenance = Maintenance(
+        parts.registry, groups, sequencer, Compactor(parts.database), parts.clocks
+    )
     await maintenance._take_silent_offline()
     await sequencer.close()
     parts.database.close()

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from controller.serving.listener import (
+from controller.serving.server import (
     AddressUnusableError,
     address_of,
     listen,

@@ -119,6 +119,23 @@ def test_a_time_that_goes_back_is_refused_and_changes_nothing() -> None:
     assert outbox.unaccepted == 0
 
 
+def test_what_a_writer_was_told_becomes_its_promise_and_a_lower_time_is_refused() -> None:
+    outbox = _outbox()
+    assert outbox.promise(None) is None
+    assert outbox.promise(10) == 10
+    with pytest.raises(InvalidTimeError):
+        outbox.note(9)
+
+
+def test_a_note_that_waits_is_not_contradicted_by_what_the_writer_was_told() -> None:
+    outbox = _outbox()
+    outbox.write(_event())
+    outbox.note(7)
+    assert outbox.promise(10) == 7
+    outbox.note(8)
+    assert outbox.promise(5) == 5
+
+
 def test_senders_are_woken_for_the_first_event_for_a_full_batch_and_for_a_note() -> None:
     outbox = _outbox(batch_bytes=3 * 70)
     wakes = [outbox.write(_event()) for _ in range(4)]

@@ -1,11 +1,12 @@
 """A request of many notes may be repeated although it was carried out."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from tests.patience import until
 from tidegauge.client.transport import Transport
 from tidegauge.errors import (
     InvalidPositionError,
@@ -92,3 +93,55 @@ def test_notes_that_cannot_be_stored_at_the_moment_follow_as_one(
     service = Answering(answer, [ACCEPTED])
     assert _note_to(service).watermark == 20
     assert service.asked == [[(10, {0: 5, 1: 2}), (20, {0: 9})], [(20, {0: 9, 1: 2})]]
+
+
+class Slow(Transport):
+    """Takes each report that is not below a time, and answers once it is let go on."""
+
+    def __init__(self, stored_time: int = 0) -> None:
+        super().__init__("http://127.0.0.1:1")
+        self.asked: list[tuple[str, int | None]] = []
+        self.go_on = asyncio.Event()
+        self._stored_time = stored_time
+
+    async def request(self, method: str, path: str, **options: Any) -> Any:
+        self.asked.append((f"{method} {path.rpartition('/')[2]}", options["body"].time))
+        await self.go_on.wait()
+        if options["body"].time < self._stored_time:
+            raise InvalidTimeError("w", options["body"].time, self._stored_time)
+        return options["answer"].model_construct(watermark=None)
+
+
+def _while_it_is_on_its_way(
+    first: Callable[[WriterCalls], Coroutine[Any, Any, None]],
+) -> list[tuple[str, int | None]]:
+    """Beat while another report is on its way, and list what the service was asked."""
+
+    async def run() -> None:
+        calls = WriterCalls(service, "tests/one", "w")
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(first(calls))
+            tasks.create_task(calls.beat(5))
+            await until(lambda: bool(service.asked))
+            service.go_on.set()
+
+    service = Slow()
+    asyncio.run(run())
+    return service.asked
+
+
+def test_a_beat_does_not_overtake_a_note_and_repeats_it() -> None:
+    asked = _while_it_is_on_its_way(lambda calls: calls.note_time(10, {0: 5}))
+    assert asked == [("POST note-time", 10), ("POST note-time", 10)]
+
+
+def test_a_writer_that_leaves_beats_no_more() -> None:
+    asked = _while_it_is_on_its_way(lambda calls: calls.leave(10, {0: 5}))
+    assert asked == [("POST leave", 10)]
+
+
+def test_a_beat_repeats_a_note_that_was_stored_although_its_answer_was_lost() -> None:
+    service = Slow(stored_time=20)
+    service.go_on.set()
+    asyncio.run(WriterCalls(service, "tests/one", "w").beat(10))
+    assert service.asked == [("POST note-time", 10), ("POST note-time", 20)]

@@ -30,6 +30,7 @@ class ScalingService:
         self.name = "one"
         self.incarnation = 1
         self.watermark: int | None = None
+        self.beat_ms: int | None = None
         self.transport = SimpleNamespace(aclose=self._nothing)
         self.after_append: Callable[[int], None] = lambda _: None
         self.before_append: Callable[[int], Awaitable[None]] = self._nothing

@@ -10,10 +10,12 @@ since the one before it: never writers times segments.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from tidegauge.aggregation import approaches
 from tidegauge.aggregation.acceptance import Acceptance, check_incarnation, sealed_topology
 from tidegauge.aggregation.capping import Capping
 from tidegauge.aggregation.changelog import Changelog
-from tidegauge.aggregation.changes import Changes, Standing, StoredAggregation
+from tidegauge.aggregation.changes import Changes, ClockState, Look, Standing, StoredAggregation
+from tidegauge.aggregation.clocks import HoldClocks, View
 from tidegauge.aggregation.departures import Departures
 from tidegauge.aggregation.intake import Intake, SignedReport
 from tidegauge.aggregation.marking import Marking
@@ -53,6 +55,10 @@ class Aggregator:
         self._changelog = Changelog(self._roster, self._cut)
         self._capping = Capping(self._cut)
         self._progress = Progress()
+        self._clocks = HoldClocks()
+        self._reached: int | None = None
+        """What the others have reached, as the latest pass found it."""
+        self._stored_state = ClockState()
         self._departures = Departures()
         self._marking = Marking(
             roster=self._roster,
@@ -67,6 +73,7 @@ class Aggregator:
             cut=self._cut,
             capping=self._capping,
             progress=self._progress,
+            clocks=self._clocks,
         )
 
     @classmethod
@@ -81,7 +88,7 @@ class Aggregator:
         self = cls(stream, settings, topology)
         self._marking.restore(stored.newest, stored.marked_ms, topology)
         self._acceptance = self._acceptance_now()
-        replay = Replay(self.watermark)
+        replay = Replay(self.watermark, self._clocks)
         for entry in stored.entries:
             replay.take_in(entry)
         self._cut.release(replay.reach, None)
@@ -97,7 +104,8 @@ class Aggregator:
         self._roster.find_last_heard()
         for writer in self._roster:
             self._classify(writer)
-        self._progress.clocks.restore(self._roster)
+        self._clocks.settle()
+        self._reached, self._stored_state = replay.state.reached, replay.state
         self._departures.restore(self._roster)
         self.pass_due = True
         if self.final:
@@ -225,18 +233,27 @@ class Aggregator:
             self._acceptance.check_first_time(writer, time, now.wall_ms)
         record = self._roster.find(writer)
         if record is None:
-            record = self._roster.add(writer, 0)
+            record = self._roster.add(writer, 0, "expired")
+            record.grace = True
         former = max(record.incarnation, self._roster.forgotten_incarnation, above)
         self._start_afresh(record, former + 1)
         self._join_former(record, appended or {})
         self._roster.hear(record, now.wall_ms)
-        if record.standing != "expired" or record.proved:
-            self._set_standing(record, "live", now)
+        if record.grace:
+            record.grace = False
+            if record.standing != "live":
+                self._come_back(record)
+                record.stand, record.stands_by_report = self._told(), False
+            self._clocks.start_anew(record)
         self._classify(record)
         if time is not None:
             self._take_in(record, time, {}, now)
         return Registration(
-            record.incarnation, self.watermark, self.state(writer), record.whole_position
+            record.incarnation,
+            record.stand if record.live else None,
+            self.watermark,
+            self.state(writer),
+            record.whole_position,
         )
 
     def leave(  # noqa: PLR0913 (a last report has so many parts)
@@ -268,7 +285,7 @@ class Aggregator:
             if incarnation is not None and incarnation > record.incarnation:
                 self._start_afresh(record, incarnation)
         self._roster.hear(record, now.wall_ms)
-        self._go(record, "left", now)
+        self._go_out(record, "left", now)
 
     def expire(self, writer: str, *, now: Now) -> None:
         """Drop a writer by hand; what it reported still counts.
@@ -278,18 +295,28 @@ class Aggregator:
         UnknownWriterError
             If the stream does not know the writer.
         """
-        self._go(self._roster.get(writer), "expired", now)
+        record = self._roster.get(writer)
+        self._go_out(record, "expired", now)
+        record.grace = False
 
     def run_pass(self, now: Now) -> PassOutcome:
-        """Conclude: look at the clocks, expire, emit marks, look again, forget."""
+        """Conclude: look at approaches and clocks, expire, emit marks, forget."""
         self.pass_due = False
-        self._progress.look_at_clocks(now.listening_ms)
+        self._let_approaching_in(now)
+        stirred = self._clocks.stirred
+        look = self._look_at_clocks(now)
         expired = self._expire_run_out(now)
         marks = self._marking.emit(self.topology, self.settings, now)
-        self._progress.look_at_clocks(now.listening_ms)
+        self._find_reached()
+        state = self._clocks.state(self._reached)
+        # A look that finds nothing lets time pass, which the next one does as well; a transaction
+        # that only deletes must not grow by it, where the disk is full.
+        if stirred or look.fallen_to or state.is_other_than(self._stored_state):
+            self._changelog.look(look._replace(state=state))
+            self._stored_state = state
         return PassOutcome(marks, expired, self._forget(now))
 
-    def seal(self, lengths: Position, now: Now) -> list[Mark]:
+    def seal(self, lengths: Position, now: Now) -> PassOutcome:
         """End the stream: a pass, and then the final mark at the end of time.
 
         Parameters
@@ -301,8 +328,8 @@ class Aggregator:
 
         Returns
         -------
-        list of Mark
-            Those of the pass, and the final one last.
+        PassOutcome
+            Of the pass; the final mark is the last one.
 
         Raises
         ------
@@ -314,21 +341,24 @@ class Aggregator:
         self._acceptance.refuse_if_sealed()
         newest = {} if self.newest is None else self.newest.cut
         sealed = sealed_topology(self.topology, lengths, self._roster, newest)
-        marks = self.run_pass(now).marks
+        outcome = self.run_pass(now)
         self.change_topology(sealed)
         cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
         final = self._marking.end(cut, sealed, now)
         self.drop_reports()
         self._acceptance = self._acceptance_now()
-        self._progress.look_at_clocks(now.listening_ms)
         self.pass_due = True
-        return [*marks, final]
+        outcome.marks.append(final)
+        return outcome
 
     def change_settings(self, settings: StreamSettings) -> None:
         """Go on with other settings."""
         self.settings = settings
         self._acceptance = self._acceptance_now()
         self._departures.reconsider()
+        self._changelog.restate_clocks = (
+            True  # what passed until now does so by former settings
+        )
         self.pass_due = True
 
     def change_topology(self, topology: Topology) -> None:
@@ -338,17 +368,19 @@ class Aggregator:
 
     def shift_clocks(self, by_ms: int) -> None:
         """Count listening time from another point: so much is added to what clocks show."""
-        self._progress.clocks.shift(by_ms)
+        self._clocks.shift(by_ms)
         self._departures.shift(by_ms)
+        for writer in self._roster:
+            writer.shift(by_ms)
 
     @property
     def holds_run(self) -> bool:
         """Whether the clock of any writer runs, so that listening time matters."""
-        return bool(self._progress.clocks)
+        return bool(self._clocks)
 
     def next_deadline(self) -> int | None:
         """Say at which listening time a clock or a retention runs out, ms."""
-        hold = self._progress.clocks.first_end(self.settings.aggregation_timeout_ms)
+        hold = self._clocks.deadline
         due = self._departures.first_due(self.settings.writer_retention_ms)
         if hold is None or (due is not None and due < hold):
             return due
@@ -372,7 +404,10 @@ class Aggregator:
         """Name the states of some writers."""
         return [
             "active"  # nearly always, and said without a call
-            if record is not None and record.ahead and record.standing == "live"
+            if record is not None
+            and record.ahead
+            and record.standing == "live"
+            and record.time is not None
             else self._progress.state(record)
             for record in map(self._roster.find, writers)
         ]
@@ -389,6 +424,8 @@ class Aggregator:
             reach=self._cut.reach,
             roster=self._roster,
             progress=self._progress,
+            clocks=self._clocks,
+            view=self._view(now),
         )
 
     @property
@@ -406,9 +443,8 @@ class Aggregator:
 
     def take_changes(self, *, stagger: int = 0, compact: bool = False) -> Changes:
         """Hand out what storage must write in one transaction; see `Changelog.take`."""
-        clocks = self._progress.clocks
-        holds, clocks.changed = clocks.changed, {}
-        return self._changelog.take(holds, stagger=stagger, compact=compact)
+        state = self._clocks.state(self._reached)
+        return self._changelog.take(state, stagger=stagger, compact=compact)
 
     def _acceptance_now(self) -> Acceptance:
         return Acceptance(
@@ -419,20 +455,30 @@ class Aggregator:
         position = record.position
         gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
         position.update(gained)
+        # Nearly always; then nothing changes but where it stands.
+        goes_on = record.ahead and record.time is not None and record.standing == "live"
         record.time = time
         self._roster.hear(record, now.wall_ms)
         watermark = self._marking.watermark
-        if record.standing != "live" and (watermark is None or time >= watermark):
-            self._set_standing(record, "live", now)
-        if not record.proved and (watermark is None or time > watermark):
-            record.proved = True
+        if not record.grace:
+            self._give_grace(record, time)
+        record.stand, record.stands_by_report = time, True
+        if record.first_time is None:
+            record.first_time = time
             self._roster.change(record)
+        if not record.is_heard:
+            self._clocks.hear(record)
+        if record.standing != "live" and (watermark is None or time > watermark):
+            self._come_back(record)
         if not record.reported:
             self._roster.count_reporter(record)
         report = KeptReport(self._changelog.next_serial, time, gained, record)
         self._changelog.enter([report])
         self._keep(report)
-        self._classify(record)
+        if goes_on:
+            self._progress.follow(record, time)
+        else:
+            self._classify(record)
         self.pass_due = True
 
     def _keep(self, report: KeptReport) -> None:
@@ -442,7 +488,7 @@ class Aggregator:
 
     def _start_afresh(self, record: Writer, incarnation: int) -> None:
         self._cut.drop_all(record)
-        reported = record.start_afresh(incarnation)
+        reported = record.start_afresh(incarnation, self.revision)
         self._cut.release(reported, record.former_time)
         self._roster.change(record)
         self._classify(record)
@@ -455,31 +501,95 @@ class Aggregator:
             raise_to(record.former_position, counts)
             self._cut.release(counts, None)
 
-    def _set_standing(self, record: Writer, standing: Standing, now: Now) -> None:
-        if standing != "live":
-            record.gone_ms = now.listening_ms
-            self._departures.add(record)
-            self._progress.goes(record)
-        elif record.standing != "live":
-            record.gone_ms = None
-            record.proved = False
-            self._departures.remove(record)
-        self._roster.stand(record, standing)
+    def _give_grace(self, record: Writer, time: int) -> None:
+        """Let a writer come back once more, if a report of this time shows that it goes on."""
+        watermark, ended = self._marking.watermark, record.ended_since(self.revision)
+        is_above = watermark is None or time > watermark
+        gives = is_above and (ended is None or time > ended)
+        if record.standing != "live":
+            gives = gives or record.gone_watermark is None or time > record.gone_watermark
+        if gives:
+            record.grace = True
+            self._roster.change(record)
+
+    def _come_back(self, record: Writer) -> None:
+        """Count a writer again that was out."""
+        record.come_back()
+        self._departures.remove(record)
+        self._roster.stand(record, "live")
         self.pass_due = True
 
-    def _go(self, record: Writer, standing: Standing, now: Now) -> None:
-        self._set_standing(record, standing, now)
+    def _go_out(self, record: Writer, standing: Standing, now: Now) -> None:
+        """Count a writer no longer, perhaps once more."""
+        record.go_out(now.listening_ms, self.watermark)
+        self._departures.add(record)
+        self._clocks.clear(record)
+        self._roster.stand(record, standing)
         self._classify(record)
+        self.pass_due = True
+
+    def _told(self) -> int | None:
+        """Tell where a writer stands that comes to the stream: what the others have reached."""
+        if self.watermark is None or self._reached is None:
+            return self.watermark
+        return max(self.watermark, self._reached)
+
+    def _find_reached(self) -> None:
+        """Find the least that live writers stand at by a report of their own.
+
+        Only what is above the watermark matters, and only while others keep it from rising.
+        """
+        progress, self._reached = self._progress, None
+        if self.watermark is None or progress.behind:
+            return
+        noted = (
+            one.stand
+            for one in (*progress.joining, *progress.ahead)
+            if one.live and one.stands_by_report and one.stand is not None
+        )
+        self._reached = min(noted, default=None)
+
+    def _view(self, now: Now) -> View:
+        is_allowed = self._marking.is_allowed(self.settings.min_writers)
+        return View(
+            now_ms=now.listening_ms,
+            timeout_ms=self.settings.aggregation_timeout_ms,
+            limit_ms=self.settings.hold_limit_ms,
+            watermark=self.watermark,
+            revision=self.revision,
+            greatest=self._progress.greatest if is_allowed else None,
+        )
+
+    def _let_approaching_in(self, now: Now) -> None:
+        view = self._view(now)
+        for record in self._clocks.heard:
+            if record.standing == "live":
+                continue
+            self._roster.change(record)
+            if approaches.arrives(record, view):
+                record.grace = False
+                self._come_back(record)
+                self._classify(record)
+
+    def _look_at_clocks(self, now: Now) -> Look:
+        """Let time pass for the clocks."""
+        view = self._view(now)
+        fallen_to = [one.name for one in self._clocks.look(view, self._progress.ahead)]
+        seen = self._changelog.entered
+        state = self._clocks.state(None)
+        return Look(seen, view.now_ms, view.watermark, view.revision, fallen_to, state)
+
+    def _expire_run_out(self, now: Now) -> list[str]:
+        """Expire those whose clocks have run out, and tell who."""
+        expired: list[str] = []
+        for group in self._clocks.take_run_out(self._view(now), self._roster.live):
+            for record in group:
+                self._go_out(record, "expired", now)
+                expired.append(record.name)
+        return sorted(expired)
 
     def _classify(self, record: Writer) -> None:
         self._progress.classify(record, self._marking.watermark)
-
-    def _expire_run_out(self, now: Now) -> list[str]:
-        timeout = self.settings.aggregation_timeout_ms
-        writers = self._progress.run_out(now.listening_ms, timeout)
-        for writer in writers:
-            self._go(writer, "expired", now)
-        return sorted(writer.name for writer in writers)
 
     def _forget(self, now: Now) -> list[str]:
         retention = self.settings.writer_retention_ms
@@ -493,6 +603,7 @@ class Aggregator:
         for writer in forgotten:
             self._cut.drop_all(writer)
             self._progress.forget(writer)
+            self._clocks.forget(writer)
             self._roster.forget(writer)
         self._cut.forget_upper(forgotten, self.newest, self._roster)
         self.pass_due = self.pass_due or bool(forgotten)

@@ -9,7 +9,7 @@ of a restated writer, however many writers there are, and no transaction has to 
 
 from collections.abc import Sequence
 
-from tidegauge.aggregation.changes import Changes, Entry, StoredReport
+from tidegauge.aggregation.changes import Changes, ClockState, Entry, Look, StoredReport
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.writers import KeptReport, Writer
@@ -37,6 +37,8 @@ class Changelog:
         self._cut = cut
         self._serial = 0
         self._reports: list[KeptReport] = []
+        self._looks: list[Look] = []
+        self.restate_clocks = False
         self._marks: list[Mark] = []
         self._length = 0
         """Of the log, in items: reports, and writers with the reports that they keep."""
@@ -59,17 +61,26 @@ class Changelog:
         self._reports.extend(reports)
         self._serial += len(reports)
 
+    @property
+    def entered(self) -> int:
+        """How many reports the next transaction appends so far."""
+        return len(self._reports)
+
+    def look(self, look: Look) -> None:
+        """Append a look at the clocks."""
+        self._looks.append(look)
+
     def publish(self, mark: Mark) -> None:
         """Write a mark."""
         self._marks.append(mark)
 
-    def take(self, holds: dict[str, int | None], *, stagger: int, compact: bool) -> Changes:
+    def take(self, state: ClockState, *, stagger: int, compact: bool) -> Changes:
         """Hand out what storage must write in one transaction, and begin anew.
 
         Parameters
         ----------
-        holds
-            Clocks that started or stopped.
+        state
+            Of the clocks.
         stagger
             So many items more are not worth compacting: streams whose writers report equally
             often would all be compacted at the same time.
@@ -81,6 +92,10 @@ class Changelog:
         if begins:
             self._unstated, self._needless = list(roster)[::-1], self._length
         ends = self._restate()
+        for one in reports:
+            # A look may have heard a report that is merged into one which came after it.
+            if one.dropped and roster.find(one.writer.name) is one.writer:
+                roster.change(one.writer)
         changes = Changes(
             Entry(
                 [
@@ -90,10 +105,17 @@ class Changelog:
                 ],
                 roster.forgotten,
                 [one.stored() for one in roster.changed.values()],
-                holds,
+                [
+                    one._replace(
+                        reports=sum(not each.dropped for each in reports[: one.reports])
+                    )
+                    for one in self._looks
+                ],
                 roster.counters,
                 # What was released may be in no mark yet, nor in a report that is kept.
                 self._cut.reach.copy() if ends else {},
+                # Looks from here on say what moved since the one before them.
+                state if begins or self.restate_clocks else None,
             ),
             self._marks,
             begins_compaction=begins,
@@ -102,7 +124,8 @@ class Changelog:
         self._length += changes.entry.length
         if ends:
             self._length -= self._needless
-        self._reports, self._marks = [], []
+        self._reports, self._looks, self._marks = [], [], []
+        self.restate_clocks = False
         roster.changed, roster.forgotten, roster.counters = {}, [], None
         return changes
 

@@ -26,6 +26,74 @@ class StoredReport(NamedTuple):
     """Wall clock at which the writer had last spoken when this was stored."""
 
 
+class StoredClocks(NamedTuple):
+    """What decides how long a writer may hold the watermark; the fields are those of `Writer`."""
+
+    stand: int | None
+    stands_by_report: bool
+    grace: bool
+    ended_time: int | None
+    ended_revision: int
+    first_time: int | None
+    found_time: int | None
+    found_ms: int | None
+    silence_stamp: int | None
+    limit_stamp: int | None
+    gone_ms: int | None
+    gone_watermark: int | None
+    pace_time: int | None
+    pace_ms: int | None
+    is_front: bool
+    is_fresh: bool
+    is_heard: bool
+
+
+class StoredTime(NamedTuple):
+    """A `PassingTime`; the fields are those."""
+
+    ms: int = 0
+    counted_ms: int = 0
+    moved_ms: int | None = None
+
+
+class ClockState(NamedTuple):
+    """The two times of a stream, and who is waited for, as a look left them."""
+
+    silence: StoredTime = StoredTime()
+    limit: StoredTime = StoredTime()
+    waiting: tuple[int, int] | None = None
+    """Both times at the look that found somebody ahead of the watermark."""
+    front_stand: int | None = None
+    """The greatest standing."""
+    reached: int | None = None
+    """What the others have reached, as the latest pass found it, ms."""
+
+    def is_other_than(self, state: "ClockState") -> bool:
+        """Tell whether more happened since another state than that time passed."""
+        return (self.silence.moved_ms, self.limit.moved_ms, *self[2:]) != (
+            state.silence.moved_ms,
+            state.limit.moved_ms,
+            *state[2:],
+        )
+
+
+class Look(NamedTuple):
+    """A look at the clocks. Replayed, it does the same to the writers once more.
+
+    So their stamps are not stored with every look.
+    """
+
+    reports: int
+    """So many of its entry's reports came before it."""
+    now_ms: int
+    """Listening time."""
+    watermark: int | None
+    revision: int
+    fallen_to: list[str]
+    """Who stands at the greatest because that fell."""
+    state: ClockState
+
+
 class StoredWriter(NamedTuple):
     """A writer as of the transaction that stores it."""
 
@@ -42,16 +110,11 @@ class StoredWriter(NamedTuple):
     """Greatest that former incarnations noted, ms."""
     reported: bool
     """Whether it ever had a report accepted."""
-    proved: bool
-    """Whether it was ahead of the watermark since it last became live."""
-    gone_ms: int | None
-    """Listening time at which it last left or expired."""
-    hold_since_ms: int | None
-    """Listening time at which its clock started."""
     heard_ms: int | None
     """Wall clock at which it last spoke."""
     kept: list[KeptTime]
     """Its reports above the watermark, in order."""
+    clocks: StoredClocks
 
 
 class Entry(msgspec.Struct, array_like=True):
@@ -65,20 +128,23 @@ class Entry(msgspec.Struct, array_like=True):
         Names of writers that are known no longer.
     writers
         That changed otherwise, or are restated: each replaces all that was said of it before.
-    holds
-        New start of each clock that started or stopped (None), by name of its writer.
+    looks
+        At the clocks, in order; before writers are replaced.
     counters
         How many distinct writers ever reported, and the highest incarnation of a forgotten one.
     reach
         What the next mark covers at least.
+    state
+        Of the clocks, restated.
     """
 
     reports: list[StoredReport] = []
     forgotten: list[str] = []
     writers: list[StoredWriter] = []
-    holds: dict[str, int | None] = {}
+    looks: list[Look] = []
     counters: tuple[int, int] | None = None
     reach: DownSet = {}
+    state: ClockState | None = None
 
     @property
     def length(self) -> int:
@@ -88,7 +154,15 @@ class Entry(msgspec.Struct, array_like=True):
 
     def __bool__(self) -> bool:
         return any(
-            (self.reports, self.forgotten, self.writers, self.holds, self.counters, self.reach)
+            (
+                self.reports,
+                self.forgotten,
+                self.writers,
+                self.looks,
+                self.counters,
+                self.reach,
+                self.state,
+            )
         )
 
 

@@ -1,8 +1,8 @@
 """The usual report, taken in with as little work as there can be.
 
-Nearly every report is *usual*: it is above the watermark; its writer is live, has been ahead of
-the watermark since it last became so, speaks for its present incarnation, and names offsets that
-do not fall, of segments that grow and whose ancestors it has full. Such a report changes the
+Nearly every report is *usual*: it is above the watermark; its writer is live and has grace, speaks
+for its present incarnation, and names offsets that do not fall, of segments that grow and whose
+ancestors it has full. Such a report changes the
 writer's record, where it stands and the kept reports, and nothing else. Whatever is not usual,
 every refusal included, goes the long way, `Aggregator.note_time`, which does the same to a usual
 report.
@@ -16,6 +16,7 @@ import msgspec
 
 from tidegauge.aggregation.capping import Capping
 from tidegauge.aggregation.changelog import Changelog
+from tidegauge.aggregation.clocks import HoldClocks
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
@@ -68,11 +69,11 @@ class Intake:
 
     Parameters
     ----------
-    roster, changelog, cut, capping, progress
+    roster, changelog, cut, capping, progress, clocks
         Of the stream's aggregation.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the parts of an aggregation)
         self,
         *,
         roster: Roster,
@@ -80,12 +81,14 @@ class Intake:
         cut: RunningCut,
         capping: Capping,
         progress: Progress,
+        clocks: HoldClocks,
     ) -> None:
         self._roster = roster
         self._changelog = changelog
         self._cut = cut
         self._capping = capping
         self._progress = progress
+        self._clocks = clocks
 
     def take(
         self, reports: Sequence[SignedReport], bounds: Bounds, wall_ms: int
@@ -105,7 +108,7 @@ class Intake:
         self, reports: Iterator[tuple[int, SignedReport]], bounds: Bounds, wall_ms: int
     ) -> int | None:
         """Take in reports up to one that is not usual; tell its place, None if all are."""
-        find = self._roster.find
+        find, hear = self._roster.find, self._clocks.hear
         greatest, latest, watermark = bounds.offsets, bounds.latest, bounds.watermark
         ancestors = bounds.ancestors
         serial = self._changelog.next_serial
@@ -116,7 +119,7 @@ class Intake:
             if (
                 record is None
                 or position is None
-                or not record.proved
+                or not record.grace
                 or record.standing != "live"
                 or record.incarnation != (report.incarnation or 0)
                 or record.time is None
@@ -146,8 +149,10 @@ class Intake:
             if unusual is not None:
                 break
             known.update(gained)
-            record.time = time
+            record.time = record.stand = time
             record.heard_ms = wall_ms
+            if not record.is_heard:
+                hear(record)
             taken.append(KeptReport(serial, time, gained, record))
             serial += 1
             if not record.ahead:

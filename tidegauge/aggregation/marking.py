@@ -65,10 +65,9 @@ class Marking:
 
     def emit(self, topology: Topology, settings: StreamSettings, now: Now) -> list[Mark]:
         """Make the marks that all reports so far allow."""
-        passed = self._reached(settings.min_writers)
-        if not passed:
+        if not self.is_allowed(settings.min_writers) or not self._progress.may_rise:
             return []
-        target = passed[-1].time
+        passed, target = self._reached()
         times = [report.time for report in passed]
         most = most_marks(len(topology.segments))
         lowers = thinned(times, target, self.watermark, settings.mark_resolution_ms, most=most)
@@ -79,7 +78,13 @@ class Marking:
         for report in passed:
             if report.following is None:
                 self._progress.classify(report.writer, self.watermark)
+        for writer in self._progress.told_up_to(target):
+            self._progress.classify(writer, self.watermark)
         return marks
+
+    def is_allowed(self, min_writers: int) -> bool:
+        """Whether enough writers ever reported for a first mark, or there is one."""
+        return self.newest is not None or self._roster.reporters >= min_writers
 
     def end(self, cut: Position, topology: Topology, now: Now) -> Mark:
         """Make the final mark, at the end of time."""
@@ -90,18 +95,17 @@ class Marking:
             self._progress.classify(writer, self.watermark)
         return final
 
-    def _reached(self, min_writers: int) -> list[KeptReport]:
-        """Take out the kept reports up to T.
+    def _reached(self) -> tuple[list[KeptReport], int]:
+        """Take out the kept reports up to T, and tell T.
 
-        T is the time that all live writers have reached; if nobody is live, the greatest that
-        one who left has.
+        T is the least that a live writer stands at; if nobody is live, the greatest that one of
+        those that left stands at.
         """
-        too_few = self.newest is None and self._roster.reporters < min_writers
-        if too_few or not self._progress.may_rise:
-            return []
         if self._roster.standings["live"]:
-            return self._cut.take_reached(END_OF_TIME)
-        return self._cut.take_reached(self._progress.greatest)
+            told = self._progress.least_told
+            return self._cut.take_reached(END_OF_TIME if told is None else told)
+        greatest = self._progress.greatest
+        return self._cut.take_reached(END_OF_TIME if greatest is None else greatest)
 
     def _mark(self, lower: int, topology: Topology) -> Mark:
         upper = lower if self._cut.upper is None else max(lower, self._cut.upper)

@@ -13,6 +13,8 @@ class Registration(NamedTuple):
     """The answer to a registration."""
 
     incarnation: int
+    time: int | None
+    """Where the writer stands now, ms; None before the first mark, and for one that stays out."""
     watermark: int | None
     state: WriterState
     position: Position

@@ -1,6 +1,7 @@
 """Where the writers of one stream stand against its watermark."""
 
-from tidegauge.aggregation.holds import HoldClocks
+from heapq import heappop, heappush
+
 from tidegauge.aggregation.writers import Writer, WriterState
 from tidegauge.event_time import FIRST_TIME
 
@@ -11,48 +12,65 @@ class Progress:
     Attributes
     ----------
     ahead
-        Writers, live or left, that noted a time above the watermark: they wait if others hold.
+        Writers, live or left, that stand above the watermark: they wait if others hold.
     holders
-        Live writers that hold the watermark.
+        Live writers that hold the watermark: they stand at or below it, or nowhere.
+    behind
+        Those of them that have reported.
     joining
         Live writers that have not reported in this incarnation.
-    clocks
-        Of the holders.
+    returning
+        Writers that are out, and on their way back.
     """
 
     def __init__(self) -> None:
         self.ahead: dict[Writer, None] = {}
         self.holders: dict[Writer, None] = {}
-        self.joining: set[Writer] = set()
+        self.behind: dict[Writer, None] = {}
+        self.joining: dict[Writer, None] = {}
+        self.returning: dict[Writer, None] = {}
         self._leader: Writer | None = None
-        self._leader_time = FIRST_TIME
-        self.clocks = HoldClocks()
+        self._leader_stand = FIRST_TIME
+        self._told: dict[Writer, int] = {}
+        """Live writers that are ahead without a report to show for it, and where they stand."""
+        self._told_in_order: list[tuple[int, int, Writer]] = []
+        """The same as a heap; entries that are not true any more are skipped."""
+        self._entries = 0
+        self._left_told: dict[Writer, None] = {}
+        """Such writers that left."""
 
     def classify(self, writer: Writer, watermark: int | None) -> None:
         """Look at a writer again: it, or the watermark, has changed."""
-        time, live = writer.time, writer.standing == "live"
+        stand, live = writer.stand, writer.standing == "live"
         ahead = (
-            time is not None
-            and (watermark is None or time > watermark)
+            stand is not None
+            and (watermark is None or stand > watermark)
             and writer.standing != "expired"
         )
         if ahead is not writer.ahead:
             self._set_ahead(writer, ahead=ahead)
-        holds = live and not ahead and (time is None or watermark is not None)
+        holds = live and not ahead
         if holds is not writer.holds:
-            self._set_holds(writer, holds=holds)
-        if time is None and live:
-            self.joining.add(writer)
-            return
-        if self.joining:
-            self.joining.discard(writer)
-        if ahead and time is not None:
-            self.follow(writer, time)
+            writer.holds = holds
+            _put(self.holders, writer, among=holds)
+        if not live or self.returning:
+            _put(self.returning, writer, among=writer.returning)
+        if writer.time is None:
+            _put(self.behind, writer, among=False)
+            _put(self.joining, writer, among=live)
+            self._tell(writer, stand if ahead else None)
+        else:
+            _put(self.joining, writer, among=False)
+            _put(self.behind, writer, among=holds)
+            if self._told:
+                self._told.pop(writer, None)
+        if ahead and stand is not None:
+            self.follow(writer, stand)
 
-    def follow(self, writer: Writer, time: int) -> None:
-        """Note the time of a writer that is ahead, as it was before."""
-        if time > self._leader_time:
-            self._leader, self._leader_time = writer, time
+    def follow(self, writer: Writer, stand: int) -> None:
+        """Note where a writer stands that is ahead, as it was before."""
+        if stand > self._leader_stand:
+            self._leader, self._leader_stand = writer, stand
 
     def state(self, writer: Writer | None) -> WriterState:
         """Name a writer's state; one that is forgotten stays expired."""
@@ -62,57 +80,67 @@ class Progress:
     def leader(self) -> Writer | None:
         """The writer that is furthest ahead; None if nobody is ahead."""
         leader = self._leader
-        if leader is None or not leader.ahead or leader.time != self._leader_time:
-            leader = self._leader = max(self.ahead, key=_time, default=None)
-            self._leader_time = FIRST_TIME if leader is None else _time(leader)
+        if leader is None or not leader.ahead or leader.stand != self._leader_stand:
+            leader = self._leader = max(self.ahead, key=_stand, default=None)
+            self._leader_stand = FIRST_TIME if leader is None else _stand(leader)
         return leader
 
     @property
-    def greatest(self) -> int:
-        """The time of the writer that is furthest ahead, ms."""
-        return FIRST_TIME if self.leader is None else _time(self.leader)
+    def greatest(self) -> int | None:
+        """Where the writer stands that is furthest ahead, ms; None if nobody is ahead."""
+        return None if self.leader is None else self.leader.stand
 
-    def goes(self, writer: Writer) -> None:
-        """Note that a writer is not live any more."""
-        self.clocks.clear(writer)
+    @property
+    def least_told(self) -> int | None:
+        """The least that a live writer stands at which has no report to show for it, ms."""
+        heap = self._told_in_order
+        while heap and self._told.get(heap[0][2]) != heap[0][0]:
+            heappop(heap)
+        return heap[0][0] if heap else None
+
+    def told_up_to(self, watermark: int) -> list[Writer]:
+        """List those without a report who stand at or below a new watermark."""
+        found = [one for one in self._left_told if one.stand is None or one.stand <= watermark]
+        while (least := self.least_told) is not None and least <= watermark:
+            writer = heappop(self._told_in_order)[2]
+            del self._told[writer]
+            found.append(writer)
+        return found
 
     def forget(self, writer: Writer) -> None:
         """Leave out a writer that is gone."""
         if writer.ahead:
             self._set_ahead(writer, ahead=False)
-
-    def look_at_clocks(self, listening_ms: int) -> None:
-        """Start and stop the clocks of the holders."""
-        self.clocks.look(listening_ms, somebody_waits=bool(self.ahead))
-
-    def run_out(self, listening_ms: int, timeout_ms: int | None) -> list[Writer]:
-        """List the holders whose clocks have run for the timeout."""
-        return self.clocks.run_out(listening_ms, timeout_ms)
+        self._left_told.pop(writer, None)
+        self.returning.pop(writer, None)
 
     @property
     def may_rise(self) -> bool:
         """Whether somebody is ahead of the watermark, and nobody holds it."""
         return bool(self.ahead) and not self.holders
 
+    def _tell(self, writer: Writer, stand: int | None) -> None:
+        """Note where a writer stands that is ahead without a report; None if it is not."""
+        live = writer.standing == "live"
+        _put(self._left_told, writer, among=stand is not None and not live)
+        if stand is None or not live:
+            self._told.pop(writer, None)
+        elif self._told.get(writer) != stand:
+            self._told[writer] = stand
+            self._entries += 1
+            heappush(self._told_in_order, (stand, self._entries, writer))
+
     def _set_ahead(self, writer: Writer, *, ahead: bool) -> None:
         writer.ahead = ahead
-        if ahead:
-            self.ahead[writer] = None
-        else:
-            del self.ahead[writer]
-
-    def _set_holds(self, writer: Writer, *, holds: bool) -> None:
-        writer.holds = holds
-        if holds:
-            self.holders[writer] = None
-            self.clocks.begin_holding(writer)
-            return
-        del self.holders[writer]
-        if writer.live:
-            self.clocks.end_holding(writer)
-        else:
-            self.clocks.clear(writer)
+        _put(self.ahead, writer, among=ahead)
 
 
-def _time(writer: Writer) -> int:
-    return FIRST_TIME if writer.time is None else writer.time
+def _put(writers: dict[Writer, None], writer: Writer, *, among: bool) -> None:
+    if among:
+        writers[writer] = None
+    else:
+        writers.pop(writer, None)
+
+
+def _stand(writer: Writer) -> int:
+    return FIRST_TIME if writer.stand is None else writer.stand

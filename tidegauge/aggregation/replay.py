@@ -1,6 +1,9 @@
 """Making the state of an aggregation from its changelog."""
 
-from tidegauge.aggregation.changes import Entry, KeptTime
+from collections.abc import Iterable
+
+from tidegauge.aggregation.changes import ClockState, Entry, KeptTime, StoredReport
+from tidegauge.aggregation.clocks import HoldClocks
 from tidegauge.aggregation.writers import Writer
 from tidegauge.lattice import DownSet, raise_to
 
@@ -12,6 +15,8 @@ class Replay:
     ----------
     watermark
         Of the newest mark, ms; None before the first.
+    clocks
+        Of the writers: every look is taken again.
 
     Attributes
     ----------
@@ -23,13 +28,17 @@ class Replay:
         How many distinct writers ever reported, and the highest incarnation of a forgotten one.
     length
         Of the log, in items.
+    state
+        Of the clocks.
     """
 
-    def __init__(self, watermark: int | None) -> None:
+    def __init__(self, watermark: int | None, clocks: HoldClocks) -> None:
         self.writers: dict[str, tuple[Writer, list[KeptTime]]] = {}
         self.reach: DownSet = {}
         self.counters = 0, 0
         self.length = 0
+        self.state = ClockState()
+        self._clocks = clocks
         self._watermark = watermark
 
     def take_in(self, entry: Entry) -> None:
@@ -40,22 +49,40 @@ class Replay:
         """
         self.length += entry.length
         raise_to(self.reach, entry.reach)
-        for report in entry.reports:
+        done = 0
+        for look in entry.looks:
+            self._know(entry.reports[done : look.reports])
+            done = look.reports
+            found = map(self.writers.get, look.fallen_to)
+            self._clocks.look_again(look, [one[0] for one in found if one is not None])
+            self.state = look.state
+        self._know(entry.reports[done:])
+        for name in entry.forgotten:
+            self._leave_out(name)
+        for row in entry.writers:
+            self._leave_out(row.writer)
+            writer = Writer.restore(row)
+            self.writers[row.writer] = writer, [one for one in row.kept if self._is_above(*one)]
+            self._clocks.restore_writer(writer)
+        self.counters = entry.counters or self.counters
+        if entry.state is not None:
+            self.state = entry.state
+            self._clocks.restore(entry.state)
+
+    def _know(self, reports: Iterable[StoredReport]) -> None:
+        for report in reports:
             time, gained = report.time, report.gained
             found = self.writers.get(report.writer)
             if found is not None:
                 found[0].know(report)
+                self._clocks.hear(found[0])
             if self._is_above(time, gained) and found is not None:
                 found[1].append((time, gained))
-        for name in entry.forgotten:
-            self.writers.pop(name, None)
-        for row in entry.writers:
-            kept = [one for one in row.kept if self._is_above(*one)]
-            self.writers[row.writer] = Writer.restore(row), kept
-        for name, since_ms in entry.holds.items():
-            if name in self.writers:
-                self.writers[name][0].hold_since_ms = since_ms
-        self.counters = entry.counters or self.counters
+
+    def _leave_out(self, name: str) -> None:
+        found = self.writers.pop(name, None)
+        if found is not None:
+            self._clocks.forget(found[0])
 
     def _is_above(self, time: int, gained: DownSet) -> bool:
         """Tell whether a report is above the watermark; what others gained was released."""

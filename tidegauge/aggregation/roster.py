@@ -82,16 +82,20 @@ class Roster:
         """Find who spoke last, once all that is stored is taken in."""
         self.last_heard = max(self, key=lambda one: one.heard_ms or 0, default=None)
 
-    def add(self, name: str, incarnation: int) -> Writer:
+    def add(self, name: str, incarnation: int, standing: Standing = "live") -> Writer:
         """Take in a writer that nobody knew."""
-        writer = Writer(name, incarnation)
+        writer = Writer(name, incarnation, standing)
         self._take_in(writer)
         self.change(writer)
         return writer
 
     def change(self, writer: Writer) -> None:
-        """Note that more changed of a writer than its reports say."""
+        """Note that more changed of a writer than its reports and looks say."""
         self.changed[writer.name] = writer
+
+    def live(self) -> Iterator[Writer]:
+        """List those that are live."""
+        return (one for one in self._by_name.values() if one.standing == "live")
 
     def hear(self, writer: Writer, wall_ms: int) -> None:
         """Note that a writer spoke."""

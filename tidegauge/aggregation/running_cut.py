@@ -127,11 +127,14 @@ class RunningCut:
         writer.kept.extend(report for report in reports if not report.dropped)
         self._compact()
 
-    def take_reached(self, latest: int) -> list[KeptReport]:
+    def take_reached(self, latest: int) -> tuple[list[KeptReport], int]:
         """Take out, in order of time, the reports up to the time that all live writers reached.
 
-        It is the time of the first report that is the newest of a live writer; ``latest`` if
-        there is none before.
+        Returns
+        -------
+        tuple
+            The reports, and that time: that of the first report that is the newest of a live
+            writer; ``latest`` if there is none before.
         """
         taken: list[KeptReport] = []
         target = latest
@@ -139,7 +142,7 @@ class RunningCut:
             self._push_recent()
             for _ in range(max(_FEW, len(self._heap) // 32)):
                 if not self._heap or self._heap[0][0] > target:
-                    return taken
+                    return taken, target
                 target = self._take(heappop(self._heap)[2], taken, target)
         return self._take_by_sorting(taken, target)
 
@@ -148,7 +151,9 @@ class RunningCut:
             heappush(self._heap, (report.time, report.serial, report))
         self._recent = []
 
-    def _take_by_sorting(self, taken: list[KeptReport], target: int) -> list[KeptReport]:
+    def _take_by_sorting(
+        self, taken: list[KeptReport], target: int
+    ) -> tuple[list[KeptReport], int]:
         """Take out many, which is cheaper so; what is left is sorted, and so it is a heap."""
         self._heap.sort()
         reports = [report for _, _, report in self._heap]
@@ -162,7 +167,7 @@ class RunningCut:
             target = self._take(report, taken, target)
         self._heap = [(one.time, one.serial, one) for one in reports[count:]]
         self._recent = []
-        return taken
+        return taken, target
 
     def _take(self, report: KeptReport, taken: list[KeptReport], target: int) -> int:
         """Take a report out, unless it was dropped; tell up to which time others are."""

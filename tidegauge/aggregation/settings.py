@@ -12,7 +12,9 @@ class StreamSettings:
     Attributes
     ----------
     aggregation_timeout_ms
-        How long one writer may hold the watermark while others wait; None waits for ever.
+        How long a writer that somebody is ahead of may be silent; None for ever.
+    hold_limit_ms
+        How long it may stand still, silent or not; None for ever.
     min_writers
         No first mark before so many distinct writers ever had a report accepted.
     mark_interval_ms
@@ -28,9 +30,10 @@ class StreamSettings:
     """
 
     aggregation_timeout_ms: int | None = 60_000
+    hold_limit_ms: int | None = 600_000
     min_writers: int = 0
     mark_interval_ms: int = 100
     mark_resolution_ms: int = 1_000
     mark_retention_ms: int | None = None
     writer_retention_ms: int | None = 7 * DAY_MS
-    max_future_skew_ms: int | None = DAY_MS
+    max_future_skew_ms: int | None = 3_600_000

@@ -71,7 +71,7 @@ class StreamCalls:
         ----------
         **settings
             ``segments``, ``log`` (``embedded``, ``external``), ``max_segments``,
-            ``aggregation_timeout_ms``, ``min_writers``, ``mark_interval_ms``,
+            ``aggregation_timeout_ms``, ``hold_limit_ms``, ``min_writers``, ``mark_interval_ms``,
             ``mark_resolution_ms``, ``mark_retention_ms``, ``writer_retention_ms``,
             ``max_future_skew_ms``; what is left out has its default.
 

@@ -191,7 +191,7 @@ class Transport:
             return is_transient(error) and (repeatable or is_certainly_not_done(error))
 
         def begin_outage(state: RetryCallState) -> None:
-            self._outage.begin(_reason(state.outcome.exception() if state.outcome else None))
+            self.begin_outage(_reason(state.outcome.exception() if state.outcome else None))
 
         return AsyncRetrying(
             retry=retry_if_exception(worth_repeating),
@@ -201,6 +201,10 @@ class Transport:
             before_sleep=begin_outage,
             reraise=True,
         )
+
+    def begin_outage(self, reason: str) -> None:
+        """Say that the service does not answer; once, until it does."""
+        self._outage.begin(reason)
 
     async def aclose(self) -> None:
         """Close the connections; there will be no others."""

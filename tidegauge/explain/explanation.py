@@ -35,6 +35,8 @@ class Explanation:
     holder_count: int
     waiting: list[str]
     waiting_count: int
+    returning: list[WriterStatus]
+    returning_count: int
     next_expiry_ms: int | None
 
 
@@ -52,6 +54,8 @@ def explain(situation: Situation) -> Explanation:
         holder_count=situation.holder_count,
         waiting=situation.waiting,
         waiting_count=situation.waiting_count,
+        returning=situation.returning,
+        returning_count=situation.returning_count,
         next_expiry_ms=situation.next_expiry_ms,
     )
 
@@ -65,7 +69,7 @@ def reason_of(situation: Situation) -> Reason:
         return "no_writers"
     if newest is None and situation.reporters < situation.settings.min_writers:
         return "min_writers"
-    if situation.states["joining"]:
+    if situation.nowhere:
         return "joining"
     if situation.waiting_count:
         return "holding" if situation.holder_count else "pass_due"

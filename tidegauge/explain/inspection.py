@@ -4,14 +4,16 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
+from math import inf
 
+from tidegauge.aggregation.clocks import HoldClocks, View
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer, WriterState
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.explanation import Explanation, explain
-from tidegauge.explain.situation import Situation, WriterStatus
+from tidegauge.explain.situation import Situation, StandBy, WriterStatus
 from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
 from tidegauge.topology import Topology
@@ -35,8 +37,10 @@ class Inspection:
         Wall clock of that mark.
     reach
         What the next cut is made of.
-    roster, progress
-        Its writers, and where they stand.
+    roster, progress, clocks
+        Its writers, where they stand, and what may drop them.
+    view
+        The stream as a look would see it now.
     """
 
     now: Now
@@ -48,6 +52,8 @@ class Inspection:
     reach: DownSet
     roster: Roster
     progress: Progress
+    clocks: HoldClocks
+    view: View
 
     def status(self, writer: str) -> WriterStatus:
         """Describe a writer; raises `UnknownWriterError`."""
@@ -65,7 +71,7 @@ class Inspection:
         """Count the writers in each state; the cost does not grow with the writers."""
         progress, standings = self.progress, self.roster.standings
         joining = len(progress.joining)
-        behind = len(progress.holders) - joining if progress.ahead else 0
+        behind = len(progress.behind) if progress.ahead else 0
         return Counter(
             {
                 "joining": joining,
@@ -78,11 +84,14 @@ class Inspection:
 
     @property
     def held_ms(self) -> int:
-        """Listening time since somebody has waited for a writer that stands; 0 if nobody waits."""
-        somebody_waits = bool(self.progress.ahead)
-        since = (one.hold_since_ms for one in self.progress.clocks if one.holds)
-        oldest = next(since, None) if somebody_waits else None
-        return 0 if oldest is None else self.now.listening_ms - oldest
+        """For how long somebody has waited since the newest mark; 0 if nobody waits.
+
+        That goes on while the clocks stand: a dead writer that nobody drops is a reason to look.
+        """
+        if not (self.progress.ahead and self.progress.holders):
+            return 0
+        waited_ms, stood_ms = self.clocks.waited_ms(self.view), self._since(self.marked_ms)
+        return waited_ms if stood_ms is None else min(waited_ms, stood_ms)
 
     def explain(self) -> Explanation:
         """Say why the watermark is where it is; the cost does not grow with the writers."""
@@ -99,9 +108,13 @@ class Inspection:
                 holder_count=len(progress.holders),
                 waiting=[one.name for one in islice(progress.ahead, _SHOWN)],
                 waiting_count=len(progress.ahead),
+                returning=[self._status(one) for one in islice(progress.returning, _SHOWN)],
+                returning_count=len(progress.returning),
+                stopped_ms=self.clocks.stopped_ms(self.view),
                 leader=None if leader is None else self._status(leader),
                 heard=None if heard is None else self._status(heard),
                 wall_ms=self.now.wall_ms,
+                nowhere=any(one.stand is None for one in progress.joining),
                 unplaced=self._is_unplaced(),
             )
         )
@@ -109,14 +122,23 @@ class Inspection:
     def _first_holders(self) -> list[Writer]:
         """Choose whom to show: who is dropped first, all that have said nothing, then others."""
         progress = self.progress
-        running = (one for one in progress.clocks if one.holds)
-        somebody_is_dropped = (
-            progress.ahead and self.settings.aggregation_timeout_ms is not None
+        some = (progress.joining, self.clocks.firsts(_SHOWN), progress.behind, progress.holders)
+        chosen = chain.from_iterable(islice(those, 2 * _SHOWN) for those in some)
+        holders = [one for one in chosen if one.holds]
+        first = sorted(holders, key=self._dropped_in)[:1]
+        return list(islice(dict.fromkeys(first + holders), _SHOWN))
+
+    def _dropped_in(self, writer: Writer) -> tuple[bool, int, float]:
+        """Order writers as they are dropped: the lowest first, of equals who has least time."""
+        settings, view = self.settings, self.view
+        clocks = (
+            (settings.aggregation_timeout_ms, self.clocks.silent_for(writer, view)),
+            (settings.hold_limit_ms, self.clocks.standing_for(writer, view)),
         )
-        next_dropped = islice(running, 1 if somebody_is_dropped else 0)
-        some = (next_dropped, progress.joining, running, progress.holders)
-        chosen = chain.from_iterable(islice(those, _SHOWN) for those in some)
-        return list(islice(dict.fromkeys(chosen), _SHOWN))
+        left = (
+            most - shown for most, shown in clocks if most is not None and shown is not None
+        )
+        return writer.stand is not None, writer.stand or 0, min(left, default=inf)
 
     def _is_unplaced(self) -> bool:
         external = all(one.key_range is None for one in self.topology.segments.values())
@@ -126,30 +148,41 @@ class Inspection:
         return writer.state(somebody_waits=bool(self.progress.ahead))
 
     def _status(self, writer: Writer) -> WriterStatus:
-        holding = expires = None
-        if writer.hold_since_ms is not None:
-            holding = self.now.listening_ms - writer.hold_since_ms
-            if self.settings.aggregation_timeout_ms is not None:
-                expires = max(0, self.settings.aggregation_timeout_ms - holding)
         return WriterStatus(
             writer=writer.name,
             state=self._state(writer),
             incarnation=writer.incarnation,
             time=writer.time,
+            stand=writer.stand,
+            stand_by=self._stands_by(writer),
+            grace=writer.grace,
+            gone_watermark=writer.gone_watermark,
+            catch_up_ms=writer.catch_up_ms,
             position=writer.whole_position,
             behind_ms=self._behind(writer),
             silent_ms=self._since(writer.heard_ms),
-            holding_ms=holding,
-            expires_in_ms=expires,
+            silent_for_ms=self.clocks.silent_for(writer, self.view),
+            standing_for_ms=self.clocks.standing_for(writer, self.view),
+            clock=self.clocks.nearer(writer, self.view),
+            expires_in_ms=self._expires_in(writer),
         )
+
+    def _stands_by(self, writer: Writer) -> StandBy | None:
+        if writer.stand is None:
+            return None
+        return "noted" if writer.stands_by_report else "told"
+
+    def _expires_in(self, writer: Writer) -> int | None:
+        end = self.clocks.end_of(writer, self.view)
+        return None if end is None else max(0, end - self.now.listening_ms)
 
     def _behind(self, writer: Writer) -> int | None:
         leader, newest = self.progress.leader, self.newest
-        goal = leader.time if leader is not None else newest.lower if newest else None
-        if writer.time is None or goal is None or (newest is not None and newest.final):
+        goal = leader.stand if leader is not None else newest.lower if newest else None
+        if writer.stand is None or goal is None or (newest is not None and newest.final):
             return None
         # Two times can lie further apart than 64 bits tell.
-        return min(max(0, goal - writer.time), END_OF_TIME)
+        return min(max(0, goal - writer.stand), END_OF_TIME)
 
     def _since(self, wall_ms: int | None) -> int | None:
         return None if wall_ms is None else max(0, self.now.wall_ms - wall_ms)

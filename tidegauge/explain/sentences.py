@@ -2,11 +2,21 @@
 
 from collections.abc import Sequence
 
+from tidegauge.aggregation.clocks import Clock
+from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.event_time import describe_event_time, describe_span
 from tidegauge.explain.situation import Situation, WriterStatus
 
 _NAMES = 3
 _WORTH_SAYING_MS = 1_000
+_CLOCKS: dict[Clock, str] = {
+    "silence": "clock of silence",
+    "standing_still": "clock of standing still",
+}
+_GO_ON: dict[Clock, tuple[str, str]] = {
+    "silence": ("reported", "reporting"),
+    "standing_still": ("progressed", "progressing"),
+}
 
 
 def sentence_of(situation: Situation, reason: str) -> str:
@@ -14,6 +24,8 @@ def sentence_of(situation: Situation, reason: str) -> str:
     if reason == "sealed":
         return "The stream is sealed: its watermark is the end of time, and nothing follows."
     facts = f"{_standing(situation)}: {_facts(situation, reason)}"
+    if situation.returning:
+        facts = f"{facts}; {_returning(situation)}"
     cure = cure_of(situation, reason)
     return f"{facts}." if cure is None else f"{facts}; {cure}."
 
@@ -101,23 +113,92 @@ def _how(one: WriterStatus) -> str:
     long = silent_ms >= _WORTH_SAYING_MS
     if one.time is None:
         since = f"registered {describe_span(silent_ms)} ago, " if long else ""
-        return f"{since}no time noted yet"
+        if one.stand is None:
+            return f"{since}no time noted yet"
+        what = "told" if one.stand_by == "told" else "stood before at"
+        return f"{since}no time noted yet, {what} {describe_event_time(one.stand)}"
     silent = f", silent for {describe_span(silent_ms)}" if long else ""
     return f"{describe_span(one.behind_ms or 0)} of event time behind{silent}"
 
 
 def _until(situation: Situation) -> str:
-    timeout_ms, left_ms = situation.settings.aggregation_timeout_ms, situation.next_expiry_ms
-    who = "it is" if _held_by(situation) == 1 else "the first is"
-    if timeout_ms is None:
-        return f"{who} never dropped (aggregation_timeout_ms is null)"
+    settings, count = situation.settings, _held_by(situation)
+    who = "it is" if count == 1 else "the first is"
+    if settings.aggregation_timeout_ms is None and settings.hold_limit_ms is None:
+        return f"{who} never dropped (aggregation_timeout_ms and hold_limit_ms are null)"
     if situation.waiting_count == 0:
-        return f"{who} dropped {describe_span(timeout_ms)} after somebody begins to wait"
-    left_ms = timeout_ms if left_ms is None else left_ms
-    if situation.interval_left_ms > left_ms:
-        pass_in = describe_span(situation.interval_left_ms)
-        return f"{who} dropped within {pass_in}, when mark_interval_ms is over"
-    return f"{who} dropped in {describe_span(left_ms)}"
+        return f"{who} dropped {_allowed(situation)}, once somebody waits"
+    if situation.holders[0].clock is None:
+        return f"{who} dropped {_allowed(situation)}, from the next pass on"
+    return _until_its_end(situation, who, situation.holders[0])
+
+
+def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
+    """Say when the clock runs out that is nearer its end, or why it stands."""
+    kind = first.clock or "silence"
+    shown_ms, most_ms = _clock_of(first, situation.settings)
+    shows = f"its {_CLOCKS[kind]} shows {describe_span(shown_ms)} of {describe_span(most_ms)}"
+    left_ms = max(0, most_ms - shown_ms)
+    if first.expires_in_ms == left_ms:
+        return f"{who} dropped {_due(situation, left_ms)} ({shows})"
+    gone_on, going_on = _GO_ON[kind]
+    stopped_ms = situation.stopped_ms[kind]
+    if situation.all_others_left and (stopped_ms is not None or situation.holder_count == 1):
+        return (
+            "all others have left: time stands still for the clocks until somebody goes on "
+            f"({shows}), and it holds until the stream is sealed or it is expired by hand"
+        )
+    if stopped_ms is not None:
+        since = f"nobody has {gone_on} for {describe_span(stopped_ms)}"
+        return f"{since}: time stands still for the clocks ({shows})"
+    return f"{who} dropped in {describe_span(left_ms)} if others go on {going_on} ({shows})"
+
+
+def _clock_of(one: WriterStatus, settings: StreamSettings) -> tuple[int, int]:
+    """Tell what the clock shows that is nearer its end, and where it ends."""
+    if one.clock == "silence":
+        return one.silent_for_ms or 0, settings.aggregation_timeout_ms or 0
+    return one.standing_for_ms or 0, settings.hold_limit_ms or 0
+
+
+def _allowed(situation: Situation) -> str:
+    settings = situation.settings
+    allowed = (
+        (settings.aggregation_timeout_ms, "of silence"),
+        (settings.hold_limit_ms, "without progress"),
+    )
+    some = [f"{describe_span(most)} {what}" for most, what in allowed if most is not None]
+    return f"after {' or '.join(some)}"
+
+
+def _due(situation: Situation, left_ms: int) -> str:
+    interval_ms = situation.interval_left_ms
+    if interval_ms > left_ms:
+        return f"within {describe_span(interval_ms)}, when mark_interval_ms is over"
+    return f"in {describe_span(left_ms)}"
+
+
+def _returning(situation: Situation) -> str:
+    one, more = situation.returning[0], situation.returning_count - 1
+    others = f" (and {more} more)" if more else ""
+    return f"{one.writer!r}{others} is on its way back, {_approach(one, situation)}"
+
+
+def _approach(one: WriterStatus, situation: Situation) -> str:
+    """Say why a writer that is out is not live yet, and when it will be."""
+    settings = (situation.settings.aggregation_timeout_ms, situation.settings.hold_limit_ms)
+    most_ms = min((most for most in settings if most is not None), default=None)
+    behind = describe_span(one.behind_ms or 0)
+    at = "no time noted yet" if one.time is None else f"{behind} behind"
+    if not one.grace:
+        least = describe_event_time(one.gone_watermark or 0)
+        return f"{at}, without grace until it notes a time above {least}"
+    if most_ms is None:
+        return f"{at}: it is let in above the watermark, or when it registers"
+    pace = "its pace is not known yet"
+    if one.catch_up_ms is not None:
+        pace = f"at its pace the others would wait {describe_span(one.catch_up_ms)}"
+    return f"{at}: {pace}, it is let in at {describe_span(most_ms)}, or when it registers"
 
 
 def _cure_of_holding(situation: Situation, first: WriterStatus) -> str:
@@ -130,9 +211,11 @@ def _cure_of_holding(situation: Situation, first: WriterStatus) -> str:
     what = "let it note a time" if first.time is None else "let it note a later time"
     if not situation.waiting_count:
         return what
+    seal = f", or end the stream: tidegauge seal {situation.stream}"
     return (
         f"{what} or leave, or drop it (what it writes below is late then): "
         f"tidegauge expire {situation.stream} {first.writer}"
+        f"{seal if situation.all_others_left else ''}"
     )
 
 

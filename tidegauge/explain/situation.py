@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
+from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 
+StandBy: TypeAlias = Literal["noted", "told"]
 _CLOCKS_AGREE_MS = 60_000
 
 
@@ -27,10 +30,22 @@ class WriterStatus:
         Event time to whoever is furthest ahead, or to the watermark if nobody is.
     silent_ms
         Wall clock since it last spoke.
-    holding_ms
-        Listening time since its clock started; None if it does not run.
+    stand
+        Where it stands: its latest time, or what its registration was told, ms.
+    stand_by
+        Which of the two: noted, perhaps before a restart, or told; None if it stands nowhere.
+    grace
+        Whether it may come back once more.
+    gone_watermark
+        The watermark at which it went out: a time above it gives it grace.
+    catch_up_ms
+        How long the others would wait for it at its pace, if it is out and approaches.
+    silent_for_ms, standing_for_ms
+        What its two clocks show, each in its own time; None if it does not run.
+    clock
+        Which of them is nearer its end.
     expires_in_ms
-        Listening time until its clock runs out.
+        Listening time until it is dropped if nothing else happens; None if it is not.
     """
 
     writer: str
@@ -40,7 +55,14 @@ class WriterStatus:
     position: Position
     behind_ms: int | None
     silent_ms: int | None
-    holding_ms: int | None
+    stand: int | None
+    stand_by: StandBy | None
+    grace: bool
+    gone_watermark: int | None
+    catch_up_ms: int | None
+    silent_for_ms: int | None
+    standing_for_ms: int | None
+    clock: Clock | None
     expires_in_ms: int | None
 
 
@@ -64,12 +86,18 @@ class Situation:
         How many distinct writers ever had a report accepted.
     holders, waiting
         The first few of each; ``holder_count`` and ``waiting_count`` are the whole numbers.
+    returning
+        The first few that are out and on their way back; ``returning_count`` in all.
+    stopped_ms
+        For how long nobody has gone on, for each clock whose time stands; else None.
     leader
         Who is furthest ahead of the watermark.
     heard
         Who spoke last.
     wall_ms
         The server's clock.
+    nowhere
+        Whether a live writer stands nowhere, so that there is no time to rise to.
     unplaced
         Whether the log is external and no report ever named an offset.
     """
@@ -84,9 +112,13 @@ class Situation:
     holder_count: int
     waiting: list[str]
     waiting_count: int
+    returning: list[WriterStatus]
+    returning_count: int
+    stopped_ms: Mapping[Clock, int | None]
     leader: WriterStatus | None
     heard: WriterStatus | None
     wall_ms: int
+    nowhere: bool
     unplaced: bool
 
     @property
@@ -94,6 +126,11 @@ class Situation:
         """Listening time until the first clock runs out."""
         left = (one.expires_in_ms for one in self.holders if one.expires_in_ms is not None)
         return min(left, default=None)
+
+    @property
+    def all_others_left(self) -> bool:
+        """Whether nobody is left to go on who is ahead, so that no clock may run out."""
+        return self.waiting_count > 0 and self.live == self.holder_count
 
     @property
     def interval_left_ms(self) -> int:

@@ -30,8 +30,13 @@ class SettingsFields(Request):
     )
     aggregation_timeout_ms: PositiveMilliseconds | None = Field(
         60_000,
-        description="How long one writer may hold the watermark while others wait, ms; null "
-        "waits for ever.",
+        description="How long a writer that somebody is ahead of may be silent, ms; null for ever. "
+        "Time passes only while others report.",
+    )
+    hold_limit_ms: PositiveMilliseconds | None = Field(
+        600_000,
+        description="How long such a writer may stand still, silent or not, ms; null for ever. "
+        "Time passes only while others progress.",
     )
     min_writers: Annotated[Integer, Between(0, 10_000_000)] = Field(
         0, description="No first mark before so many distinct writers reported."
@@ -50,7 +55,7 @@ class SettingsFields(Request):
         description="When a writer that left or expired is forgotten, ms; null: never.",
     )
     max_future_skew_ms: Milliseconds | None = Field(
-        86_400_000,
+        3_600_000,
         description="How far a noted time may be ahead of the server's clock, ms; null for "
         "streams with logical time.",
     )
@@ -162,6 +167,7 @@ class StreamConfig(Answer):
     max_segments: int | None = Field(description="See `PUT`.")
     scaling: Literal["fixed"] = Field(description="See `PUT`.")
     aggregation_timeout_ms: int | None = Field(description="See `PUT`.")
+    hold_limit_ms: int | None = Field(600_000, description="See `PUT`.")
     min_writers: int = Field(description="See `PUT`.")
     mark_interval_ms: int = Field(description="See `PUT`.")
     mark_resolution_ms: int = Field(description="See `PUT`.")

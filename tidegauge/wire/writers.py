@@ -2,8 +2,10 @@
 
 from pydantic import Field
 
+from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.explain.explanation import Reason
+from tidegauge.explain.situation import StandBy
 from tidegauge.wire.streams import MarkInfo, StreamFacts
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
 
@@ -52,6 +54,14 @@ class WriterRegistered(TimeNoted):
     """The answer to a registration: with a first time, that of a report, and what it starts with."""
 
     incarnation: int = Field(description="To be sent with everything that this process says.")
+    time: int | None = Field(
+        description="Where the writer stands: who writes only times at or above it is not late; "
+        "null before the first mark, and for one that stays out."
+    )
+    beat_ms: int | None = Field(
+        description="Who repeats its last time so often is not dropped for silence; null: nobody "
+        "is."
+    )
     position: WirePosition = Field(
         description="What former incarnations wrote; joined into every report of this one."
     )
@@ -92,8 +102,32 @@ class WriterInfo(Answer):
         description="Event time to the writer furthest ahead, or to the watermark, ms."
     )
     silent_ms: int | None = Field(description="Since it last spoke, wall clock, ms.")
-    holding_ms: int | None = Field(description="Since its clock runs: it holds, others wait.")
-    expires_in_ms: int | None = Field(description="When its clock runs out, ms.")
+    stand: int | None = Field(
+        description="Where it stands, ms: its latest time, or what its registration was told."
+    )
+    stand_by: StandBy | None = Field(
+        description="`noted`, perhaps before a restart, or `told`; null if it stands nowhere."
+    )
+    silent_for_ms: int | None = Field(
+        description="What its clock of silence shows, which runs while others report and ends "
+        "at `aggregation_timeout_ms`; null if it does not run."
+    )
+    standing_for_ms: int | None = Field(
+        description="What its clock of standing still shows, which runs while others progress "
+        "and ends at `hold_limit_ms`; null if it does not run."
+    )
+    clock: Clock | None = Field(description="Which of the two is nearer its end.")
+    expires_in_ms: int | None = Field(
+        description="When its first clock runs out if nothing else happens, ms; null if others "
+        "have to go on before."
+    )
+    grace: bool = Field(
+        description="Whether it is let in at once when it registers, once, after it went out."
+    )
+    catch_up_ms: int | None = Field(
+        description="How long the others would wait for it at its pace, ms, if it is out and on "
+        "its way back: it is let in once that is at most the smaller of the two settings."
+    )
 
 
 class WriterAnswer(WriterInfo, TimeNoted):
@@ -125,6 +159,11 @@ class ExplanationInfo(Answer):
     holder_count: int = Field(description="How many hold it in all.")
     waiting: list[str] = Field(description="Up to 10 writers that are ahead and wait.")
     waiting_count: int = Field(description="How many wait in all.")
+    returning: list[WriterInfo] = Field(
+        default_factory=list,
+        description="Up to 10 writers that are out and on their way back.",
+    )
+    returning_count: int = Field(0, description="How many are on their way back in all.")
     next_expiry_ms: int | None = Field(
         description="When the first clock runs out, ms from now."
     )

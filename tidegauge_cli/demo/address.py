@@ -4,12 +4,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from pydantic import BaseModel
+
 from tidegauge.client.transport import RETRY_FOR
 from tidegauge.errors import UnknownStreamError
 from tidegauge.wire.streams import CreateStream, SealedStream, SealStream, StreamInfo
 from tidegauge_cli.service import Service, Session
 
 _T = TypeVar("_T")
+_A = TypeVar("_A", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +25,7 @@ class StreamAddress:
 
     def create(self, **settings: int | None) -> StreamInfo:
         """Create the stream; fine if it is there already with these settings."""
-        body = CreateStream(**settings)
-        return self._ask(
-            lambda service: service.request(
-                "PUT", self._path, answer=StreamInfo, retry=True, body=body
-            )
-        )
+        return self._send("PUT", self._path, CreateStream(**settings), StreamInfo)
 
     def describe(self) -> StreamInfo | None:
         """Ask how the stream stands; None if there is none."""
@@ -42,11 +40,11 @@ class StreamAddress:
 
     def seal(self) -> None:
         """End the stream; fine if it has ended."""
-        path, body = f"{self._path}/seal", SealStream()
-        self._ask(
-            lambda service: service.request(
-                "POST", path, answer=SealedStream, retry=True, body=body
-            )
+        self._send("POST", f"{self._path}/seal", SealStream(), SealedStream)
+
+    def _send(self, method: str, path: str, body: BaseModel, answer: type[_A]) -> _A:
+        return self._ask(
+            lambda service: service.request(method, path, answer=answer, retry=True, body=body)
         )
 
     def _ask(self, work: Callable[[Service], Awaitable[_T]]) -> _T:

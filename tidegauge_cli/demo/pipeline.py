@@ -5,6 +5,7 @@ its windows are the same.
 """
 
 import time
+from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.flights import of_first_days, read_flights, truth
 from tidegauge_cli.demo.queries import (
     WindowQuery,
+    batches_done,
     dropped_rows,
     raise_failure,
     read_flights_stream,
@@ -71,22 +73,21 @@ def _watermark(query: StreamingQuery) -> str | None:
     return None if progress is None else progress["eventTime"].get("watermark")
 
 
+@dataclass(slots=True)
 class Patience:
     """Gives a query up that failed, or that nothing comes for any more."""
 
-    def __init__(self, query: StreamingQuery, address: StreamAddress) -> None:
-        self._query = query
-        self._address = address
-        self._batch = -1
-        self._moved_s = time.monotonic()
+    _query: StreamingQuery
+    _address: StreamAddress
+    _done: int = 0
+    _moved_s: float = field(default_factory=time.monotonic)
 
     def check(self) -> None:
         """Raise `DemoFailedError` if it is in vain to wait for the query."""
         raise_failure(self._query)
-        progress = self._query.lastProgress
-        batch = -1 if progress is None else progress["batchId"]
-        if batch != self._batch:
-            self._batch, self._moved_s = batch, time.monotonic()
+        done = batches_done(self._query)
+        if done != self._done:
+            self._done, self._moved_s = done, time.monotonic()
         elif time.monotonic() - self._moved_s > _PATIENCE_S:
             msg = (
                 f"nothing came from {self._address.stream} for {_PATIENCE_S:.0f} s: does its "

@@ -24,6 +24,14 @@ _FLIGHT = "origin string, delay double"
 _ROW = "origin string, delay double, departed long"
 _WINDOW = ["origin", "start", "departures", "mean_delay", "batch"]
 _LOST = (ConnectionRefusedError, ConnectionResetError, Py4JError)
+_SETTINGS: dict[str, Any] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.streaming.numRecentProgressUpdates": "10000",
+    "spark.sql.streaming.minBatchesToRetain": "2",
+}
 _ON_THIS_MACHINE: dict[str, Any] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -44,7 +52,14 @@ def running_spark(
     """
     with ExitStack() as stack:
         with interrupted_later(), nullcontext() if log is None else _stderr_into(log):
-            spark = _start_spark(master)
+            os.environ["PYSPARK_PYTHON"] = sys.executable
+            is_local = master.startswith("local")
+            log_level = "OFF" if is_local else "WARN"
+            settings = {**_SETTINGS, "spark.log.level": log_level}
+            settings |= _ON_THIS_MACHINE if is_local else {}
+            builder = SparkSession.builder.master(master).appName("tidegauge-demo")
+            spark = builder.config(map=settings).getOrCreate()
+            spark.sparkContext.setLogLevel(log_level)
             stack.callback(_stop, spark)
         try:
             yield spark
@@ -53,27 +68,6 @@ def running_spark(
                 raise
             msg = f"Spark ended before the demo did: {error}"
             raise DemoFailedError(msg) from error
-
-
-def _start_spark(master: str) -> SparkSession:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    is_local = master.startswith("local")
-    log_level = "OFF" if is_local else "WARN"
-    session = (
-        SparkSession.builder.master(master)
-        .appName("tidegauge-demo")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", log_level)
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.streaming.numRecentProgressUpdates", "10000")
-        .config("spark.sql.streaming.minBatchesToRetain", "2")
-        .config(map=_ON_THIS_MACHINE if is_local else {})
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel(log_level)
-    return session
 
 
 @contextmanager

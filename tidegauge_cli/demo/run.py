@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from rich.console import Console
 
 from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.batches import cut, read_arrivals, write_arrivals
-from tidegauge_cli.demo.carriers import Carriers
+from tidegauge_cli.demo.carriers import REPLAYED, Carriers, Pace, ReplayClock, describe_progress
 from tidegauge_cli.demo.flights import of_first_days, read_flights, truth
 from tidegauge_cli.demo.queries import (
     WindowQuery,
@@ -30,7 +30,6 @@ from tidegauge_cli.demo.queries import (
     read_flights_stream,
     running_spark,
 )
-from tidegauge_cli.demo.replay import REPLAYED, Pace, ReplayClock, describe_progress
 from tidegauge_cli.demo.report import Results, print_table, write_results
 from tidegauge_cli.demo.waiting import DemoFailedError, run_part, wait_until
 from tidegauge_cli.demo.windows import (
@@ -65,136 +64,114 @@ def run_demo(*, days: int, speed: float, output: Path) -> int:
     except OSError as error:
         console.print(f"[bold red]the results cannot be written: {error}")
         return 1
-    demo = _Demo(console, days, speed, output)
-    return run_part(console, demo.run, stopped="stopped; nothing is left running")
+    work = partial(_run, console, days, speed, output)
+    return run_part(console, work, stopped="stopped; nothing is left running")
 
 
-@dataclass(frozen=True, slots=True)
-class _Demo:
-    console: Console
-    days: int
-    speed: float
-    output: Path
-
-    def run(self) -> int:
-        """Run everything, and leave nothing behind but the results."""
-        everything, left_out = read_flights()
-        flights = of_first_days(everything, self.days)
-        self.console.print(
-            f"{len(flights)} flights of {self.days} days; of the year's flights {left_out} "
-            "never took off or landed and are left out"
+def _run(console: Console, days: int, speed: float, output: Path) -> int:
+    everything, left_out = read_flights()
+    flights = of_first_days(everything, days)
+    console.print(
+        f"{len(flights)} flights of {days} days; of the year's flights {left_out} "
+        "never took off or landed and are left out"
+    )
+    log = output / "spark.log"
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="tidegauge-demo-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        console.print(f"Spark starts; what it says goes to {log.resolve()}")
+        spark = stack.enter_context(running_spark(log=log))
+        address = StreamAddress(stack.enter_context(_running_service(folder)), STREAM)
+        address.create(segments=1, **REPLAYED)
+        carriers = Carriers(flights, address)
+        stack.callback(carriers.end)
+        console.print(f"service at {address.url}; {len(carriers.processes)} carriers register")
+        rows = read_flights_stream(spark, address)
+        query = WindowQuery("tidegauge", rows, folder / "tidegauge", every=_LIVE_BATCH)
+        _replay(console, query, carriers, landed=list(flights["landed"]), speed=speed)
+        ours, arrivals = query.finish(), read_arrivals(address)
+        batches = cut(arrivals, query.query.recentProgress)
+        check_rule(ours, close_windows(arrivals, batches["watermark"]))
+        console.print(
+            f"Spark's own watermark reads the same rows in the same {len(batches)} batches"
         )
-        log = self.output / "spark.log"
-        with ExitStack() as stack:
-            folder = Path(tempfile.mkdtemp(prefix="tidegauge-demo-"))
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            self.console.print(f"Spark starts; what it says goes to {log.resolve()}")
-            spark = stack.enter_context(running_spark(log=log))
-            address = StreamAddress(stack.enter_context(_running_service(folder)), STREAM)
-            address.create(segments=1, **REPLAYED)
-            carriers = Carriers(flights, address)
-            stack.callback(carriers.end)
-            self.console.print(
-                f"service at {address.url}; {len(carriers.processes)} carriers register"
-            )
-            rows = read_flights_stream(spark, address)
-            query = WindowQuery("tidegauge", rows, folder / "tidegauge", every=_LIVE_BATCH)
-            ours = self._live(query, flights, address, carriers)
-            arrivals = read_arrivals(address)
-            batches = cut(arrivals, query.query.recentProgress)
-            check_rule(ours, close_windows(arrivals, batches["watermark"]))
-            self.console.print(
-                f"Spark's own watermark reads the same rows in the same {len(batches)} batches"
-            )
-            theirs = self._baselines(spark, arrivals, len(batches), folder)
-        expected = truth(flights)
-        results = Results(
-            verdicts=[judge(one, batches["clock"], expected) for one in (ours, *theirs)],
-            arrivals=arrivals,
-            batches=batches,
-            windows=ours.windows,
-            curve=curve(arrivals, batches["clock"]),
-        )
-        print_table(self.console, results)
-        for path in write_results(self.output, results):
-            self.console.print(f"wrote {path.resolve()}")
-        mine = results.verdicts[0]
-        return 1 if mine.dropped or mine.wrong else 0
+        theirs = _baselines(console, spark, arrivals, len(batches), folder)
+    expected, clock = truth(flights), batches["clock"]
+    verdicts = [judge(one, clock, expected) for one in (ours, *theirs)]
+    results = Results(verdicts, arrivals, batches, ours.windows, curve(arrivals, clock))
+    print_table(console, results)
+    for path in write_results(output, results):
+        console.print(f"wrote {path.resolve()}")
+    return 1 if verdicts[0].dropped or verdicts[0].wrong else 0
 
-    def _live(
-        self,
-        query: WindowQuery,
-        flights: pd.DataFrame,
-        address: StreamAddress,
-        carriers: Carriers,
-    ) -> ClosedWindows:
-        def check() -> None:
-            carriers.check()
+
+def _replay(
+    console: Console, query: WindowQuery, carriers: Carriers, *, landed: list[int], speed: float
+) -> None:
+    """Replay the flights as fast as the query reads them, and seal the stream."""
+
+    def check() -> None:
+        carriers.check()
+        raise_failure(query.query)
+
+    def limit_ms() -> int:
+        raise_failure(query.query)
+        return pace.limit_ms(events_read(query.query), batches_done(query.query))
+
+    def show() -> None:
+        windows = len(query.windows.read())
+        console.print(f"{describe_progress(carriers.address, clock)}  {windows} windows")
+
+    wait_until(
+        lambda: carriers.all_registered() and batches_done(query.query) > 0,
+        "the carriers and the query to start",
+        go_on=check,
+    )
+    at_s = time.monotonic()
+    clock = ReplayClock(carriers.time_ms, end_ms=landed[-1], speed=speed, at_s=at_s)
+    # Fewer days are not worth as many batches.
+    pace = Pace(landed, batches=min(_BATCHES, len(landed) // _LEAST_ROWS_PER_BATCH))
+    carriers.replay(clock, show=show, limit_ms=limit_ms)
+    console.print(
+        f"replayed in {clock.ran_s:.0f} s, {clock.mean_speed:.0f} times as fast as the "
+        f"flights; waiting for Spark took {clock.waited_s:.0f} s of it"
+    )
+    query.query.processAllAvailable()
+    carriers.address.seal()
+    wait_until(lambda: has_ended(query.query), "the end of the stream", go_on=check)
+
+
+def _baselines(
+    console: Console, spark: SparkSession, arrivals: pd.DataFrame, batches: int, folder: Path
+) -> list[ClosedWindows]:
+    source = folder / "arrivals"
+    write_arrivals(arrivals, batches, source)
+    queries = {
+        delay_h: baseline_query(spark, source, delay_h, folder / f"delay-{delay_h}")
+        for delay_h in DELAYS_H
+    }
+
+    def done() -> int:
+        return min(batches_done(query.query) for query in queries.values())
+
+    def check() -> None:
+        for query in queries.values():
             raise_failure(query.query)
 
-        wait_until(
-            lambda: carriers.all_registered and batches_done(query.query) > 0,
-            "the carriers and the query to start",
-            go_on=check,
-        )
-        landed = list(flights["landed"])
-        clock = ReplayClock(
-            carriers.time_ms, end_ms=landed[-1], speed=self.speed, at_s=time.monotonic()
-        )
-        # Fewer days are not worth as many batches.
-        pace = Pace(landed, batches=min(_BATCHES, len(landed) // _LEAST_ROWS_PER_BATCH))
-
-        def limit_ms() -> int:
-            raise_failure(query.query)
-            return pace.limit_ms(events_read(query.query), batches_done(query.query))
-
-        carriers.replay(
-            clock,
-            show=lambda: self.console.print(
-                f"{describe_progress(address, clock)}  {len(query.windows.read())} windows"
-            ),
-            limit_ms=limit_ms,
-        )
-        self.console.print(
-            f"replayed in {clock.ran_s:.0f} s, {clock.mean_speed:.0f} times as fast as the "
-            f"flights; waiting for Spark took {clock.waited_s:.0f} s of it"
-        )
-        query.query.processAllAvailable()
-        address.seal()
-        wait_until(lambda: has_ended(query.query), "the end of the stream", go_on=check)
-        return query.finish()
-
-    def _baselines(
-        self, spark: SparkSession, arrivals: pd.DataFrame, batches: int, folder: Path
-    ) -> list[ClosedWindows]:
-        source = folder / "arrivals"
-        write_arrivals(arrivals, batches, source)
-        queries = {
-            delay_h: baseline_query(spark, source, delay_h, folder / f"delay-{delay_h}")
-            for delay_h in DELAYS_H
-        }
-
-        def done() -> int:
-            return min(batches_done(query.query) for query in queries.values())
-
-        def check() -> None:
-            for query in queries.values():
-                raise_failure(query.query)
-
-        wait_until(
-            lambda: done() >= batches,
-            "Spark's own watermark",
-            go_on=check,
-            show=lambda: self.console.print(f"{done()} of {batches} batches"),
-            every_s=10,
-            patience_s=inf,
-        )
-        found = []
-        for delay_h, query in queries.items():
-            found.append(query.finish())
-            check_rule(found[-1], close_windows(arrivals, guess(arrivals, batches, delay_h)))
-            self.console.print(f"{query.name}: as the model of Spark's rule says, to the row")
-        return found
+    wait_until(
+        lambda: done() >= batches,
+        "Spark's own watermark",
+        go_on=check,
+        show=lambda: console.print(f"{done()} of {batches} batches"),
+        every_s=10,
+        patience_s=inf,
+    )
+    found = []
+    for delay_h, query in queries.items():
+        found.append(query.finish())
+        check_rule(found[-1], close_windows(arrivals, guess(arrivals, batches, delay_h)))
+        console.print(f"{query.name}: as the model of Spark's rule says, to the row")
+    return found
 
 
 @contextmanager

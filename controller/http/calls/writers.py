@@ -5,9 +5,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from controller.cluster.listing import first_page
 from controller.http import routing
 from controller.http.calls.reporting import ReportingRoute
-from controller.store.paging import first_page
 from controller.streams import reports
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import WriterState
@@ -34,6 +34,8 @@ async def register(
     )
     return wire.WriterRegistered(
         incarnation=registration.incarnation,
+        time=registration.time,
+        beat_ms=state.beat_ms,
         state=registration.state,
         position=registration.position,
         hint=reports.seconds_hint(state, time),

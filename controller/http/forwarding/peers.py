@@ -10,7 +10,7 @@ import httpx
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.cluster import SharedOwnership
-from controller.commit.cancellation import Reason, unless, until_hung_up
+from controller.commit.waiting import Reason, unless, until_hung_up
 from controller.http.messages.scopes import method_of
 from tidegauge.errors import OutcomeUnknownError
 

@@ -7,8 +7,7 @@ import re
 
 from starlette.types import Scope
 
-from controller.access.audit import log_done
-from controller.access.callers import NOBODY, Caller, Role
+from controller.access.callers import NOBODY, Caller, Role, log_done
 from controller.access.needs import operates
 from tidegauge.errors import OutcomeUnknownError
 

@@ -2,14 +2,19 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
-from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
 
 revision = "0002"
 down_revision = "0001"
+
+_COUNTING = sa.text(
+    "SELECT stream_key, serial, writer, reports.time, reports.position "
+    "FROM reports JOIN writers USING (stream_key, writer, incarnation) "
+    "ORDER BY stream_key, serial"
+)
+_INSERT = sa.text("INSERT INTO report_pages VALUES (:key, 1, :reports)")
 
 
 def upgrade() -> None:
@@ -19,21 +24,9 @@ def upgrade() -> None:
         "reports TEXT NOT NULL, PRIMARY KEY (stream_key, page))"
     )
     op.execute("ALTER TABLE writers ADD COLUMN since_serial BIGINT DEFAULT '0' NOT NULL")
-    pages = list(_pages(op.get_bind()))
-    if pages:
-        insert = sa.text("INSERT INTO report_pages VALUES (:stream_key, 1, :reports)")
-        op.get_bind().execute(insert, pages)
-    op.drop_table("reports")
-
-
-def _pages(connection: sa.Connection) -> Iterator[dict[str, Any]]:
-    reports = sa.text(
-        "SELECT stream_key, serial, writer, reports.time, reports.position "
-        "FROM reports JOIN writers USING (stream_key, writer, incarnation) "
-        "ORDER BY stream_key, serial"
-    )
-    by_stream = defaultdict(list)
-    for stream_key, serial, writer, time, position in connection.execute(reports):
-        by_stream[stream_key].append([serial, writer, time, json.loads(position)])
-    for stream_key, rows in by_stream.items():
-        yield {"stream_key": stream_key, "reports": json.dumps(rows)}
+    pages = defaultdict(list)
+    for key, serial, writer, time, position in op.get_bind().execute(_COUNTING):
+        pages[key].append([serial, writer, time, json.loads(position)])
+    for key, reports in pages.items():
+        op.get_bind().execute(_INSERT, {"key": key, "reports": json.dumps(reports)})
+    op.execute("DROP TABLE reports")

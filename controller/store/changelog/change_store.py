@@ -9,8 +9,7 @@ from sqlalchemy import Connection
 from controller.commit.batch import Batch
 from controller.database.statements import insert_rows
 from controller.schema import marks
-from controller.store.marks import StoredMarks
-from controller.store.positions import dump_position
+from controller.store.marks import StoredMarks, dump_position
 from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation
 from tidegauge.marks import Mark
 
