@@ -38,8 +38,8 @@ class AsyncWriter(WriterFace, AsyncOpening):
     beat : {"unacknowledged", "always"}, default "unacknowledged"
         When the writer repeats its last accepted time, so that it is not dropped for silence:
         a third of ``aggregation_timeout_ms`` after it last reported, while something that was
-        written is not acknowledged, or always. A beat before the first note says `told_time`, and
-        no earlier time can be noted then.
+        written is not acknowledged, or always. With "always" a beat before the first note says
+        `told_time`, and no earlier time can be noted then.
     batch_bytes : int, default 1 MiB
         Send a segment's events once there are so many bytes of them.
     linger : timedelta, default 5 ms

@@ -50,7 +50,10 @@ class Sending:
             wanted=lambda: (
                 self._outbox.failure is None and (always_beats or self._outbox.unstored > 0)
             ),
-            otherwise=lambda: self._outbox.promise(self._calls.told_time),
+            # Only who asked for it is bound by a time that it has not noted.
+            otherwise=lambda: (
+                self._outbox.promise(self._calls.told_time) if always_beats else None
+            ),
         )
         self._start(beat, sends_events=False)
         if notes_ingestion_time:

@@ -582,7 +582,10 @@ class Aggregator:
     def _expire_run_out(self, now: Now) -> list[str]:
         """Expire those whose clocks have run out, and tell who."""
         expired: list[str] = []
-        for group in self._clocks.take_run_out(self._view(now), self._roster.live):
+        run_out = self._clocks.take_run_out(
+            self._view(now), self._progress.holders, self._roster.live
+        )
+        for group in run_out:
             for record in group:
                 self._go_out(record, "expired", now)
                 expired.append(record.name)

@@ -12,9 +12,9 @@ the look before, and those that the greatest standing left behind:
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import astuple
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -60,15 +60,12 @@ class _Stamps:
     def since(self, writer: Writer, waiting: int) -> int:
         return max(self._of(writer) or 0, waiting)
 
-    def run_out(self, view: View, setting_ms: int | None, waiting: int) -> Iterator[Writer]:
-        """List those whose clock has run out."""
+    def has_run_out(
+        self, writer: Writer, view: View, setting_ms: int | None, waiting: int
+    ) -> bool:
         if setting_ms is None:
-            return
-        latest = self.time.at(view.now_ms, setting_ms) - setting_ms
-        for writer in self.writers:
-            if self.since(writer, waiting) > latest:
-                return
-            yield writer
+            return False
+        return self.time.at(view.now_ms, setting_ms) - self.since(writer, waiting) >= setting_ms
 
     def end_of(self, writer: Writer, setting_ms: int | None, waiting: int) -> int | None:
         """Tell the listening time at which a clock runs out; None if somebody has to go on."""
@@ -218,33 +215,41 @@ class HoldClocks:
         return fallen_to
 
     def take_run_out(
-        self, view: View, live: Callable[[], Iterable[Writer]]
+        self, view: View, holders: Collection[Writer], live: Callable[[], Iterable[Writer]]
     ) -> list[list[Writer]]:
         """Choose who is dropped: group by group of equal standing, the lowest first.
 
         Only as long as some of those that come next have run out, and nobody remains of the
-        group before. ``live`` lists all live writers; asked only if somebody has run out.
+        group before. Nobody stands below a holder: ``live``, which lists all live writers, is
+        asked only once all holders go.
         """
         groups: list[list[Writer]] = []
         self.deadline = None
         if self._waiting is None:
             return groups
-        run_out = {
-            *self._silence.run_out(view, view.timeout_ms, self._waiting[0]),
-            *self._limit.run_out(view, view.limit_ms, self._waiting[1]),
-        }
-        if not run_out:
+        if not any(self._has_run_out(one, view) for one in self.firsts(1)):
             self.deadline = self._first_end(self.firsts(1), view)
             return groups
-        lowest = sorted(live(), key=_lowest_first)
-        for _, equals in groupby(lowest, key=_lowest_first):
-            group = list(equals)
-            groups.append([one for one in group if one in run_out])
+        others = (one for one in live() if not one.holds)
+        for group in chain(_lowest_first(holders), _lowest_first(others)):
+            groups.append([one for one in group if self._has_run_out(one, view)])
             if len(groups[-1]) < len(group):
-                remaining = [one for one in group if one not in run_out and not one.is_front]
+                remaining = [
+                    one
+                    for one in group
+                    if not one.is_front and not self._has_run_out(one, view)
+                ]
                 self.deadline = self._first_end(remaining, view)
                 break
         return groups
+
+    def _has_run_out(self, writer: Writer, view: View) -> bool:
+        if self._waiting is None or writer.silence_stamp is None:
+            return False
+        silence, limit = self._waiting
+        return self._silence.has_run_out(
+            writer, view, view.timeout_ms, silence
+        ) or self._limit.has_run_out(writer, view, view.limit_ms, limit)
 
     def silent_for(self, writer: Writer, view: View) -> int | None:
         """Tell what the clock of silence shows; None if it does not run."""
@@ -381,6 +386,21 @@ class HoldClocks:
         return min(ends, default=None)
 
 
-def _lowest_first(writer: Writer) -> tuple[bool, int]:
+def _lowest_first(writers: Iterable[Writer]) -> Iterator[list[Writer]]:
+    """Group writers by where they stand, the lowest first.
+
+    Nearly always one group is asked for, which is found without sorting.
+    """
+    those = list(writers)
+    if not those:
+        return
+    lowest = min(map(_rank, those))
+    yield [one for one in those if _rank(one) == lowest]
+    others = sorted((one for one in those if _rank(one) != lowest), key=_rank)
+    for _, equals in groupby(others, key=_rank):
+        yield list(equals)
+
+
+def _rank(writer: Writer) -> tuple[bool, int]:
     """Who stands nowhere comes before all."""
     return writer.stand is not None, writer.stand or 0

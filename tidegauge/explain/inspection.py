@@ -173,6 +173,8 @@ class Inspection:
         return "noted" if writer.stands_by_report else "told"
 
     def _expires_in(self, writer: Writer) -> int | None:
+        if self.progress.holders and not writer.holds:
+            return None  # those below it come first
         end = self.clocks.end_of(writer, self.view)
         return None if end is None else max(0, end - self.now.listening_ms)
 
