@@ -24,7 +24,6 @@ from tests.conftest import NewServer
 from tests.garbage import count_of, uncollected
 from tests.integration.in_process import in_process
 from tests.patience import PATIENCE_S, until
-from tests.postgres import Cluster
 from tests.server import Api
 from tidegauge.aggregation.writers import Writer
 from tidegauge.names import StreamName
@@ -268,22 +267,3 @@ def test_a_sealed_stream_keeps_no_reports_also_after_a_restart(new_server: NewSe
 
 def _without_silence(writer: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in writer.items() if name != "silent_ms"}
-
-
-def test_nothing_is_kept_of_the_changelog_of_a_stream_that_moved_away(cluster: Cluster) -> None:
-    async def scene() -> None:
-        settings = ServeSettings(database_url=cluster.database())
-        async with in_process(settings, address="http://127.0.0.1:1") as (app, client):
-            wanted = {"log": "external", "segments": 1}
-            (await client.put("/v1/streams/tests/one", json=wanted)).raise_for_status()
-            report = {"time": NOW, "position": {"0": 1}}
-            path = "/v1/streams/tests/one/writers/w/note-time"
-            (await client.post(path, json=report)).raise_for_status()
-            registry, logs = app.parts.registry, app.parts.registry.change_store
-            (state,) = registry
-            kept: dict[int, Any] = logs._logs  # type: ignore[attr-defined]
-            assert list(kept) == [state.identity.key]
-            registry.move_away(state)
-            assert kept == {}
-
-    asyncio.run(scene())
