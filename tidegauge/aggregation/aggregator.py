@@ -303,16 +303,18 @@ class Aggregator:
         """Conclude: look at approaches and clocks, expire, emit marks, forget."""
         self.pass_due = False
         self._let_approaching_in(now)
-        stirred = self._clocks.stirred
-        look = self._look_at_clocks(now)
-        expired = self._expire_run_out(now)
+        view, stirred, seen = self._view(now), self._clocks.stirred, self._changelog.entered
+        fallen_to = [one.name for one in self._clocks.look(view, self._progress.ahead)]
+        expired = self._expire_run_out(view, now)
         marks = self._marking.emit(self.topology, self.settings, now)
         self._find_reached()
         state = self._clocks.state(self._reached)
         # A look that finds nothing lets time pass, which the next one does as well; a transaction
         # that only deletes must not grow by it, where the disk is full.
-        if stirred or look.fallen_to or state.is_other_than(self._stored_state):
-            self._changelog.look(look._replace(state=state))
+        if stirred or fallen_to or state.is_other_than(self._stored_state):
+            self._changelog.look(
+                Look(seen, view.now_ms, view.watermark, view.revision, fallen_to, state)
+            )
             self._stored_state = state
         return PassOutcome(marks, expired, self._forget(now))
 
@@ -571,21 +573,11 @@ class Aggregator:
                 self._come_back(record)
                 self._classify(record)
 
-    def _look_at_clocks(self, now: Now) -> Look:
-        """Let time pass for the clocks."""
-        view = self._view(now)
-        fallen_to = [one.name for one in self._clocks.look(view, self._progress.ahead)]
-        seen = self._changelog.entered
-        state = self._clocks.state(None)
-        return Look(seen, view.now_ms, view.watermark, view.revision, fallen_to, state)
-
-    def _expire_run_out(self, now: Now) -> list[str]:
+    def _expire_run_out(self, view: View, now: Now) -> list[str]:
         """Expire those whose clocks have run out, and tell who."""
         expired: list[str] = []
-        run_out = self._clocks.take_run_out(
-            self._view(now), self._progress.holders, self._roster.live
-        )
-        for group in run_out:
+        holders = self._progress.holders
+        for group in self._clocks.take_run_out(view, holders, self._roster.live):
             for record in group:
                 self._go_out(record, "expired", now)
                 expired.append(record.name)
