@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import NamedTuple, Unpack
 
 from reader_client._events import Events
@@ -254,8 +255,12 @@ class AsyncReader(AsyncOpening):
         while len(state.readers[self.name].owned) > most:
             ref = max(state.readers[self.name].owned)
             state = groups.release(state, self.name, epoch, ref)
-        while state.unassigned and len(state.readers[self.name].owned) < most:
-            state = groups.acquire(state, self.name, epoch, min(state.unassigned))
+        # A segment that opened after the topologies were read is taken with the next step.
+        free = (
+            ref for ref in sorted(state.unassigned) if ref.segment in topologies[ref.stream]
+        )
+        for ref in islice(free, max(0, most - len(state.readers[self.name].owned))):
+            state = groups.acquire(state, self.name, epoch, ref)
         return state
 
     def _own(self, state: GroupState) -> dict[SegmentRef, int]:

@@ -39,8 +39,8 @@ class Follower:
         self._explained_at = 0.0
         self._mark_at = time.monotonic()
         self._rows_at: float | None = None
-        self._topology = client.topology()
         self._tail = client.tail()
+        self._topology = client.topology()  # after the tail, whose segments it has to know
         self._frozen: Tail | None = None
         self._fetch_marks()
         self._thread = threading.Thread(
@@ -150,8 +150,11 @@ class Follower:
     def _fetch_marks(self) -> None:
         if self._fetched >= self._tail.revision:
             return
-        marks = self._client.marks(after=self._fetched, limit=1_000)
+        marks, topology = self._client.marks(after=self._fetched, limit=1_000), self._topology
+        if any(number not in topology for mark in marks for number in mark.cut):
+            topology = self._client.topology()  # scaled since the tail was read
         with self._lock:
+            self._topology = topology
             self._marks.extend(marks)
             if marks:
                 self._fetched = marks[-1].revision

@@ -251,8 +251,8 @@ class BatchReader(DataSourceReader):
         """Divide what is there by segment."""
         with _first_client(self._options) as client:
             start = starting_offset(client, self._options)
-            topology = client.topology()
             end = ending_position(client, self._options) or client.tail().tail
+            topology = client.topology()  # last: it knows the segments of both then
             ranges = rows_between(topology, start.position, end)
             marks = _marks_between(client, topology, start, end)
         return [
@@ -279,13 +279,16 @@ def _marks_between(
     """List for each segment the offsets of the marks' cuts, and their lower bounds.
 
     From the newest mark that the start covers: an event read is in no cut before it, or late
-    by that one too. To the first that covers the end.
+    by that one too. To the first that covers the end; marks of a topology scaled since then are
+    beyond it.
     """
     last = down_set(topology, cut_of(topology, end))
     found: dict[int, tuple[list[int], list[int]]] = {n: ([], []) for n in topology.in_order}
     after, done = max(0, start.revision - 1), False
-    while not done and (marks := client.marks(after=after, limit=1_000)):
-        after, done = marks[-1].revision, covers(topology, marks[-1].cut, end)
+    while not done and (page := client.marks(after=after, limit=1_000)):
+        marks = [mark for mark in page if mark.cut.keys() <= topology.segments.keys()]
+        after = page[-1].revision
+        done = len(marks) < len(page) or covers(topology, marks[-1].cut, end)
         for mark in marks:
             counts = down_set(topology, mark.cut)
             for number, (offsets, bounds) in found.items():

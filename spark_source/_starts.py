@@ -32,7 +32,6 @@ def starting_offset(client: StreamClient, options: Options) -> Offset:
     a bound, also when there are marks before the first event: so it did before they were made.
     """
     info = client.describe()
-    topology = info.topology.to_topology()
     position: Position = {}
     if options.latest:
         position = info.tail or {}
@@ -40,7 +39,9 @@ def starting_offset(client: StreamClient, options: Options) -> Offset:
         position = options.starting_cut
     elif options.starting_time is not None:
         position = client.marks_at_time(options.starting_time).start or {}
-    cut = cut_of(topology, starting_position(options, position))
+    position = starting_position(options, position)
+    # Last, since a segment that the stream was scaled to meanwhile may be in the position.
+    cut = cut_of(client.topology(), position)
     is_paced = options.admission == "marks" and options.max_event_time_ms is not None
     passed = None
     if any(cut.values()) or not is_paced:

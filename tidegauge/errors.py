@@ -514,6 +514,40 @@ class SegmentSealedError(ProblemError, code="segment_sealed", status=409):
     )
 
 
+class TopologyChangedError(ProblemError, code="topology_changed", status=409):
+    """The stream has other segments than a scaling is based on."""
+
+    stream: str
+    topology_revision: int
+    reason: str
+    message = (
+        "{reason}; the topology of stream {stream} is at revision {topology_revision}: read it, "
+        "and scale what grows now"
+    )
+
+
+class SegmentLimitError(ProblemError, code="segment_limit", status=409):
+    """A scaling after which a stream would have more segments than it may."""
+
+    stream: str
+    segments: int
+    limit: int
+    counted: Literal["growing", "all"]
+
+    @property
+    def detail(self) -> str:
+        if self.counted == "all":
+            return (
+                f"stream {self.stream} would have {self.segments} segments, sealed ones included; "
+                f"there may be {self.limit}: go on with another stream"
+            )
+        return (
+            f"stream {self.stream} would have {self.segments} growing segments, and may have "
+            f"{self.limit}; merge some, or raise that: tidegauge configure {self.stream} "
+            f"--max-segments {self.segments} (in Python StreamClient.configure, over HTTP PATCH)"
+        )
+
+
 class GroupExistsError(ProblemError, code="group_exists", status=409):
     """The reader group is there with other settings."""
 

@@ -44,7 +44,7 @@ def down_set(topology: Topology, position: Position) -> DownSet:
         if count > counts.get(number, 0):
             counts[number] = count
         if has_history:
-            counts.update(_filled(topology, number))
+            counts.update(topology.filled(number))
     return counts
 
 
@@ -92,22 +92,22 @@ def frontier(topology: Topology, counts: DownSet) -> Position:
     """Find the stream cut of what is a down-set already; see `cut_of`."""
     if not topology.has_history:
         return {number: counts.get(number, 0) for number in topology.in_order}
-    complete: set[int] = set()
-    opened: set[int] = set()
-    for number in topology.in_order:
-        segment = topology[number]
-        if all(before in complete for before in segment.predecessors):
-            opened.add(number)
-            if counts.get(number, 0) == segment.sealed_length or segment.sealed_length == 0:
-                complete.add(number)
-    return {
-        number: counts.get(number, 0)
-        for number in topology.in_order
-        if number in opened
-        and not (
-            number in complete and any(after in opened for after in topology.successors[number])
-        )
-    }
+    found: DownSet = {}
+    looked_at: set[int] = set()
+    # From the ends backwards: what lies before an open segment is complete, and not looked at.
+    waiting = [number for number, after in topology.successors.items() if not after]
+    while waiting:
+        number = waiting.pop()
+        if number in looked_at:
+            continue
+        looked_at.add(number)
+        if not _is_open(topology, counts, number):
+            waiting += topology[number].predecessors
+        elif counts.get(number, 0) != topology[number].sealed_length or not any(
+            _is_open(topology, counts, after) for after in topology.successors[number]
+        ):
+            found[number] = counts.get(number, 0)
+    return {number: found[number] for number in sorted(found)}
 
 
 def count_between(topology: Topology, start: Position, end: Position) -> int:
@@ -131,9 +131,16 @@ def raise_to(counts: DownSet, other: DownSet) -> None:
             counts[number] = count
 
 
-def _filled(topology: Topology, number: int) -> DownSet:
-    return {
-        before: topology[before].sealed_length or 0
-        for before in topology.ancestors[number]
-        if topology[before].sealed_length
-    }
+def _is_open(topology: Topology, counts: DownSet, number: int) -> bool:
+    """Tell whether all before a segment is complete: its predecessors, as they are a down-set.
+
+    An empty one says nothing of those before it.
+    """
+    waiting = list(topology[number].predecessors)
+    while waiting:
+        before = topology[waiting.pop()]
+        if counts.get(before.number, 0) != before.sealed_length:
+            return False
+        if before.sealed_length == 0:
+            waiting += before.predecessors
+    return True

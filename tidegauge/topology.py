@@ -51,6 +51,8 @@ class Topology:
         In any order.
     revision
         Rises by one with every change.
+    known_ancestors
+        Of some segments, from a topology before this one.
 
     Raises
     ------
@@ -58,7 +60,13 @@ class Topology:
         If a number is used twice, a predecessor is unknown or not sealed, or there is a cycle.
     """
 
-    def __init__(self, segments: Iterable[Segment], *, revision: int = 0) -> None:
+    def __init__(
+        self,
+        segments: Iterable[Segment],
+        *,
+        revision: int = 0,
+        known_ancestors: Mapping[int, frozenset[int]] | None = None,
+    ) -> None:
         listed = list(segments)
         self.segments: Mapping[int, Segment] = {one.number: one for one in listed}
         self.revision = revision
@@ -67,6 +75,9 @@ class Topology:
             raise ValueError(msg)
         self.in_order = self._sorted()
         self.has_history = any(one.predecessors for one in listed)
+        self.ancestors = _Ancestors(self.segments, known_ancestors or {})
+        """Every segment before each segment, direct and indirect."""
+        self._filled: dict[int, Position] = {}
 
     @classmethod
     def of_equal_ranges(cls, count: int) -> Self:
@@ -98,15 +109,6 @@ class Topology:
         return {number: tuple(after) for number, after in found.items()}
 
     @cached_property
-    def ancestors(self) -> Mapping[int, frozenset[int]]:
-        """Every segment before each segment, direct and indirect."""
-        found: dict[int, frozenset[int]] = {}
-        for number in self.in_order:
-            before = self.segments[number].predecessors
-            found[number] = frozenset(before).union(*(found[one] for one in before))
-        return found
-
-    @cached_property
     def unsealed(self) -> tuple[int, ...]:
         """The segments that still grow, in order of their number."""
         return tuple(sorted(n for n, one in self.segments.items() if one.sealed_length is None))
@@ -119,15 +121,17 @@ class Topology:
     @cached_property
     def full_before(self) -> Mapping[int, Position]:
         """What the ancestors of each growing segment hold, where there are events before it."""
-        lengths = {
-            number: {
+        return {number: full for number in self.unsealed if (full := self.filled(number))}
+
+    def filled(self, number: int) -> Position:
+        """Tell what the ancestors of a segment hold, those with events."""
+        if number not in self._filled:
+            self._filled[number] = {
                 before: length
                 for before in self.ancestors[number]
                 if (length := self.segments[before].sealed_length)
             }
-            for number in self.unsealed
-        }
-        return {number: before for number, before in lengths.items() if before}
+        return self._filled[number]
 
     def route(self, key_hash: float) -> int:
         """Find the growing segment that owns a key.
@@ -146,11 +150,17 @@ class Topology:
 
     def scaled(self, seal: Mapping[int, int], segments: Iterable[Segment]) -> Self:
         """Seal some segments at their lengths and add the ones that continue them."""
-        kept = (
-            replace(one, sealed_length=seal.get(one.number, one.sealed_length))
-            for one in self.segments.values()
+        sealed = {
+            number: replace(self.segments[number], sealed_length=length)
+            for number, length in seal.items()
+        }
+        # The ancestors of what grew are all that the new ones need to find theirs.
+        known = {number: self.ancestors[number] for number in self.unsealed}
+        return type(self)(
+            [*({**self.segments, **sealed}).values(), *segments],
+            revision=self.revision + 1,
+            known_ancestors=known,
         )
-        return type(self)([*kept, *segments], revision=self.revision + 1)
 
     def with_roots(self, numbers: Iterable[int]) -> Self:
         """Add segments without predecessors: new partitions of an external log."""
@@ -174,9 +184,39 @@ class Topology:
                 if self.segments[before].sealed_length is None:
                     msg = f"segment {one.number} continues {before}, which is not sealed"
                     raise ValueError(msg)
+        numbers = sorted(self.segments)
+        if all(max(self.segments[n].predecessors, default=-1) < n for n in numbers):
+            return tuple(
+                numbers
+            )  # as scaling numbers them: there is no circle, and no search for one
         graph = {n: one.predecessors for n, one in self.segments.items()}
         try:
             return tuple(TopologicalSorter(graph).static_order())
         except CycleError as error:
             msg = f"segments continue each other in a circle: {error.args[1]}"
             raise ValueError(msg) from error
+
+
+class _Ancestors(dict[int, frozenset[int]]):
+    """Found for a segment when they are first asked for: those of all would be its square."""
+
+    def __init__(
+        self, segments: Mapping[int, Segment], known: Mapping[int, frozenset[int]]
+    ) -> None:
+        super().__init__(known)
+        self._segments = segments
+
+    def __missing__(self, number: int) -> frozenset[int]:
+        found: set[int] = set()
+        waiting = list(self._segments[number].predecessors)
+        while waiting:
+            before = waiting.pop()
+            if before in found:
+                continue
+            found.add(before)
+            if before in self:
+                found |= self[before]
+            else:
+                waiting += self._segments[before].predecessors
+        self[number] = frozenset(found)
+        return self[number]

@@ -1,13 +1,20 @@
-"""Verbs from the beginning of a stream to its end: create, configure, seal, delete."""
+"""Verbs from the beginning of a stream to its end: create, configure, scale, seal, delete."""
 
 import sys
+from typing import Annotated
 
 import typer
 
 from tidegauge.client.stream_calls import StreamCalls
 from tidegauge.errors import PreconditionFailedError
 from tidegauge.json_text import show_json
-from tidegauge.wire.streams import CreateStream, SealedStream, SealStream, StreamInfo
+from tidegauge.wire.streams import (
+    CreateStream,
+    ScaledStream,
+    SealedStream,
+    SealStream,
+    StreamInfo,
+)
 from tidegauge_cli.options import (
     CHANGED,
     CREATED,
@@ -15,7 +22,11 @@ from tidegauge_cli.options import (
     Setting,
     Stream,
     Yes,
+    in_range,
     path_of,
+    ranges,
+    reading,
+    segments,
 )
 from tidegauge_cli.service import Service, Session, asks
 from tidegauge_cli.tables import describe_position
@@ -76,6 +87,67 @@ def configure(session: Session, stream: Stream, **settings: Setting) -> None:
         if value != old[name]
     ]
     session.show(after, *(changes or [f"{stream}: unchanged"]))
+
+
+@asks(lifecycle, "scale shop/orders --split 0")
+def scale(  # noqa: PLR0913 (three ways to say it)
+    session: Session,
+    stream: Stream,
+    *,
+    split: Annotated[
+        int | None,
+        typer.Option(
+            parser=in_range(int, 0), metavar="SEGMENT", help="Split it into equal parts."
+        ),
+    ] = None,
+    parts: Annotated[
+        int,
+        typer.Option(parser=in_range(int, 2), metavar="NUMBER", help="So many, of --split."),
+    ] = 2,
+    merge: Annotated[
+        frozenset[int] | None,
+        typer.Option(parser=reading(segments), metavar="0,1", help="Merge neighbours."),
+    ] = None,
+    seal: Annotated[
+        frozenset[int] | None,
+        typer.Option(parser=reading(segments), metavar="0,1", help="Seal these --into others."),
+    ] = None,
+    into: Annotated[
+        frozenset[tuple[float, float]] | None,
+        typer.Option(
+            parser=reading(ranges),
+            metavar="0-0.3,0.3-1",
+            help="Key ranges of those that continue what --seal names.",
+        ),
+    ] = None,
+) -> None:
+    """Split or merge segments while everything runs: writers and readers follow by themselves."""
+    if [split is not None, merge is not None, seal is not None].count(True) != 1 or (
+        (seal is None) != (into is None)
+    ):
+        msg = "give one of --split SEGMENT, --merge 0,1, and --seal 0,1 with --into 0-0.3,0.3-1"
+        raise typer.BadParameter(msg)
+
+    async def post(service: Service) -> ScaledStream:
+        calls = StreamCalls(service, stream)
+        if split is not None:
+            return await calls.split(split, parts)
+        if merge is not None:
+            return await calls.merge(merge)
+        return await calls.scale(sorted(seal or ()), sorted(into or ()))
+
+    scaled = session.ask(post)
+    topology = scaled.topology.to_topology()
+    sealed = sorted({number for one in scaled.segments for number in one.predecessors})
+    session.show(
+        scaled,
+        *(f"segment {n} is sealed at {topology[n].sealed_length}" for n in sealed),
+        *(
+            f"segment {one.number} owns keys from {one.low:g} to {one.high:g}, after "
+            f"{', '.join(map(str, one.predecessors))}"
+            for one in scaled.segments
+        ),
+    )
 
 
 @asks(lifecycle, "seal shop/orders --position 0:120,1:45")

@@ -63,6 +63,24 @@ def one_of(words: Collection[str]) -> Callable[[str], str]:
     return reading(parse)
 
 
+def segments(text: str) -> frozenset[int]:
+    """Read the numbers of segments, written ``0,1``."""
+    if not all(part.isascii() and part.isdecimal() for part in text.split(",")):
+        msg = f"{text[:_SHOWN]!r} names no segments; write their numbers, such as 0,1"
+        raise ValueError(msg)
+    return frozenset(int(part) for part in text.split(","))
+
+
+def ranges(text: str) -> frozenset[tuple[float, float]]:
+    """Read ranges of keys, written ``0-0.3,0.3-1``."""
+    pairs = [part.partition("-") for part in text.split(",")]
+    try:
+        return frozenset((float(low), float(high)) for low, _, high in pairs)
+    except ValueError as error:
+        msg = f"{text[:_SHOWN]!r} are no ranges; write low-high, such as 0-0.3,0.3-1"
+        raise ValueError(msg) from error
+
+
 Stream = Annotated[
     StreamName,
     typer.Argument(

@@ -71,16 +71,22 @@ def _mark(revision: int, lower: int, offset: int) -> dict[str, Any]:
     return {"revision": revision, "lower": lower, "upper": lower, "cut": cut, "final": final}
 
 
+def _segment(
+    number: int, low: float, high: float, *before: int, sealed: int | None = None
+) -> dict[str, Any]:
+    known = {"number": number, "low": low, "high": high}
+    return {**known, "predecessors": list(before), "sealed_length": sealed}
+
+
 def _stream(**settings: int) -> dict[str, Any]:
     created = CreateStream(segments=1, mark_interval_ms=0).model_dump()
     config = {**created, "scaling": "fixed", **settings}
-    segment = {"number": 0, "low": 0.0, "high": 1.0, "predecessors": [], "sealed_length": None}
     return _at(
         None,
         stream="flights/departures",
         created_ms=1_357_030_800_000,
         config=config,
-        topology={"revision": 0, "segments": [segment]},
+        topology={"revision": 0, "segments": [_segment(0, 0.0, 1.0)]},
         revision=0,
         tail={"0": 0},
     )
@@ -167,6 +173,7 @@ _NEW_GROUP = {
 _OWNING = _group_state({"reader-1": {"epoch": 1, "owned": _HERE}}, {})
 _EXPIRED = _writer("expired", _NOW, offset=1, silent_ms=1_300)
 _LEFT = _writer("left", 1_357_038_000_000, offset=2, silent_ms=0)
+_SPLIT = [_segment(1, 0.0, 0.5, 0), _segment(2, 0.5, 1.0, 0)]
 _LINKS = {
     "documentation": "/docs",
     "metrics": "/metrics",
@@ -309,9 +316,19 @@ EXAMPLES = (
         answer=_at(1_357_038_000_000, **_LEFT, hint=None),
     ),
     Example(
+        f"POST {_STREAM}/scale",
+        body={"seal": [0], "ranges": [[0, 0.5], [0.5, 1]], "topology_revision": 0},
+        answer=_at(
+            1_357_038_000_000,
+            segments=_SPLIT,
+            topology={"revision": 1, "segments": [_segment(0, 0.0, 1.0, sealed=2), *_SPLIT]},
+        ),
+    ),
+    Example(
         f"POST {_STREAM}/seal",
         body={},
-        answer=_at(_END_OF_TIME, mark=_mark(6, _END_OF_TIME, 2)) | {"final": True},
+        answer=_at(_END_OF_TIME, mark={**_mark(6, _END_OF_TIME, 0), "cut": {"1": 0, "2": 0}})
+        | {"final": True},
     ),
     Example(f"DELETE {_STREAM}", status=204),
     Example(

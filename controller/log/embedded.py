@@ -1,6 +1,6 @@
 """The embedded log of a stream in memory: what it decides is stored with the transaction at hand."""
 
-from collections.abc import KeysView, Sequence
+from collections.abc import Iterable, KeysView, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -58,9 +58,17 @@ class EmbeddedLog:
             running_times={segment: running for segment, (_, running) in ends.items()},
         )
 
-    def position_of(self, position: Position | None, tails: Position | None) -> Position:
-        """Take the tails for a report without a position: the writer has appended it all."""
-        return (tails or self.tails) if position is None else position
+    def position_of(
+        self, position: Position | None, tails: Position | None, growing: Iterable[int]
+    ) -> Position:
+        """Take the tails for a report without a position: the writer has appended it all.
+
+        Those of what grows: they stand for all that was sealed, which may be thousands.
+        """
+        if position is not None:
+            return position
+        ends = tails or self.tails
+        return {segment: ends[segment] for segment in growing}
 
     def end(self, topology: Topology, position: Position | None) -> Position:
         """Name the tails, which a caller need not know; if it does, they must agree."""
@@ -70,6 +78,10 @@ class EmbeddedLog:
                 reason = f"the end of an embedded segment is its tail, {tails.get(number)}"
                 raise InvalidPositionError(number, offset, reason, tails)
         return tails
+
+    def begin(self, segments: Iterable[int]) -> None:
+        """Let new segments grow."""
+        self.tails |= dict.fromkeys(segments, 0)
 
     def append(self, segment: int, events: Sequence[EncodedEvents]) -> int:
         """Append events and return the next offset."""

@@ -1,5 +1,7 @@
 """The log of a stream somewhere else, Kafka say: the service knows what writers report of it."""
 
+from collections.abc import Iterable
+
 from controller.commit.batch import Batch
 from tidegauge.errors import InvalidRequestError
 from tidegauge.topology import Position, Topology
@@ -10,7 +12,12 @@ class ExternalLog:
 
     tails = None
 
-    def position_of(self, position: Position | None, tails: Position | None) -> Position:  # noqa: ARG002 (there are none)
+    def position_of(
+        self,
+        position: Position | None,
+        tails: Position | None,  # noqa: ARG002 (there are none)
+        growing: Iterable[int],  # noqa: ARG002 (nobody knows where they end)
+    ) -> Position:
         """Take the position as it is; a report without one says nothing."""
         if position is None:
             reason = "the log is external, so only the writer knows how far it has written"

@@ -102,9 +102,7 @@ def append_routed(
         incarnation = _checked_incarnation(state, log, writer, source.incarnation)
         if source.note_time is not None:
             tails = log.tails | position
-            report = NoteTime(
-                time=source.note_time, position=tails, incarnation=source.incarnation
-            )
+            report = NoteTime(time=source.note_time, incarnation=source.incarnation)
             reports.note_time(batch, state, writer, report, now=state.now(), tails=tails)
     for segment, part in routed.parts.items():
         next_offset = log.append(segment, part)

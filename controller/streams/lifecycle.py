@@ -1,4 +1,4 @@
-"""Creating, changing, sealing and deleting streams; decided inside a batch."""
+"""Creating, changing, scaling, sealing and deleting streams; decided inside a batch."""
 
 import hashlib
 import logging
@@ -18,19 +18,27 @@ from tidegauge.errors import (
     ImmutableSettingError,
     InvalidRequestError,
     PreconditionFailedError,
+    SegmentLimitError,
     StreamExistsError,
+    StreamSealedError,
+    TopologyChangedError,
+    UnknownStreamSegmentError,
 )
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
-from tidegauge.topology import Position, Topology
+from tidegauge.scaling import MOST_SEGMENTS, continued, continuing
+from tidegauge.topology import KeyRange, Position, Topology
 from tidegauge.wire.streams import (
     ChangeStream,
     CreateStream,
+    ScaleStream,
     StreamConfig,
     StreamInfo,
     TopologyInfo,
 )
 
+_MOST_GROWING = 64
+"""Segments of a stream, unless it says otherwise or began with more: each costs its readers a fetch."""
 _log = logging.getLogger(__name__)
 
 
@@ -174,6 +182,61 @@ def delete_stream(batch: Batch, state: StreamState) -> None:
     batch.write(partial(storage.delete_stream, stream_key=state.identity.key))
     batch.touch(state)
     _log.info("stream deleted", extra={"stream": str(state.identity.name)})
+
+
+def scale_stream(batch: Batch, state: StreamState, request: ScaleStream) -> list[int]:
+    """Seal segments at their tails and let others continue them; tells the numbers of those.
+
+    The race: an answer is lost and the call repeated, or two ask for the same. What is scaled in
+    just this way already is answered as the first time, whatever ``topology_revision`` says.
+    """
+    log, name = state.embedded_log(), str(state.identity.name)
+    if state.aggregator.final:
+        raise StreamSealedError(name)
+    topology = state.aggregator.topology
+    seal, ranges = sorted(set(request.seal)), [KeyRange(*one) for one in request.ranges]
+    for number in seal:
+        if number not in topology:
+            raise UnknownStreamSegmentError(number)
+    if repeated := continued(topology, seal, ranges):
+        return [one.number for one in repeated]
+    _check_still_so(name, topology, seal, request.topology_revision)
+    try:
+        added = continuing(topology, seal, ranges)
+    except ValueError as error:
+        raise InvalidRequestError.of("ranges", str(error)) from error
+    _check_room_to_grow(state, len(seal), len(added))
+    log.begin(one.number for one in added)
+    scaled = topology.scaled({number: log.tails[number] for number in seal}, added)
+    state.aggregator.change_topology(scaled)
+    values = {"topology": storage.dump_topology(scaled)}
+    batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
+    batch.touch(state)
+    numbers = [one.number for one in added]
+    _log.info("stream scaled", extra={"stream": name, "sealed": seal, "added": numbers})
+    return numbers
+
+
+def _check_still_so(name: str, topology: Topology, seal: list[int], given: int | None) -> None:
+    """Refuse a scaling that is based on another topology."""
+    if given is not None and given != topology.revision:
+        raise TopologyChangedError(name, topology.revision, f"revision {given} was asked for")
+    for number in seal:
+        if topology[number].sealed_length is not None:
+            after = " and ".join(map(str, topology.successors[number]))
+            reason = f"segment {number} is sealed already, and continued by {after}"
+            raise TopologyChangedError(name, topology.revision, reason)
+
+
+def _check_room_to_grow(state: StreamState, sealed: int, added: int) -> None:
+    """Refuse more segments than there may be; fewer than there are is always fine."""
+    name, config, topology = str(state.identity.name), state.config, state.aggregator.topology
+    if (in_all := len(topology.segments) + added) > MOST_SEGMENTS:
+        raise SegmentLimitError(name, in_all, MOST_SEGMENTS, "all")
+    limit = config.max_segments or max(_MOST_GROWING, config.segments)
+    growing = len(topology.unsealed) - sealed + added
+    if added > sealed and growing > limit:
+        raise SegmentLimitError(name, growing, limit, "growing")
 
 
 def seal_stream(batch: Batch, state: StreamState, position: Position | None) -> Mark:

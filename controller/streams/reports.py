@@ -41,7 +41,7 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
         state.limits.check_position(report.position)
     state.refuse_if_deleted()
     tails = tails or state.log.tails
-    position = state.log.position_of(report.position, tails)
+    position = state.log.position_of(report.position, tails, aggregator.topology.unsealed)
     known_incarnation = aggregator.incarnation(writer) if writer in aggregator else -1
     # Nearly all reports name known segments: those do not pay for a context manager.
     known = position.keys() <= aggregator.topology.segments.keys()

@@ -114,6 +114,29 @@ def test_settings_are_changed_and_null_is_a_value(
     assert (nothing.exit_code, "null is no integer" in nothing.output) == (2, True)
 
 
+def test_segments_are_split_merged_and_scaled_in_any_way(
+    operator: Operator, api: Api, stream: str
+) -> None:
+    api.create(log="embedded", segments=2)
+    assert operator.says("scale", stream, "--split", "0") == (
+        "segment 0 is sealed at 0\n"
+        "segment 2 owns keys from 0 to 0.25, after 0\n"
+        "segment 3 owns keys from 0.25 to 0.5, after 0\n"
+    )
+    assert operator.says("scale", stream, "--merge", "1,3") == (
+        "segment 1 is sealed at 0\n"
+        "segment 3 is sealed at 0\n"
+        "segment 4 owns keys from 0.25 to 1, after 1, 3\n"
+    )
+    said = operator.says("scale", stream, "--seal", "4,2", "--into", "0-0.1,0.1-1", "--json")
+    assert [one["predecessors"] for one in json.loads(said)["segments"]] == [[2], [2, 4]]
+    refused = operator.type("scale", stream, "--merge", "5,9")
+    assert (refused.exit_code, "there is no segment 9" in refused.output) == (1, True)
+    for words in [(), ("--split", "5", "--merge", "5,6"), ("--seal", "5")]:
+        usage = operator.type("scale", stream, *words)
+        assert (usage.exit_code, "give one of --split" in usage.output) == (2, True)
+
+
 def test_a_stream_that_is_not_there_is_told_with_the_verb_that_creates_it(
     operator: Operator, stream: str
 ) -> None:

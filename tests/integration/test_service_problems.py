@@ -61,7 +61,7 @@ def client(new_server: NewServer) -> Iterator[httpx.Client]:
         ("POST", "/v1/reader-groups/tests/one/readers/r/note-time", 404, "not_found"),
         ("GET", f"{EMBEDDED}/segments/7/events", 404, "unknown_segment"),
         ("GET", "/v1/reader-groups/tests/none", 404, "unknown_group"),
-        ("POST", f"{ONE}/scale", 404, "not_found"),
+        ("POST", f"{ONE}/shrink", 404, "not_found"),
         ("POST", "/v1/streams", 405, "method_not_allowed"),
         ("GET", NOTE, 405, "method_not_allowed"),
         ("PATCH", "/v1/note-times", 405, "method_not_allowed"),

@@ -7,7 +7,8 @@ import pytest
 from spark_source._follower import Follower
 from spark_source._planner import Offset
 from tests.patience import PATIENCE_S
-from tidegauge.topology import Topology
+from tidegauge.marks import Mark
+from tidegauge.topology import Segment, Topology
 from tidegauge.wire.streams import Tail
 
 START = Offset("id", {0: 0}, None, 0, 0)
@@ -46,4 +47,30 @@ def test_a_failure_that_nobody_foresaw_stops_the_query_too() -> None:
     follower._thread.join(PATIENCE_S)
     with pytest.raises(RuntimeError, match="nobody foresaw this"):
         follower.view(START, None)
+    follower.stop()
+
+
+class _ScalingClient(_BrokenClient):
+    """Its stream is scaled, and marked beyond that, right after its tail was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._tails = [self._tails[0].model_copy(update={"revision": 1})]
+        sealed = Segment(0, sealed_length=0)
+        self._topologies = [Topology([sealed, Segment(1, predecessors=(0,))], revision=1)]
+        self._topologies.append(Topology.of_equal_ranges(1))
+
+    def topology(self) -> Topology:
+        return self._topologies.pop()
+
+    def marks(self, **_: Any) -> list[Mark]:
+        return [Mark(1, 1_000, 1_000, {0: 0}), Mark(2, 2_000, 2_000, {1: 0})]
+
+
+def test_the_topology_knows_every_segment_of_the_marks() -> None:
+    follower = Follower(_ScalingClient(), START)  # type: ignore[arg-type]
+    with follower._lock:
+        topology, marks = follower._topology, list(follower._marks)
+    assert [mark.cut for mark in marks] == [{0: 0}, {1: 0}]
+    assert 1 in topology
     follower.stop()

@@ -1,6 +1,7 @@
 """The calls about one stream that everybody makes: readers, operators and the command line."""
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -8,7 +9,12 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 
 from tidegauge.client.transport import ServiceUnreachableError, Transport
-from tidegauge.errors import TidegaugeError, UnknownStreamError
+from tidegauge.errors import (
+    LogIsExternalError,
+    TidegaugeError,
+    UnknownStreamError,
+    UnknownStreamSegmentError,
+)
 from tidegauge.event_time import (
     describe_event_time,
     describe_span,
@@ -16,7 +22,16 @@ from tidegauge.event_time import (
     to_event_time,
 )
 from tidegauge.names import StreamName
-from tidegauge.wire.streams import ChangeStream, CreateStream, MarkList, StreamInfo
+from tidegauge.scaling import equal_parts
+from tidegauge.topology import KeyRange
+from tidegauge.wire.streams import (
+    ChangeStream,
+    CreateStream,
+    MarkList,
+    ScaledStream,
+    ScaleStream,
+    StreamInfo,
+)
 from tidegauge.wire.values import Answer
 from tidegauge.wire.writers import ExplanationInfo, Watermark
 
@@ -129,6 +144,72 @@ class StreamCalls:
         with suppress(UnknownStreamError):  # it is gone: the answer to a first try was lost
             await self._ask("DELETE", "", Answer, retry=True)
         self.stream_id = None
+
+    async def scale(
+        self,
+        seal: Iterable[int],
+        ranges: Iterable[tuple[float, float]],
+        *,
+        topology_revision: int | None = None,
+    ) -> ScaledStream:
+        """Seal segments and let others own their keys; the same again changes nothing.
+
+        Parameters
+        ----------
+        seal
+            Growing segments of the embedded log.
+        ranges
+            Start and end (exclusive) of the key range of each segment that continues them:
+            together exactly what those own.
+        topology_revision
+            Only if the topology is at this revision.
+
+        Raises
+        ------
+        InvalidRequestError
+            If the ranges leave a gap, overlap, or go beyond what is sealed.
+        UnknownStreamSegmentError
+            If there is no such segment.
+        TopologyChangedError
+            If a segment is sealed already, or the topology is at another revision.
+        SegmentLimitError
+            If there would be too many segments.
+        LogIsExternalError
+            If the log is external: its owner decides how many partitions it has.
+        ForbiddenError
+            If the token may not operate.
+        """
+        body = ScaleStream.of_settings(
+            seal=list(seal), ranges=list(ranges), topology_revision=topology_revision
+        )
+        return await self._ask("POST", "/scale", ScaledStream, retry=True, body=body)
+
+    async def split(self, segment: int, parts: int = 2) -> ScaledStream:
+        """Split a segment into some that own equal parts of its keys; see `scale`."""
+        if parts < 1:
+            msg = f"parts={parts}: a segment is split into 1 or more"
+            raise ValueError(msg)
+        (whole,) = await self._owned([segment])
+        return await self.scale([segment], equal_parts(whole, parts))
+
+    async def merge(self, segments: Iterable[int]) -> ScaledStream:
+        """Merge neighbouring segments into one that owns all of their keys; see `scale`."""
+        numbers = list(segments)
+        owned = await self._owned(numbers)
+        whole = min(one.low for one in owned), max(one.high for one in owned)
+        return await self.scale(numbers, [whole])
+
+    async def _owned(self, segments: Iterable[int]) -> list[KeyRange]:
+        topology = (await self.describe()).topology.to_topology()
+        found = []
+        for number in segments:
+            if number not in topology:
+                raise UnknownStreamSegmentError(number)
+            owned = topology[number].key_range
+            if owned is None:
+                raise LogIsExternalError(str(self.stream))
+            found.append(owned)
+        return found
 
     async def describe(self) -> StreamInfo:
         """Describe the stream: settings, topology, watermark and tail.

@@ -5,12 +5,14 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from tidegauge.marks import Mark
+from tidegauge.scaling import MOST_SEGMENTS
 from tidegauge.topology import KeyRange, Segment, Topology
 from tidegauge.wire.values import Answer, Between, EventTime, Integer, Request, WirePosition
 
 Milliseconds = Annotated[Integer, Between(0, 10 * 365 * 86_400_000)]
 PositiveMilliseconds = Annotated[Integer, Between(1, 10 * 365 * 86_400_000)]
-SegmentCount = Annotated[Integer, Between(1, 10_000)]
+SegmentCount = Annotated[Integer, Between(1, MOST_SEGMENTS)]
+KeyHash = Annotated[float, Field(strict=True, ge=0, le=1)]
 
 
 class SettingsFields(Request):
@@ -22,8 +24,9 @@ class SettingsFields(Request):
 
     max_segments: SegmentCount | None = Field(
         None,
-        description="External logs: how many partitions a report may name in all; null for as "
-        "many as the stream was created with.",
+        description="Embedded log: how many segments may grow at once; null for 64, or for as many "
+        "as the stream was created with, if those are more. External logs: how many partitions a "
+        "report may name in all; null for as many as the stream was created with.",
     )
     scaling: Literal["fixed"] | None = Field(
         None, description="How the number of segments follows the load: it is fixed."
@@ -99,9 +102,9 @@ class SegmentInfo(Answer):
 
     @classmethod
     def of(cls, segment: Segment) -> "SegmentInfo":
-        """Describe a segment."""
+        """Describe a segment; validating it would take microseconds, and there may be thousands."""
         low, high = segment.key_range or (None, None)
-        return cls(
+        return cls.model_construct(
             number=segment.number,
             low=low,
             high=high,
@@ -124,7 +127,7 @@ class TopologyInfo(Answer):
     @classmethod
     def of(cls, topology: Topology) -> "TopologyInfo":
         """Describe a topology."""
-        return cls(
+        return cls.model_construct(
             revision=topology.revision,
             segments=[SegmentInfo.of(topology[n]) for n in sorted(topology.segments)],
         )
@@ -194,6 +197,30 @@ class StreamList(Answer):
 
     streams: list[StreamInfo] = Field(description="In order of name.")
     cursor: str | None = Field(description="Where the next page starts; null on the last.")
+
+
+class ScaleStream(Request):
+    """``POST {stream}/scale``."""
+
+    seal: list[Integer] = Field(min_length=1, description="Growing segments, to be sealed.")
+    ranges: list[tuple[KeyHash, KeyHash]] = Field(
+        min_length=1,
+        max_length=MOST_SEGMENTS,
+        description="Start and end (exclusive) of the key range of each segment that continues "
+        "them: together exactly what those own.",
+    )
+    topology_revision: Integer | None = Field(
+        None, description="409 `topology_changed` unless the topology is at this revision."
+    )
+
+
+class ScaledStream(StreamFacts):
+    """The answer to a scaling."""
+
+    segments: list[SegmentInfo] = Field(
+        description="Those that continue what was sealed, in the order of the ranges."
+    )
+    topology: TopologyInfo = Field(description="All segments.")
 
 
 class SealStream(Request):

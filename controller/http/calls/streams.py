@@ -1,4 +1,4 @@
-"""Calls about streams: create, describe, change, list, seal, delete."""
+"""Calls about streams: create, describe, change, list, scale, seal, delete."""
 
 from functools import partial
 from typing import Annotated
@@ -94,6 +94,25 @@ async def list_streams(
     page, more = await listing.streams(after, limit, of=caller.roles)
     return wire.StreamList(
         streams=page, cursor=routing.write_cursor(page[-1].stream) if more else None
+    )
+
+
+@router.post(ONE + "/scale")
+async def scale(
+    sequencer: routing.SequencerOf, state: routing.StreamOf, scaling: wire.ScaleStream
+) -> wire.ScaledStream:
+    """Seal segments and let others own their keys; the same again changes nothing.
+
+    Writers go on in the new segments, readers come to them once they have read what was sealed.
+    """
+    added = await sequencer.submit(
+        partial(lifecycle.scale_stream, state=state, request=scaling)
+    )
+    topology = state.published_topology
+    return wire.ScaledStream(
+        segments=[wire.SegmentInfo.of(topology[number]) for number in added],
+        topology=wire.TopologyInfo.of(topology),
+        **routing.stream_facts(state),
     )
 
 

@@ -1,0 +1,195 @@
+"""Scaling over HTTP: what is sealed and continued, what is refused, and what everybody sees of it."""
+
+import threading
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.integration.log_api import LogApi, numbered
+from tests.patience import wait_until
+from tests.server import ServerProcess
+
+HALVES = [[0.0, 0.5], [0.5, 1.0]]
+_NUMBERS = count(1)
+
+
+@pytest.fixture
+def stream() -> str:
+    return f"scaling/stream-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def log(shared_server: ServerProcess, stream: str) -> Iterator[LogApi]:
+    with LogApi(shared_server.url, stream) as one:
+        yield one
+
+
+def _scale(log: LogApi, seal: list[int], ranges: list[list[float]], **more: int) -> Any:
+    body = {"seal": seal, "ranges": ranges} | more
+    return log.json(log.client.post(f"{log.path}/scale", json=body))
+
+
+def _segments(log: LogApi) -> list[tuple[Any, ...]]:
+    described = log.json(log.client.get(log.path))["topology"]["segments"]
+    return [
+        (one["number"], one["low"], one["high"], one["predecessors"], one["sealed_length"])
+        for one in described
+    ]
+
+
+def test_a_split_and_a_merge_seal_segments_at_their_tails(log: LogApi) -> None:
+    log.create()
+    log.register()
+    log.append(numbered(0, 3), 1)
+    split = _scale(log, [0], HALVES, topology_revision=0)
+    assert [one["number"] for one in split["segments"]] == [1, 2]
+    assert split["topology"] == log.json(log.client.get(log.path))["topology"]
+    log.append(numbered(3, 2), 1, segment=2)
+    merged = _scale(log, [1, 2], [[0, 1]])
+    assert merged["topology"]["revision"] == 2
+    assert _segments(log) == [
+        (0, 0.0, 1.0, [], 3),
+        (1, 0.0, 0.5, [0], 0),
+        (2, 0.5, 1.0, [0], 2),
+        (3, 0.0, 1.0, [1, 2], None),
+    ]
+    assert log.tail() == {"0": 3, "1": 0, "2": 2, "3": 0}
+
+
+def test_a_sealed_segment_refuses_what_was_not_stored_and_names_its_successors(
+    log: LogApi,
+) -> None:
+    log.create()
+    log.register()
+    log.append(numbered(0, 3), 1)
+    _scale(log, [0], HALVES)
+    assert log.append(numbered(0, 3), 1)["duplicate"] is True
+    refused = log.append(numbered(3, 1), 2)
+    assert (refused["code"], refused["successors"], refused["last_sequence"]) == (
+        "segment_sealed",
+        [1, 2],
+        1,
+    )
+    lines = "\n".join(f'{{"key": "k{n}", "value": "{n}"}}' for n in range(20))
+    assert log.append_lines(lines)["position"].keys() == {"1", "2"}
+    assert log.events() == numbered(0, 3)
+
+
+def test_the_same_scaling_again_changes_nothing_whatever_its_revision(log: LogApi) -> None:
+    log.create()
+    first = _scale(log, [0], HALVES, topology_revision=0)
+    _scale(log, [1], [[0, 0.25], [0.25, 0.5]])
+    again = _scale(log, [0], HALVES, topology_revision=0)
+    assert [one["number"] for one in again["segments"]] == [1, 2]
+    assert first["topology"]["revision"] == 1
+    assert again["topology"]["revision"] == 2
+
+
+@pytest.mark.parametrize(
+    ("seal", "ranges", "more", "refusal"),
+    [
+        ([1], [[0.5, 0.6]], {}, (422, "invalid_request", "ranges: [0.6, 1.0) is in none")),
+        ([1], [[0.5, 1], [0.7, 1]], {}, (422, "invalid_request", "[0.7, 1.0) is in more than")),
+        ([1], [[0.4, 1]], {}, (422, "invalid_request", "[0.4, 0.5) is not owned by what")),
+        ([1], [[0.5, 1.5]], {}, (422, "invalid_request", "less than or equal to 1, not 1.5")),
+        ([1], [["0.5", 1]], {}, (422, "invalid_request", "should be a valid number")),
+        ([], [[0, 1]], {}, (422, "invalid_request", "seal: ")),
+        ([7], [[0, 1]], {}, (404, "unknown_segment", "there is no segment 7")),
+        (
+            [0],
+            [[0, 0.5]],
+            {},
+            (409, "topology_changed", "segment 0 is sealed already, and continued by 2 and 3"),
+        ),
+        (
+            [1],
+            [[0.5, 1]],
+            {"topology_revision": 0},
+            (409, "topology_changed", "revision 0 was asked for; the topology of stream"),
+        ),
+    ],
+)
+def test_what_cannot_be_scaled_is_refused_with_the_value_and_the_cure(
+    log: LogApi,
+    seal: list[int],
+    ranges: list[list[float]],
+    more: dict[str, int],
+    refusal: tuple[int, str, str],
+) -> None:
+    log.create(segments=2)
+    _scale(log, [0], [[0, 0.25], [0.25, 0.5]])
+    refused = _scale(log, seal, ranges, **more)
+    status, code, detail = refusal
+    assert (refused["status"], refused["code"]) == (status, code)
+    assert detail in refused["detail"]
+    if code == "topology_changed":
+        assert refused["topology_revision"] == 1
+    assert len(_segments(log)) == 4
+
+
+def test_no_more_segments_grow_than_the_stream_says(log: LogApi) -> None:
+    log.create(max_segments=2)
+    _scale(log, [0], HALVES)
+    refused = _scale(log, [1], [[0, 0.25], [0.25, 0.5]])
+    assert (refused["status"], refused["code"], refused["segments"]) == (
+        409,
+        "segment_limit",
+        3,
+    )
+    assert "tidegauge configure" in refused["detail"]
+    assert len(_scale(log, [1, 2], [[0, 0.25], [0.25, 1]])["segments"]) == 2
+
+
+def test_an_external_log_and_a_sealed_stream_are_not_scaled(log: LogApi) -> None:
+    log.create(log="external")
+    assert _scale(log, [0], HALVES)["code"] == "log_is_external"
+    log.client.delete(log.path).raise_for_status()
+    log.create()
+    log.client.post(f"{log.path}/seal").raise_for_status()
+    assert _scale(log, [0], HALVES)["code"] == "stream_sealed"
+
+
+def test_a_poll_of_the_tail_wakes_on_a_new_segment(
+    shared_server: ServerProcess, log: LogApi
+) -> None:
+    log.create()
+    heard: list[dict[str, Any]] = []
+
+    def wait() -> None:
+        with LogApi(shared_server.url, log.path.removeprefix("/v1/streams/")) as other:
+            path = f"{other.path}/tail?after=0:0&wait_ms=30000"
+            heard.append(other.json(other.client.get(path)))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    wait_until(lambda: "tidegauge_long_polls 0.0" not in shared_server.metrics())
+    _scale(log, [0], HALVES)
+    waiting.join()
+    assert heard[0]["tail"] == {"0": 0, "1": 0, "2": 0}
+    assert heard[0]["topology_revision"] == 1
+
+
+def test_marks_windows_and_starts_go_through_a_split_and_a_merge(log: LogApi) -> None:
+    log.create(mark_resolution_ms=0)
+    log.register()
+    log.append([("a", 1_000, b""), ("a", 2_000, b"")], 1)
+    log.note_time(2_000, position={"0": 2}, incarnation=1)
+    _scale(log, [0], HALVES)
+    log.append([("a", 3_000, b"")], 1, segment=1)
+    log.note_time(3_000, position={"1": 1}, incarnation=1)
+    _scale(log, [1, 2], [[0, 1]])
+    log.append([("a", 4_000, b"")], 1, segment=3)
+    log.note_time(4_000, position={"3": 1}, incarnation=1)
+    marks = log.json(log.client.get(f"{log.path}/marks"))["marks"]
+    assert [(one["lower"], one["cut"]) for one in marks] == [
+        (2_000, {"0": 2}),
+        (3_000, {"1": 1, "2": 0}),
+        (4_000, {"3": 1}),
+    ]
+    assert log.start_of(2_000) == {"0": 1}
+    assert log.start_of(3_500) == {"0": 2, "1": 1, "2": 0, "3": 0}
+    query = {"position": "0:2,1:0"}
+    found = log.json(log.client.get(f"{log.path}/marks/at", params=query))
+    assert (found["lower"], found["upper"]) == (2_000, 3_000)

@@ -1,0 +1,93 @@
+"""Scaling: which segments continue those that are sealed, by the ranges of keys that they own."""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+
+from tidegauge.topology import KeyRange, Segment, Topology
+
+MOST_SEGMENTS = 10_000
+"""Of a stream in all, sealed ones included: every one is in each answer that describes it."""
+
+
+def continuing(
+    topology: Topology, seal: Collection[int], ranges: Sequence[KeyRange]
+) -> list[Segment]:
+    """Make the segments that continue some growing ones, one for each range and in their order.
+
+    The predecessors of each are the sealed ones that own a part of its range.
+
+    Parameters
+    ----------
+    topology
+        Of an embedded log.
+    seal
+        Growing segments.
+    ranges
+        Together exactly what those own.
+
+    Raises
+    ------
+    ValueError
+        If the ranges do not tile what is sealed; names the first gap or overlap.
+
+    Examples
+    --------
+    >>> split = continuing(Topology.of_equal_ranges(1), [0], [KeyRange(0, 0.5), KeyRange(0.5, 1)])
+    >>> [(one.number, one.predecessors) for one in split]
+    [(1, (0,)), (2, (0,))]
+    """
+    owned = sorted((key_range, n) for n in seal if (key_range := topology[n].key_range))
+    _check_tiling([one for one, _ in owned], ranges)
+    lows = [one.low for one, _ in owned]
+    added = []
+    for number, one in enumerate(ranges, max(topology.segments) + 1):
+        overlapping = owned[bisect_right(lows, one.low) - 1 : bisect_left(lows, one.high)]
+        before = tuple(sorted(sealed for _, sealed in overlapping))
+        added.append(Segment(number, one, before))
+    return added
+
+
+def continued(
+    topology: Topology, seal: Collection[int], ranges: Sequence[KeyRange]
+) -> list[Segment]:
+    """Find the segments that continue others in just this way already; none if none do."""
+    after = sorted({number for one in seal for number in topology.successors[one]})
+    found = [topology[number] for number in after]
+    before = {number for one in found for number in one.predecessors}
+    is_same = before == set(seal) and sorted(ranges) == sorted(
+        one.key_range for one in found if one.key_range
+    )
+    return found if is_same else []
+
+
+def equal_parts(whole: KeyRange, parts: int) -> list[KeyRange]:
+    """Divide a range into some of equal size."""
+    size = (whole.high - whole.low) / parts
+    inner = [whole.low + size * at for at in range(1, parts)]
+    return [KeyRange(*edges) for edges in pairwise([whole.low, *inner, whole.high])]
+
+
+def _check_tiling(owned: Iterable[KeyRange], ranges: Iterable[KeyRange]) -> None:
+    """Walk over the edges of all ranges, counting what is owned and what is given from each on."""
+    steps: defaultdict[float, list[int]] = defaultdict(lambda: [0, 0])
+    for kind, some in enumerate((owned, ranges)):
+        for low, high in some:
+            if not low < high:
+                msg = f"[{low:g}, {high:g}) is empty; a range ends above where it begins"
+                raise ValueError(msg)
+            steps[low][kind] += 1
+            steps[high][kind] -= 1
+    wanted = given = 0
+    for low, high in pairwise(sorted(steps)):
+        wanted, given = wanted + steps[low][0], given + steps[low][1]
+        if given == wanted:
+            continue
+        flaw = "is in none of the ranges, and is sealed: give all that the sealed segments own"
+        if wanted == 0:
+            flaw = "is not owned by what is sealed; seal the segment that owns it, too"
+        elif given > 1:
+            flaw = "is in more than one range; a key belongs to one segment"
+        msg = f"[{low!r}, {high!r}) {flaw}"
+        raise ValueError(msg)
