@@ -1,75 +1,99 @@
 """Plays a conformance case against a running service, over HTTP.
 
-The clocks of a case are its own, and those of a service go on. So a case can be said over REST if
-no clock matters in it: if it holds when all its steps are at one moment, whichever that is. Its
-settings are made so long then that nothing runs out meanwhile.
+A case without scaling has an external log. One with scaling has an embedded one, whose segments
+are sealed at their tails: so many events are appended to each segment, once it is there, as the
+case will say that it has. Numbers of segments are the service's own.
 
-There is no pass between the steps of a case. So before the first mark there are never writers
-enough for one, and then the interval of marks is never over, until the case asks for a pass.
+There is no call for the lattice alone. What it says of two positions is seen at the marks of a
+stream with the same segments: the cut of a mark is the join of what writers reported, and a
+window tells whether a position covers or precedes it.
 """
 
-from itertools import groupby
+from collections.abc import Iterator
+from copy import copy
+from itertools import count, groupby
 from typing import Any
 
 import httpx
 
-from tests.conformance.runner import OFF, Step, kind_of, run_case
+from tests.conformance.hand_clock import HandClock
+from tests.conformance.runner import OFF, Step, kind_of
 from tests.server import Api
+from tidegauge.names import key_hash
+from tidegauge.wire.events import NDJSON
+from tidegauge.wire.values import format_position
 
-_NOT_A_CALL = {"scale", "compare", "join", "count"}
-"""Segments of an external log are not scaled, and there is no call for the lattice alone."""
-_MOMENTS_MS = (0, 10**12)
-_LONGER = 3_600_000
-_SPANS = ("aggregation_timeout_ms", "hold_limit_ms", "writer_retention_ms")
-_NO_PASS = {"min_writers": 10_000_000, "mark_interval_ms": 86_400_000}
-
-
-def can_be_said(case: Step) -> bool:
-    """Tell whether a case has only calls of the API, and no clock matters in it."""
-    if _NOT_A_CALL & {kind_of(step) for step in case["steps"]}:
-        return False
-    return all(_holds_at(case, moment) for moment in _MOMENTS_MS)
+_NO_COUNT = "no call counts the events between two positions; clients do, by the topology"
+_PAST_THE_END = "cuts are made of reports, and one past a sealed length is refused"
 
 
-def _holds_at(case: Step, moment_ms: int) -> bool:
-    try:
-        run_case(case | {"steps": [{**one, "at_ms": moment_ms} for one in case["steps"]]})
-    except AssertionError:
-        return False
-    return True
+def left_out(case: Step) -> dict[int, str]:
+    """Tell which steps of a case cannot be said over REST, by their number, and why."""
+    found: dict[int, str] = {}
+    sealed: dict[str, int] = {}
+    for number, step in enumerate(case["steps"]):
+        if "scale" in step:
+            sealed |= step["scale"]["seal"]
+        elif "count" in step:
+            found[number] = _NO_COUNT
+        elif "join" in step:
+            positions = step["join"]["positions"]
+            named = (entry for position in positions for entry in position.items())
+            if any(offset > sealed.get(segment, offset) for segment, offset in named):
+                found[number] = _PAST_THE_END
+    return found
 
 
 class Played:
     """A case on a stream of its own; `play` it."""
 
-    def __init__(self, api: Api, case: Step) -> None:
-        self._api = api
+    def __init__(self, api: Api, clock: HandClock, case: Step) -> None:
+        self._api = copy(api)
+        self._api.name = f"cases/{case['name']}"
+        self._api.path = f"/v1/streams/{self._api.name}"
+        self._clock = clock
+        self._case = case
         self._steps: list[Step] = case["steps"]
         self._settings = OFF | case["config"]
         self._revision = 0
         self._watermark: int | None = None
         self._incarnations: dict[str, int] = {}
-        self._expired: set[str] = set()
-        api.name = f"cases/{case['name']}"
-        api.path = f"/v1/streams/{api.name}"
-        for name in _SPANS:
-            self._settings[name] = self._settings[name] and self._settings[name] * _LONGER
-        count = len(case["segments"])
-        wanted = self._settings | _NO_PASS
-        self._stream = api.create(segments=count, max_segments=count, **wanted)["stream_id"]
+        self._numbers = {str(one["number"]): str(one["number"]) for one in case["segments"]}
+        """Of the service, by those of the case."""
+        self._lengths: dict[str, int] = {}
+        clock.set(self._steps[0]["at_ms"])
+        self._create()
+
+    def _create(self) -> None:
+        segments = self._case["segments"]
+        log = "external"
+        if any("scale" in step for step in self._steps):
+            log = "embedded"
+            self._lengths = dict(_lengths(self._steps))
+        settings = {"log": log, "segments": len(segments)} | self._settings
+        self._stream = self._api.create(**settings)["stream_id"]
+        for segment in segments:
+            self._fill(segment)
 
     def play(self) -> None:
         """Make all calls, and compare their answers."""
-        for kind, steps in groupby(self._steps, key=kind_of):
+        omitted = left_out(self._case)
+        steps = [step for at, step in enumerate(self._steps) if at not in omitted]
+        for (kind, at_ms), alike in groupby(
+            steps, key=lambda step: (kind_of(step), step["at_ms"])
+        ):
+            self._clock.set(at_ms)
             if kind == "note":
-                self._note(list(steps))
+                self._note(list(alike))
                 continue
-            for step in steps:
+            for step in alike:
                 getattr(self, f"_{kind}")(step)
 
     def _note(self, steps: list[Step]) -> None:
         """Send several in a row as one call, and one alone by the call for one."""
-        notes = [step["note"] for step in steps]
+        notes = [
+            step["note"] | {"position": self._said(step["note"]["position"])} for step in steps
+        ]
         if len(notes) == 1:
             writer = notes[0]["writer"]
             body = {name: value for name, value in notes[0].items() if name != "writer"}
@@ -102,7 +126,10 @@ class Played:
     def _leave(self, step: Step) -> None:
         names = step.keys() & {"time", "position", "incarnation"}
         incarnation = {"incarnation": self._incarnations.get(step["leave"], 0)}
-        self._go_out(step, "leave", incarnation | {name: step[name] for name in names}, "left")
+        body = incarnation | {name: step[name] for name in names}
+        if "position" in body:
+            body["position"] = self._said(body["position"])
+        self._go_out(step, "leave", body, "left")
 
     def _expire(self, step: Step) -> None:
         self._go_out(step, "expire", None, "expired")
@@ -113,23 +140,22 @@ class Played:
         if "code" not in answer:
             assert (answer["state"], answer["writer"]) == (state, step[call])
             self._check_facts(answer)
-            self._expired = self._names_of_expired()
 
     def _pass(self, step: Step) -> None:
-        before = self._expired
-        marks = self._pass_now()
+        before = self._names_of_expired()
+        marks = self._marks_of_a_pass(step["at_ms"])
         assert {
             "marks": marks,
-            "expired": sorted(self._expired - before),
+            "expired": sorted(self._names_of_expired() - before),
             "watermark": self._watermark,
         } == step["pass"], step
 
-    def _pass_now(self) -> list[Step]:
-        self._api.change(min_writers=self._settings["min_writers"], mark_interval_ms=0)
-        marks = self._new_marks()
-        self._api.change(**_NO_PASS)
-        self._expired = self._names_of_expired()
-        return marks
+    def _marks_of_a_pass(self, at_ms: int) -> list[Step]:
+        """Let a pass run, with a change that changes nothing."""
+        self._clock.set(at_ms, passes=True)
+        self._api.change(mark_interval_ms=self._settings["mark_interval_ms"])
+        self._clock.set(at_ms)
+        return self._new_marks()
 
     def _new_marks(self) -> list[Step]:
         answer = self._api.get("marks", after=self._revision, limit=1_000)
@@ -137,23 +163,97 @@ class Played:
         self._revision += len(marks)
         self._watermark = marks[-1]["lower"] if marks else self._watermark
         self._check_facts(answer)
-        return [{name: one[name] for name in ("lower", "upper", "cut")} for one in marks]
+        return [
+            {"lower": one["lower"], "upper": one["upper"], "cut": self._heard(one["cut"])}
+            for one in marks
+        ]
+
+    def _scale(self, step: Step) -> None:
+        added = step["scale"]["segments"]
+        answer = self._api.post(
+            "scale",
+            seal=[int(number) for number in self._said(step["scale"]["seal"])],
+            ranges=[[one["low"], one["high"]] for one in added],
+        )
+        for wanted, one in zip(added, answer["segments"], strict=True):
+            self._numbers[str(wanted["number"])] = str(one["number"])
+            before = {str(number): 0 for number in one["predecessors"]}
+            assert self._heard(before).keys() == set(map(str, wanted["predecessors"]))
+            self._fill(wanted)
 
     def _seal(self, step: Step) -> None:
-        self._pass_now()
-        answer = self._api.post("seal", position=step["seal"])
+        answer = self._api.post("seal", position=self._said(step["seal"]))
         *_, mark = self._new_marks()
         assert (mark, answer["final"]) == (step["mark"], True)
 
     def _window(self, step: Step) -> None:
-        """Have a group begin there, and ask for its window."""
+        """Ask for the window, and have a group begin there, if it can, and ask for its window."""
         expected, name = step["window"], self._api.name
+        found = self._at(expected["position"])
+        assert (found["lower"], found["upper"]) == (expected["lower"], expected["upper"])
+        if any(at > self._lengths.get(n, at) for n, at in expected["position"].items()):
+            return  # a group begins inside its streams
         group = f"/v1/reader-groups/{name}-{self._steps.index(step)}"
-        start = {"streams": [name], "start_cut": {name: expected["position"]}}
-        self._answer(self._api.client.put(group, json=start))
+        start = {"streams": [name], "start_cut": {name: self._said(expected["position"])}}
+        self._answer(self._api.client.put(group, json=start).raise_for_status())
         asked = self._api.client.get(f"{group}/time-window", params={"stream": name})
         window = self._answer(asked)
         assert (window["lower"], window["upper"]) == (expected["lower"], expected["upper"])
+
+    def _join(self, step: Step) -> None:
+        like, (mark,) = self._mark_elsewhere(step, step["join"]["positions"])
+        assert mark["cut"] == step["join"]["cut"], step
+        assert like._watermark == step["at_ms"]
+
+    def _compare(self, step: Step) -> None:
+        expected = step["compare"]
+        like, _ = self._mark_elsewhere(step, [expected["cut"]])
+        found = like._at(expected["position"])
+        assert (found["lower"] is not None, found["upper"] is not None) == (
+            expected["covers"],
+            expected["precedes"],
+        )
+
+    def _mark_elsewhere(self, step: Step, positions: list[Step]) -> tuple["Played", list[Step]]:
+        """Make a mark of some positions on another stream with the segments of this moment."""
+        at = self._steps.index(step)
+        like = Played(
+            self._api, self._clock, self._case | {"name": f"{self._case['name']}-{at}"}
+        )
+        for former in self._steps[:at]:
+            if "scale" in former:
+                like._scale(former)
+        for number, position in enumerate(positions):
+            report = {"time": step["at_ms"], "position": like._said(position)}
+            like._post(f"w{number}", "note-time", report).raise_for_status()
+        return like, like._marks_of_a_pass(step["at_ms"])
+
+    def _at(self, position: Step) -> Any:
+        return self._api.get("marks/at", position=format_position(self._said(position)))
+
+    def _fill(self, segment: Step) -> None:
+        """Append as many events as the case will say that a segment has."""
+        events = self._lengths.get(str(segment["number"]), 0)
+        if not events:
+            return
+        keys = (f"key-{number}" for number in count())
+        key = next(one for one in keys if segment["low"] <= key_hash(one) < segment["high"])
+        appended = self._api.client.post(
+            f"{self._api.path}/events",
+            content=f'{{"key": "{key}", "value": ""}}\n' * events,
+            headers={"content-type": NDJSON},
+        )
+        position = appended.raise_for_status().json()["position"]
+        assert self._heard(position) == {str(segment["number"]): events}
+
+    def _said(self, position: Step) -> Step:
+        """Name segments as the service does."""
+        return {self._numbers.get(number, number): at for number, at in position.items()}
+
+    def _heard(self, position: Step) -> Step:
+        """Name segments as the case does."""
+        numbers = {ours: theirs for theirs, ours in self._numbers.items()}
+        return {numbers[number]: at for number, at in position.items()}
 
     def _post(self, writer: str, call: str, body: Step | None) -> httpx.Response:
         return self._api.client.post(f"{self._api.path}/writers/{writer}/{call}", json=body)
@@ -173,3 +273,27 @@ class Played:
     def _names_of_expired(self) -> set[str]:
         answer = self._api.get("writers", state="expired", limit=1_000)
         return {one["writer"] for one in answer["writers"]}
+
+
+def _lengths(steps: list[Step]) -> dict[str, int]:
+    """Find how many events a case says that its segments have."""
+    named: dict[str, int] = {}
+    ends: dict[str, int] = {}
+    for step in steps:
+        if "scale" in step:
+            ends |= step["scale"]["seal"]
+        if "seal" in step:
+            ends |= step["seal"]
+        for number, offset in _offsets(step):
+            named[number] = max(offset, named.get(number, 0))
+    return named | ends
+
+
+def _offsets(step: Step) -> Iterator[tuple[str, int]]:
+    """Name the offsets of a step's positions."""
+    said = step.get(kind_of(step))
+    if not isinstance(said, dict):
+        return
+    positions = [said[name] for name in ("position", "cut") if name in said]
+    for position in positions + said.get("positions", []):
+        yield from position.items()
