@@ -60,6 +60,9 @@ class WriterCore:
 
     async def open(self) -> None:
         """Register, once: threads that write their first events together wait for one."""
+        if self.opened:
+            self.refuse_if_closed()
+            return
         async with self._opening:
             self.refuse_if_closed()
             if not self.opened:
@@ -117,7 +120,7 @@ class WriterCore:
 
     async def _settle(self) -> None:
         goal = self.outbox.goal
-        self.sending.wake(self.outbox.hurry())
+        self.sending.wake(urgent=True)
         await self.sending.until(lambda: self.outbox.is_settled(goal))
         self.outbox.raise_failure()
 
