@@ -44,8 +44,8 @@ class AsyncWriter(WriterFace, AsyncOpening):
         a third of ``aggregation_timeout_ms`` after it last reported, while something that was
         written is not acknowledged, or always. With "always" a beat before the first note says
         `told_time`, and no earlier time can be noted then.
-    batch_bytes : int, default 1 MiB
-        Send a segment's events once there are so many bytes of them.
+    batch_bytes : int, default 4 MiB
+        Send events once there are so many bytes of them, and no more of one segment at once.
     linger : timedelta, default 5 ms
         … or once the first of them has waited so long. A note or a flush waits for nothing.
     buffer_bytes : int, default 16 MiB

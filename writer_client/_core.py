@@ -15,7 +15,7 @@ from writer_client._options import WriterOptions
 from writer_client._outbox import Outbox
 from writer_client._sending import Sending
 
-_BATCH_BYTES = 1_048_576
+_BATCH_BYTES = 4 * 1_048_576  # one chunk of the log; a request costs as much as 1 MiB of events
 _BUFFER_BYTES = 16 * 1_048_576
 _LINGER = timedelta(milliseconds=5)
 

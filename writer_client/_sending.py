@@ -13,7 +13,7 @@ from writer_client._errors import EventsNotStoredError
 from writer_client._events import EventBatch, encode_events
 from writer_client._outbox import Outbox
 
-_BATCH_EVENTS = 16_384
+_BATCH_EVENTS = 65_536  # as many as a chunk of the log holds
 _NOTES_AT_ONCE = 500
 _INGESTION_PERIOD_S = 0.2
 
