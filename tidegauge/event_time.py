@@ -46,6 +46,8 @@ def to_event_time(value: int | datetime) -> int:
     >>> to_event_time(datetime(2024, 1, 1, 0, 0, 0, 1999, tzinfo=UTC))
     1704067200001
     """
+    if type(value) is int:  # nearly every one, for each event written
+        return _within_64_bits(value)
     if isinstance(value, datetime):
         if value.tzinfo is None:
             msg = f"{value!r} has no time zone; give it one, for example tzinfo=datetime.UTC"

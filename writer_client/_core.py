@@ -15,7 +15,7 @@ from writer_client._options import WriterOptions
 from writer_client._outbox import Outbox
 from writer_client._sending import Sending
 
-_BATCH_BYTES = 1_048_576
+_BATCH_BYTES = 4 * 1_048_576  # one chunk of the log; a request costs as much as 1 MiB of events
 _BUFFER_BYTES = 16 * 1_048_576
 _LINGER = timedelta(milliseconds=5)
 
@@ -60,6 +60,9 @@ class WriterCore:
 
     async def open(self) -> None:
         """Register, once: threads that write their first events together wait for one."""
+        if self.opened:
+            self.refuse_if_closed()
+            return
         async with self._opening:
             self.refuse_if_closed()
             if not self.opened:
@@ -117,7 +120,7 @@ class WriterCore:
 
     async def _settle(self) -> None:
         goal = self.outbox.goal
-        self.sending.wake(self.outbox.hurry())
+        self.sending.wake(urgent=True)
         await self.sending.until(lambda: self.outbox.is_settled(goal))
         self.outbox.raise_failure()
 

@@ -1,68 +1,118 @@
-"""Events on their way to the log."""
+"""Events on their way to the log, in Arrow's columns.
+
+Each has an ordinal, which says how many this writer wrote before it, in all segments.
+"""
 
 from datetime import datetime
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegauge.event_time import to_event_time
 from tidegauge.wire.columns import EVENT_SCHEMA
 
-_OVERHEAD_BYTES = 64
+OVERHEAD_BYTES = 64
+"""What an event takes beyond its key and its value, about."""
 
-
-class NewEvent(NamedTuple):
-    """What a caller writes, checked and converted."""
-
-    key: str
-    event_time: int | None
-    value: bytes
-
-
-class Event(NamedTuple):
-    """A written event; its ordinal says how many this writer wrote before it, in all segments."""
-
-    ordinal: int
-    key: str
-    event_time: int | None
-    value: bytes
-
-    @property
-    def size(self) -> int:
-        """About how many bytes it takes."""
-        return len(self.key) + len(self.value) + _OVERHEAD_BYTES
+NUMBERED_SCHEMA = pa.schema(
+    [*EVENT_SCHEMA, pa.field("ordinal", pa.int64()), pa.field("size", pa.int64())]
+)
+"""Events with their ordinals, and with about how many bytes each takes."""
 
 
 class EventBatch(NamedTuple):
     """Events of one segment that are sent together, in order of their ordinals."""
 
     segment: int
-    events: list[Event]
-    size: int
+    events: pa.RecordBatch
+
+    @property
+    def size(self) -> int:
+        """About how many bytes they take."""
+        total: int = pc.sum(self.events.column("size")).as_py()
+        return total
 
 
-def new_event(value: bytes | str, key: str, event_time: int | datetime | None) -> NewEvent:
-    """Check and convert what a caller writes; raises ``TypeError`` or ``ValueError``."""
+class Unrouted:
+    """What was written and not routed yet, in order: single events in lists, many as Arrow."""
+
+    def __init__(self) -> None:
+        self._batches: list[pa.RecordBatch] = []
+        self._keys: list[str] = []
+        self._times: list[int | None] = []
+        self._values: list[bytes] = []
+
+    def add(self, key: str, event_time: int | None, value: bytes) -> None:
+        """Add an event."""
+        self._keys.append(key)
+        self._times.append(event_time)
+        self._values.append(value)
+
+    def add_many(self, events: pa.RecordBatch) -> None:
+        """Add events behind those that were added before."""
+        self._gather()
+        self._batches.append(events)
+
+    def take(self, *, first: int) -> pa.Table:
+        """Hand over everything, numbered from an ordinal on."""
+        self._gather()
+        events = pa.Table.from_batches(self._batches, EVENT_SCHEMA)
+        self._batches = []
+        one = pa.scalar(1, pa.int64())
+        ordinals = pc.cumulative_sum(pa.repeat(one, len(events)), start=first - 1)
+        columns = [*events.columns, ordinals, sizes(events)]
+        return pa.Table.from_arrays(columns, schema=NUMBERED_SCHEMA)
+
+    def _gather(self) -> None:
+        if self._keys:
+            columns = (self._keys, self._times, self._values)
+            arrays = [
+                pa.array(column, field.type)
+                for column, field in zip(columns, EVENT_SCHEMA, strict=True)
+            ]
+            self._batches.append(pa.RecordBatch.from_arrays(arrays, schema=EVENT_SCHEMA))
+            self._keys, self._times, self._values = [], [], []
+
+
+def sizes(events: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
+    """Tell about how many bytes each event takes: as many as `Outbox.write` counts."""
+    texts = pc.add(
+        pc.utf8_length(events.column("key")), pc.binary_length(events.column("value"))
+    )
+    return pc.add(texts.cast(pa.int64()), OVERHEAD_BYTES)
+
+
+def check_value(value: object) -> bytes:
+    """Take a payload as bytes."""
     if isinstance(value, str):
-        value = value.encode()
-    if not isinstance(value, bytes):
-        msg = f"value is {type(value).__name__}; pass bytes or str"
-        raise TypeError(msg)
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    msg = f"value is {type(value).__name__}; pass bytes or str"
+    raise TypeError(msg)
+
+
+def check_key(key: object) -> str:
+    """Refuse what routes no event: anything but text that UTF-8 can encode."""
     if not isinstance(key, str):
         msg = f"key is {key!r}; pass a string, it routes the event"
         raise TypeError(msg)
-    return NewEvent(key, None if event_time is None else to_event_time(event_time), value)
+    if not key.isascii():
+        key.encode()
+    return key
+
+
+def check_time(event_time: int | datetime | None) -> int | None:
+    """Take an event time in ms, or none."""
+    return None if event_time is None else to_event_time(event_time)
 
 
 def encode_events(batch: EventBatch) -> bytes:
     """Encode events as an Arrow IPC stream."""
-    _, *columns = zip(*batch.events, strict=True)
-    arrays = [
-        pa.array(column, field.type)
-        for column, field in zip(columns, EVENT_SCHEMA, strict=True)
-    ]
+    events = batch.events.select(EVENT_SCHEMA.names)
     with pa.BufferOutputStream() as sink:
         with pa.ipc.new_stream(sink, EVENT_SCHEMA) as stream:
-            stream.write_batch(pa.RecordBatch.from_arrays(arrays, schema=EVENT_SCHEMA))
+            stream.write_batch(events)
         body: bytes = sink.getvalue().to_pybytes()
     return body

@@ -1,9 +1,13 @@
 """The events of one segment that are not acknowledged."""
 
-from collections import deque
-from collections.abc import Iterable
+from bisect import bisect_left
 
-from writer_client._events import Event, EventBatch
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from writer_client._events import NUMBERED_SCHEMA, EventBatch
+
+_NONE = NUMBERED_SCHEMA.empty_table()
 
 
 class Lane:
@@ -11,49 +15,46 @@ class Lane:
 
     def __init__(self, segment: int) -> None:
         self.segment = segment
-        self.waiting: deque[Event] = deque()
-        self.waiting_bytes = 0
-        self.in_flight: list[Event] = []
+        self.waiting = _NONE
+        self.in_flight = _NONE
 
     @property
     def oldest(self) -> int | None:
         """The least ordinal that is not acknowledged."""
-        if self.in_flight:
-            return self.in_flight[0].ordinal
-        return self.waiting[0].ordinal if self.waiting else None
+        ordinals = (self.in_flight if len(self.in_flight) else self.waiting).column("ordinal")
+        oldest: int | None = ordinals[0].as_py() if len(ordinals) else None
+        return oldest
 
-    def add(self, event: Event, size: int) -> None:
-        """Let an event wait behind the others."""
-        self.waiting.append(event)
-        self.waiting_bytes += size
+    def add(self, events: pa.RecordBatch) -> None:
+        """Let events wait behind the others."""
+        added = pa.Table.from_batches([events])
+        self.waiting = pa.concat_tables([self.waiting, added]) if len(self.waiting) else added
 
-    def take(self, *, max_events: int, max_bytes: int) -> EventBatch:
-        """Put the next events on their way."""
-        if len(self.waiting) <= max_events and self.waiting_bytes <= max_bytes:
-            events, size = list(self.waiting), self.waiting_bytes
-            self.waiting.clear()
-        else:
-            events, size = [], 0
-            while self.waiting and len(events) < max_events and size < max_bytes:
-                events.append(self.waiting.popleft())
-                size += events[-1].size
-        self.waiting_bytes -= size
-        self.in_flight = events
-        return EventBatch(self.segment, events, size)
+    def take(self, *, max_events: int, max_bytes: int) -> EventBatch | None:
+        """Put the next events on their way, if any wait: one is sent however large it is."""
+        if not len(self.waiting):
+            return None
+        upto = pc.cumulative_sum(self.waiting.column("size").slice(0, max_events))
+        count = 1 + bisect_left(upto, max_bytes, hi=len(upto) - 1, key=lambda one: one.as_py())
+        self.in_flight = self.waiting.slice(0, count).combine_chunks()
+        self.waiting = self.waiting.slice(count)
+        return EventBatch(self.segment, self.in_flight.to_batches()[0])
+
+    def settle(self) -> None:
+        """Take in that what was on its way is stored."""
+        self.in_flight = _NONE
 
     def put_back(self) -> None:
         """Let what was on its way wait again, before the others."""
-        self.merge(self.in_flight)
-        self.in_flight = []
+        self.waiting = pa.concat_tables([self.in_flight, self.waiting])
+        self.in_flight = _NONE
 
-    def empty(self) -> list[Event]:
+    def empty(self) -> pa.Table:
         """Hand over what waits."""
-        events = list(self.waiting)
-        self.waiting.clear()
-        self.waiting_bytes = 0
+        events, self.waiting = self.waiting, _NONE
         return events
 
-    def merge(self, events: Iterable[Event]) -> None:
+    def merge(self, events: pa.RecordBatch) -> None:
         """Let more events wait, each at its place."""
-        self.waiting = deque(sorted([*self.waiting, *events]))
-        self.waiting_bytes = sum(event.size for event in self.waiting)
+        self.add(events)
+        self.waiting = self.waiting.sort_by("ordinal")

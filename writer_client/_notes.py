@@ -6,12 +6,12 @@ valid, because the service joins the positions of a writer.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+import pyarrow as pa
+
 from tidegauge.topology import Position
-from writer_client._events import Event
 
 
 @dataclass(slots=True)
@@ -60,17 +60,17 @@ class Notes:
         self._unclaimed = {}
         self.made += 1
 
-    def settle(self, segment: int, events: Sequence[Event], next_offset: int) -> None:
+    def settle(self, segment: int, ordinals: pa.Array, next_offset: int) -> None:
         """Take in that events are stored, the last of them right before an offset."""
-        first_offset = next_offset - len(events)
-        at = bisect_right(self._waiting, events[0].ordinal, key=lambda note: note.end)
+        first_offset = next_offset - len(ordinals)
+        at = bisect_right(self._waiting, ordinals[0].as_py(), key=lambda note: note.end)
         settled = 0
         for note in islice(self._waiting, at, None):
-            reached = bisect_left(events, note.end, lo=settled, key=lambda one: one.ordinal)
+            reached = bisect_left(ordinals, note.end, lo=settled, key=lambda one: one.as_py())
             if reached > settled:
                 note.position[segment] = first_offset + reached
             settled = reached
-            if settled == len(events):
+            if settled == len(ordinals):
                 return
         self._unclaimed[segment] = next_offset
 

@@ -1,33 +1,34 @@
 """What was written and noted and is not acknowledged yet. No I/O; usable from any thread.
 
-Events are numbered by one counter over all segments. A note remembers where the counter stood,
-so that it covers exactly what any thread wrote before it, wherever batches are cut and however
+To write is to append to lists, and no more: events are routed together, in Arrow's columns, when it
+is time to send some. They are numbered by one counter over all segments. A note remembers where the counter
+stood, so that it covers exactly what any thread wrote before it, wherever batches are cut and however
 segments are split and merged meanwhile.
 """
 
 import threading
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tidegauge.errors import InvalidTimeError
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.names import key_hash
 from tidegauge.topology import Position, Topology
+from tidegauge.wire.routing import split
 from writer_client._errors import WriterClosedError
-from writer_client._events import Event, EventBatch, NewEvent
+from writer_client._events import OVERHEAD_BYTES, EventBatch, Unrouted, sizes
 from writer_client._lanes import Lane
 from writer_client._notes import Notes
 
-_hash = lru_cache(maxsize=65_536)(key_hash)
-"""Most writers have few keys."""
 
+class Wake(Enum):
+    """What the sending side must know after a write."""
 
-class Wake(NamedTuple):
-    """A segment whose sender has something to do."""
-
-    segment: int
-    urgent: bool
+    LINGER = "something waits now"
+    SEND = "enough for a batch"
 
 
 class Goal(NamedTuple):
@@ -40,8 +41,8 @@ class Goal(NamedTuple):
 class Outbox:
     """Events and notes between those who write and those who send.
 
-    A segment with ``batch_bytes`` waiting is sent without lingering; with ``limit_bytes`` not
-    acknowledged, writers wait. The clock gives events without a time one, and ingestion time.
+    With ``batch_bytes`` not routed nothing lingers, and a batch has as many; with ``limit_bytes``
+    not acknowledged, writers wait. The clock gives events without a time one, and ingestion time.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Outbox:
         last_time: int | None = None,
     ) -> None:
         self._writer = writer
-        self._batch_bytes = batch_bytes
+        self.batch_bytes = batch_bytes
         self._limit = limit_bytes
         self._clock = clock
         self._lock = threading.Lock()
@@ -62,13 +63,14 @@ class Outbox:
         self._topology = Topology([])
         self._retired: set[int] = set()
         self._lanes: dict[int, Lane] = {}
-        self._lingering: set[int] = set()
-        self._urgent: set[int] = set()
+        self._unrouted = Unrouted()
+        self._unrouted_bytes = 0
+        self._routed = 0
         self._notes = Notes()
         self._passed: set[int] = set()
         self._written = 0
         self._bytes = 0
-        self._unstored = 0
+        self._stored = 0
         self._stuck = False
         self._closed = False
         self.last_time = last_time
@@ -78,39 +80,39 @@ class Outbox:
         self.failure: BaseException | None = None
         """What stopped the writer."""
 
-    def write(self, new: NewEvent) -> Wake | None:
-        """Add an event; tell which sender must know. Raises what has ended the writer."""
-        hashed = _hash(new.key)
+    def write(self, key: str, event_time: int | None, value: bytes) -> Wake | None:
+        """Add an event; tell what senders must know. Raises what has ended the writer."""
+        with self._lock:
+            if self.failure is not None or self._closed:
+                self._refuse_if_over()
+            if event_time is None and self._clock is not None:
+                event_time = self._now(self._clock)
+            self._unrouted.add(key, event_time, value)
+            return self._wake_for(1, len(key) + len(value) + OVERHEAD_BYTES)
+
+    def write_many(self, events: pa.RecordBatch) -> Wake | None:
+        """Add events, as `write` does one after the other."""
+        size = pc.sum(sizes(events)).as_py()
         with self._lock:
             self._refuse_if_over()
-            time = new.event_time
-            if time is None and self._clock is not None:
-                time = self._now(self._clock)
-            segment = self._topology.route(hashed)
-            lane = self._lane(segment)
-            event = Event(self._written, new.key, time, new.value)
-            size = event.size
-            lane.add(event, size)
-            self._written += 1
-            self._unstored += 1
-            self._bytes += size
-            return self._wake_for(lane)
+            if self._clock is not None:
+                at = events.schema.get_field_index("event_time")
+                times = events.column(at).fill_null(self._now(self._clock))
+                events = events.set_column(at, events.schema.field(at), times)
+            self._unrouted.add_many(events)
+            return self._wake_for(len(events), size)
 
-    def note(self, time: int) -> list[Wake]:
-        """Note a time; tell which senders must not linger.
-
-        Nothing is noted if it is below the time noted before, or the end of time.
-        """
+    def note(self, time: int) -> None:
+        """Note a time, unless it is below the time noted before, or the end of time."""
         with self._lock:
             self._refuse_if_over()
-            return self._note(time)
+            self._note(time)
 
-    def note_now(self) -> list[Wake]:
+    def note_now(self) -> None:
         """Note the time of the clock, unless the writer is over."""
         with self._lock:
-            if self._clock is None or self._closed or self.failure is not None:
-                return []
-            return self._note(self._now(self._clock))
+            if self._clock is not None and not self._closed and self.failure is None:
+                self._note(self._now(self._clock))
 
     def promise(self, told: int | None) -> int | None:
         """Tell what a beat may say of a writer that was told a time and has no note accepted yet.
@@ -125,10 +127,14 @@ class Outbox:
                 self.last_time = told
             return told
 
-    def hurry(self) -> list[Wake]:
-        """Let nothing linger that waits now."""
+    def route(self) -> list[int]:
+        """Let what was written wait for the segments that own its keys; list where anything waits."""
         with self._lock:
-            return self._hurry_all()
+            events = self._unrouted.take(first=self._routed)
+            self._routed, self._unrouted_bytes = self._written, 0
+            for segment, part in self._split(events):
+                self._lane(segment).add(part)
+            return self._waiting()
 
     def take(self, segment: int, *, max_events: int) -> EventBatch | None:
         """Take the next events of a segment to send.
@@ -139,35 +145,31 @@ class Outbox:
         """
         with self._lock:
             lane = self._lane(segment)
-            if self._stuck or any(self._lanes[one].in_flight for one in self._retired):
+            if self._stuck or any(len(self._lanes[one].in_flight) for one in self._retired):
                 return None
-            batch = lane.take(max_events=max_events, max_bytes=self._batch_bytes)
-            if batch.events:
-                return batch
-            self._lingering.discard(segment)
-            self._urgent.discard(segment)
-            return None
+            return lane.take(max_events=max_events, max_bytes=self.batch_bytes)
 
-    def acknowledge(self, batch: EventBatch, next_offset: int) -> list[Wake]:
-        """Take in that a batch is stored and ends at an offset; tell who may go on."""
+    def acknowledge(self, batch: EventBatch, next_offset: int) -> list[int]:
+        """Take in that a batch is stored and ends at an offset; list the segments that may go on."""
         with self._lock:
             self.offsets[batch.segment] = next_offset
-            self._lanes[batch.segment].in_flight = []
+            self._lanes[batch.segment].settle()
             self._bytes -= batch.size
-            self._unstored -= len(batch.events)
-            self._notes.settle(batch.segment, batch.events, next_offset)
+            self._stored += len(batch.events)
+            self._notes.settle(batch.segment, batch.events.column("ordinal"), next_offset)
             self._room.notify_all()
-            return self._hurry_all() if batch.segment in self._retired else []
+            return self._waiting() if batch.segment in self._retired else []
 
-    def reroute(self, batch: EventBatch, topology: Topology) -> list[Wake]:
+    def reroute(self, batch: EventBatch, topology: Topology) -> list[int]:
         """Take in that a batch was refused because its segment is sealed.
 
-        It and all that waits for sealed segments goes to the segments that continue them.
+        It and all that waits for sealed segments goes to the segments that continue them. Lists
+        those where anything waits.
         """
         with self._lock:
             self._lanes[batch.segment].put_back()
             self._follow(topology)
-            return self._hurry_all()
+            return self._waiting()
 
     def follow(self, topology: Topology) -> None:
         """Route over a topology, unless a newer one is known."""
@@ -193,7 +195,7 @@ class Outbox:
     @property
     def unstored(self) -> int:
         """How many events are written and not acknowledged."""
-        return self._unstored
+        return self._written - self._stored
 
     @property
     def unaccepted(self) -> int:
@@ -252,12 +254,11 @@ class Outbox:
         now = clock()
         return now if self.last_time is None else max(now, self.last_time)
 
-    def _note(self, time: int) -> list[Wake]:
+    def _note(self, time: int) -> None:
         if time >= END_OF_TIME or (self.last_time is not None and time < self.last_time):
             raise InvalidTimeError(self._writer, time, self.last_time)
         self.last_time = time
         self._notes.add(time, self._written)
-        return self._hurry(self._lingering)
 
     def _lane(self, segment: int) -> Lane:
         lane = self._lanes.get(segment)
@@ -265,43 +266,36 @@ class Outbox:
             lane = self._lanes[segment] = Lane(segment)
         return lane
 
-    def _wake_for(self, lane: Lane) -> Wake | None:
-        """Wake a sender when there is something to send, and when there is enough of it."""
-        segment = lane.segment
-        if segment in self._urgent:
-            return None
-        if lane.waiting_bytes >= self._batch_bytes:
-            return self._hurry({segment})[0]
-        if segment in self._lingering:
-            return None
-        self._lingering.add(segment)
-        return Wake(segment, urgent=False)
+    def _wake_for(self, count: int, size: int) -> Wake | None:
+        """Count what was added; wake senders when there is something, and when there is enough."""
+        self._written += count
+        self._bytes += size
+        before, self._unrouted_bytes = self._unrouted_bytes, self._unrouted_bytes + size
+        if before < self.batch_bytes <= self._unrouted_bytes:
+            return Wake.SEND
+        return None if before else Wake.LINGER
 
-    def _hurry(self, segments: set[int]) -> list[Wake]:
-        wakes = [Wake(segment, urgent=True) for segment in sorted(segments)]
-        self._urgent |= segments
-        self._lingering -= segments
-        return wakes
+    def _waiting(self) -> list[int]:
+        return [one.segment for one in self._lanes.values() if len(one.waiting)]
 
-    def _hurry_all(self) -> list[Wake]:
-        return self._hurry({one.segment for one in self._lanes.values() if one.waiting})
+    def _split(self, events: pa.Table) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for batch in events.combine_chunks().to_batches():
+            yield from split(self._topology, batch)
 
     def _stored_below(self) -> int:
         """Below which ordinal everything is stored."""
         oldest = (lane.oldest for lane in self._lanes.values())
-        return min((one for one in oldest if one is not None), default=self._written)
+        return min((one for one in oldest if one is not None), default=self._routed)
 
     def _follow(self, topology: Topology) -> None:
         if topology.revision >= self._topology.revision:
             self._topology = topology
         growing = set(self._topology.unsealed)
         self._retired = self._lanes.keys() - growing
-        moved: dict[int, list[Event]] = {}
-        for segment in self._retired:
-            for event in self._lanes[segment].empty():
-                moved.setdefault(self._topology.route(_hash(event.key)), []).append(event)
-        for segment, events in moved.items():
-            self._lane(segment).merge(events)
+        moved = [self._lanes[segment].empty() for segment in self._retired]
+        if moved:
+            for segment, events in self._split(pa.concat_tables(moved)):
+                self._lane(segment).merge(events)
 
     def _without_passed(self, position: Position) -> Position:
         """Leave out segments that a report before has passed: it named one that continues them.

@@ -11,9 +11,9 @@ from writer_client._beats import beat_on
 from writer_client._client import WriterCalls
 from writer_client._errors import EventsNotStoredError
 from writer_client._events import EventBatch, encode_events
-from writer_client._outbox import Outbox, Wake
+from writer_client._outbox import Outbox
 
-_BATCH_EVENTS = 16_384
+_BATCH_EVENTS = 65_536  # as many as a chunk of the log holds
 _NOTES_AT_ONCE = 500
 _INGESTION_PERIOD_S = 0.2
 
@@ -21,28 +21,23 @@ _INGESTION_PERIOD_S = 0.2
 _Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 
 
-class _Signals:
-    """What wakes the sender of a segment: something waits there, or must not linger."""
-
-    def __init__(self) -> None:
-        self.something = asyncio.Event()
-        self.urgent = asyncio.Event()
-
-
 class Sending:
-    """Tasks on one event loop: one for each segment, one for the notes, one for beats."""
+    """Tasks on one event loop: one that routes, one for each segment, for the notes, for beats."""
 
     def __init__(self, calls: WriterCalls, outbox: Outbox, linger_s: float) -> None:
         self._calls = calls
         self._outbox = outbox
         self._linger_s = linger_s
         self._tasks: list[asyncio.Task[None]] = []
-        self._senders: dict[int, _Signals] = {}
+        self._something = asyncio.Event()
+        self._urgent = asyncio.Event()
+        self._senders: dict[int, asyncio.Event] = {}
         self._notes_ready = asyncio.Event()
         self._progress = asyncio.Event()
 
     def start(self, *, notes_ingestion_time: bool, always_beats: bool) -> None:
         """Start to send notes and beats, and batches when there are any."""
+        self._start(self._route, sends_events=True)
         self._start(self._report, sends_events=False)
         beat = partial(
             beat_on,
@@ -58,19 +53,13 @@ class Sending:
         self._start(beat, sends_events=False)
         if notes_ingestion_time:
             self._start(self._note_ingestion_time, sends_events=False)
-        self.wake(self._outbox.hurry())
+        self.wake(urgent=True)
 
-    def wake(self, wakes: Iterable[Wake]) -> None:
-        """Let senders look at what waits."""
-        for wake in wakes:
-            signals = self._senders.get(wake.segment)
-            if signals is None:
-                signals = self._senders[wake.segment] = _Signals()
-                send = partial(self._send_segment, wake.segment, signals)
-                self._start(send, sends_events=True)
-            signals.something.set()
-            if wake.urgent:
-                signals.urgent.set()
+    def wake(self, *, urgent: bool) -> None:
+        """Let what was written be sent, after a while or at once, and notes that are ready."""
+        self._something.set()
+        if urgent:
+            self._urgent.set()
         self._notes_ready.set()
 
     async def until(self, reached: Callable[[], bool]) -> None:
@@ -85,16 +74,31 @@ class Sending:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _send_segment(self, segment: int, signals: _Signals) -> None:
+    async def _route(self) -> None:
+        """Let events linger, then route them to their segments."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._linger_s):
+                    await self._urgent.wait()
+            self._urgent.clear()
+            self._wake_senders(self._outbox.route())
+
+    def _wake_senders(self, segments: Iterable[int]) -> None:
+        for segment in segments:
+            if segment not in self._senders:
+                self._senders[segment] = asyncio.Event()
+                send = partial(self._send_segment, segment, self._senders[segment])
+                self._start(send, sends_events=True)
+            self._senders[segment].set()
+
+    async def _send_segment(self, segment: int, something: asyncio.Event) -> None:
         """Send the batches of a segment, one after the other, so that they keep their order."""
         sequence = 1
         while True:
-            await signals.something.wait()
-            signals.something.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._linger_s):
-                    await signals.urgent.wait()
-            signals.urgent.clear()
+            await something.wait()
+            something.clear()
             while batch := self._outbox.take(segment, max_events=_BATCH_EVENTS):
                 sequence = await self._send(batch, sequence)
 
@@ -119,11 +123,12 @@ class Sending:
             self._outbox.follow(topology)
             self._acknowledge(batch, length)
             return sequence + 1
-        self.wake(self._outbox.reroute(batch, topology))
+        self._wake_senders(self._outbox.reroute(batch, topology))
         return sequence
 
     def _acknowledge(self, batch: EventBatch, next_offset: int) -> None:
-        self.wake(self._outbox.acknowledge(batch, next_offset))
+        self._wake_senders(self._outbox.acknowledge(batch, next_offset))
+        self._notes_ready.set()
         self._progress.set()
 
     async def _report(self) -> None:
@@ -140,7 +145,8 @@ class Sending:
 
     async def _note_ingestion_time(self) -> None:
         while True:
-            self.wake(self._outbox.note_now())
+            self._outbox.note_now()
+            self.wake(urgent=True)
             await asyncio.sleep(_INGESTION_PERIOD_S)
 
     def _start(self, work: _Work, *, sends_events: bool) -> None:

@@ -47,14 +47,14 @@ def encode_chunks(events: pa.RecordBatch) -> list[EncodedEvents]:
 
 def encode(events: pa.RecordBatch) -> bytes:
     """Encode events as one message."""
-    message: bytes = events.serialize().to_pybytes()
-    if len(message) > _COMPRESSED_FROM_BYTES:
-        with pa.BufferOutputStream() as sink:
-            with ipc.new_stream(sink, EVENT_SCHEMA, options=_LZ4) as writer:
-                writer.write_batch(events)
-            stream = sink.getvalue().to_pybytes()
-        message = stream[len(SCHEMA_MESSAGE) : -len(END_OF_STREAM)]
-    return message
+    if ipc.get_record_batch_size(events) <= _COMPRESSED_FROM_BYTES:
+        message: bytes = events.serialize().to_pybytes()
+        return message
+    with pa.BufferOutputStream() as sink:
+        with ipc.new_stream(sink, EVENT_SCHEMA, options=_LZ4) as writer:
+            writer.write_batch(events)
+        stream = memoryview(sink.getvalue())
+    return bytes(stream[len(SCHEMA_MESSAGE) : -len(END_OF_STREAM)])
 
 
 def decode(message: bytes) -> pa.RecordBatch:

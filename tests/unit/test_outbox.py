@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,8 @@ from tidegauge.lattice import down_set
 from tidegauge.names import key_hash
 from tidegauge.topology import KeyRange, Segment, Topology
 from writer_client import WriterClosedError
-from writer_client._events import EventBatch, NewEvent
+from writer_client._columns import to_events
+from writer_client._events import EventBatch
 from writer_client._outbox import Outbox, Wake
 
 TWO = Topology.of_equal_ranges(2)
@@ -29,11 +31,17 @@ def _outbox(**options: int) -> Outbox:
     return outbox
 
 
-def _event(key: str = LOW) -> NewEvent:
-    return NewEvent(key, 1, b"value")
+def _write(outbox: Outbox, key: str = LOW) -> Wake | None:
+    return outbox.write(key, 1, b"value")
+
+
+def _batch(keys: list[str]) -> pa.RecordBatch:
+    (batch,) = to_events(["value"] * len(keys), keys, [1] * len(keys)).to_batches()
+    return batch
 
 
 def _take(outbox: Outbox, segment: int = 0, events: int = 100) -> EventBatch:
+    outbox.route()
     batch = outbox.take(segment, max_events=events)
     assert batch is not None
     return batch
@@ -45,7 +53,7 @@ def test_the_keys_of_these_tests_lie_where_they_should() -> None:
 
 def test_a_note_waits_for_what_was_written_before_it() -> None:
     outbox = _outbox()
-    outbox.write(_event())
+    _write(outbox)
     outbox.note(10)
     assert outbox.send_notes(10) == []
     outbox.acknowledge(_take(outbox), 41)
@@ -54,10 +62,10 @@ def test_a_note_waits_for_what_was_written_before_it() -> None:
 
 def test_a_note_does_not_cover_what_was_written_after_it_in_the_same_batch() -> None:
     outbox = _outbox()
-    outbox.write(_event())
+    _write(outbox)
     outbox.note(10)
-    outbox.write(_event())
-    outbox.write(_event())
+    _write(outbox)
+    _write(outbox)
     outbox.acknowledge(_take(outbox), 43)
     assert outbox.send_notes(10) == [(10, {0: 41})]
 
@@ -70,10 +78,10 @@ def test_a_note_with_nothing_new_before_it_is_ready_at_once() -> None:
 
 def test_a_note_names_only_the_segments_that_changed() -> None:
     outbox = _outbox()
-    outbox.write(_event(LOW))
+    _write(outbox, LOW)
     outbox.note(10)
     outbox.acknowledge(_take(outbox, 0), 1)
-    outbox.write(_event(HIGH))
+    _write(outbox, HIGH)
     outbox.note(20)
     outbox.acknowledge(_take(outbox, 1), 7)
     assert outbox.send_notes(10) == [(10, {0: 1}), (20, {1: 7})]
@@ -81,9 +89,9 @@ def test_a_note_names_only_the_segments_that_changed() -> None:
 
 def test_a_note_of_something_stored_before_it_was_made_names_it() -> None:
     outbox = _outbox()
-    outbox.write(_event())
+    _write(outbox)
     outbox.acknowledge(_take(outbox), 5)
-    outbox.write(_event())
+    _write(outbox)
     outbox.note(10)
     assert outbox.send_notes(10) == []
     outbox.acknowledge(_take(outbox), 9)
@@ -92,7 +100,7 @@ def test_a_note_of_something_stored_before_it_was_made_names_it() -> None:
 
 def test_a_note_takes_over_the_one_before_it_when_nothing_was_written_in_between() -> None:
     outbox = _outbox()
-    outbox.write(_event())
+    _write(outbox)
     outbox.note(10)
     outbox.note(20)
     assert outbox.unaccepted == 1
@@ -129,27 +137,27 @@ def test_what_a_writer_was_told_becomes_its_promise_and_a_lower_time_is_refused(
 
 def test_a_note_that_waits_is_not_contradicted_by_what_the_writer_was_told() -> None:
     outbox = _outbox()
-    outbox.write(_event())
+    _write(outbox)
     outbox.note(7)
     assert outbox.promise(10) == 7
     outbox.note(8)
     assert outbox.promise(5) == 5
 
 
-def test_senders_are_woken_for_the_first_event_for_a_full_batch_and_for_a_note() -> None:
+def test_senders_are_woken_for_the_first_event_and_for_a_full_batch() -> None:
     outbox = _outbox(batch_bytes=3 * 70)
-    wakes = [outbox.write(_event()) for _ in range(4)]
-    assert wakes == [Wake(0, urgent=False), None, Wake(0, urgent=True), None]
-    outbox.write(_event(HIGH))
-    assert outbox.note(10) == [Wake(1, urgent=True)]
-    assert outbox.note(20) == []
+    wakes = [_write(outbox) for _ in range(4)]
+    assert wakes == [Wake.LINGER, None, Wake.SEND, None]
+    assert outbox.route() == [0]
+    assert _write(outbox, HIGH) == Wake.LINGER
+    assert outbox.route() == [0, 1]
 
 
 def test_a_failure_is_raised_by_every_later_call() -> None:
     outbox = _outbox()
     outbox.fail(RuntimeError("the disk is gone"), stuck=True)
     with pytest.raises(RuntimeError, match="the disk is gone"):
-        outbox.write(_event())
+        _write(outbox)
     with pytest.raises(RuntimeError, match="the disk is gone"):
         outbox.note(1)
     with pytest.raises(RuntimeError, match="the disk is gone"):
@@ -158,7 +166,7 @@ def test_a_failure_is_raised_by_every_later_call() -> None:
 
 def test_a_refused_note_does_not_hinder_the_events_before_it() -> None:
     outbox = _outbox()
-    outbox.write(_event())
+    _write(outbox)
     outbox.note(10)
     goal = outbox.goal
     outbox.fail(RuntimeError("refused"), stuck=False)
@@ -169,11 +177,11 @@ def test_a_refused_note_does_not_hinder_the_events_before_it() -> None:
 
 def test_nothing_written_after_a_goal_delays_it() -> None:
     outbox = _outbox()
-    outbox.write(_event())
+    _write(outbox)
     outbox.note(10)
     goal = outbox.goal
     outbox.acknowledge(_take(outbox), 1)
-    outbox.write(_event())
+    _write(outbox)
     outbox.note(20)
     assert not outbox.is_settled(goal)
     assert outbox.send_notes(10) == [(10, {0: 1})]
@@ -183,8 +191,8 @@ def test_nothing_written_after_a_goal_delays_it() -> None:
 
 def test_a_full_outbox_says_so_until_something_is_stored() -> None:
     outbox = _outbox(limit_bytes=100)
-    outbox.write(_event())
-    outbox.write(_event())
+    _write(outbox)
+    _write(outbox)
     assert outbox.is_full
     outbox.acknowledge(_take(outbox), 2)
     assert not outbox.is_full
@@ -193,7 +201,7 @@ def test_a_full_outbox_says_so_until_something_is_stored() -> None:
 
 def test_whoever_waits_for_room_goes_on_when_there_is_some() -> None:
     outbox = _outbox(limit_bytes=60)
-    outbox.write(_event())
+    _write(outbox)
     waiter = threading.Thread(target=outbox.wait_for_room)
     waiter.start()
     outbox.acknowledge(_take(outbox), 1)
@@ -203,11 +211,11 @@ def test_whoever_waits_for_room_goes_on_when_there_is_some() -> None:
 
 def test_a_closed_outbox_takes_nothing_more() -> None:
     outbox = _outbox(limit_bytes=60)
-    outbox.write(_event())
+    _write(outbox)
     outbox.close()
     outbox.wait_for_room()
     with pytest.raises(WriterClosedError):
-        outbox.write(_event())
+        _write(outbox)
 
 
 def test_a_clock_never_falls_behind_what_was_noted() -> None:
@@ -215,11 +223,11 @@ def test_a_clock_never_falls_behind_what_was_noted() -> None:
     outbox = Outbox("one", batch_bytes=1_000, limit_bytes=1_000, clock=lambda: next(times))
     outbox.follow(TWO)
     outbox.note(20)
-    outbox.write(NewEvent(LOW, None, b""))
-    outbox.write(NewEvent(LOW, 7, b""))
+    outbox.write(LOW, None, b"")
+    outbox.write(LOW, 7, b"")
     outbox.note_now()
-    outbox.write(NewEvent(LOW, None, b""))
-    assert [one.event_time for one in _take(outbox).events] == [20, 7, 31]
+    outbox.write(LOW, None, b"")
+    assert _take(outbox).events.column("event_time").to_pylist() == [20, 7, 31]
     assert outbox.last_time == 30
 
 
@@ -229,11 +237,11 @@ def test_a_note_covers_what_any_thread_wrote_before_it() -> None:
 
     def write() -> None:
         for _ in range(200):
-            outbox.write(_event(LOW))
-            outbox.write(_event(HIGH))
+            _write(outbox, LOW)
+            _write(outbox, HIGH)
         wrote.wait()
         noted.wait()
-        outbox.write(_event(LOW))
+        _write(outbox, LOW)
 
     threads = [threading.Thread(target=write) for _ in range(4)]
     for one in threads:
@@ -260,7 +268,8 @@ class ModelLog:
         if self.topology[batch.segment].sealed_length is not None:
             return None
         log = self.events[batch.segment]
-        log += [(one.ordinal, one.key) for one in batch.events]
+        ordinals, keys = (batch.events.column(name).to_pylist() for name in ("ordinal", "key"))
+        log += zip(ordinals, keys, strict=True)
         return len(log)
 
     def split_or_merge(self) -> None:
@@ -294,7 +303,9 @@ class ModelLog:
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("write"), st.sampled_from([LOW, HIGH])),
+        st.tuples(st.just("write many"), st.sampled_from([LOW + HIGH, HIGH + HIGH + LOW])),
         st.tuples(st.just("note"), st.just("")),
+        st.tuples(st.just("route"), st.just("")),
         st.tuples(st.just("take"), st.integers(0, 3)),
         st.tuples(st.just("take"), st.integers(0, 1)),
         st.tuples(st.just("answer"), st.integers(0, 3)),
@@ -322,8 +333,13 @@ class Run:
 
     def do(self, step: str, what: int | str) -> None:
         if step == "write":
-            self.outbox.write(_event(str(what)))
+            _write(self.outbox, str(what))
             self.written += 1
+        elif step == "write many":
+            self.outbox.write_many(_batch(list(str(what))))
+            self.written += len(str(what))
+        elif step == "route":
+            self.outbox.route()
         elif step == "note":
             self.outbox.note(len(self.promised))
             self.promised.append(self.written)
@@ -373,6 +389,7 @@ class Run:
 
     def finish(self) -> None:
         while self.outbox.unstored:
+            self.outbox.route()
             for segment in list(self.log.topology.segments):
                 self.take(segment)
             for segment in list(self.on_their_way):

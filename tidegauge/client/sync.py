@@ -53,7 +53,7 @@ class LoopThread:
 
     def check_process(self) -> None:
         """Refuse to work in a forked child; raises `ForkedClientError`."""
-        if not self.is_own_process:
+        if os.getpid() != self._pid:
             raise ForkedClientError
 
     @property
