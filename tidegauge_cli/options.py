@@ -18,10 +18,8 @@ _N = TypeVar("_N", int, float)
 _KINDS = {int: "whole number", float: "number"}
 _SHOWN = 40  # characters of what was typed: enough to find it, and one line
 _FINITE = float_info.max
-_WORDS = {
-    "log": "embedded|external",
-    "scaling": "fixed|events_per_s=NUMBER|bytes_per_s=NUMBER[,window_ms=…]",
-}
+_WORDS = {"log": "embedded|external", "scaling": "fixed|POLICY"}
+_HOW = {"scaling": " A policy is written events_per_s=1000, more values after commas."}
 LOCAL = "http://127.0.0.1:8470"
 
 
@@ -165,7 +163,7 @@ def _option_of(name: str) -> Parameter:
     option: Any = typer.Option(
         parser=reading(parse),
         metavar=_WORDS.get(name, number),
-        help=field.description,
+        help=f"{field.description}{_HOW.get(name, '')}",
         show_default=f"{default} for a new stream" if name != "scaling" else "fixed",
     )
     kind = Annotated[Setting, option]
