@@ -9,6 +9,7 @@ import typer
 from pydantic import ValidationError
 
 from tidegauge.event_time import parse_event_time
+from tidegauge.json_text import parse_json
 from tidegauge.names import StreamName, check_name
 from tidegauge.wire.streams import CreateStream, SettingsFields
 from tidegauge.wire.values import parse_position
@@ -18,7 +19,11 @@ _N = TypeVar("_N", int, float)
 _KINDS = {int: "whole number", float: "number"}
 _SHOWN = 40  # characters of what was typed: enough to find it, and one line
 _FINITE = float_info.max
-_WORDS = {"log": "embedded|external", "scaling": "fixed"}
+_WORDS = {
+    "log": "embedded|external",
+    "scaling": "fixed",
+    "retention": '{"age_ms": NUMBER, "bytes": NUMBER}|null',
+}
 LOCAL = "http://127.0.0.1:8470"
 
 
@@ -150,7 +155,8 @@ def _option_of(name: str) -> Parameter:
 
     def parse(text: str) -> dict[str, Any]:
         try:
-            read = CreateStream.model_validate({name: None if text == "null" else text})
+            given = parse_json(text.encode()) if text.startswith("{") else text
+            read = CreateStream.model_validate({name: None if text == "null" else given})
         except ValidationError as error:
             reason = error.errors()[0]["msg"].removeprefix("Value error, ")
             msg = f"{text[:_SHOWN]!r}: {reason}"
