@@ -75,7 +75,9 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
     metrics, waiting = Metrics(), WaitingRoom(settings.max_long_polls)
     listening, lease = clocks.listening, ownership.lease
     stamping = Stamping(listening, lease, sequencer, database, ownership.keep_stamp)
-    maintenance = Maintenance(registry, groups, sequencer, Compactor(database), clocks)
+    maintenance = Maintenance(
+        registry, groups, sequencer, database, Compactor(database), clocks
+    )
     most_series, max_stall_s = settings.metrics_streams, settings.max_stall_ms / 1_000
 
     def note_failure() -> None:
@@ -105,6 +107,6 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
             "the maintenance of streams": maintenance.run,
             "the sweeping of marks": sweeper.run,
             "the scaling of streams": Scaler(registry, sequencer).run,
-            "the purging of deleted streams": Purger(database, lease, Pace()).run,
+            "the purging of what was deleted": Purger(database, registry, lease, Pace()).run,
         },
     )

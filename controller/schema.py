@@ -28,9 +28,11 @@ streams = Table(
     Column("holder", BigInteger, index=True),
     Column("listening_ms", BigInteger, nullable=False, server_default="0"),
     Column("load", Text),
+    Column("truncation", Text),
     UniqueConstraint("scope", "stream"),
 )
-"""``holder`` is the id of the controller that makes the marks, if several share the database.
+"""``truncation`` says where the embedded log of the stream begins, None while at its first events;
+``holder`` is the id of the controller that makes the marks, if several share the database.
 ``listening_ms`` is the stream's listening time beyond that of its holder, or, while it has none,
 its listening time. ``load`` is what the scaling policy knows, null without one."""
 
@@ -102,15 +104,22 @@ chunks = Table(
     Column("running_time", BigInteger),
     Column("size", BigInteger, nullable=False),
     Column("data", LargeBinary, nullable=False),
+    Column("append_time", BigInteger),
+    Column("format", Integer, nullable=False, server_default="1"),
 )
-"""``running_time`` is the maximum of event time over the segment up to the chunk's end."""
+"""``running_time`` is the maximum of event time over the segment up to the chunk's end,
+``append_time`` the greatest wall clock of an append within it; None in chunks of format 1."""
 Index(
     "chunks_by_running_time",
     chunks.c.stream_key,
     chunks.c.segment,
     chunks.c.running_time,
     chunks.c.first_offset,
+    chunks.c.events,
+    chunks.c.size,
+    chunks.c.append_time,
 )
+"""All but the data, so that chunks are listed without going through megabytes of it."""
 
 append_sequences = Table(
     "append_sequences",

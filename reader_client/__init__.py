@@ -17,6 +17,7 @@ from tidegauge.client.stream_calls import WatermarkTimeoutError
 from tidegauge.client.sync import ClientClosedError, ForkedClientError
 from tidegauge.client.transport import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.errors import (
+    EventsNeededError,
     ForbiddenError,
     GroupExistsError,
     ImmutableSettingError,
@@ -30,6 +31,7 @@ from tidegauge.errors import (
     StreamReplacedError,
     TidegaugeError,
     TopologyChangedError,
+    TruncatedError,
     UnauthenticatedError,
     UnknownGroupError,
     UnknownReaderError,
@@ -59,6 +61,7 @@ __all__ = [
     "ClientClosedError",
     "Event",
     "Events",
+    "EventsNeededError",
     "ExclusiveReader",
     "ForbiddenError",
     "ForkedClientError",
@@ -80,6 +83,7 @@ __all__ = [
     "TidegaugeError",
     "TimeWindow",
     "TopologyChangedError",
+    "TruncatedError",
     "UnauthenticatedError",
     "UnexpectedAnswerError",
     "UnknownGroupError",

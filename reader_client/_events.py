@@ -12,7 +12,8 @@ class Events(NamedTuple):
     segment: int
     first_offset: int
     batch: pa.RecordBatch
-    """Columns ``key``, ``event_time`` (ms, may be null) and ``value``."""
+    """Columns ``key``, ``event_time`` (ms, may be null), ``value``, ``append_time`` (wall clock of
+    the append, ms) and ``writer``; the last two are null where they were not stored."""
 
     @property
     def end_offset(self) -> int:

@@ -13,7 +13,7 @@ from reader_client._stream import AsyncStreamClient, ReaderOptions
 from tidegauge import groups
 from tidegauge.client.blocks import AsyncOpening, Opening
 from tidegauge.client.sync import LoopThread, SyncFace, blocking
-from tidegauge.errors import ReaderFencedError
+from tidegauge.errors import ReaderFencedError, TruncatedError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import check_name
 from tidegauge.topology import Position, Topology
@@ -31,6 +31,10 @@ class Event(NamedTuple):
         Where it lies.
     key, event_time, value
         What it is; ``event_time`` in ms, or None.
+    append_time
+        Wall clock of its append, ms; None if it was appended before that was stored.
+    writer
+        Who appended it; None if nobody was named, or that was not stored then.
     """
 
     stream: str
@@ -39,6 +43,8 @@ class Event(NamedTuple):
     key: str
     event_time: int | None
     value: bytes
+    append_time: int | None = None
+    writer: str | None = None
 
 
 class AsyncReader(AsyncOpening):
@@ -110,6 +116,9 @@ class AsyncReader(AsyncOpening):
         ------
         ReaderFencedError
             If another process took the name, or this one was taken offline.
+        TruncatedError
+            If events that were to be read next were dropped. The reader goes on at the first
+            there are: call it again.
         """
         await self.open()
         if self._heartbeat is not None:
@@ -280,11 +289,29 @@ class AsyncReader(AsyncOpening):
             start, tail = owned[ref], tails[ref.stream].get(ref.segment, 0)
             if start < tail:
                 client = self._clients[ref.stream]
-                found = await client.fetch(ref.segment, start, min(tail, start + limit))
+                try:
+                    found = await client.fetch(ref.segment, start, min(tail, start + limit))
+                except TruncatedError:
+                    await self._skip_truncated(ref.stream)
+                    raise
                 if found:
                     self._returned[ref] = found[-1].end_offset
                     return [event for events in found for event in _rows(ref, events)]
         return []
+
+    async def _skip_truncated(self, stream: str) -> None:
+        """Go on where a stream begins, in all that the reader owns of it or has to take for that."""
+        info = await self._clients[stream].describe()
+        await self.group.change(
+            partial(
+                groups.skip_truncated,
+                reader=self.name,
+                epoch=self._epoch or 0,
+                stream=stream,
+                topology=info.topology.to_topology(),
+                first=info.first_cut or {},
+            )
+        )
 
     async def _wait(self, streams: set[str], *, wait_ms: int) -> dict[str, Position]:
         """Wait on all of the streams at once, until the first has news; return where those end."""
@@ -328,8 +355,8 @@ class AsyncReader(AsyncOpening):
 
 def _rows(ref: SegmentRef, events: Events) -> Iterator[Event]:
     columns = (column.to_pylist() for column in events.batch.columns)
-    for place, (key, time, value) in enumerate(zip(*columns, strict=True)):
-        yield Event(ref.stream, ref.segment, events.first_offset + place, key, time, value)
+    for place, values in enumerate(zip(*columns, strict=True)):
+        yield Event(ref.stream, ref.segment, events.first_offset + place, *values)
 
 
 class Reader(SyncFace[AsyncReader], Opening):

@@ -148,6 +148,11 @@ class AsyncStreamClient(StreamCalls):
             Which one.
         start, end
             Offsets; ``end`` is excluded.
+
+        Raises
+        ------
+        TruncatedError
+            If events from ``start`` on were dropped; it names the first offset there is.
         """
         while start < end:
             page = await self.fetch(segment, start, end)
@@ -209,6 +214,7 @@ class StreamClient(SyncFace[AsyncStreamClient], Closing):
     scale = blocking(AsyncStreamClient.scale)
     split = blocking(AsyncStreamClient.split)
     merge = blocking(AsyncStreamClient.merge)
+    truncate = blocking(AsyncStreamClient.truncate)
     describe = blocking(AsyncStreamClient.describe)
     topology = blocking(AsyncStreamClient.topology)
     tail = blocking(AsyncStreamClient.tail)

@@ -24,6 +24,7 @@ from pyspark.sql.types import (
 from reader_client import Events, StreamClient
 from spark_source._errors import DataLossError, EventTimeOutOfRangeError
 from spark_source._options import Options
+from tidegauge.errors import TruncatedError
 
 SCHEMA = StructType(
     [
@@ -93,13 +94,22 @@ def _segment_rows(partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
         options.url, options.stream, options.token, partition.stream_id, os.getpid()
     )
     at = partition.start
-    for events in client.read(partition.segment, partition.start, partition.end):
-        if events.first_offset > at and options.fail_on_data_loss:
-            raise DataLossError(partition.segment, at, events.first_offset)
-        yield rows_of(events, partition)
-        at = events.end_offset
-    if at < partition.end and options.fail_on_data_loss:
-        raise DataLossError(partition.segment, at, at)
+    while at < partition.end:
+        try:
+            for events in client.read(partition.segment, at, partition.end):
+                if events.first_offset > at and options.fail_on_data_loss:
+                    raise DataLossError(partition.segment, at, events.first_offset)
+                yield rows_of(events, partition)
+                at = events.end_offset
+        except TruncatedError as lost:
+            found = lost.first_offset
+        else:
+            found = at
+        if at < partition.end and options.fail_on_data_loss:
+            raise DataLossError(partition.segment, at, found)
+        if found == at:
+            return
+        at = found
 
 
 @lru_cache(maxsize=4)

@@ -223,7 +223,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._follower is None:
             client = _client(self._options, start.stream_id)
             if self._options.fail_on_data_loss:
-                check_nothing_lost(start, client.tail().tail)
+                check_nothing_lost(start, client.tail(), client.topology())
             self._follower = Follower(client, start)
             self._end = ending_position(client, self._options)
         return self._follower

@@ -6,8 +6,9 @@ from spark_source._group import check_group, starting_position
 from spark_source._options import Options
 from spark_source._planner import Offset
 from tidegauge.errors import NotCompleteYetError
-from tidegauge.lattice import cut_of
-from tidegauge.topology import Position
+from tidegauge.lattice import cut_of, down_set
+from tidegauge.topology import Position, Topology
+from tidegauge.wire.streams import Tail
 
 
 def check_load(client: StreamClient, options: Options) -> None:
@@ -32,7 +33,7 @@ def starting_offset(client: StreamClient, options: Options) -> Offset:
     a bound, also when there are marks before the first event: so it did before they were made.
     """
     info = client.describe()
-    position: Position = {}
+    position: Position = info.first_cut or {}
     if options.latest:
         position = info.tail or {}
     elif options.starting_cut is not None:
@@ -73,9 +74,14 @@ def ending_position(client: StreamClient, options: Options) -> Position | None:
     raise NotCompleteYetError(options.stream, options.ending_time, sentence)
 
 
-def check_nothing_lost(start: Offset, tail: Position) -> None:
-    """Raise `DataLossError` if the log ends before where the query stands."""
+def check_nothing_lost(start: Offset, tail: Tail, topology: Topology) -> None:
+    """Raise `DataLossError` if the log ends before where the query stands, or begins after it."""
     for segment, wanted in start.position.items():
-        found = tail.get(segment, 0)
+        found = tail.tail.get(segment, 0)
         if found < wanted:
             raise DataLossError(segment, wanted, found)
+    read = down_set(topology, start.position)
+    for segment, first in down_set(topology, tail.first_cut).items():
+        wanted = read.get(segment, 0)
+        if wanted < first:
+            raise DataLossError(segment, wanted, first)

@@ -531,6 +531,44 @@ class TopologyChangedError(ProblemError, code="topology_changed", status=409):
     )
 
 
+class TruncatedError(ProblemError, code="truncated", status=410):
+    """Events that were dropped: the segment begins at a later offset by now."""
+
+    stream: str
+    segment: int
+    offset: int
+    first_offset: int
+    message = (
+        "offset {offset} of segment {segment} of stream {stream} was truncated; read on from its "
+        "first offset, {first_offset}"
+    )
+
+
+class EventsNeededError(ProblemError, code="events_needed", status=409):
+    """A truncation of what a reader group has not read yet, or may go back to."""
+
+    stream: str
+    group: str
+    checkpoint: str | None
+    position: Position
+
+    def __post_init__(self) -> None:
+        # Read back from a document, whose keys are strings.
+        self.position = {int(one): at for one, at in self.position.items()}
+
+    @property
+    def detail(self) -> str:
+        who = f"reader group {self.group}"
+        if self.checkpoint is not None:
+            who = f"checkpoint {self.checkpoint!r} of {who}"
+        at = ",".join(f"{number}:{offset}" for number, offset in sorted(self.position.items()))
+        return (
+            f"{who} still needs events of stream {self.stream}: it stands at {at}; truncate "
+            "before that, let the group read on, delete it (in Python ReaderGroup.delete), or "
+            "drop them all the same with force=true (from a shell --force)"
+        )
+
+
 class SegmentLimitError(ProblemError, code="segment_limit", status=409):
     """A scaling after which a stream would have more segments than it may."""
 

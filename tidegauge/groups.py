@@ -15,7 +15,7 @@ from tidegauge.errors import (
     ReaderFencedError,
     UnknownReaderError,
 )
-from tidegauge.lattice import cut_of, join
+from tidegauge.lattice import cut_of, down_set, join
 from tidegauge.topology import Position, Topology
 
 Topologies: TypeAlias = Mapping[str, Topology]
@@ -86,10 +86,10 @@ class GroupState:
         """Join the positions of a stream, whoever has them: the group's position."""
         return _in_stream(self.offsets, stream)
 
-    def resumable(self, stream: str) -> list[Position]:
-        """List where in a stream the group may go on: its position, and its checkpoints'."""
-        checkpoints = (_in_stream(one, stream) for one in self.checkpoints.values())
-        return [self.position(stream), *checkpoints]
+    def resumable(self, stream: str) -> dict[str | None, Position]:
+        """Tell where in a stream the group may go on: its position (None), and its checkpoints'."""
+        found: dict[str | None, Position] = {None: self.position(stream)}
+        return found | {name: _in_stream(one, stream) for name, one in self.checkpoints.items()}
 
 
 def start(topologies: Topologies, positions: Mapping[str, Position]) -> GroupState:
@@ -254,6 +254,43 @@ def confirm(
     for ref in offsets.keys() - state.readers[reader].owned.keys():
         state = acquire(state, reader, epoch, ref)
     return advance(state, reader, epoch, offsets)
+
+
+def skip_truncated(  # noqa: PLR0913, PLR0917 (who, where and what)
+    state: GroupState,
+    reader: str,
+    epoch: int,
+    stream: str,
+    topology: Topology,
+    first: Position,
+) -> GroupState:
+    """Let a reader go on where a stream begins: what is gone counts as read.
+
+    Of its own segments and of those that nobody owns; it takes the latter if it has to, and those
+    that open when a whole segment is gone.
+
+    Parameters
+    ----------
+    first
+        The first cut of the stream.
+    """
+    gone = down_set(topology, first)
+    while True:
+        state = open_segments(state, stream, topology)
+        owned = _member(state, reader, epoch).owned
+        lagging = [
+            ref
+            for ref, offset in [*owned.items(), *state.unassigned.items()]
+            if ref.stream == stream and offset < gone.get(ref.segment, 0)
+        ]
+        if not lagging:
+            return state
+        for ref in lagging:
+            if ref not in owned:
+                state = acquire(state, reader, epoch, ref)
+            state = advance(state, reader, epoch, {ref: gone[ref.segment]})
+            if gone[ref.segment] == topology[ref.segment].sealed_length:
+                state = complete(state, reader, epoch, ref, topology)
 
 
 def checkpoint(state: GroupState, name: str) -> GroupState:

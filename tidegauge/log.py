@@ -27,7 +27,7 @@ class EventRun(Protocol):
 
     @property
     def batch(self) -> pa.RecordBatch:
-        """Columns ``key``, ``event_time`` (ms, may be null) and ``value``."""
+        """Columns ``key``, ``event_time`` (ms, may be null) and ``value``, and what else the log tells."""
 
 
 class LogWriter(Protocol):

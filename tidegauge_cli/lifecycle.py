@@ -1,4 +1,4 @@
-"""Verbs from the beginning of a stream to its end: create, configure, scale, seal, delete."""
+"""Verbs from a stream's beginning to its end: create, configure, scale, truncate, seal, delete."""
 
 import sys
 from typing import Annotated
@@ -14,6 +14,7 @@ from tidegauge.wire.streams import (
     SealedStream,
     SealStream,
     StreamInfo,
+    TruncatedStream,
 )
 from tidegauge_cli.options import (
     CHANGED,
@@ -21,6 +22,7 @@ from tidegauge_cli.options import (
     Position,
     Setting,
     Stream,
+    TimeOption,
     Yes,
     in_range,
     path_of,
@@ -148,6 +150,31 @@ def scale(  # noqa: PLR0913 (three ways to say it)
             for one in scaled.segments
         ),
     )
+
+
+@asks(lifecycle, "truncate shop/orders --time 2024-01-01T00:00:00Z")
+def truncate(  # noqa: PLR0913 (options)
+    session: Session,
+    stream: Stream,
+    *,
+    cut: Position = None,
+    time: TimeOption = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Drop also what reader groups still need.")
+    ] = False,
+    yes: Yes = False,
+) -> None:
+    """Drop the first events of a stream, before a stream cut or before a time; its marks go along."""
+    if (cut is None) == (time is None):
+        msg = "give either --cut 0:40,1:12 or --time TIME"
+        raise typer.BadParameter(msg)
+    _confirm(f"The first events of {stream} are lost then. Drop them?", yes=yes)
+
+    async def post(service: Service) -> TruncatedStream:
+        return await StreamCalls(service, stream).truncate(cut=cut, time=time, force=force)
+
+    truncated = session.ask(post)
+    session.show(truncated, f"{stream} begins at {describe_position(truncated.first_cut)}")
 
 
 @asks(lifecycle, "seal shop/orders --position 0:120,1:45")

@@ -18,8 +18,11 @@ _N = TypeVar("_N", int, float)
 _KINDS = {int: "whole number", float: "number"}
 _SHOWN = 40  # characters of what was typed: enough to find it, and one line
 _FINITE = float_info.max
-_WORDS = {"log": "embedded|external", "scaling": "fixed|POLICY"}
-_HOW = {"scaling": " A policy is written events_per_s=1000, more values after commas."}
+_WORDS = {"log": "embedded|external", "scaling": "fixed|POLICY", "retention": "LIMITS|null"}
+_HOW = {
+    "scaling": " A policy is written events_per_s=1000, more values after commas.",
+    "retention": " Limits are written age_ms=86400000, or age_ms=86400000,bytes=1000000000.",
+}
 LOCAL = "http://127.0.0.1:8470"
 
 

@@ -7,6 +7,7 @@ from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
 from tidegauge.explain.explanation import Reason
+from tidegauge.lattice import count_between
 from tidegauge.wire.groups import GroupInfo
 from tidegauge.wire.streams import MarkInfo, StreamInfo
 from tidegauge.wire.writers import ExplanationInfo, WriterInfo
@@ -26,7 +27,7 @@ def table_of_streams(streams: Iterable[StreamInfo]) -> Listing:
             describe_lag(one),
             str(one.revision),
             str(len(one.topology.segments)),
-            "" if one.tail is None else str(sum(one.tail.values())),
+            "" if one.tail is None else str(_count_events(one)),
             one.config.log,
         )
     return listing
@@ -137,6 +138,11 @@ def describe_position(position: Mapping[int, int]) -> str:
     shown = [f"{number}:{offset}" for number, offset in sorted(position.items())[:8]]
     more = len(position) - len(shown)
     return ",".join(shown) + (f" and {more} more" if more else "")
+
+
+def _count_events(stream: StreamInfo) -> int:
+    topology = stream.topology.to_topology()
+    return count_between(topology, stream.first_cut or {}, stream.tail or {})
 
 
 def _count(offsets: Mapping[str, Mapping[int, int]]) -> int:

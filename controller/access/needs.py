@@ -66,6 +66,7 @@ NEEDS: Mapping[str, Need] = {
     f"PATCH {_STREAM}": Need.OPERATE,
     f"DELETE {_STREAM}": Need.OPERATE,
     f"POST {_STREAM}/scale": Need.OPERATE,
+    f"POST {_STREAM}/truncate": Need.OPERATE,
     f"POST {_STREAM}/seal": Need.OPERATE,
     f"GET {_STREAM}/watermark": Need.ANY_ROLE,
     f"GET {_STREAM}/tail": Need.READ,

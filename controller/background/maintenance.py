@@ -1,4 +1,4 @@
-"""Work in the background, a little at a time: silent readers, compaction, old answers."""
+"""Work in the background, a little at a time: silent readers, logs, old answers."""
 
 import asyncio
 import logging
@@ -10,10 +10,12 @@ from functools import partial
 from controller.clocks import Clocks
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
+from controller.database import Database
 from controller.groups import Groups, read_logs
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
 from controller.streams.registry import Registry
+from controller.streams.truncation import apply_retention
 from tidegauge import errors
 from tidegauge.groups import go_offline
 
@@ -33,6 +35,7 @@ class Maintenance:
     _registry: Registry
     _groups: Groups
     _sequencer: Sequencer
+    _database: Database
     _compactor: Compactor
     _clocks: Clocks
 
@@ -41,7 +44,7 @@ class Maintenance:
         while True:
             await asyncio.sleep(_PERIOD_S)
             await self._take_silent_offline()
-            await self._compact()
+            await self._look_after_logs()
             before_ms = self._clocks.now().wall_ms - _ANSWERS_KEPT_MS
             delete = partial(log_storage.delete_answers, before_ms=before_ms)
             self._sequencer.submit_quietly(
@@ -74,17 +77,19 @@ class Maintenance:
             change = partial(self._groups.change, group.name, offline, logs=logs)
             self._sequencer.submit_quietly(partial(_unless_gone, change))
 
-    async def _compact(self) -> None:
+    async def _look_after_logs(self) -> None:
+        """Drop what the retention of streams lets go, and merge small chunks of the rest."""
         for index, state in enumerate(list(self._registry)):
             if index % _STREAMS_AT_ONCE == 0:
                 await asyncio.sleep(0)  # of many streams most have nothing to wait for
             if state.published_tails is None:
                 continue
             try:
+                await apply_retention(self._database, state)
                 await self._compactor.compact(state.identity.key, state.published_tails)
             except (errors.OutcomeUnknownError, errors.UnavailableError) as error:
                 # The database has logged all of it already.
-                _log.debug("nothing is compacted yet: %s", error)
+                _log.debug("a log is not looked after yet: %s", error)
             except errors.TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})
 

@@ -1,21 +1,26 @@
-"""Removing what belonged to deleted streams in the background, a few rows at a time.
+"""Removing what was deleted or truncated in the background, a few rows at a time.
 
 A stream that is deleted is gone at once, with its name: only its key is kept, in a table of its
 own, until all of its rows are removed. So deleting millions of marks or chunks holds nobody up,
-and goes on after a restart.
+and goes on after a restart. So does truncating: what lies before the first cut is gone at once,
+its chunks are looked for from their beginning, after a restart again.
 """
 
 import asyncio
 import logging
+from functools import partial
 from time import perf_counter
 
 from sqlalchemy import Connection
 
 from controller.database import Database
+from controller.log.embedded import EmbeddedLog
+from controller.log.storage import delete_truncated
 from controller.logs.deduplication import LogOnce
 from controller.schema import metadata
 from controller.store import streams as storage
 from controller.streams.lease import Lease
+from controller.streams.registry import Registry
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
@@ -45,10 +50,15 @@ class Pace:
 
 
 class Purger:
-    """Removes the rows of deleted streams."""
+    """Removes the rows of deleted streams, and the chunks of truncated ones."""
 
-    def __init__(self, database: Database, lease: Lease, pace: Pace) -> None:
+    def __init__(
+        self, database: Database, registry: Registry, lease: Lease, pace: Pace
+    ) -> None:
         self._database = database
+        self._registry = registry
+        self._purged: dict[int, dict[int, int]] = {}
+        """By key of the stream: the offset of each segment before which no chunk is left."""
         self._lease = lease
         self._pace = pace
         self._pace.rows = _FEWEST_ROWS  # until it is known how long the rows are
@@ -62,17 +72,41 @@ class Purger:
             await asyncio.sleep(self._pace.rest_s(began) if purged else _PERIOD_S)
 
     async def _purge_some(self) -> bool:
-        """Make one step; False if there was none to make, or it could not be made now."""
+        """Make a step of each; False if there was none to make, or it could not be made now."""
         if not self._lease.is_certain:
             return False
         try:
             left = await self._database.read(storage.has_deleted_streams)
             purged = left and await self._database.change(self._step)
+            purged |= await self._purge_truncated()
         except TidegaugeError as error:
-            self._not_removed.log(f"rows of deleted streams were not removed: {error}")
+            self._not_removed.log(f"rows that are not needed were not removed: {error}")
             return False
         self._not_removed.end()
         return purged
+
+    async def _purge_truncated(self) -> bool:
+        """Remove some truncated chunks of one segment; False if all that are known are gone."""
+        known = {state.identity.key: state for state in self._registry if not state.deleted}
+        self._purged = {key: done for key, done in self._purged.items() if key in known}
+        for key, state in known.items():
+            if not isinstance(state.log, EmbeddedLog):
+                continue
+            done = self._purged.setdefault(key, {})
+            for segment, first in state.log.first.items():
+                if first > done.get(segment, 0):
+                    step = partial(self._drop_chunks, place=(key, segment), first=first)
+                    if not await self._database.change(step):
+                        done[segment] = first
+                    return True
+        return False
+
+    def _drop_chunks(self, connection: Connection, place: tuple[int, int], first: int) -> bool:
+        began = perf_counter()
+        dropped = delete_truncated(connection, *place, first, self._pace.rows)
+        if dropped:
+            self._pace.adjust(began, fewest=_FEWEST_ROWS)
+        return dropped
 
     def _step(self, connection: Connection) -> bool:
         began = perf_counter()

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from math import inf
 from time import monotonic, perf_counter
 
 from sqlalchemy import Connection
@@ -21,11 +22,15 @@ from sqlalchemy import Connection
 from controller.background.purging import Pace
 from controller.database import Database
 from controller.groups import keep_groups_still, read_positions
-from controller.store.marks import MarkRow, delete_marks, mark_rows
+from controller.log.embedded import EmbeddedLog
+from controller.store.marks import MarkRow, StoredMarks, delete_marks, mark_rows
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
+from tidegauge.lattice import DownSet
+from tidegauge.marks import Mark
 from tidegauge.retention import Tier, count_old, newest_at, surplus, tiers
+from tidegauge.windows import count_passed
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 1.0  # nothing was due: marks grow old by seconds at least
@@ -35,6 +40,8 @@ _SOONEST_S, _LATEST_S = 1.0, 3_600.0
 _LOOKS_PER_AGE = 4
 """So many times in the age of a tier: marks are removed late by a quarter of it at most."""
 _FIRST_REVISION = 1
+_TRUNCATED = Tier(age_ms=0, step_ms=None)
+"""Marks of events that are truncated, whatever their age: looked for once for each truncation."""
 
 
 @dataclass(slots=True)
@@ -52,6 +59,14 @@ class Sweep:
 
     tiers: dict[Tier, Progress] = field(default_factory=dict)
     due_s: float = 0.0
+    truncated: DownSet = field(default_factory=dict)
+    """The events whose marks are removed, or will be."""
+
+    def truncate(self, truncated: DownSet) -> None:
+        """Look at once for marks of what was truncated since."""
+        if truncated != self.truncated:
+            self.truncated, self.due_s = truncated, 0.0
+            self.tiers[_TRUNCATED] = Progress()
 
     def next(self, tiers: list[Tier], now_s: float) -> tuple[Tier, Progress] | None:
         """Choose the oldest tier that is due; it begins where older ones have been at least."""
@@ -92,8 +107,9 @@ class Sweeper:
             known = {state.identity.key for state in registry}
             self._sweeps = {key: sweep for key, sweep in self._sweeps.items() if key in known}
         for state in list(registry):
-            sweep = self._sweeps.get(state.identity.key)
-            if state.revision <= 1 or (sweep is not None and sweep.due_s > now_s):
+            sweep = self._sweeps.setdefault(state.identity.key, Sweep())
+            sweep.truncate(_truncated(state))
+            if state.revision <= 1 or sweep.due_s > now_s:
                 continue
             try:
                 busy |= await self.sweep(state)
@@ -111,6 +127,8 @@ class Sweeper:
         """Make one step; tells whether there was one to make."""
         sweep = self._sweeps.setdefault(state.identity.key, Sweep())
         wanted = tiers(self._thinning, state.config.mark_retention_ms)
+        if sweep.truncated:
+            wanted.insert(0, _TRUNCATED)
         due = sweep.next(wanted, self.monotonic_s())
         if due is None:
             return False
@@ -126,7 +144,14 @@ class Sweeper:
         rows = await self._database.read(read)
         # The last of them may be the newest; and it tells what is the newest before a position.
         wall_ms = state.now().wall_ms
-        old = rows[: count_old(rows[:-1], wall_ms - tier.age_ms)]
+        if tier == _TRUNCATED:
+            first = _truncated(state)
+            old = rows[: count_passed(state.aggregator.topology, _marks(rows[:-1]), first)]
+        else:
+            old = rows[: count_old(rows[:-1], wall_ms - tier.age_ms)]
+        if not old and tier == _TRUNCATED:
+            progress.due_s = inf
+            return
         if not old:
             # Until some marks have grown old, if no clock is set. Never longer than an hour: a
             # wall clock that is behind makes marks look made in the future.
@@ -160,12 +185,26 @@ class Sweeper:
             return False
         positions = read_positions(connection, str(identity.name), identity.stream_id)
         # For each group the newest at or before where it stands; on the embedded log also the
-        # first after the truncation point.
-        topology = state.aggregator.topology
+        # first after the truncation point, and the one before, in force there.
+        topology, first = state.aggregator.topology, _truncated(state)
         needed = {newest_at(topology, rows, position) for position in positions}
-        if state.log.tails is not None:
+        if first:
+            marks = StoredMarks(connection, identity.key)
+            passed = count_passed(topology, marks, first)
+            around = range(max(0, passed - 1), min(passed + 1, len(marks)))
+            needed |= {marks[at].revision for at in around}
+        elif state.log.tails is not None:
             needed.add(_FIRST_REVISION)
         began = perf_counter()
         delete_marks(connection, identity.key, [one for one in gone if one not in needed])
         self._pace.adjust(began, fewest=_FEWEST_ROWS)
         return True
+
+
+def _truncated(state: StreamState) -> DownSet:
+    """Tell which events of a stream are truncated."""
+    return state.log.first if isinstance(state.log, EmbeddedLog) else {}
+
+
+def _marks(rows: Sequence[MarkRow]) -> list[Mark]:
+    return [Mark(row.revision, row.lower, row.lower, row.cut()) for row in rows]

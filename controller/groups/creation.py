@@ -11,8 +11,9 @@ from controller.streams import history
 from controller.streams.lease import MovedError
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
-from tidegauge.errors import InvalidPositionError, InvalidRequestError
+from tidegauge.errors import InvalidPositionError, InvalidRequestError, TruncatedError
 from tidegauge.groups import start
+from tidegauge.lattice import down_set
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
 from tidegauge.wire.groups import CreateGroup
@@ -78,15 +79,15 @@ def _check_start(request: CreateGroup) -> None:
 
 async def _start_in(database: Database, state: StreamState, request: CreateGroup) -> Position:
     """Find where a group starts in one of its streams."""
-    if request.start_cut is not None:
-        cut = request.start_cut.get(str(state.identity.name), {})
+    cut = (request.start_cut or {}).get(str(state.identity.name))
+    if cut:
         _check_cut(cut, state)
         return cut
     if request.start_time is not None:
         position, _ = await history.start_of(database, state, request.start_time)
         return position or {}
-    if request.start != "latest":
-        return {}
+    if request.start != "latest" or request.start_cut is not None:
+        return state.published_first or {}
     if state.published_tails is None:
         message = "only you know where an external log ends; send start_cut, or a start_time"
         raise InvalidRequestError.of("start", message)
@@ -94,7 +95,10 @@ async def _start_in(database: Database, state: StreamState, request: CreateGroup
 
 
 def _check_cut(cut: Position, state: StreamState) -> None:
-    """Refuse a cut outside the stream; an external log has an end only once it is sealed."""
+    """Refuse a cut outside the stream, or before its first events.
+
+    An external log has an end only once it is sealed.
+    """
     tails = state.published_tails or {}
     segments = state.published_topology.segments
     for number, offset in cut.items():
@@ -107,3 +111,8 @@ def _check_cut(cut: Position, state: StreamState) -> None:
                 "offsets are 0 or more" if end is None else f"it goes from 0 to {end} there"
             )
             raise InvalidPositionError(number, offset, reason, tails)
+    if tails:
+        counts = down_set(state.published_topology, cut)
+        for number, first in state.embedded_log().first.items():
+            if (at := counts.get(number, 0)) < first:
+                raise TruncatedError(str(state.identity.name), number, at, first)

@@ -23,6 +23,7 @@ _MEANINGS = {
     404: "What the path names is not there; the code says what is missing.",
     408: "Address and headers were begun and did not come to their end: `head_timeout`.",
     409: "It conflicts with what is stored; the code says how.",
+    410: "Events that were dropped are asked for: `truncated`, with the first offset there is.",
     412: "Somebody was faster, or it is there already: `precondition_failed`.",
     413: "The body is beyond the limit of the service: `body_too_large`.",
     415: "The body is of another content type, or does not say of which (or "
@@ -96,6 +97,7 @@ def _refusals(method: str, path: str, operation: dict[str, Any], need: Need) -> 
         403: need not in {Need.NOTHING, Need.TOKEN},
         404: "{" in path,
         409: "{" in path,
+        410: (method, path.rpartition("/")[2]) in {("get", "events"), ("put", "{group}")},
         412: bool(names & {"if-match", "if-none-match"}),
         415: "requestBody" in operation or method == "post",
         428: "if-match" in names,

@@ -90,6 +90,7 @@ def _stream(**settings: int) -> dict[str, Any]:
         revision=0,
         tail={"0": 0},
         scaling=None,
+        first_cut={"0": 0},
     )
 
 
@@ -257,7 +258,7 @@ EXAMPLES = (
     Example(
         f"GET {_STREAM}/tail",
         query={"after": "0:1", "revision": "2", "wait_ms": "10000"},
-        answer=_at(_NOW, tail={"0": 2}, topology_revision=0, revision=4),
+        answer=_at(_NOW, tail={"0": 2}, first_cut={"0": 0}, topology_revision=0, revision=4),
     ),
     Example(
         f"GET {_STREAM}/marks",
@@ -324,6 +325,11 @@ EXAMPLES = (
             segments=_SPLIT,
             topology={"revision": 1, "segments": [_segment(0, 0.0, 1.0, sealed=2), *_SPLIT]},
         ),
+    ),
+    Example(
+        f"POST {_STREAM}/truncate",
+        body={"time": "2013-01-01T11:00:00Z"},
+        answer=_at(1_357_038_000_000, first_cut={"1": 0, "2": 0}),
     ),
     Example(
         f"POST {_STREAM}/seal",

@@ -1,7 +1,8 @@
 """Events as Arrow: one canonical schema, encoded once, streamed without decoding.
 
 A chunk is stored as the IPC message of its record batch alone. A reply is the schema's message,
-the chunks as they lie in the database, and the end-of-stream marker: a valid IPC stream.
+the chunks as they lie in the database, and the end-of-stream marker: a valid IPC stream. Chunks of
+the first format lack append time and writer; they are encoded anew whenever they are read.
 """
 
 import struct
@@ -14,9 +15,11 @@ from pyarrow import ipc
 
 from tidegauge.errors import InvalidRequestError
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.wire.columns import EVENT_SCHEMA
+from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
 
-SCHEMA_MESSAGE = EVENT_SCHEMA.serialize().to_pybytes()
+FIRST_FORMAT, NEWEST_FORMAT = 1, 2
+"""Numbers of formats: without append time and writer, and with."""
+SCHEMA_MESSAGE = STORED_SCHEMA.serialize().to_pybytes()
 END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 CHUNK_EVENTS = 65_536  # and so many bytes: a reader holds a chunk in memory
 _CHUNK_BYTES = 4 * 1_048_576
@@ -34,32 +37,55 @@ class EncodedEvents(NamedTuple):
     rows: int
     greatest_time: int | None
     """Event time, ms; None if none has one."""
+    append_time: int
+    """Wall clock of the append, ms."""
     message: bytes
 
 
-def encode_chunks(events: pa.RecordBatch) -> list[EncodedEvents]:
-    """Encode events as they are stored, in chunks that a reader can hold in memory."""
+def encode_chunks(
+    events: pa.RecordBatch, *, writer: str | None, append_time: int
+) -> list[EncodedEvents]:
+    """Encode events as they are stored, in chunks that a reader can hold in memory.
+
+    With who appends them, None if nobody knows, and when by the wall clock, ms.
+    """
     affordable = events.num_rows * _CHUNK_BYTES // max(1, events.nbytes)
     step = max(1, min(CHUNK_EVENTS, affordable))
     parts = (events.slice(start, step) for start in range(0, events.num_rows, step))
-    return [EncodedEvents(part.num_rows, _greatest_time(part), encode(part)) for part in parts]
+    return [
+        EncodedEvents(
+            part.num_rows,
+            _greatest_time(part),
+            append_time,
+            encode(_as_stored(part, writer, append_time)),
+        )
+        for part in parts
+    ]
 
 
-def encode(events: pa.RecordBatch) -> bytes:
-    """Encode events as one message."""
-    if ipc.get_record_batch_size(events) <= _COMPRESSED_FROM_BYTES:
-        message: bytes = events.serialize().to_pybytes()
+def encode(stored: pa.RecordBatch) -> bytes:
+    """Encode stored events as one message."""
+    if ipc.get_record_batch_size(stored) <= _COMPRESSED_FROM_BYTES:
+        message: bytes = stored.serialize().to_pybytes()
         return message
     with pa.BufferOutputStream() as sink:
-        with ipc.new_stream(sink, EVENT_SCHEMA, options=_LZ4) as writer:
-            writer.write_batch(events)
+        with ipc.new_stream(sink, STORED_SCHEMA, options=_LZ4) as writer:
+            writer.write_batch(stored)
         stream = memoryview(sink.getvalue())
     return bytes(stream[len(SCHEMA_MESSAGE) : -len(END_OF_STREAM)])
 
 
 def decode(message: bytes) -> pa.RecordBatch:
-    """Read stored events back."""
-    return ipc.read_record_batch(pa.py_buffer(message), EVENT_SCHEMA)
+    """Read stored events back, of the newest format."""
+    return ipc.read_record_batch(pa.py_buffer(message), STORED_SCHEMA)
+
+
+def renewed(message: bytes, written_format: int) -> bytes:
+    """Give a message of any format in the newest one."""
+    if written_format == NEWEST_FORMAT:
+        return message
+    events = ipc.read_record_batch(pa.py_buffer(message), EVENT_SCHEMA)
+    return encode(_as_stored(events, None, None))
 
 
 def without_first(message: bytes, count: int) -> bytes:
@@ -70,13 +96,16 @@ def without_first(message: bytes, count: int) -> bytes:
 def merge(messages: Iterable[bytes]) -> bytes:
     """Make one message of the events of several."""
     batches = [decode(message) for message in messages]
-    return encode(_one_batch(pa.Table.from_batches(batches, EVENT_SCHEMA)))
+    return encode(_one_batch(pa.Table.from_batches(batches, STORED_SCHEMA)))
 
 
 def first_reaching(message: bytes, time: int) -> int:
-    """Find the first of stored events whose time is at or above one; there must be one."""
-    times = decode(message).column("event_time")
-    index: int = pc.indices_nonzero(pc.greater_equal(times, time))[0].as_py()
+    """Find the first of stored events whose time is at or above one.
+
+    0 if there is none: what lay before these events, and was truncated, had reached it already.
+    """
+    found = pc.indices_nonzero(pc.greater_equal(decode(message).column("event_time"), time))
+    index: int = found[0].as_py() if len(found) else 0
     return index
 
 
@@ -165,6 +194,17 @@ def _greatest_time(events: pa.RecordBatch) -> int | None:
     return greatest
 
 
+def _as_stored(
+    events: pa.RecordBatch, writer: str | None, append_time: int | None
+) -> pa.RecordBatch:
+    count = events.num_rows
+    origin = [
+        pa.repeat(pa.scalar(value, field.type), count)
+        for value, field in zip((append_time, writer), list(STORED_SCHEMA)[-2:], strict=True)
+    ]
+    return pa.RecordBatch.from_arrays([*events.columns, *origin], schema=STORED_SCHEMA)
+
+
 def _one_batch(table: pa.Table) -> pa.RecordBatch:
     batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], EVENT_SCHEMA)
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], table.schema)

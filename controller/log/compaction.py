@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from controller.database import Database
 from controller.log import storage
 from controller.log.codec import CHUNK_EVENTS, merge
-from controller.log.storage import ChunkRow, ChunksGoneError
+from controller.log.storage import Chunk, ChunkRow, ChunksGoneError
 from tidegauge.topology import Position
 
 _FULL_BYTES = 1_048_576  # of what is merged: a quarter of the largest chunk
@@ -85,16 +85,26 @@ class Compactor:
             self._settled[place] = settled_before(rows, start)
             return len(rows) == storage.CHUNKS_LISTED
 
-        def merged(connection: Connection) -> bytes:
+        def merged(connection: Connection) -> Chunk:
             start, end = run[0].first_offset, run[-1].first_offset + 1
             size = sum(one.size for one in run)
             stored = storage.read_chunks(connection, *place, start=start, end=end, limit=size)
-            return merge(chunk.data for chunk in stored)
+            if len(stored) < len(run):  # some were truncated meanwhile
+                raise ChunksGoneError
+            times = [one.append_time for one in stored if one.append_time is not None]
+            return Chunk(
+                segment,
+                start,
+                sum(one.events for one in stored),
+                stored[-1].running_time,
+                merge(one.data for one in stored),
+                append_time=max(times, default=None),
+            )
 
-        message = await self._database.read(merged)
         try:
+            chunk = await self._database.read(merged)
             await self._database.change(
-                lambda connection: storage.replace_run(connection, *place, run, message)
+                lambda connection: storage.replace_run(connection, *place, run, chunk)
             )
         except ChunksGoneError:
             return False

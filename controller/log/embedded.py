@@ -10,7 +10,9 @@ from controller.commit.batch import Batch
 from controller.log import storage
 from controller.log.codec import EncodedEvents
 from controller.log.storage import AppendOutcome, Chunk, KeyedAnswer, LastAppend
+from controller.store.truncation import Truncation
 from tidegauge.errors import InvalidPositionError, SequenceGapError
+from tidegauge.lattice import DownSet, down_set
 from tidegauge.topology import Position, Topology
 
 _ANSWERS_IN_MEMORY = 10_000
@@ -25,6 +27,8 @@ class EmbeddedLog:
 
     tails: dict[int, int] = field(default_factory=dict)
     """Next offset of each segment."""
+    first: DownSet = field(default_factory=dict)
+    """How many events of each segment are truncated; what is stored."""
     running_times: dict[int, int | None] = field(default_factory=dict)
     """The greatest event time of each segment so far, ms."""
     sizes: dict[int, int] = field(default_factory=dict)
@@ -44,20 +48,39 @@ class EmbeddedLog:
             self._segments_of.setdefault(writer, set()).add(segment)
 
     @classmethod
-    def read(cls, connection: Connection, stream_key: int, topology: Topology) -> Self:
+    def read(
+        cls,
+        connection: Connection,
+        stream_key: int,
+        topology: Topology,
+        truncation: Truncation,
+    ) -> Self:
         """Read the ends of a stream's segments, and what its writers appended last."""
-        self = cls.visit(connection, stream_key, topology)
+        self = cls.visit(connection, stream_key, topology, truncation)
         last_appends = storage.read_last_appends(connection, stream_key)
-        return cls(self.tails, self.running_times, last_appends=last_appends)
+        return cls(self.tails, self.first, self.running_times, last_appends=last_appends)
 
     @classmethod
-    def visit(cls, connection: Connection, stream_key: int, topology: Topology) -> Self:
-        """Read the ends of a stream's segments alone: nothing is appended here."""
-        ends = storage.read_ends(connection, stream_key)
-        empty = dict.fromkeys(sorted(topology.segments), 0)
+    def visit(
+        cls,
+        connection: Connection,
+        stream_key: int,
+        topology: Topology,
+        truncation: Truncation,
+    ) -> Self:
+        """Read the ends of a stream's segments alone: nothing is appended here.
+
+        Where all chunks of a segment are truncated, it ends where it begins.
+        """
+        ends, first = storage.read_ends(connection, stream_key), {}
+        if truncation.cut:
+            first = down_set(topology, truncation.cut)
+        empty = {number: first.get(number, 0) for number in sorted(topology.segments)}
+        running_times = {segment: running for segment, (_, running) in ends.items()}
         return cls(
             tails=empty | {segment: tail for segment, (tail, _) in ends.items()},
-            running_times={segment: running for segment, (_, running) in ends.items()},
+            first=first,
+            running_times=dict(truncation.running_times) | running_times,
         )
 
     def position_of(
@@ -94,7 +117,9 @@ class EmbeddedLog:
             self.tails[segment] = first + chunk.rows
             self.running_times[segment] = running
             self.sizes[segment] = self.sizes.get(segment, 0) + len(chunk.message)
-            self.chunks.append(Chunk(segment, first, chunk.rows, running, chunk.message))
+            self.chunks.append(
+                Chunk(segment, first, chunk.rows, running, chunk.message, chunk.append_time)
+            )
         return self.tails[segment]
 
     def append_once(

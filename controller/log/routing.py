@@ -21,20 +21,29 @@ class RoutedEvents(NamedTuple):
     """Events of many keys, and encoded by segment for those that owned the keys in a topology."""
 
     events: pa.RecordBatch
+    writer: str | None
+    append_time: int
     topology_revision: int
     parts: Mapping[int, list[EncodedEvents]]
 
 
-def route(topology: Topology, events: pa.RecordBatch) -> RoutedEvents:
-    """Find the segments of events by their keys, and encode them; keeps the order in each."""
+def route(
+    topology: Topology, events: pa.RecordBatch, *, writer: str | None, append_time: int
+) -> RoutedEvents:
+    """Find the segments of events by their keys, and encode them; keeps the order in each.
+
+    See `encode_chunks` for who appends them, and when.
+    """
     keys = events.column("key").dictionary_encode()
     segments = [topology.route(_hash(key)) for key in keys.dictionary.to_pylist()]
     routes = pa.array(segments, pa.int64()).take(keys.indices)
     parts = {
-        number: encode_chunks(events.filter(pc.equal(routes, number)))
+        number: encode_chunks(
+            events.filter(pc.equal(routes, number)), writer=writer, append_time=append_time
+        )
         for number in sorted(set(segments))
     }
-    return RoutedEvents(events, topology.revision, parts)
+    return RoutedEvents(events, writer, append_time, topology.revision, parts)
 
 
 def check_keys(topology: Topology, segment: int, events: pa.RecordBatch) -> None:

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows
-from controller.log.codec import first_reaching
+from controller.log.codec import NEWEST_FORMAT, first_reaching, renewed
 from controller.schema import append_sequences, chunks, idempotency_keys
 from controller.store.marks import dump_position, load_position
 from tidegauge.topology import Position
@@ -34,6 +34,8 @@ class Chunk(NamedTuple):
     events: int
     running_time: int | None
     data: bytes
+    append_time: int | None
+    format: int = NEWEST_FORMAT
 
 
 class LastAppend(NamedTuple):
@@ -128,13 +130,81 @@ def write_appends(
     insert_rows(
         connection,
         chunks,
-        [(stream_key, *one[:4], len(one.data), one.data) for one in appended],
+        [(stream_key, *one[:4], len(one.data), *one[4:]) for one in appended],
     )
     replace_rows(
         connection,
         append_sequences,
         [(stream_key, *appender, *last) for appender, last in sequences.items()],
     )
+
+
+def delete_truncated(
+    connection: Connection, stream_key: int, segment: int, first: int, limit: int
+) -> bool:
+    """Delete some chunks that lie before the first offset of a segment; False if none is left."""
+    in_segment = _in_segment(stream_key, segment)
+    lies_before = chunks.c.first_offset + chunks.c.events <= first
+    last = connection.scalar(
+        select(func.max(chunks.c.first_offset)).where(
+            chunks.c.first_offset.in_(
+                select(chunks.c.first_offset)
+                .where(in_segment, chunks.c.first_offset < first, lies_before)
+                .order_by(chunks.c.first_offset)
+                .limit(limit)
+            )
+        )
+    )
+    if last is None:
+        return False
+    connection.execute(delete(chunks).where(in_segment, chunks.c.first_offset <= last))
+    return True
+
+
+def appended_before(connection: Connection, stream_key: int, time_ms: int) -> dict[int, int]:
+    """Find how much of each segment was appended before a wall clock, in whole chunks.
+
+    What nobody knows the time of, since it was not stored then, goes with what follows it.
+    """
+    of_stream = chunks.c.stream_key == stream_key
+    ends, firsts = func.max(chunks.c.first_offset + chunks.c.events), func.min
+    old = dict(
+        connection.execute(
+            select(chunks.c.segment, ends)
+            .where(of_stream, chunks.c.append_time < time_ms)
+            .group_by(chunks.c.segment)
+        ).tuples()
+    )
+    young = connection.execute(
+        select(chunks.c.segment, firsts(chunks.c.first_offset))
+        .where(of_stream, chunks.c.append_time >= time_ms)
+        .group_by(chunks.c.segment)
+    ).tuples()
+    return old | {
+        # Younger chunks may come first, where a clock was set back.
+        segment: min(first, old[segment])
+        for segment, first in young
+        if segment in old
+    }
+
+
+def appended_from(connection: Connection, stream_key: int, keep_bytes: int) -> int | None:
+    """Find the wall clock from which on what was appended fits; None if all of it does.
+
+    What was appended last always stays.
+    """
+    of_stream = chunks.c.stream_key == stream_key
+    total = func.sum(chunks.c.size).over(order_by=chunks.c.append_time.desc().nulls_last())
+    newer = (
+        select(chunks.c.append_time, total.label("total")).where(of_stream).subquery("newer")
+    )
+    sizes = select(func.sum(chunks.c.size)).where(of_stream)
+    if (connection.scalar(sizes) or 0) <= keep_bytes:
+        return None
+    fitting = select(func.min(newer.c.append_time)).where(newer.c.total <= keep_bytes)
+    newest = select(func.max(chunks.c.append_time)).where(of_stream)
+    found: int | None = connection.scalar(fitting)
+    return connection.scalar(newest) if found is None else found
 
 
 def forget_sequences(connection: Connection, stream_key: int, names: list[str]) -> None:
@@ -166,7 +236,11 @@ def read_chunks(  # noqa: PLR0913 (where, which and how much)
         .where(_in_segment(stream_key, segment), within)
         .order_by(chunks.c.first_offset)
     )
-    return [Chunk(*row) for row in found]
+    return [_newest(Chunk(*row)) for row in found]
+
+
+def _newest(chunk: Chunk) -> Chunk:
+    return chunk._replace(data=renewed(chunk.data, chunk.format), format=NEWEST_FORMAT)
 
 
 def chunks_from(
@@ -197,15 +271,19 @@ def first_offset_reaching(
     """Find the first event at which the running maximum of event time reaches a time.
 
     Returns None where it never does. Before the chunk found the maximum is below the time, so
-    within it the first event at or above the time is the one.
+    within it the first event at or above the time is the one; unless that was truncated, and
+    the chunk is the first that is left.
     """
     row = connection.execute(
-        select(chunks.c.first_offset, chunks.c.data)
+        select(chunks.c.first_offset, chunks.c.data, chunks.c.format)
         .where(_in_segment(stream_key, segment), chunks.c.running_time >= time)
         .order_by(chunks.c.running_time, chunks.c.first_offset)
         .limit(1)
     ).first()
-    return None if row is None else row.first_offset + first_reaching(row.data, time)
+    if row is None:
+        return None
+    first: int = row.first_offset
+    return first + first_reaching(renewed(row.data, row.format), time)
 
 
 def replace_run(
@@ -213,7 +291,7 @@ def replace_run(
     stream_key: int,
     segment: int,
     run: Sequence[ChunkRow],
-    message: bytes,
+    merged: Chunk,
 ) -> None:
     """Put one chunk in place of several adjacent ones.
 
@@ -226,9 +304,7 @@ def replace_run(
     )
     if connection.execute(delete(chunks).where(within)).rowcount != len(run):
         raise ChunksGoneError
-    count = sum(one.events for one in run)
-    row = (run[0].first_offset, count, run[-1].running_time, len(message), message)
-    insert_rows(connection, chunks, [(stream_key, segment, *row)])
+    write_appends(connection, stream_key, [merged], {})
 
 
 def stored_answer(connection: Connection, stream_key: int, key: str) -> KeyedAnswer | None:

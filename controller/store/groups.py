@@ -59,10 +59,10 @@ class StoredGroup(NamedTuple):
         """Make the next revision."""
         return self._replace(state=state, revision=self.revision + 1)
 
-    def resumable(self, stream: str, stream_id: str) -> list[Position]:
-        """List where it stands in a stream and may go back to; nothing if it reads another."""
+    def resumable(self, stream: str, stream_id: str) -> dict[str | None, Position]:
+        """Tell where it stands in a stream and may go back to; nothing if it reads another."""
         if self.settings.stream_ids.get(stream) != stream_id:
-            return []
+            return {}
         return self.state.resumable(stream)
 
 
@@ -96,7 +96,7 @@ def read_groups(
 def read_positions(connection: Connection, stream: str, stream_id: str) -> list[Position]:
     """List where all groups that read a stream stand, and may go back to."""
     groups = read_groups(connection, stream_id=stream_id)
-    return [one for group in groups for one in group.resumable(stream, stream_id)]
+    return [one for group in groups for one in group.resumable(stream, stream_id).values()]
 
 
 def keep_groups_still(connection: Connection, stream_key: int) -> bool:

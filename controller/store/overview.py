@@ -7,7 +7,9 @@ from typing import Any
 from sqlalchemy import ARRAY, BigInteger, Connection, Row, cast, func, select, true, tuple_
 
 from controller.schema import chunks, marks, streams
+from controller.store.truncation import Truncation
 from tidegauge.event_time import END_OF_TIME
+from tidegauge.lattice import DownSet, down_set, frontier
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import StreamConfig, StreamInfo, TopologyInfo
 
@@ -54,7 +56,14 @@ def _read_tails(
 
 def _describe(row: Row[Any], topology: TopologyInfo, ends: dict[int, int]) -> StreamInfo:
     config = StreamConfig.model_validate_json(row.config)
-    tail = dict.fromkeys((one.number for one in topology.segments), 0) | ends
+    first: DownSet = {}
+    cut = Truncation.load(row.truncation).cut
+    whole = topology.to_topology()
+    if cut:
+        first = down_set(whole, cut)
+    # Where all of a segment is truncated, it ends where it begins.
+    tail = dict.fromkeys((one.number for one in topology.segments), 0) | first | ends
+    is_embedded = config.log == "embedded"
     return StreamInfo(
         stream=str(StreamName(row.scope, row.stream)),
         stream_id=row.stream_id,
@@ -64,5 +73,6 @@ def _describe(row: Row[Any], topology: TopologyInfo, ends: dict[int, int]) -> St
         watermark=row.lower,
         revision=row.revision or 0,
         final=row.lower == END_OF_TIME,
-        tail=tail if config.log == "embedded" else None,
+        tail=tail if is_embedded else None,
+        first_cut=frontier(whole, first) if is_embedded else None,
     )

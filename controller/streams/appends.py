@@ -95,7 +95,12 @@ def append_routed(
     if state.aggregator.final:
         raise StreamSealedError(str(state.identity.name))
     if routed.topology_revision != state.aggregator.topology.revision:
-        routed = route(state.aggregator.topology, routed.events)
+        routed = route(
+            state.aggregator.topology,
+            routed.events,
+            writer=routed.writer,
+            append_time=routed.append_time,
+        )
     position = {
         number: log.tails[number] + sum(chunk.rows for chunk in part)
         for number, part in routed.parts.items()

@@ -46,7 +46,7 @@ async def start_of(
         mark = await _look(database, state, lambda marks: marks.newest_with_upper_below(time))
         return (None if mark is None else mark.cut), False
     tails, topology = dict(state.published_tails), state.published_topology
-    key = state.identity.key
+    key, begins = state.identity.key, state.embedded_log().first
 
     def read(connection: Connection) -> Position:
         first = {
@@ -54,7 +54,9 @@ async def start_of(
             for segment in tails
         }
         offsets = {
-            segment: tail if (at := first[segment]) is None else min(at, tail)
+            segment: tail
+            if (at := first[segment]) is None
+            else max(begins.get(segment, 0), min(at, tail))
             for segment, tail in tails.items()
         }
         return starting_position(topology, offsets)

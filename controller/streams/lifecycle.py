@@ -61,6 +61,7 @@ def describe(state: StreamState) -> StreamInfo:
         revision=state.revision,
         final=state.final,
         tail=state.published_tails,
+        first_cut=state.published_first,
         scaling=load.describe(state),
     )
 
@@ -161,7 +162,7 @@ def change_stream(
     present = etag(state, state.config)
     if if_match not in {"*", present}:
         raise PreconditionFailedError(present)
-    changes = change.model_dump(include=change.model_fields_set)
+    changes = {name: getattr(change, name) for name in change.model_fields_set}
     fixed = sorted(changes.keys() & {"segments", "log"})
     if fixed:
         raise ImmutableSettingError(str(state.identity.name), fixed)

@@ -9,6 +9,7 @@ from controller.log.storage import Chunk, read_chunks
 from controller.streams.stream import StreamState
 from tidegauge.errors import (
     InvalidRequestError,
+    TruncatedError,
     UnknownStreamError,
     UnknownStreamSegmentError,
 )
@@ -18,14 +19,16 @@ _PAGE_BYTES = 4 * 1_048_576
 
 
 def check_range(
-    state: StreamState, segment: int, start: int, end: int | None
+    state: StreamState, segment: int, start: int | None, end: int | None
 ) -> tuple[int, int]:
-    """Bound a range of offsets by what is durable."""
-    state.refuse_if_deleted()
-    tails = state.durable_tails
+    """Bound a range of offsets by what is durable; without a start, from the first offset."""
+    begins, tails = state.embedded_log().first, state.durable_tails
     if segment not in state.published_topology:
         raise UnknownStreamSegmentError(segment)
-    tail = tails.get(segment, 0)
+    tail, first = tails.get(segment, 0), begins.get(segment, 0)
+    start = first if start is None else start
+    if start < first:
+        raise TruncatedError(str(state.identity.name), segment, start, first)
     if start > tail:
         raise InvalidRequestError.of("start", f"{start} is beyond the tail, {tail}")
     if end is not None and end < start:
@@ -38,6 +41,8 @@ async def open_read(
 ) -> tuple[int, AsyncIterator[bytes]]:
     """Open a read of whole chunks: the offset of its first event, and an Arrow IPC stream."""
     page = await _page(database, state, segment, start, end)
+    if not page:
+        check_range(state, segment, start, end)  # it may have been truncated meanwhile
     first = page[0].first_offset if page else start
 
     async def body() -> AsyncIterator[bytes]:
@@ -46,12 +51,15 @@ async def open_read(
         yield SCHEMA_MESSAGE
         while page:
             for chunk in page:
+                if chunk.first_offset > offset:  # truncated meanwhile: the next read is told
+                    page = []
+                    break
                 if chunk.first_offset == offset:
                     yield chunk.data
                 else:  # compaction has merged what was sent before with what follows
                     yield without_first(chunk.data, offset - chunk.first_offset)
                 offset = chunk.first_offset + chunk.events
-            page = await _page(database, state, segment, offset, end)
+            page = page and await _page(database, state, segment, offset, end)
         yield END_OF_STREAM
 
     return first, body()
@@ -60,7 +68,7 @@ async def open_read(
 async def _page(
     database: Database, state: StreamState, segment: int, start: int, end: int
 ) -> list[Chunk]:
-    """Read the next chunks; none only at the end."""
+    """Read the next chunks; none only at the end, or where they are truncated meanwhile."""
     if start >= end:
         return []
     page = await database.read(
@@ -73,6 +81,6 @@ async def _page(
             limit=_PAGE_BYTES,
         )
     )
-    if not page or (state.deleted and not state.moved):  # its chunks are being removed
+    if state.deleted and not state.moved:  # its chunks are being removed
         raise UnknownStreamError(str(state.identity.name))
     return page

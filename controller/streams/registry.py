@@ -17,6 +17,7 @@ from controller.store import streams as storage
 from controller.store.changelog import ChangeStore
 from controller.store.listening import in_holder_time
 from controller.store.marks import StoredMarks
+from controller.store.truncation import Truncation
 from controller.streams import load as loading
 from controller.streams.lease import Relocations
 from controller.streams.stream import Host, Identity, StreamState, settings_of
@@ -173,7 +174,7 @@ def _read_stream(
     log: EmbeddedLog | ExternalLog = ExternalLog()
     if config.log == "embedded":
         read_log = EmbeddedLog.read if held else EmbeddedLog.visit
-        log = read_log(connection, row.key, topology)
+        log = read_log(connection, row.key, topology, Truncation.load(row.truncation))
     identity = Identity(row.key, name, row.stream_id, row.created_ms)
     state = StreamState(identity, config, aggregator, log, host)
     state.listening_offset_ms = row.listening_ms

@@ -31,6 +31,7 @@ from tidegauge.errors import (
     UnavailableError,
     UnknownStreamError,
 )
+from tidegauge.lattice import DownSet, frontier, includes
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
 from tidegauge.scaling_policy import Load
@@ -100,6 +101,8 @@ class StreamState:
         self.published_tails = None if log.tails is None else dict(log.tails)
         """The tails that are durable; None if the log is external."""
         self.published_topology = aggregator.topology
+        self.published_first = self._first_cut()
+        """The stream cut at which the log begins; None if it is external."""
         self.published_config = config
         self.load = self.published_load = Load()
         self.durable = False
@@ -207,8 +210,10 @@ class StreamState:
         self.durable = True
         aggregator, log = self.aggregator, self.log
         news = self.published is not aggregator.newest
-        news = news or self.published_topology is not aggregator.topology
-        self.published, self.published_topology = aggregator.newest, aggregator.topology
+        self.published = aggregator.newest
+        if self.published_topology is not aggregator.topology:
+            self.published_topology, news = aggregator.topology, True
+            self.published_first = self._first_cut()
         self.published_config, self.published_load = self.config, self.load
         if log.tails != self.published_tails and log.tails is not None:
             self.published_tails = dict(log.tails)
@@ -230,6 +235,21 @@ class StreamState:
         self.aggregator.change_settings(settings_of(config))
         self._planned_ms = inf  # the interval of marks may end earlier now
 
+    def begin_at(self, first: DownSet) -> None:
+        """Begin where the stream was truncated, which is durable.
+
+        The race: two that truncate it are answered in another order than they were stored in.
+        """
+        log = self.log
+        if isinstance(log, EmbeddedLog) and includes(first, log.first):
+            log.first = first
+            self.published_first = self._first_cut()
+
+    def _first_cut(self) -> Position | None:
+        if isinstance(self.log, EmbeddedLog):
+            return frontier(self.published_topology, self.log.first)
+        return None
+
     async def reload(self) -> None:
         """Become what the disk says."""
         if not self.moved:
@@ -243,6 +263,7 @@ class StreamState:
         self.load = other.load
         self.listening_offset_ms = other.listening_offset_ms
         self.after_commit()
+        self.published_first = self._first_cut()
 
     def let_go(self) -> None:
         """Be in memory no longer: wake who waits for it, and be held by nothing else."""

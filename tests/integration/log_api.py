@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tidegauge.client.blocks import Closing
-from tidegauge.wire.columns import EVENT_SCHEMA
+from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
 from tidegauge.wire.events import ARROW, FIRST_OFFSET_HEADER, NDJSON
 
 Event = tuple[str, int | None, bytes]
@@ -140,7 +140,7 @@ def stream_of(table: pa.Table, compression: str | None = None) -> bytes:
 
 
 def events_of(table: pa.Table) -> list[Event]:
-    assert table.schema == EVENT_SCHEMA
+    assert table.schema == STORED_SCHEMA
     assert pc.all(pc.is_valid(table["key"])).as_py() in {True, None}
     return [(row["key"], row["event_time"], row["value"]) for row in table.to_pylist()]
 

@@ -29,6 +29,7 @@ from tidegauge.wire.streams import CreateStream
 _T = TypeVar("_T")
 NAME = StreamName("tests", "log")
 REFUSAL = "the test says so"
+APPEND_MS = 1_700_000_000_000
 
 
 @asynccontextmanager
@@ -97,7 +98,7 @@ class LogService:
                 appending.append_arrow,
                 state=self.state,
                 segment=segment,
-                events=encode_chunks(batch_of(events)),
+                events=encode_chunks(batch_of(events), writer=writer, append_time=APPEND_MS),
                 writer=writer,
                 incarnation=incarnation,
                 sequence=sequence,
@@ -108,7 +109,8 @@ class LogService:
         return outcome
 
     async def append_by_key(self, events: list[Event], key: str) -> Position:
-        routed = route(self.state.aggregator.topology, batch_of(events))
+        topology = self.state.aggregator.topology
+        routed = route(topology, batch_of(events), writer=None, append_time=APPEND_MS)
         return await appending.append_once_by_key(
             self.parts.sequencer,
             self.parts.database,

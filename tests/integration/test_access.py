@@ -39,6 +39,7 @@ NEEDED = {
     f"PATCH {_ONE}": "operate",
     f"DELETE {_ONE}": "operate",
     f"POST {_ONE}/scale": "operate",
+    f"POST {_ONE}/truncate": "operate",
     f"POST {_ONE}/seal": "operate",
     f"GET {_ONE}/watermark": "read, write or operate",
     f"GET {_ONE}/tail": "read",

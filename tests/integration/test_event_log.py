@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.log_api import LogApi, arrow_of, numbered, stream_of
 from tests.server import ServerProcess
-from tidegauge.wire.columns import EVENT_SCHEMA
+from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
 
 _NAMES = count()
 
@@ -258,7 +258,7 @@ def test_a_read_answers_whole_chunks_and_says_where_they_begin(log: LogApi) -> N
     assert log.read(start=15, end=15).table.num_rows == 0
     empty = log.read(start=40)
     assert (empty.first_offset, empty.table.num_rows) == (40, 0)
-    assert empty.table.schema == EVENT_SCHEMA
+    assert empty.table.schema == STORED_SCHEMA
 
 
 def test_a_read_beyond_the_tail_is_refused_and_names_it(log: LogApi) -> None:

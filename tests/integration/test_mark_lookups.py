@@ -13,6 +13,7 @@ from sqlalchemy import Connection, create_engine, event, text
 from controller.configuration import ServeSettings
 from controller.log.embedded import EmbeddedLog
 from controller.store.marks import StoredMarks
+from controller.store.truncation import Truncation
 from tests.integration.in_process import in_process
 from tests.postgres import Cluster
 from tidegauge.topology import Topology
@@ -74,7 +75,7 @@ def test_a_lookup_reads_few_rows(
 
 def test_the_ends_of_segments_are_found_by_reading_few_rows(stored: Connection) -> None:
     with _few_rows_read(stored):
-        log = EmbeddedLog.visit(stored, 1, Topology.of_equal_ranges(3))
+        log = EmbeddedLog.visit(stored, 1, Topology.of_equal_ranges(3), Truncation.load(None))
     assert log.tails == {0: 2 * CHUNKS, 1: 0, 2: 2 * CHUNKS}
     assert log.running_times == {0: 2 * CHUNKS - 2, 2: 2 * CHUNKS - 1}
 

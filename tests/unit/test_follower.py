@@ -22,6 +22,7 @@ class _BrokenClient:
             Tail(
                 stream_id="id",
                 tail={0: 0},
+                first_cut={0: 0},
                 topology_revision=0,
                 revision=0,
                 watermark=None,

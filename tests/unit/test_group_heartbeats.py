@@ -37,8 +37,9 @@ async def _delete_while_a_reader_is_silent(database_url: str) -> None:
     group, _, _ = await sequencer.submit(partial(groups.find_or_add, new, 0))
     group.heard["crashed"] = -1_000
     sequencer.submit(partial(groups.delete, group.name))
+    compactor = Compactor(parts.database)
     maintenance = Maintenance(
-        parts.registry, groups, sequencer, Compactor(parts.database), parts.clocks
+        parts.registry, groups, sequencer, parts.database, compactor, parts.clocks
     )
     await maintenance._take_silent_offline()
     await sequencer.close()

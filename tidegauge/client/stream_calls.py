@@ -23,7 +23,7 @@ from tidegauge.event_time import (
 )
 from tidegauge.names import StreamName
 from tidegauge.scaling import equal_parts
-from tidegauge.topology import KeyRange
+from tidegauge.topology import KeyRange, Position
 from tidegauge.wire.streams import (
     ChangeStream,
     CreateStream,
@@ -31,6 +31,8 @@ from tidegauge.wire.streams import (
     ScaledStream,
     ScaleStream,
     StreamInfo,
+    TruncatedStream,
+    TruncateStream,
 )
 from tidegauge.wire.values import Answer
 from tidegauge.wire.writers import ExplanationInfo, Watermark
@@ -199,6 +201,41 @@ class StreamCalls:
         owned = await self._owned(numbers)
         whole = min(one.low for one in owned), max(one.high for one in owned)
         return await self.scale(numbers, [whole])
+
+    async def truncate(
+        self,
+        *,
+        cut: Position | None = None,
+        time: int | datetime | None = None,
+        force: bool = False,
+    ) -> TruncatedStream:
+        """Drop the first events of the stream; what was dropped before stays so.
+
+        Parameters
+        ----------
+        cut
+            A stream cut: what lies before it goes. What lies before the present first cut
+            changes nothing.
+        time
+            Instead of a cut: in ms, or an aware datetime (floored to ms). In each segment all
+            before the first event at or above it goes.
+        force
+            Drop also what reader groups still need.
+
+        Raises
+        ------
+        EventsNeededError
+            If a reader group, or a named checkpoint of one, still needs events before the cut.
+        InvalidPositionError
+            If the cut lies outside the stream, or is no stream cut.
+        LogIsExternalError
+            If the log is external: its owner decides how long events are kept.
+        ForbiddenError
+            If the token may not operate.
+        """
+        at = None if time is None else to_event_time(time)
+        body = TruncateStream.of_settings(cut=cut, time=at, force=force)
+        return await self._ask("POST", "/truncate", TruncatedStream, retry=True, body=body)
 
     async def _owned(self, segments: Iterable[int]) -> list[KeyRange]:
         topology = (await self.describe()).topology.to_topology()

@@ -9,4 +9,12 @@ EVENT_SCHEMA = pa.schema(
         pa.field("value", pa.binary(), nullable=False),
     ]
 )
-"""The routing key, the event time in ms (may be null), the payload."""
+"""What is appended: the routing key, the event time in ms (may be null), the payload."""
+
+STORED_SCHEMA = pa.schema(
+    [*EVENT_SCHEMA, pa.field("append_time", pa.int64()), pa.field("writer", pa.string())]
+)
+"""What is read: also the wall clock of the append, ms, and who appended.
+
+Both are null for what was appended before they were stored, the writer also for who gave no name.
+"""

@@ -62,6 +62,17 @@ Scaling: TypeAlias = Annotated[
 ]
 
 
+class Retention(Request):
+    """How many of a stream's events are kept; a limit that is left out is none."""
+
+    age_ms: PositiveMilliseconds | None = Field(
+        None, description="As long after they were appended, ms of wall clock."
+    )
+    bytes: Annotated[Integer, Between(1)] | None = Field(
+        None, description="As many as take so much room, as they are stored."
+    )
+
+
 class SettingsFields(Request):
     """The settings that a stream is created with and that PATCH changes.
 
@@ -102,6 +113,11 @@ class SettingsFields(Request):
     )
     mark_retention_ms: PositiveMilliseconds | None = Field(
         None, description="How long old marks are kept, ms; null: as long as the events."
+    )
+    retention: Retention | None = Field(
+        None,
+        description="Embedded log: `age_ms` and `bytes`, beyond either of which the oldest events "
+        "go, but for what reader groups still need; null: they are kept.",
     )
     writer_retention_ms: Milliseconds | None = Field(
         7 * 86_400_000,
@@ -225,6 +241,7 @@ class StreamConfig(Answer):
     mark_interval_ms: int = Field(description="See `PUT`.")
     mark_resolution_ms: int = Field(description="See `PUT`.")
     mark_retention_ms: int | None = Field(description="See `PUT`.")
+    retention: Retention | None = Field(None, description="See `PUT`.")
     writer_retention_ms: int | None = Field(description="See `PUT`.")
     max_future_skew_ms: int | None = Field(description="See `PUT`.")
 
@@ -273,6 +290,9 @@ class StreamInfo(StreamFacts):
     tail: WirePosition | None = Field(
         description="Next offset of each growing or sealed segment; null on external logs."
     )
+    first_cut: WirePosition | None = Field(
+        description="The stream cut at which the events begin; null on external logs."
+    )
     scaling: ScalingInfo | None = Field(
         None, description="What the scaling policy sees and did; null if the number is fixed."
     )
@@ -309,6 +329,26 @@ class ScaledStream(StreamFacts):
     topology: TopologyInfo = Field(description="All segments.")
 
 
+class TruncateStream(Request):
+    """``POST {stream}/truncate``: a cut or a time."""
+
+    cut: WirePosition | None = Field(
+        None, description="A stream cut: what lies before it goes. It never goes back."
+    )
+    time: EventTime | None = Field(
+        None, description="Event time, ms: no event at or above it goes, late ones excepted."
+    )
+    force: bool = Field(
+        False, strict=True, description="Drop also what reader groups still need."
+    )
+
+
+class TruncatedStream(StreamFacts):
+    """The answer to a truncation."""
+
+    first_cut: WirePosition = Field(description="Where the events begin now.")
+
+
 class SealStream(Request):
     """``POST {stream}/seal``."""
 
@@ -334,6 +374,10 @@ class Tail(StreamFacts):
     """``GET {stream}/tail``: what readers and Spark wait on."""
 
     tail: WirePosition = Field(description="Next offset of each segment.")
+    first_cut: WirePosition = Field(
+        description="The stream cut at which the events begin: a segment that it names at its "
+        "offset, one before those is truncated as a whole."
+    )
     topology_revision: int = Field(description="Rises when segments are added.")
     revision: int = Field(description="Of the newest mark; 0 before the first.")
 

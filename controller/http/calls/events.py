@@ -73,11 +73,12 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
     The stream must know the writer: it registers, or notes a time, first.
     """
     state.embedded_log()  # or nothing is read
+    append_time = state.now().wall_ms
 
     def encode(body: bytes) -> list[EncodedEvents]:
         events = read_arrow(body)
         check_keys(state.published_topology, segment, events)
-        return encode_chunks(events)
+        return encode_chunks(events, writer=tidegauge_writer, append_time=append_time)
 
     events = await _aside(encode, await _body(request, wire.ARROW))
     outcome = await sequencer.submit(
@@ -127,14 +128,15 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
         raise InvalidRequestError.of("note_time", str(error)) from error
     if writer is None and (note_time is not None or incarnation is not None):
         raise InvalidRequestError.of("writer", "say who notes the time")
+    append_time = state.now().wall_ms
 
     def route_events(body: bytes) -> RoutedEvents:
         events = read_ndjson(body)
         state.embedded_log()
         topology = state.published_topology
         if state.final:  # nothing is appended, but an answer may be repeated
-            return RoutedEvents(events, topology.revision, {})
-        return route(topology, events)
+            return RoutedEvents(events, writer, append_time, topology.revision, {})
+        return route(topology, events, writer=writer, append_time=append_time)
 
     body = await _body(request, wire.NDJSON)
     routed = await _aside(route_events, body)
@@ -166,23 +168,32 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     state: routing.StreamOf,
     segment: routing.SegmentNumber,
     hung_up: routing.HungUp,
-    start: Annotated[_Offset, Query(description="Offset of the first event.")] = 0,
+    start: Annotated[
+        _Offset | None,
+        Query(
+            description="Offset of the first event; default: the first that is not truncated."
+        ),
+    ] = None,
     end: Annotated[
         _Offset | None, Query(description="Offset after the last; default: the tail.")
     ] = None,
     wait_ms: routing.WaitMs = 0,
 ) -> Response:
-    """Read events of a segment; at the tail, wait for more."""
-    reading.check_range(state, segment, start, end)
+    """Read events of a segment; at the tail, wait for more.
+
+    Besides what was appended they have the columns `append_time` (int64 ms) and `writer` (string):
+    null if it was appended before there were any, `writer` also if nobody was named.
+    """
+    begin, _ = reading.check_range(state, segment, start, end)
 
     def has_more() -> bool | None:
-        grown = state.durable_tails.get(segment, 0) > start
+        grown = state.durable_tails.get(segment, 0) > begin
         return grown or state.final or state.deleted or None
 
-    if end != start:
+    if end != begin:
         await waiting.until(state.changed, has_more, wait_ms=wait_ms, hung_up=hung_up)
     first, body = await reading.open_read(
-        database, state, segment, *reading.check_range(state, segment, start, end)
+        database, state, segment, *reading.check_range(state, segment, begin, end)
     )
     headers = {
         wire.FIRST_OFFSET_HEADER: str(first),

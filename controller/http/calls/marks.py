@@ -68,6 +68,7 @@ async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
     state.refuse_if_deleted()
     return Tail(
         tail=state.durable_tails,
+        first_cut=state.published_first,
         topology_revision=state.published_topology.revision,
         revision=state.revision,
         **routing.stream_facts(state),

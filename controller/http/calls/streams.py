@@ -1,4 +1,4 @@
-"""Calls about streams: create, describe, change, list, scale, seal, delete."""
+"""Calls about streams: create, describe, change, list, scale, truncate, seal, delete."""
 
 from functools import partial
 from typing import Annotated
@@ -7,6 +7,7 @@ from fastapi import APIRouter, Header, Response
 
 from controller.http import routing
 from controller.streams import lifecycle
+from controller.streams.truncation import truncate_at_cut, truncate_at_time
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.names import StreamName
 from tidegauge.wire import streams as wire
@@ -113,6 +114,26 @@ async def scale(
         segments=[wire.SegmentInfo.of(topology[number]) for number in added],
         topology=wire.TopologyInfo.of(topology),
         **routing.stream_facts(state),
+    )
+
+
+@router.post(ONE + "/truncate")
+async def truncate(
+    database: routing.DatabaseOf, state: routing.StreamOf, truncation: wire.TruncateStream
+) -> wire.TruncatedStream:
+    """Drop the first events of a stream; what was dropped before stays so.
+
+    Refused while a reader group or one of its named checkpoints needs them, unless forced.
+    """
+    force = truncation.force
+    if (truncation.cut is None) == (truncation.time is None):
+        raise InvalidRequestError.of("cut", "send either cut or time")
+    if truncation.cut is not None:
+        await truncate_at_cut(database, state, truncation.cut, force=force)
+    elif truncation.time is not None:
+        await truncate_at_time(database, state, truncation.time, force=force)
+    return wire.TruncatedStream(
+        first_cut=state.published_first or {}, **routing.stream_facts(state)
     )
 
 

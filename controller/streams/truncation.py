@@ -1,0 +1,148 @@
+"""Dropping the first events of a stream: at a cut, at a time, or by its retention.
+
+Where the stream begins is stored at once; the rows of what lies before are removed bit by bit (see
+`controller.background.purging`), so that truncating millions of events holds nobody up.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from functools import partial
+from typing import Literal
+
+from sqlalchemy import Connection
+
+from controller.database import Database
+from controller.log import storage as log_storage
+from controller.store.groups import keep_groups_still, read_groups
+from controller.store.truncation import Truncation, read_truncation, write_truncation
+from controller.streams import history
+from controller.streams.stream import StreamState
+from tidegauge.errors import EventsNeededError
+from tidegauge.lattice import DownSet, covers, cut_of, down_set, frontier, join
+from tidegauge.topology import Position, Topology
+from tidegauge.truncation import spared, truncated_at
+
+Readers = Literal["refuse", "force", "spare"]
+"""What to do if a reader group needs what would be dropped: refuse it, drop it, or drop less."""
+_SOON_S = 0.01
+"""As long as it takes to store a group."""
+
+
+async def truncate_at_cut(
+    database: Database, state: StreamState, cut: Position, *, force: bool
+) -> None:
+    """Drop what lies before a cut; one that lies before the present first cut changes nothing."""
+    first, tails = state.embedded_log().first, state.durable_tails
+    gone = truncated_at(state.published_topology, first, tails, cut)
+    await _truncate(database, state, gone, "force" if force else "refuse")
+
+
+async def truncate_at_time(
+    database: Database, state: StreamState, time: int, *, force: bool
+) -> None:
+    """Drop what lies before the first event at which event time reaches a time, per segment."""
+    state.embedded_log()
+    start, _ = await history.start_of(database, state, time)
+    gone = down_set(state.published_topology, start or {})
+    await _truncate(database, state, gone, "force" if force else "refuse")
+
+
+async def apply_retention(database: Database, state: StreamState) -> None:
+    """Drop what the retention of a stream lets go, and no reader group needs."""
+    retention = state.config.retention
+    if retention is None or state.published_tails is None:
+        return
+    age_ms, keep_bytes = retention.age_ms, retention.bytes
+    before_ms = None if age_ms is None else state.now().wall_ms - age_ms
+    topology, first, key = (
+        state.published_topology,
+        state.embedded_log().first,
+        state.identity.key,
+    )
+
+    def look(connection: Connection) -> DownSet:
+        fits = log_storage.appended_from(connection, key, keep_bytes) if keep_bytes else None
+        limits = [limit for limit in (before_ms, fits) if limit is not None]
+        if not limits:
+            return {}
+        ends = log_storage.appended_before(connection, key, max(limits))
+        gone = _in_order(topology, first, ends)
+        return spared(topology, gone, (one for _, _, one in _needs(connection, state)))
+
+    gone = await database.read(look)
+    if any(count > first.get(number, 0) for number, count in gone.items()):
+        await _truncate(database, state, gone, "spare")
+
+
+def _in_order(topology: Topology, first: DownSet, ends: Position) -> DownSet:
+    """Drop of a segment only if all before it are dropped: what is left begins at a cut."""
+    gone: DownSet = {}
+    for number in topology.in_order:
+        before = topology[number].predecessors
+        if all(gone.get(one, 0) == topology[one].sealed_length for one in before):
+            count = max(first.get(number, 0), ends.get(number, 0))
+            gone |= {number: count} if count else {}
+    return gone
+
+
+async def _truncate(
+    database: Database, state: StreamState, gone: DownSet, readers: Readers
+) -> None:
+    """Store where the stream begins, and then begin there.
+
+    The race: a group moves, or is created, here or by another controller, before this is stored.
+    So who needs what is read in the transaction that stores it, while no group can be stored;
+    where one just is, this comes after it.
+    """
+    while True:
+        state.refuse_if_deleted()
+        done = await database.change(partial(_store, state=state, gone=gone, readers=readers))
+        if isinstance(done, EventsNeededError):
+            raise done
+        if done is not None:
+            state.begin_at(done)
+            return
+        await asyncio.sleep(_SOON_S)
+
+
+def _store(
+    connection: Connection, state: StreamState, gone: DownSet, readers: Readers
+) -> DownSet | EventsNeededError | None:
+    """Tell what is gone now, or who needs it; None if that has to wait.
+
+    A refusal is returned: one that is raised would cost PostgreSQL's connection.
+    """
+    key, topology = state.identity.key, state.published_topology
+    if not keep_groups_still(connection, key):
+        return None
+    stored = read_truncation(connection, key)
+    before = down_set(topology, stored.cut)
+    if readers == "spare":
+        gone = spared(topology, gone, (one for _, _, one in _needs(connection, state)))
+    first = join(topology, [before, gone])
+    if first == before:
+        return before
+    if readers == "refuse":
+        for group, checkpoint, position in _needs(connection, state):
+            if not covers(topology, position, first):
+                at = cut_of(topology, position)
+                return EventsNeededError(str(state.identity.name), group, checkpoint, at)
+    ends = log_storage.read_ends(connection, key)
+    running_times = {
+        number: ends[number][1] if number in ends else stored.running_times.get(number)
+        for number in topology.unsealed
+        if first.get(number)
+    }
+    cut = frontier(topology, first)
+    write_truncation(connection, key, Truncation(cut, running_times))
+    return first
+
+
+def _needs(
+    connection: Connection, state: StreamState
+) -> Iterator[tuple[str, str | None, Position]]:
+    """List from where groups read on: name, named checkpoint (or None), and position."""
+    stream, stream_id = str(state.identity.name), state.identity.stream_id
+    for group in read_groups(connection, stream_id=stream_id):
+        for checkpoint, position in group.resumable(stream, stream_id).items():
+            yield str(group.name), checkpoint, position

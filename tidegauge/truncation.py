@@ -1,0 +1,47 @@
+"""Truncation: where a stream begins once its first events are gone, and for whom they stay.
+
+What is gone is a down-set, as a position is: whatever is truncated, the rest begins at a stream cut.
+"""
+
+from collections.abc import Iterable
+
+from tidegauge.errors import InvalidPositionError
+from tidegauge.lattice import DownSet, cut_of, down_set, frontier, join
+from tidegauge.topology import Position, Topology
+
+
+def truncated_at(topology: Topology, first: DownSet, tails: Position, cut: Position) -> DownSet:
+    """Let go what lies before a stream cut; what was gone before stays so, whatever the cut says.
+
+    Raises
+    ------
+    InvalidPositionError
+        If the cut lies outside the stream, or is none.
+    """
+    stored = frontier(topology, first)
+    for number, offset in cut.items():
+        if number not in topology:
+            reason = f"there is no such segment; there are {sorted(topology.segments)}"
+            raise InvalidPositionError(number, offset, reason, stored)
+        if not 0 <= offset <= tails[number]:
+            reason = f"nothing is there to truncate; it goes from 0 to {tails[number]}"
+            raise InvalidPositionError(number, offset, reason, stored)
+    meant = cut_of(topology, cut)
+    if odd := sorted(dict(cut).items() ^ meant.items()):
+        number, offset = odd[0]
+        reason = f"{_text(cut)} is no stream cut; it stands for {_text(meant)}: send that"
+        raise InvalidPositionError(number, offset, reason, stored)
+    return join(topology, [first, cut])
+
+
+def spared(topology: Topology, gone: DownSet, needed_from: Iterable[Position]) -> DownSet:
+    """Leave what is read from some positions: the intersection of what lies before all of them."""
+    for position in needed_from:
+        before = down_set(topology, position)
+        counts = ((number, min(count, before.get(number, 0))) for number, count in gone.items())
+        gone = {number: count for number, count in counts if count}
+    return gone
+
+
+def _text(position: Position) -> str:
+    return ",".join(f"{number}:{offset}" for number, offset in sorted(position.items()))
