@@ -9,6 +9,7 @@ from controller.background.maintenance import Maintenance
 from controller.background.purging import Pace, Purger
 from controller.background.retention import Sweeper
 from controller.background.stamping import Stamping
+from controller.background.transactions import Reaper
 from controller.clocks import Clocks, ListeningClock
 from controller.cluster import Ownership, SharedOwnership, SoleOwnership
 from controller.cluster.listing import Listing
@@ -104,5 +105,6 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
             "the maintenance of streams": maintenance.run,
             "the sweeping of marks": sweeper.run,
             "the purging of deleted streams": Purger(database, lease, Pace()).run,
+            "the end of transactions": Reaper(registry, sequencer, database, lease, Pace()).run,
         },
     )

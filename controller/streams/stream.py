@@ -158,6 +158,11 @@ class StreamState:
         """Read the clocks of the controller."""
         return self._host.clocks.now()
 
+    @property
+    def listening_ms(self) -> int:
+        """Listening time of the stream, whoever holds it."""
+        return self.now().listening_ms + self.listening_offset_ms
+
     def check_id(self, stream_id: str | None) -> None:
         """Raise `StreamReplacedError` if the caller means another stream of this name."""
         identity = self.identity
@@ -295,6 +300,7 @@ class StreamState:
         for writer in outcome.expired:
             _log.warning("writer expired", extra={"stream": stream, "writer": writer})
         for writer in outcome.forgotten:
+            self.log.abort_transactions(writer, wall_ms=self.now().wall_ms)
             self.log.forget(writer)
             _log.info("writer forgotten", extra={"stream": stream, "writer": writer})
 
