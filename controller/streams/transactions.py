@@ -323,9 +323,7 @@ def _check_named(named: Sequence[Transaction], job: JobBatch) -> None:
     """Refuse transactions of others, and one that is named twice."""
     for one in named:
         if one.writer != job.writer:
-            reason = (
-                f"{one.id} is of writer {one.writer!r}; name those of {job.writer!r}"
-            )
+            reason = f"{one.id} is of writer {one.writer!r}; name those of {job.writer!r}"
             raise InvalidRequestError.of("transactions", reason)
     if len({one.id for one in named}) < len(named):
         raise InvalidRequestError.of("transactions", "one is named twice; name each once")

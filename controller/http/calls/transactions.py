@@ -35,6 +35,8 @@ reporting = APIRouter(route_class=ReportingRoute, tags=["transactions"])
 ALL = ONE + "/transactions"
 ANY = ALL + "/{transaction}"
 
+_Sequence = Annotated[Integer, Between(1)]
+
 _BATCH_BODY = {
     "requestBody": {
         "required": True,
@@ -69,8 +71,7 @@ async def stage(
     segment: routing.SegmentNumber,
     request: Request,
     tidegauge_sequence: Annotated[
-        Integer,
-        Between(1),
+        _Sequence,
         Header(description="1, 2, 3 … for each transaction and segment."),
     ],
 ) -> wire.EventsStaged:
@@ -92,8 +93,7 @@ async def stage_lines(
     transaction: routing.TransactionId,
     request: Request,
     tidegauge_sequence: Annotated[
-        Integer | None,
-        Between(1),
+        _Sequence | None,
         Header(description="1, 2, 3 … for each transaction, so that it can be repeated."),
     ] = None,
 ) -> wire.EventsStaged:
