@@ -125,6 +125,12 @@ class ServeSettings(BaseSettings):
     max_writers_per_stream: int = Field(
         1_000_000, ge=1, description="Refuse more writers of one stream."
     )
+    max_transactions_per_stream: int = Field(
+        1_000, ge=1, description="Refuse more open transactions of one stream."
+    )
+    max_transaction_bytes: int = Field(
+        256 * 2**20, ge=1_024, description="Refuse more bytes of events in one transaction."
+    )
     max_streams: int = Field(100_000, ge=1, description="Refuse more streams.")
     max_groups: int = Field(10_000, ge=1, description="Refuse more reader groups.")
     max_long_polls: int = Field(

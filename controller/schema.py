@@ -143,3 +143,59 @@ idempotency_keys = Table(
     Column("created_ms", BigInteger, nullable=False, index=True),
     sqlite_with_rowid=False,
 )
+
+transactions = Table(
+    "transactions",
+    metadata,
+    Column("stream_key", Integer, primary_key=True, autoincrement=False),
+    Column("transaction_id", Text, primary_key=True),
+    Column("writer", Text, nullable=False),
+    Column("incarnation", BigInteger, nullable=False),
+    Column("timeout_ms", BigInteger, nullable=False),
+    Column("deadline_ms", BigInteger, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("chunks", BigInteger, nullable=False),
+    Column("events", BigInteger, nullable=False),
+    Column("size", BigInteger, nullable=False),
+    Column("sequences", Text, nullable=False),
+    Column("position", Text),
+    Column("finished_ms", BigInteger, index=True),
+    sqlite_with_rowid=False,
+)
+"""``deadline_ms`` is listening time of the stream, ``finished_ms`` wall clock. ``sequences`` are the
+newest by segment, ``position`` is what the commit answered."""
+Index(
+    "transactions_by_state",
+    transactions.c.stream_key,
+    transactions.c.state,
+    transactions.c.transaction_id,
+)
+
+staged_chunks = Table(
+    "staged_chunks",
+    metadata,
+    Column("stream_key", Integer, primary_key=True, autoincrement=False),
+    Column("transaction_id", Text, primary_key=True),
+    Column("ordinal", BigInteger, primary_key=True, autoincrement=False),
+    Column("data", LargeBinary, nullable=False),
+)
+"""Events of transactions, in the order in which they were staged, whatever their segments."""
+
+finished_stagings = Table(
+    "finished_stagings",
+    metadata,
+    Column("stream_key", Integer, primary_key=True, autoincrement=False),
+    Column("transaction_id", Text, primary_key=True),
+    sqlite_with_rowid=False,
+)
+"""Transactions that are finished, but whose staged chunks are not all removed: bit by bit."""
+
+job_batches = Table(
+    "job_batches",
+    metadata,
+    Column("stream_key", Integer, primary_key=True, autoincrement=False),
+    Column("writer", Text, primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""The last batch of each job; it outlives what else is known of a writer."""

@@ -519,6 +519,67 @@ class SegmentSealedError(ProblemError, code="segment_sealed", status=409):
     )
 
 
+class UnknownTransactionError(ProblemError, code="unknown_transaction", status=404):
+    """There is no such transaction, or it was finished more than a day ago."""
+
+    transaction: Sent
+    message = (
+        "there is no transaction {transaction!r}; what is finished is remembered for 24 h: begin "
+        "another"
+    )
+
+
+class TransactionFinishedError(ProblemError, code="transaction_finished", status=409):
+    """The transaction takes nothing any more: it was committed, or aborted."""
+
+    transaction: str
+    state: str
+
+    @property
+    def detail(self) -> str:
+        cure = "begin another"
+        if self.state == "aborted":
+            cure += (
+                "; its lease ran out (ping it in time), its writer registered again or left, the "
+                "stream was sealed, or somebody aborted it"
+            )
+        return f"transaction {self.transaction} is {self.state}; {cure}"
+
+
+class TooManyTransactionsError(ProblemError, code="too_many_transactions", status=409):
+    """A new transaction of a stream that has as many open ones as it may."""
+
+    stream: str
+    limit: int
+    message = (
+        "stream {stream} has {limit} open transactions, as many as it may "
+        "(max_transactions_per_stream); commit or abort some, or wait until leases run out"
+    )
+
+
+class TransactionTooLargeError(ProblemError, code="transaction_too_large", status=413):
+    """More events than a transaction may have; what was staged before is kept."""
+
+    transaction: str
+    size: int
+    limit_bytes: int
+    message = (
+        "transaction {transaction} would have {size} bytes of events, and may have {limit_bytes} "
+        "(max_transaction_bytes); commit it and go on in another"
+    )
+
+
+class WritersLiveError(ProblemError, code="writers_live", status=409):
+    """A job may not end a stream that others write to."""
+
+    stream: str
+    writers: list[str]
+    message = (
+        "stream {stream} is not sealed: other writers are live, {writers} among them; let them "
+        "leave, expire them, or send the batch without seal"
+    )
+
+
 class TopologyChangedError(ProblemError, code="topology_changed", status=409):
     """The stream has other segments than a scaling is based on."""
 

@@ -80,6 +80,18 @@ _SETTINGS: dict[str, list[tuple[str, Any, object, str]]] = {
         ("max_name_length", int, 255, "Refuse longer names of what is new; at most 255."),
         ("max_position_segments", int, 10_000, "Refuse positions that name more segments."),
         ("max_writers_per_stream", int, 1_000_000, "Refuse more writers of one stream."),
+        (
+            "max_transactions_per_stream",
+            int,
+            1_000,
+            "Refuse more open transactions of one stream.",
+        ),
+        (
+            "max_transaction_bytes",
+            int,
+            256 * 2**20,
+            "Refuse more bytes of events in one transaction.",
+        ),
         ("max_streams", int, 100_000, "Refuse more streams."),
         ("max_groups", int, 10_000, "Refuse more reader groups."),
         ("max_long_polls", int, 10_000, "Let so many calls wait for news."),

@@ -39,6 +39,20 @@ class Limits:
         if len(writers) >= self._settings.max_writers_per_stream:
             raise errors.TooManyWritersError(stream, self._settings.max_writers_per_stream)
 
+    def check_new_transaction(self, stream: str, transactions: Sized) -> None:
+        """Refuse a new transaction of a stream that has as many open ones as it may."""
+        if len(transactions) >= self._settings.max_transactions_per_stream:
+            raise errors.TooManyTransactionsError(
+                stream, self._settings.max_transactions_per_stream
+            )
+
+    def check_transaction_size(self, transaction: str, size: int) -> None:
+        """Refuse what would make a transaction too large, in bytes."""
+        if size > self._settings.max_transaction_bytes:
+            raise errors.TransactionTooLargeError(
+                transaction, size, self._settings.max_transaction_bytes
+            )
+
     def check_new_stream(self, scope: str, stream: str, streams: Sized) -> None:
         """Refuse a new stream, if there are as many as there may be."""
         self.check_names(scope, stream)

@@ -52,6 +52,7 @@ _ROLES = {Need.READ: Role.READ, Need.WRITE: Role.WRITE, Need.OPERATE: Role.OPERA
 
 _STREAM = "/v1/streams/{scope}/{stream}"
 _WRITER = _STREAM + "/writers/{writer}"
+_TRANSACTION = _STREAM + "/transactions/{transaction}"
 _GROUP = "/v1/reader-groups/{scope}/{group}"
 _READER = _GROUP + "/readers/{reader}"
 
@@ -75,6 +76,15 @@ NEEDS: Mapping[str, Need] = {
     f"POST {_STREAM}/events": Need.WRITE,
     f"POST {_STREAM}/segments/{{segment}}/events": Need.WRITE,
     f"GET {_STREAM}/segments/{{segment}}/events": Need.READ,
+    f"GET {_STREAM}/transactions": Need.ANY_ROLE,
+    f"POST {_STREAM}/transactions": Need.WRITE,
+    f"GET {_TRANSACTION}": Need.ANY_ROLE,
+    f"POST {_TRANSACTION}/segments/{{segment}}/events": Need.WRITE,
+    f"POST {_TRANSACTION}/events": Need.WRITE,
+    f"POST {_TRANSACTION}/ping": Need.WRITE,
+    f"POST {_TRANSACTION}/commit": Need.WRITE,
+    f"POST {_TRANSACTION}/abort": Need.WRITE,
+    f"POST {_STREAM}/batches/{{number}}": Need.WRITE,
     f"GET {_STREAM}/writers": Need.ANY_ROLE,
     f"POST {_WRITER}/register": Need.WRITE,
     f"POST {_WRITER}/note-time": Need.WRITE,

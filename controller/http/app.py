@@ -26,6 +26,7 @@ from controller.http.calls import (
     note_times,
     operations,
     streams,
+    transactions,
     writers,
 )
 from controller.http.forwarding.bulk import BulkForwarding
@@ -109,6 +110,7 @@ def create_app(
     app.state.parts = parts
     routers = [one.router for one in (streams, writers, marks, events, groups, operations)]
     routers += [front_page.router, writers.reporting, events.reporting]
+    routers += [transactions.router, transactions.reporting]
     for router in routers:
         app.include_router(router)
     app.include_router(front_page.documentation)

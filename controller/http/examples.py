@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import ipc
 
+from tidegauge.errors import TransactionFinishedError
 from tidegauge.wire import events as wire
 from tidegauge.wire.columns import EVENT_SCHEMA
 from tidegauge.wire.streams import CreateStream
@@ -18,6 +19,8 @@ NAMES = {
     "stream": "departures",
     "segment": "0",
     "writer": "carrier-AA",
+    "transaction": "6a1f7a52-9f0e-4c0b-8d0b-0c3f5d1e2a77",
+    "number": "1",
     "group": "delays",
     "reader": "reader-1",
 }
@@ -130,6 +133,7 @@ def _arrow(event: dict[str, object]) -> bytes:
 _STREAM = "/v1/streams/{scope}/{stream}"
 _WRITER = _STREAM + "/writers/{writer}"
 _SEGMENT = _STREAM + "/segments/{segment}"
+_TRANSACTION = _STREAM + "/transactions/{transaction}"
 _GROUP = "/v1/reader-groups/{scope}/{group}"
 _READER = _GROUP + "/readers/{reader}"
 _END_OF_TIME = 2**63 - 1
@@ -173,8 +177,8 @@ _NEW_GROUP = {
     "state": _group_state({}, _HERE),
 }
 _OWNING = _group_state({"reader-1": {"epoch": 1, "owned": _HERE}}, {})
-_EXPIRED = _writer("expired", _NOW, offset=1, silent_ms=1_300)
-_LEFT = _writer("left", 1_357_038_000_000, offset=2, silent_ms=0)
+_EXPIRED = _writer("expired", _NOW + 60_000, offset=4, silent_ms=1_300)
+_LEFT = _writer("left", 1_357_038_000_000, offset=4, silent_ms=0)
 _SPLIT = [_segment(1, 0.0, 0.5, 0), _segment(2, 0.5, 1.0, 0)]
 _LINKS = {
     "documentation": "/docs",
@@ -182,6 +186,14 @@ _LINKS = {
     "openapi": "/openapi.json",
     "streams": "/v1/streams",
 }
+
+_OPEN = {"id": NAMES["transaction"], "state": "open"}
+_BEGUN = {"writer": "carrier-AA", "incarnation": 1, "timeout_ms": 60_000}
+_LINE = '{"key": "JFK", "event_time": 1357034940000, "value": "AA 67"}\n'
+_STAGED = {**_OPEN, **_BEGUN, "events": 2, "size": 48, "position": None, "finished_ms": None}
+_FINISHED = TransactionFinishedError(NAMES["transaction"], "committed").document()
+_LINES = {"Content-Type": wire.NDJSON, wire.SEQUENCE_HEADER: "1"}
+_CONTENT = {"Content-Type": wire.ARROW, wire.SEQUENCE_HEADER: "1"}
 
 EXAMPLES = (
     Example(
@@ -311,11 +323,49 @@ EXAMPLES = (
             _NOW, writers=[_writer("active", _NOW, offset=1, silent_ms=1_250)], cursor=None
         ),
     ),
-    Example(f"POST {_WRITER}/expire", answer=_at(_NOW, **_EXPIRED, hint=None)),
+    Example(
+        f"POST {_STREAM}/transactions",
+        body=_BEGUN,
+        status=201,
+        answer=_at(_NOW, **_OPEN, expires_in_ms=60_000),
+    ),
+    Example(
+        f"POST {_TRANSACTION}/events",
+        headers=_LINES,
+        body=_LINE,
+        answer=_at(_NOW, **_OPEN, sequence=1, duplicate=False),
+    ),
+    Example(
+        f"POST {_TRANSACTION}/segments/{{segment}}/events",
+        headers=_CONTENT,
+        body=_arrow({"key": "JFK", "event_time": 1_357_034_940_000, "value": b"AA 68"}),
+        answer=_at(_NOW, **_OPEN, sequence=1, duplicate=False),
+    ),
+    Example(f"POST {_TRANSACTION}/ping", answer=_at(_NOW, **_OPEN, expires_in_ms=60_000)),
+    Example(f"GET {_TRANSACTION}", answer=_at(_NOW, **_STAGED, expires_in_ms=59_990)),
+    Example(
+        f"GET {_STREAM}/transactions",
+        query={"state": "open"},
+        answer=_at(_NOW, transactions=[{**_STAGED, "expires_in_ms": 59_990}], cursor=None),
+    ),
+    Example(
+        f"POST {_TRANSACTION}/commit",
+        body={"time": "2013-01-01T10:08:00Z"},
+        answer=_at(1_357_034_880_000, **_OPEN | {"state": "committed"}, position={"0": 4}),
+    ),
+    Example(f"POST {_TRANSACTION}/abort", status=409, answer=_FINISHED),
+    Example(f"POST {_WRITER}/expire", answer=_at(_NOW + 60_000, **_EXPIRED, hint=None)),
     Example(
         f"POST {_WRITER}/leave",
         body={"time": 1_357_038_000_000, "incarnation": 1},
         answer=_at(1_357_038_000_000, **_LEFT, hint=None),
+    ),
+    Example(
+        f"POST {_STREAM}/batches/{{number}}",
+        query={"writer": "hourly", "note_time": "1357038000000"},
+        headers={"Content-Type": wire.ARROW},
+        body=_arrow({"key": "JFK", "event_time": 1_357_038_000_000, "value": b"67 flights"}),
+        answer=_at(1_357_038_000_000, duplicate=False, last=1, position={"0": 5}),
     ),
     Example(
         f"POST {_STREAM}/scale",
@@ -323,7 +373,7 @@ EXAMPLES = (
         answer=_at(
             1_357_038_000_000,
             segments=_SPLIT,
-            topology={"revision": 1, "segments": [_segment(0, 0.0, 1.0, sealed=2), *_SPLIT]},
+            topology={"revision": 1, "segments": [_segment(0, 0.0, 1.0, sealed=5), *_SPLIT]},
         ),
     ),
     Example(
@@ -334,7 +384,7 @@ EXAMPLES = (
     Example(
         f"POST {_STREAM}/seal",
         body={},
-        answer=_at(_END_OF_TIME, mark={**_mark(6, _END_OF_TIME, 0), "cut": {"1": 0, "2": 0}})
+        answer=_at(_END_OF_TIME, mark={**_mark(7, _END_OF_TIME, 0), "cut": {"1": 0, "2": 0}})
         | {"final": True},
     ),
     Example(f"DELETE {_STREAM}", status=204),

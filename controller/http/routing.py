@@ -156,6 +156,7 @@ WaitingOf = Annotated[WaitingRoom, _part("waiting")]
 ScopeName = Annotated[Name, Path(description="Scope of the stream.")]
 NameInScope = Annotated[Name, Path(description="Name of the stream in its scope.")]
 SegmentNumber = Annotated[Integer, Path(description="Number of the segment.")]
+TransactionId = Annotated[str, Path(description="As begin answered.")]
 
 
 async def get_stream(

@@ -7,9 +7,10 @@ from typing import Self
 from sqlalchemy import Connection
 
 from controller.commit.batch import Batch
-from controller.log import storage
+from controller.log import staging, storage
 from controller.log.codec import EncodedEvents
 from controller.log.storage import AppendOutcome, Chunk, KeyedAnswer, LastAppend
+from controller.log.transactions import Transactions
 from controller.store.truncation import Truncation
 from tidegauge.errors import InvalidPositionError, SequenceGapError
 from tidegauge.lattice import DownSet, down_set
@@ -37,6 +38,9 @@ class EmbeddedLog:
     """By writer and segment, for exactly-once appends."""
     answered: dict[str, KeyedAnswer] = field(default_factory=dict)
     """By idempotency key: recent ones, so that two requests that race are told apart."""
+    transactions: Transactions = field(default_factory=Transactions)
+    last_batches: dict[str, int] = field(default_factory=dict)
+    """The number of each job's last batch, by writer."""
     _segments_of: dict[str, set[int]] = field(default_factory=dict)
     chunks: list[Chunk] = field(default_factory=list)
     """Appended and not yet handed to a transaction."""
@@ -58,7 +62,10 @@ class EmbeddedLog:
         """Read the ends of a stream's segments, and what its writers appended last."""
         self = cls.visit(connection, stream_key, topology, truncation)
         last_appends = storage.read_last_appends(connection, stream_key)
-        return cls(self.tails, self.first, self.running_times, last_appends=last_appends)
+        log = cls(self.tails, self.first, self.running_times, last_appends=last_appends)
+        log.transactions.restore(staging.read_open(connection, stream_key))
+        log.last_batches = staging.read_batch_numbers(connection, stream_key)
+        return log
 
     @classmethod
     def visit(
@@ -154,9 +161,10 @@ class EmbeddedLog:
         return self._segments_of.keys()
 
     def newest_incarnation(self, writer: str) -> int:
-        """Find the newest incarnation of a writer that appended; 0 if none did."""
+        """Find the newest incarnation of a writer that appended, or staged; 0 if none did."""
         segments = self._segments_of.get(writer, ())
-        return max((self.last_appends[writer, one].incarnation for one in segments), default=0)
+        newest = self.transactions.newest_incarnation(writer)
+        return max(newest, *(self.last_appends[writer, one].incarnation for one in segments), 0)
 
     def remember(self, writer: str, segment: int, last: LastAppend) -> None:
         """Note what a writer appended last."""
@@ -177,6 +185,10 @@ class EmbeddedLog:
             for segment in sorted(self._segments_of.get(writer, ()))
         }
 
+    def abort_transactions(self, writer: str, *, wall_ms: int) -> None:
+        """Abort what a writer has open."""
+        self.transactions.abort_of(writer, wall_ms=wall_ms)
+
     def forget(self, writer: str) -> None:
         """Forget a writer's sequences."""
         for segment in self._segments_of.pop(writer, ()):
@@ -189,6 +201,7 @@ class EmbeddedLog:
             batch.write(
                 lambda connection: storage.forget_sequences(connection, stream_key, forgotten)
             )
+        self.transactions.write(batch, stream_key)
         chunks, self.chunks = self.chunks, []
         sequences, self.sequences = self.sequences, {}
         if chunks or sequences:

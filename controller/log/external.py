@@ -38,6 +38,9 @@ class ExternalLog:
         """Know of no incarnation but those that registered."""
         return 0
 
+    def abort_transactions(self, writer: str, *, wall_ms: int) -> None:
+        """Nobody has any open."""
+
     def forget(self, writer: str) -> None:
         """Nothing is known of a writer."""
 

@@ -35,6 +35,8 @@ class Source:
     writer: str | None = None
     incarnation: int | None = None
     note_time: int | None = None
+    of_its_own: bool = False
+    """Whether the promise counts from what the writer appended, not from all that anybody did."""
 
 
 def append_arrow(  # noqa: PLR0913 (parts of one append)
@@ -59,7 +61,7 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
         raise UnknownStreamSegmentError(segment)
     if writer not in state.aggregator:  # its sequences could never be forgotten
         raise UnknownWriterError(writer)
-    incarnation = _checked_incarnation(state, log, writer, incarnation)
+    incarnation = checked_incarnation(state, log, writer, incarnation)
     last = log.last_append(writer, segment, incarnation)
     if topology[segment].sealed_length is not None and sequence > last.sequence:
         if state.aggregator.final:
@@ -74,7 +76,7 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
     return outcome
 
 
-def _checked_incarnation(
+def checked_incarnation(
     state: StreamState, log: EmbeddedLog, writer: str, incarnation: int | None
 ) -> int:
     """Refuse zombies: an append may name a newer incarnation before any report of it does."""
@@ -112,10 +114,14 @@ def append_routed(
         # or report, so that names that never get there are bounded like writers.
         if writer not in state.aggregator and writer not in log.writers:
             reports.check_new(state, writer, log.writers)
-        incarnation = _checked_incarnation(state, log, writer, source.incarnation)
+        incarnation = checked_incarnation(state, log, writer, source.incarnation)
         if source.note_time is not None:
             tails = log.tails | position
-            report = NoteTime(time=source.note_time, incarnation=source.incarnation)
+            report = NoteTime(
+                time=source.note_time,
+                position=_own(state, writer, position) if source.of_its_own else None,
+                incarnation=source.incarnation,
+            )
             reports.note_time(batch, state, writer, report, now=state.now(), tails=tails)
     for segment, part in routed.parts.items():
         next_offset = log.append(segment, part)
@@ -124,6 +130,17 @@ def append_routed(
             log.remember(writer, segment, last._replace(next_offset=next_offset))
     batch.touch(state)
     return position
+
+
+def _own(state: StreamState, writer: str, position: Position) -> Position:
+    """Join where events are about to end with all that a writer appended before.
+
+    What it has reported already, of tails that are not its own say, is left out: it would go back.
+    """
+    aggregator = state.aggregator
+    reported = aggregator.reported(writer) if writer in aggregator else {}
+    joined = {**state.embedded_log().appended_by(writer), **position}
+    return {one: offset for one, offset in joined.items() if offset >= reported.get(one, 0)}
 
 
 async def append_once_by_key(  # noqa: PLR0913 (parts of one append, and where it goes)

@@ -265,6 +265,8 @@ def seal_stream(batch: Batch, state: StreamState, position: Position | None) -> 
     lengths = state.log.end(aggregator.topology, position)
     outcome = aggregator.seal(lengths, state.now())
     state.take_note(outcome)
+    if isinstance(state.log, EmbeddedLog):
+        state.log.transactions.abort_all(wall_ms=state.now().wall_ms)
     final = outcome.marks[-1]
     values = {"topology": storage.dump_topology(aggregator.topology)}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))

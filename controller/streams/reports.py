@@ -97,6 +97,7 @@ def register(batch: Batch, state: StreamState, writer: str, time: int | None) ->
         above=state.log.newest_incarnation(writer),
         now=state.now(),
     )
+    state.log.abort_transactions(writer, wall_ms=state.now().wall_ms)  # of lower incarnations
     batch.touch(state)
     return registration
 
@@ -115,6 +116,7 @@ def leave(batch: Batch, state: StreamState, writer: str, last: LeaveStream) -> W
         report = NoteTime(time=last.time, position=position, incarnation=last.incarnation)
         note_time(batch, state, writer, report, now=now)
     state.aggregator.leave(writer, incarnation=last.incarnation, now=now)
+    state.log.abort_transactions(writer, wall_ms=now.wall_ms)
     batch.touch(state)
     return state.aggregator.inspect(now).status(writer)
 

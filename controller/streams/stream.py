@@ -324,6 +324,7 @@ class StreamState:
         for writer in outcome.expired:
             _log.warning("writer expired", extra={"stream": stream, "writer": writer})
         for writer in outcome.forgotten:
+            self.log.abort_transactions(writer, wall_ms=self.now().wall_ms)
             self.log.forget(writer)
             _log.info("writer forgotten", extra={"stream": stream, "writer": writer})
 

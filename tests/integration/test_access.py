@@ -14,6 +14,7 @@ from controller.configuration import ServeSettings
 from controller.http.examples import EXAMPLES, Example
 from controller.serving.server import ExposedError, check_exposure
 from tests.conftest import NewServer
+from tests.integration.story import StoryClient
 from tests.patience import wait_until
 from tests.server import LAUNCHER, OFTEN_LOOKING, Api, ServerProcess
 from tests.tokens import Tokens
@@ -25,6 +26,7 @@ EXPIRED = timedelta(seconds=-1)
 _ONE = "/v1/streams/{scope}/{stream}"
 _WRITER = f"{_ONE}/writers/{{writer}}"
 _GROUP = "/v1/reader-groups/{scope}/{group}"
+_TRANSACTION = f"{_ONE}/transactions/{{transaction}}"
 _READER = f"{_GROUP}/readers/{{reader}}"
 
 OPEN = {"GET /", "GET /healthz", "GET /readyz"}
@@ -48,6 +50,15 @@ NEEDED = {
     f"POST {_ONE}/events": "write",
     f"POST {_ONE}/segments/{{segment}}/events": "write",
     f"GET {_ONE}/segments/{{segment}}/events": "read",
+    f"GET {_ONE}/transactions": "read, write or operate",
+    f"POST {_ONE}/transactions": "write",
+    f"GET {_TRANSACTION}": "read, write or operate",
+    f"POST {_TRANSACTION}/segments/{{segment}}/events": "write",
+    f"POST {_TRANSACTION}/events": "write",
+    f"POST {_TRANSACTION}/ping": "write",
+    f"POST {_TRANSACTION}/commit": "write",
+    f"POST {_TRANSACTION}/abort": "write",
+    f"POST {_ONE}/batches/{{number}}": "write",
     f"GET {_ONE}/writers": "read, write or operate",
     f"POST {_WRITER}/register": "write",
     f"POST {_WRITER}/note-time": "write",
@@ -138,7 +149,7 @@ def test_every_call_refuses_what_is_not_enough_and_takes_the_least_that_is(
         ({"authorization": "Bearer tg_wrong"}, INVALID),
         (tokens.header("late", "*", *roles, lasts=EXPIRED), INVALID),
     ]
-    with guarded, httpx.Client(base_url=guarded.url, timeout=20) as client:
+    with guarded, StoryClient(base_url=guarded.url, timeout=20) as client:
         visitor = Visitor(client)
         for example in EXAMPLES:
             call = example.call

@@ -42,6 +42,8 @@ KNOWN = {
     "writer": "carrier-AA",
     "reader": "reader-1",
     "segment": "0",
+    "transaction": "",
+    "number": "1",
 }
 """What is there before each call is tried."""
 TAKES_NOTHING = {"/healthz", "/readyz", "/metrics"}
@@ -109,6 +111,10 @@ def _make_what_is_known(client: httpx.Client) -> None:
     client.delete(stream)
     client.put(stream, json={"segments": 1}).raise_for_status()
     client.post(f"{stream}/writers/carrier-AA/register").raise_for_status()
+    begun = client.post(
+        f"{stream}/transactions", json={"writer": "carrier-AA", "incarnation": 1}
+    ).raise_for_status()
+    KNOWN["transaction"] = begun.json()["id"]
     client.put(group, json={"streams": ["flights/departures"]}).raise_for_status()
     client.post(f"{group}/readers/reader-1").raise_for_status()
 
@@ -122,9 +128,9 @@ def test_whatever_is_sent_is_answered_as_described(
 ) -> None:
     method, _, path = call.partition(" ")
     operation = fuzzed.schema[path][method]
-    at = {name: value for name, value in KNOWN.items() if f"{{{name}}}" in path}
     if is_known:
         _make_what_is_known(fuzzed.client)
+    at = {name: value for name, value in KNOWN.items() if f"{{{name}}}" in path}
     cases = [
         operation.as_strategy(mode, path_parameters=at if is_known else None)
         for mode in GenerationMode

@@ -12,13 +12,14 @@ from controller.http.examples import EXAMPLES, Example
 from controller.streams import reading
 from tests.integration.controllers import controllers, create
 from tests.integration.in_process import in_process
+from tests.integration.story import StoryClient
 from tests.postgres import Cluster
 from tests.server import ServerProcess
 from tidegauge.wire.events import NDJSON
 
 
 def test_every_call_that_reads_answers_head_like_get(server: ServerProcess) -> None:
-    with httpx.Client(base_url=server.url, timeout=20) as client:
+    with StoryClient(base_url=server.url, timeout=20) as client:
         for example in EXAMPLES:
             answer = _play(client, example.method, example)
             if example.method == "GET":

@@ -7,10 +7,23 @@ import httpx
 import pytest
 
 from controller.http.examples import EXAMPLES, Example
+from tests.integration.story import StoryClient
 from tests.server import ServerProcess
 from tidegauge.errors import PROBLEMS
 
-CHANGING = {"stream_id", "stream_ids", "created_ms", "silent_ms", "stood_ms", "sentence"}
+CHANGING = {
+    "created_ms",
+    "detail",
+    "expires_in_ms",
+    "finished_ms",
+    "id",
+    "sentence",
+    "silent_ms",
+    "stood_ms",
+    "stream_id",
+    "stream_ids",
+    "transaction",
+}
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +66,7 @@ def test_every_post_says_that_it_may_be_refused_to_a_page_of_another_site(
 
 def test_the_examples_say_what_the_server_answers(server: ServerProcess) -> None:
     stream_id = ""
-    with httpx.Client(base_url=server.url, timeout=20) as client:
+    with StoryClient(base_url=server.url, timeout=20) as client:
         for example in EXAMPLES:
             answer = _play(client, example, stream_id)
             assert answer.status_code == example.status, (example.call, answer.text)

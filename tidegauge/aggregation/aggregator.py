@@ -256,6 +256,17 @@ class Aggregator:
             record.whole_position,
         )
 
+    def introduce(self, writer: str, incarnation: int, *, appended: Position, now: Now) -> None:
+        """Know a new writer as if it had registered, by the incarnation that it names."""
+        self._acceptance.refuse_if_sealed()
+        record = self._roster.add(writer, incarnation, "expired")
+        self._join_former(record, appended)
+        self._roster.hear(record, now.wall_ms)
+        self._come_back(record)
+        record.stand, record.stands_by_report = self._told(), False
+        self._clocks.start_anew(record)
+        self._classify(record)
+
     def leave(  # noqa: PLR0913 (a last report has so many parts)
         self,
         writer: str,
@@ -397,6 +408,14 @@ class Aggregator:
     def incarnation(self, writer: str) -> int:
         """Look up a writer's incarnation; raises `UnknownWriterError`."""
         return self._roster.get(writer).incarnation
+
+    def reported(self, writer: str) -> Position:
+        """Tell how far a writer's present incarnation reported; raises `UnknownWriterError`."""
+        return self._roster.get(writer).position
+
+    def live_besides(self, writer: str) -> list[str]:
+        """Name the live writers other than one, in order."""
+        return sorted(one.name for one in self._roster.live() if one.name != writer)
 
     def state(self, writer: str) -> WriterState:
         """Name a writer's state; one that is forgotten stays expired."""

@@ -30,7 +30,7 @@ _Offset = Annotated[Integer, Between(0)]
 _READ_AT_ONCE_BYTES = 16_384
 """Read in the event loop: to hand so little to a thread takes longer than to read it."""
 
-_ARROW_BODY = {
+ARROW_BODY = {
     "requestBody": {
         "required": True,
         "description": "An uncompressed Arrow IPC stream with the columns `key` (string), "
@@ -38,7 +38,7 @@ _ARROW_BODY = {
         "content": {wire.ARROW: {"schema": {"type": "string", "format": "binary"}}},
     }
 }
-_NDJSON_BODY = {
+NDJSON_BODY = {
     "requestBody": {
         "required": True,
         "content": {
@@ -51,7 +51,7 @@ _NDJSON_BODY = {
 }
 
 
-@router.post(SEGMENT_EVENTS, openapi_extra=_ARROW_BODY)
+@router.post(SEGMENT_EVENTS, openapi_extra=ARROW_BODY)
 async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
     sequencer: routing.SequencerOf,
     state: routing.StreamOf,
@@ -80,7 +80,7 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
         check_keys(state.published_topology, segment, events)
         return encode_chunks(events, writer=tidegauge_writer, append_time=append_time)
 
-    events = await _aside(encode, await _body(request, wire.ARROW))
+    events = await read_aside(encode, await read_body(request, wire.ARROW))
     outcome = await sequencer.submit(
         partial(
             appends.append_arrow,
@@ -103,7 +103,7 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
     )
 
 
-@reporting.post(ONE + "/events", openapi_extra=_NDJSON_BODY)
+@reporting.post(ONE + "/events", openapi_extra=NDJSON_BODY)
 async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     sequencer: routing.SequencerOf,
     database: routing.DatabaseOf,
@@ -122,10 +122,7 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     ] = None,
 ) -> wire.EventsAppended:
     """Append one JSON object a line, routed by key; append and report are one transaction."""
-    try:
-        time = None if note_time is None else parse_event_time(note_time)
-    except ValueError as error:
-        raise InvalidRequestError.of("note_time", str(error)) from error
+    time = read_time(note_time)
     if writer is None and (note_time is not None or incarnation is not None):
         raise InvalidRequestError.of("writer", "say who notes the time")
     append_time = state.now().wall_ms
@@ -138,8 +135,8 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
             return RoutedEvents(events, writer, append_time, topology.revision, {})
         return route(topology, events, writer=writer, append_time=append_time)
 
-    body = await _body(request, wire.NDJSON)
-    routed = await _aside(route_events, body)
+    body = await read_body(request, wire.NDJSON)
+    routed = await read_aside(route_events, body)
     source, key = appends.Source(writer, incarnation, time), idempotency_key
     if key is None:
         append = partial(appends.append_routed, state=state, routed=routed, source=source)
@@ -202,14 +199,23 @@ async def read(  # noqa: PLR0913, PLR0917 (parts of one request)
     return StreamingResponse(body, media_type=wire.ARROW, headers=headers)
 
 
-async def _aside(work: Callable[[bytes], _T], body: bytes) -> _T:
+def read_time(note_time: str | None) -> int | None:
+    """Read the time of a report that the query carries."""
+    try:
+        return None if note_time is None else parse_event_time(note_time)
+    except ValueError as error:
+        raise InvalidRequestError.of("note_time", str(error)) from error
+
+
+async def read_aside(work: Callable[[bytes], _T], body: bytes) -> _T:
     """Read a body in a thread if it is large, so that others are served meanwhile."""
     if len(body) <= _READ_AT_ONCE_BYTES:
         return work(body)
     return await asyncio.to_thread(work, body)
 
 
-async def _body(request: Request, expected: str) -> bytes:
+async def read_body(request: Request, expected: str) -> bytes:
+    """Read a body that says that it is what is expected."""
     check_media_type(request.headers.get("content-type", ""), expected)
     check_encoding(",".join(request.headers.getlist("content-encoding")))
     return await request.body()

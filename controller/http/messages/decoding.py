@@ -78,8 +78,8 @@ def read_note_time(body: bytes) -> NoteTime | PlainNoteTime:
     try:
         report = _decode_one(body)
     except NOT_PLAIN:
-        return _thoroughly(NoteTime, body)
-    return report if body.count(b":") == _keys(report) else _thoroughly(NoteTime, body)
+        return read_request(NoteTime, body)
+    return report if body.count(b":") == _keys(report) else read_request(NoteTime, body)
 
 
 def _keys(report: PlainNoteTime) -> int:
@@ -134,7 +134,7 @@ def split_note_times(body: bytes) -> list[bytes]:
         if body.count(b'"reports"') != 1:
             read_json(body)
     except NOT_PLAIN as error:
-        _thoroughly(_AnyReports, body)
+        read_request(_AnyReports, body)
         raise InvalidRequestError.of("body", f"cannot be read: {error}") from error
     if len(split) > _MOST_REPORTS:
         message = f"{len(split)} are too many; send them in parts of at most {_MOST_REPORTS}"
@@ -145,7 +145,7 @@ def split_note_times(body: bytes) -> list[bytes]:
 def _read_one(body: bytes, max_bytes: int) -> AnyReport:
     """Read one of many; thoroughly only what is short, which would keep all others waiting."""
     if len(body) <= max_bytes:
-        return _thoroughly(Report, body)
+        return read_request(Report, body)
     try:
         report = _decode_signed(body)
     except NOT_PLAIN:
@@ -156,7 +156,8 @@ def _read_one(body: bytes, max_bytes: int) -> AnyReport:
     return report
 
 
-def _thoroughly(model: type[_M], body: bytes) -> _M:
+def read_request(model: type[_M], body: bytes) -> _M:
+    """Read a body that is a message; raises `InvalidRequestError`."""
     try:
         return model.model_validate(read_json(body))
     except ValidationError as error:

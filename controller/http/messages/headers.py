@@ -86,8 +86,13 @@ def check_page(headers: Headers) -> None:
 
 def check_media_type(given: str, expected: str) -> None:
     """Refuse a content type, whatever its parameters and its case, that is another one."""
-    if given != expected and _essence(given) != expected:
+    if not has_media_type(given, expected):
         raise errors.UnsupportedMediaTypeError(given, expected)
+
+
+def has_media_type(given: str, expected: str) -> bool:
+    """Tell whether a content type, whatever its parameters and its case, is one."""
+    return given == expected or _essence(given) == expected
 
 
 def _essence(content_type: str) -> str:

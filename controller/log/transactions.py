@@ -1,0 +1,167 @@
+"""Transactions of a stream in memory: those that are open, and those that were a moment ago.
+
+::
+
+    open ──commit──▶ committed ──24 h──▶ unknown
+     └─abort, register, leave, seal, end of the lease──▶ aborted ──24 h──▶ unknown
+
+What they stage is written at once and read back at their commit. Deadlines are listening time of
+the stream, so that neither a restart nor another holder changes them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
+
+from sqlalchemy import Connection
+
+from controller.commit.batch import Batch
+from controller.database.statements import insert_rows, replace_rows
+from controller.schema import finished_stagings, staged_chunks, transactions
+from controller.store.marks import dump_position
+from tidegauge.errors import SequenceGapError
+from tidegauge.topology import Position
+from tidegauge.wire.transactions import TransactionState
+
+_FINISHED_IN_MEMORY = 1_000
+"""Of each stream: as many as may be finished between a look at the disk and the batch after it."""
+_ROW_BYTES = 256
+"""As long as a short row is at most: a batch counts long ones as several."""
+ROUTED = -1
+"""Counts as a segment where sequences are counted: of what is staged without naming one."""
+
+
+class Transaction(NamedTuple):
+    """One transaction, as it is stored."""
+
+    id: str
+    writer: str
+    incarnation: int
+    timeout_ms: int
+    deadline_ms: int
+    state: TransactionState = "open"
+    chunks: int = 0
+    events: int = 0
+    size: int = 0
+    """Of the events in memory, bytes."""
+    sequences: Position = MappingProxyType({})
+    """The newest by segment, or `ROUTED`."""
+    position: Position | None = None
+    """Next offset of each segment that the commit wrote to."""
+    finished_ms: int | None = None
+    """Wall clock."""
+
+    def renewed(self, now_ms: int) -> "Transaction":
+        """Let the lease begin anew."""
+        return self._replace(deadline_ms=now_ms + self.timeout_ms)
+
+
+@dataclass(slots=True)
+class Transactions:
+    """The transactions of one stream."""
+
+    open: dict[str, Transaction] = field(default_factory=dict)
+    _finished: dict[str, Transaction] = field(default_factory=dict)
+    _of: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """Ids of open ones by writer."""
+    _changed: dict[str, Transaction] = field(default_factory=dict)
+    """Not yet handed to a database's transaction, as the rest."""
+    _staged: list[tuple[str, int, bytes]] = field(default_factory=list)
+    _cleared: list[str] = field(default_factory=list)
+
+    def restore(self, open_ones: Iterable[Transaction]) -> None:
+        """Take in what is stored."""
+        for one in open_ones:
+            self.open[one.id] = one
+            self._of[one.writer].add(one.id)
+
+    def find(self, transaction: str) -> Transaction | None:
+        """Look one up that is open, or was a moment ago."""
+        return self.open.get(transaction) or self._finished.get(transaction)
+
+    def newest_incarnation(self, writer: str) -> int:
+        """Find the newest incarnation of a writer that has one open; 0 if none has."""
+        ids = self._of.get(writer, ())
+        return max((self.open[one].incarnation for one in ids), default=0)
+
+    def put(self, transaction: Transaction) -> None:
+        """Begin one, or go on with one that changed."""
+        self.open[transaction.id] = self._changed[transaction.id] = transaction
+        self._of[transaction.writer].add(transaction.id)
+
+    def stage(
+        self, transaction: Transaction, segment: int, sequence: int, messages: Sequence[bytes]
+    ) -> Transaction:
+        """Keep events until the commit; ``transaction`` counts them already."""
+        last = transaction.sequences.get(segment, 0)
+        if sequence > last + 1:
+            raise SequenceGapError(transaction.writer, segment, sequence, last + 1)
+        self._staged += [
+            (transaction.id, ordinal, message)
+            for ordinal, message in enumerate(messages, transaction.chunks)
+        ]
+        staged = transaction._replace(
+            chunks=transaction.chunks + len(messages),
+            sequences={**transaction.sequences, segment: sequence},
+        )
+        self.put(staged)
+        return staged
+
+    def finish(
+        self,
+        transaction: Transaction,
+        state: TransactionState,
+        *,
+        wall_ms: int,
+        position: Position | None = None,
+    ) -> Transaction:
+        """End one; what it staged is removed bit by bit."""
+        done = transaction._replace(state=state, finished_ms=wall_ms, position=position)
+        del self.open[done.id]
+        self._of[done.writer].discard(done.id)
+        if not self._of[done.writer]:
+            del self._of[done.writer]
+        self._changed[done.id] = self._finished[done.id] = done
+        if len(self._finished) > _FINISHED_IN_MEMORY:
+            del self._finished[next(iter(self._finished))]
+        if done.chunks:
+            self._cleared.append(done.id)
+        return done
+
+    def abort_of(self, writer: str, *, wall_ms: int) -> None:
+        """Abort all of a writer."""
+        for one in sorted(self._of.get(writer, ())):
+            self.finish(self.open[one], "aborted", wall_ms=wall_ms)
+
+    def abort_all(self, *, wall_ms: int) -> None:
+        """Abort all: the stream ends."""
+        for one in list(self.open.values()):
+            self.finish(one, "aborted", wall_ms=wall_ms)
+
+    def run_out(self, now_ms: int) -> list[Transaction]:
+        """List those whose leases have run out, by listening time of the stream."""
+        return [one for one in self.open.values() if one.deadline_ms <= now_ms]
+
+    def write(self, batch: Batch, stream_key: int) -> None:
+        """Add what changed to a database's transaction."""
+        changed, staged, cleared = self._changed, self._staged, self._cleared
+        if not changed:
+            return
+        self._changed, self._staged, self._cleared = {}, [], []
+
+        def work(connection: Connection) -> None:
+            rows = [_row(stream_key, one) for one in changed.values()]
+            replace_rows(connection, transactions, rows)
+            insert_rows(connection, staged_chunks, [(stream_key, *one) for one in staged])
+            insert_rows(connection, finished_stagings, [(stream_key, one) for one in cleared])
+
+        sizes = sum(1 + len(message) // _ROW_BYTES for _, _, message in staged)
+        batch.write(work, rows=len(changed) + len(cleared) + sizes)
+
+
+def _row(stream_key: int, one: Transaction) -> tuple[object, ...]:
+    position = None if one.position is None else dump_position(one.position)
+    stored = one._replace(sequences=dump_position(dict(one.sequences)), position=position)  # type: ignore[arg-type] # as text
+    return stream_key, *stored

@@ -1,0 +1,378 @@
+"""Transactions of the embedded log, and batches of jobs; decided inside a batch.
+
+A commit is a routed append of what was staged, with the outcome in the same transaction of the
+database. What was staged is read and routed before, off the event loop; if more was staged, or the
+stream scaled, meanwhile, that is found out inside the batch.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+from uuid import uuid4
+
+import pyarrow as pa
+from sqlalchemy import Connection
+
+from controller.commit.batch import Batch
+from controller.commit.sequencer import Sequencer
+from controller.database import Database
+from controller.database.statements import replace_rows
+from controller.log import staging
+from controller.log.codec import encode_chunks
+from controller.log.embedded import EmbeddedLog
+from controller.log.routing import RoutedEvents, route
+from controller.log.transactions import ROUTED, Transaction
+from controller.schema import job_batches
+from controller.streams import lifecycle
+from controller.streams.appends import Source, append_routed, checked_incarnation
+from controller.streams.stream import StreamState
+from tidegauge.errors import (
+    InvalidRequestError,
+    StreamSealedError,
+    TransactionFinishedError,
+    UnavailableError,
+    UnknownStreamSegmentError,
+    UnknownTransactionError,
+    UnknownWriterError,
+    WritersLiveError,
+)
+from tidegauge.topology import Position
+from tidegauge.wire.transactions import DAY_MS, BeginTransaction
+
+_NAMED = 10  # of the writers that are live, in a refusal
+_NO_BATCH = -1
+
+
+class Added(NamedTuple):
+    """Events that a staged append adds to a transaction."""
+
+    events: int
+    size: int
+    messages: list[bytes]
+
+
+class Staged(NamedTuple):
+    """What came of a staged append."""
+
+    sequence: int
+    duplicate: bool
+
+
+class JobBatch(NamedTuple):
+    """A batch of a job: who sends it, which it is, and whether the stream ends with it."""
+
+    number: int
+    source: Source
+    seal: bool
+
+    @property
+    def writer(self) -> str:
+        """The job's name."""
+        return self.source.writer or ""
+
+
+class JobBatchOutcome(NamedTuple):
+    """What came of it; without a position it was stored before."""
+
+    last: int
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionCalls:
+    """The calls about the transactions of one stream, and about batches made of them."""
+
+    sequencer: Sequencer
+    database: Database
+    state: StreamState
+
+    async def begin(self, wanted: BeginTransaction) -> Transaction:
+        """Begin one; the stream must know the writer."""
+        await self._reap()
+        return await self.sequencer.submit(partial(_begin, state=self.state, wanted=wanted))
+
+    async def stage(
+        self,
+        transaction: str,
+        events: pa.RecordBatch,
+        *,
+        segment: int | None,
+        sequence: int | None,
+    ) -> Staged:
+        """Keep events until the commit, exactly once for each sequence number."""
+        found = await self._find(transaction)
+        encode = partial(
+            encode_chunks, events, writer=found.writer, append_time=self.state.now().wall_ms
+        )
+        chunks = await asyncio.to_thread(encode)
+        added = Added(events.num_rows, events.nbytes, [one.message for one in chunks])
+
+        def decide(batch: Batch) -> Staged:
+            return _stage(batch, self.state, self._open(found), added, segment, sequence)
+
+        return await self.sequencer.submit(decide)
+
+    async def ping(self, transaction: str) -> Transaction:
+        """Keep one open for another lease."""
+        found = await self._find(transaction)
+
+        def decide(batch: Batch) -> Transaction:
+            renewed = self._open(found).renewed(self.state.listening_ms)
+            self.state.embedded_log().transactions.put(renewed)
+            batch.touch(self.state)
+            return renewed
+
+        return await self.sequencer.submit(decide)
+
+    async def abort(self, transaction: str) -> Transaction:
+        """Drop what was staged."""
+        found = await self._find(transaction)
+
+        def decide(batch: Batch) -> Transaction:
+            log, wall_ms = self.state.embedded_log(), self.state.now().wall_ms
+            done = log.transactions.finish(self._open(found), "aborted", wall_ms=wall_ms)
+            batch.touch(self.state)
+            return done
+
+        return await self.sequencer.submit(decide)
+
+    async def commit(self, transaction: str, time: int | None) -> Transaction:
+        """Publish what was staged, all at once; committed already, it is what it was.
+
+        The race: more is staged after this was read. It was asked for before, so it is read, too.
+        """
+        while True:
+            found = await self._find(transaction)
+            if found.state == "committed":
+                return found
+            routed, counts = await self._read_staged([transaction], found.writer)
+            decide = partial(self._commit, found=found, routed=routed, counts=counts, time=time)
+            done = await self.sequencer.submit(decide)
+            if done is not None:
+                return done
+
+    async def append_batch(
+        self, job: JobBatch, *, events: pa.RecordBatch | None, transactions: Sequence[str] = ()
+    ) -> JobBatchOutcome:
+        """Append a job's batch, of events or of transactions, unless it was stored before."""
+        found = [await self._find(one) for one in transactions]
+        while True:
+            if events is None:
+                routed, counts = await self._read_staged(transactions, job.writer)
+            else:
+                wall_ms = self.state.now().wall_ms
+                routed = await asyncio.to_thread(self._route, events, job.writer, wall_ms)
+                counts = None
+            decide = partial(
+                self._append_batch, job=job, found=found, routed=routed, counts=counts
+            )
+            outcome = await self.sequencer.submit(decide)
+            if outcome is not None:
+                return outcome
+
+    async def last_batch(self, writer: str) -> int:
+        """Look up the number of a job's last batch; below 0 if there is none."""
+        return await self.sequencer.read(partial(self._last_batch, writer))
+
+    def _last_batch(self, writer: str) -> int:
+        return self.state.embedded_log().last_batches.get(writer, _NO_BATCH)
+
+    def _commit(
+        self,
+        batch: Batch,
+        *,
+        found: Transaction,
+        routed: RoutedEvents,
+        counts: list[int],
+        time: int | None,
+    ) -> Transaction | None:
+        """Commit inside a batch; None if more was staged than was read."""
+        log = self.state.embedded_log()
+        newest = log.transactions.find(found.id) or found
+        if newest.state == "committed":
+            return newest
+        transaction = self._open(newest)
+        if counts != [transaction.chunks]:
+            return None
+        source = Source(transaction.writer, transaction.incarnation, time, of_its_own=True)
+        position = append_routed(batch, self.state, routed, source)
+        return log.transactions.finish(
+            transaction, "committed", wall_ms=self.state.now().wall_ms, position=position
+        )
+
+    def _append_batch(
+        self,
+        batch: Batch,
+        *,
+        job: JobBatch,
+        found: Sequence[Transaction],
+        routed: RoutedEvents,
+        counts: list[int] | None,
+    ) -> JobBatchOutcome | None:
+        """Append inside a batch; None if more was staged than was read."""
+        last = self._last_batch(job.writer)
+        if job.number <= last:
+            return JobBatchOutcome(last, None)
+        named = [self._open(one) for one in found]
+        _check_named(named, job)
+        if counts is not None and counts != [one.chunks for one in named]:
+            return None
+        return _append_batch(batch, self.state, job, routed, named)
+
+    async def find(self, transaction: str) -> Transaction:
+        """Look one up on disk."""
+        self.state.embedded_log()
+        look = partial(
+            staging.read_transaction,
+            stream_key=self.state.identity.key,
+            transaction=transaction,
+        )
+        return self._known(transaction, await self.database.read(look))
+
+    async def _find(self, transaction: str) -> Transaction:
+        """Look one up, in memory first, once those are aborted whose leases have run out.
+
+        The race: a call and the end of the lease. Who came in time renews it.
+        """
+        await self._reap()
+        in_memory = self.state.embedded_log().transactions.find(transaction)
+        if in_memory is not None:
+            return self._known(transaction, in_memory)
+        return await self.find(transaction)
+
+    def _known(self, transaction: str, found: Transaction | None) -> Transaction:
+        ended_ms = None if found is None else found.finished_ms
+        is_old = ended_ms is not None and self.state.now().wall_ms - ended_ms >= DAY_MS
+        if found is None or is_old:
+            raise UnknownTransactionError(transaction)
+        return found
+
+    def _open(self, found: Transaction) -> Transaction:
+        """Refuse what is finished, and zombies; inside a batch."""
+        log = self.state.embedded_log()
+        newest = log.transactions.find(found.id) or found
+        if newest.state != "open":
+            raise TransactionFinishedError(newest.id, newest.state)
+        if newest.id not in log.transactions.open:  # many were finished since it was found
+            reason = f"transaction {newest.id} has changed"
+            raise UnavailableError(reason)
+        checked_incarnation(self.state, log, newest.writer, newest.incarnation)
+        return newest
+
+    async def _reap(self) -> None:
+        if self.state.embedded_log().transactions.run_out(self.state.listening_ms):
+            await self.sequencer.submit(partial(reap, state=self.state))
+
+    async def _read_staged(
+        self, transactions: Sequence[str], writer: str
+    ) -> tuple[RoutedEvents, list[int]]:
+        """Read and route what was staged, in a thread of the database's readers."""
+        key, wall_ms = self.state.identity.key, self.state.now().wall_ms
+
+        def read(connection: Connection) -> tuple[RoutedEvents, list[int]]:
+            events, counts = staging.read_staged(connection, key, transactions)
+            return self._route(events, writer, wall_ms), counts
+
+        return await self.database.read(read)
+
+    def _route(self, events: pa.RecordBatch, writer: str, append_time: int) -> RoutedEvents:
+        topology = self.state.published_topology
+        if self.state.final:  # it is refused in the batch
+            return RoutedEvents(events, writer, append_time, topology.revision, {})
+        return route(topology, events, writer=writer, append_time=append_time)
+
+
+def reap(batch: Batch, state: StreamState) -> None:
+    """Abort the transactions whose leases have run out."""
+    if state.deleted or not isinstance(state.log, EmbeddedLog):
+        return
+    for one in state.log.transactions.run_out(state.listening_ms):
+        state.log.transactions.finish(one, "aborted", wall_ms=state.now().wall_ms)
+    batch.touch(state)
+
+
+def _begin(batch: Batch, state: StreamState, wanted: BeginTransaction) -> Transaction:
+    log, name = state.embedded_log(), str(state.identity.name)
+    if state.aggregator.final:
+        raise StreamSealedError(name)
+    if wanted.writer not in state.aggregator:
+        raise UnknownWriterError(wanted.writer)
+    incarnation = checked_incarnation(state, log, wanted.writer, wanted.incarnation)
+    state.limits.check_new_transaction(name, log.transactions.open)
+    deadline_ms = state.listening_ms + wanted.timeout_ms
+    begun = Transaction(
+        str(uuid4()), wanted.writer, incarnation, wanted.timeout_ms, deadline_ms
+    )
+    log.transactions.put(begun)
+    batch.touch(state)
+    return begun
+
+
+def _stage(  # noqa: PLR0913, PLR0917 (parts of one append)
+    batch: Batch,
+    state: StreamState,
+    transaction: Transaction,
+    added: Added,
+    segment: int | None,
+    sequence: int | None,
+) -> Staged:
+    if segment is not None and segment not in state.aggregator.topology:
+        raise UnknownStreamSegmentError(segment)
+    log, counted_in = state.embedded_log(), ROUTED if segment is None else segment
+    last = transaction.sequences.get(counted_in, 0)
+    renewed = transaction.renewed(state.listening_ms)
+    if sequence is not None and sequence <= last:
+        log.transactions.put(renewed)
+        batch.touch(state)
+        return Staged(last, duplicate=True)
+    size = transaction.size + added.size
+    state.limits.check_transaction_size(transaction.id, size)
+    counting = renewed._replace(events=transaction.events + added.events, size=size)
+    log.transactions.stage(counting, counted_in, sequence or last + 1, added.messages)
+    batch.touch(state)
+    return Staged(sequence or last + 1, duplicate=False)
+
+
+def _check_named(named: Sequence[Transaction], job: JobBatch) -> None:
+    """Refuse transactions of others, and one that is named twice."""
+    for one in named:
+        if one.writer != job.writer:
+            reason = f"{one.id} is of writer {one.writer!r}; name those of {job.writer!r}"
+            raise InvalidRequestError.of("transactions", reason)
+    if len({one.id for one in named}) < len(named):
+        raise InvalidRequestError.of("transactions", "one is named twice; name each once")
+
+
+def _append_batch(
+    batch: Batch,
+    state: StreamState,
+    job: JobBatch,
+    routed: RoutedEvents,
+    named: Sequence[Transaction],
+) -> JobBatchOutcome:
+    """Append, note and seal, all or nothing."""
+    log, aggregator, writer = state.embedded_log(), state.aggregator, job.writer
+    others = aggregator.live_besides(writer) if job.seal else []
+    if others:
+        raise WritersLiveError(str(state.identity.name), others[:_NAMED])
+    appended = log.appended_by(writer)
+    # Nothing is refused after this; a report makes the writer known as well.
+    position = append_routed(batch, state, routed, job.source)
+    if writer not in aggregator:
+        incarnation = job.source.incarnation or 0
+        aggregator.introduce(writer, incarnation, appended=appended, now=state.now())
+    wall_ms = state.now().wall_ms
+    for one in named:
+        log.transactions.finish(one, "committed", wall_ms=wall_ms, position=position)
+    log.last_batches[writer] = job.number
+    row = (state.identity.key, writer, job.number)
+    batch.write(partial(_write_number, row=row))
+    if job.seal:
+        lifecycle.seal_stream(batch, state, None)
+    return JobBatchOutcome(job.number, position)
+
+
+def _write_number(connection: Connection, row: tuple[int, str, int]) -> None:
+    replace_rows(connection, job_batches, [row])

@@ -1,0 +1,124 @@
+"""Messages about transactions and batches of jobs."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from tidegauge.wire.streams import StreamFacts
+from tidegauge.wire.values import (
+    Answer,
+    Between,
+    EventTime,
+    Incarnation,
+    Integer,
+    Name,
+    Request,
+    WirePosition,
+)
+
+TransactionState: TypeAlias = Literal["open", "committed", "aborted"]
+DAY_MS = 86_400_000
+
+
+class BeginTransaction(Request):
+    """``POST {stream}/transactions``."""
+
+    writer: Name = Field(description="Who writes; the stream must know it.")
+    incarnation: Incarnation | None = Field(
+        None, description="From its registration; left out by writers that never registered."
+    )
+    timeout_ms: Annotated[Integer, Between(1_000, DAY_MS)] = Field(
+        60_000,
+        description="Of the lease, which every call renews: it is aborted after such a silence, in "
+        "listening time, ms.",
+    )
+
+
+class CommitTransaction(Request):
+    """``POST …/transactions/{transaction}/commit``."""
+
+    time: EventTime | None = Field(
+        None,
+        description="Of a report with the commit, ms: nothing that the writer writes afterwards is "
+        "older.",
+    )
+
+
+class TransactionFacts(StreamFacts):
+    """What every answer about a transaction says."""
+
+    id: str = Field(description="Of the transaction.")
+    state: TransactionState = Field(description="Whether it is open, or how it ended.")
+
+
+class TransactionBegun(TransactionFacts):
+    """The answer to begin and ping."""
+
+    expires_in_ms: int = Field(description="When its lease runs out without a call, ms.")
+
+
+class EventsStaged(TransactionFacts):
+    """The answer to a staged append."""
+
+    sequence: int = Field(description="The newest staged of this transaction and segment.")
+    duplicate: bool = Field(description="Whether it had been staged before.")
+
+
+class TransactionEnded(TransactionFacts):
+    """The answer to commit and abort."""
+
+    position: WirePosition | None = Field(
+        None,
+        description="Next offset of each segment that was written to; null if it is aborted.",
+    )
+
+
+class TransactionInfo(Answer):
+    """One transaction."""
+
+    id: str = Field(description="As begin answered.")
+    writer: str = Field(description="Who began it.")
+    incarnation: int = Field(description="Which process; 0 of one that never registered.")
+    state: TransactionState = Field(description="Whether it is open, or how it ended.")
+    timeout_ms: int = Field(description="Of its lease, ms.")
+    expires_in_ms: int | None = Field(
+        description="When its lease runs out without a call, ms; null once it ended."
+    )
+    events: int = Field(description="How many were staged.")
+    size: int = Field(description="Of these, bytes.")
+    position: WirePosition | None = Field(
+        description="Next offset of each segment that it wrote to; null unless committed."
+    )
+    finished_ms: int | None = Field(description="When it ended, wall clock, ms.")
+
+
+class TransactionDescription(TransactionInfo, StreamFacts):
+    """``GET {stream}/transactions/{transaction}``."""
+
+
+class TransactionList(StreamFacts):
+    """``GET {stream}/transactions``."""
+
+    transactions: list[TransactionInfo] = Field(description="In order of id.")
+    cursor: str | None = Field(description="Where the next page starts; null on the last.")
+
+
+class BatchOfTransactions(Request):
+    """``POST {stream}/batches/{number}``, of events that are staged already."""
+
+    transactions: list[str] = Field(
+        max_length=1_000,
+        description="Open ones of the writer, published in this order: one for each winning task.",
+    )
+
+
+class BatchAppended(StreamFacts):
+    """The answer to a batch of a job."""
+
+    duplicate: bool = Field(
+        description="Whether this batch, or a later one, was stored before."
+    )
+    last: int = Field(description="The number of the writer's last batch.")
+    position: WirePosition | None = Field(
+        None, description="Next offset of each segment written to; null for a duplicate."
+    )
