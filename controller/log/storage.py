@@ -167,25 +167,22 @@ def appended_before(connection: Connection, stream_key: int, time_ms: int) -> di
     What nobody knows the time of, since it was not stored then, goes with what follows it.
     """
     of_stream = chunks.c.stream_key == stream_key
-    ends, firsts = func.max(chunks.c.first_offset + chunks.c.events), func.min
-    old = dict(
-        connection.execute(
-            select(chunks.c.segment, ends)
-            .where(of_stream, chunks.c.append_time < time_ms)
-            .group_by(chunks.c.segment)
-        ).tuples()
+    old = (
+        select(chunks.c.segment, func.max(chunks.c.first_offset + chunks.c.events))
+        .where(of_stream, chunks.c.append_time < time_ms)
+        .group_by(chunks.c.segment)
     )
-    young = connection.execute(
-        select(chunks.c.segment, firsts(chunks.c.first_offset))
+    young = (
+        select(chunks.c.segment, func.min(chunks.c.first_offset))
         .where(of_stream, chunks.c.append_time >= time_ms)
         .group_by(chunks.c.segment)
-    ).tuples()
-    return old | {
+    )
+    ends = dict(connection.execute(old).all())
+    for segment, first in connection.execute(young):
         # Younger chunks may come first, where a clock was set back.
-        segment: min(first, old[segment])
-        for segment, first in young
-        if segment in old
-    }
+        if segment in ends:
+            ends[segment] = min(ends[segment], first)
+    return ends
 
 
 def appended_from(connection: Connection, stream_key: int, keep_bytes: int) -> int | None:
