@@ -145,16 +145,14 @@ def delete_truncated(
     """Delete some chunks that lie before the first offset of a segment; False if none is left."""
     in_segment = _in_segment(stream_key, segment)
     lies_before = chunks.c.first_offset + chunks.c.events <= first
-    last = connection.scalar(
-        select(func.max(chunks.c.first_offset)).where(
-            chunks.c.first_offset.in_(
-                select(chunks.c.first_offset)
-                .where(in_segment, chunks.c.first_offset < first, lies_before)
-                .order_by(chunks.c.first_offset)
-                .limit(limit)
-            )
-        )
+    some = (
+        select(chunks.c.first_offset)
+        .where(in_segment, chunks.c.first_offset < first, lies_before)
+        .order_by(chunks.c.first_offset)
+        .limit(limit)
+        .subquery("some")
     )
+    last = connection.scalar(select(func.max(some.c.first_offset)))
     if last is None:
         return False
     connection.execute(delete(chunks).where(in_segment, chunks.c.first_offset <= last))

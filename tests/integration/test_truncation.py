@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from random import Random
 from typing import Any
 
+import httpx
 import pytest
 
 from reader_client import (
@@ -17,10 +19,13 @@ from reader_client import (
     TruncatedError,
     UnknownGroupError,
 )
+from tests.integration.controllers import LEASE_MS, controllers
 from tests.integration.log_api import LogApi, numbered
 from tests.integration.sessions import connected
 from tests.patience import wait_until
+from tests.postgres import Cluster
 from tests.server import ServerProcess
+from tidegauge.errors import InvalidRequestError
 
 STREAM, GROUP = "tests/truncated", "tests/truncating"
 INCOMPRESSIBLE = Random(1).randbytes(1_000_000)
@@ -121,6 +126,8 @@ def test_an_external_log_is_truncated_by_its_owner(log: LogApi, client: StreamCl
     log.create(log="external")
     with pytest.raises(LogIsExternalError):
         client.truncate(cut={0: 0})
+    with pytest.raises(InvalidRequestError, match="its owner decides how long events are kept"):
+        client.configure(retention={"age_ms": 1})
     assert client.describe().first_cut is None
 
 
@@ -143,7 +150,7 @@ def test_what_a_group_or_its_checkpoint_needs_goes_only_by_force(
     assert client.truncate(cut={0: 20}).first_cut == {0: 20}
     for ask in ({"cut": {0: 21}}, {"time": 21}):
         with pytest.raises(EventsNeededError) as refused:
-            client.truncate(**ask)  # type: ignore[arg-type]
+            client.truncate(**ask)
         needed = refused.value
         assert (needed.group, needed.checkpoint, needed.position) == (GROUP, "noon", {0: 20})
     assert client.truncate(cut={0: 21}, force=True).first_cut == {0: 21}
@@ -228,6 +235,29 @@ def test_offsets_and_event_time_outlive_the_chunks_and_a_kill(
         assert log.client.get("/v1/streams").json()["streams"][0]["tail"] == {"0": 110}
         read = log.read(start=100).table["event_time"].to_pylist()
         assert read == list(range(50, 60))
+
+
+@pytest.mark.only_on("postgresql", "there is one controller with SQLite")
+def test_another_controller_goes_on_where_the_truncated_stream_ended(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS) as several:
+        first, _ = several.servers
+        with LogApi(first.url, STREAM) as log, StreamClient(first.url, STREAM) as client:
+            fill(log)
+            client.truncate(time=1_000)
+        holder = several.holder_of(STREAM)
+        (other,) = (one for one in several.servers if one is not holder)
+        wait_until(lambda: several.query("SELECT count(*) FROM chunks") == [(0,)])
+        with StreamClient(other.url, STREAM) as client:
+            listed = httpx.get(f"{other.url}/v1/streams").json()["streams"]
+            assert [(one["tail"], one["first_cut"]) for one in listed] == [({"0": 100},) * 2]
+            holder.kill()
+            assert (client.tail().tail, client.tail().first_cut) == ({0: 100}, {0: 100})
+        with LogApi(other.url, STREAM) as log:
+            assert log.register()["position"] == {"0": 100}
+            assert log.append(numbered(50, 10), 1, incarnation=2)["next_offset"] == 110
+            assert log.start_of(100) == {"0": 110}
 
 
 def test_marks_go_with_the_events_but_for_those_around_the_cut(
