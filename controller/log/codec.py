@@ -198,11 +198,10 @@ def _as_stored(
     events: pa.RecordBatch, writer: str | None, append_time: int | None
 ) -> pa.RecordBatch:
     count = events.num_rows
-    origin = [
-        pa.repeat(pa.scalar(value, field.type), count)
-        for value, field in zip((append_time, writer), list(STORED_SCHEMA)[-2:], strict=True)
-    ]
-    return pa.RecordBatch.from_arrays([*events.columns, *origin], schema=STORED_SCHEMA)
+    times = pa.repeat(pa.scalar(append_time, pa.int64()), count)
+    writers = pa.repeat(pa.scalar(writer, pa.string()), count)
+    columns = [*events.columns, times, writers]
+    return pa.RecordBatch.from_arrays(columns, schema=STORED_SCHEMA)
 
 
 def _one_batch(table: pa.Table) -> pa.RecordBatch:

@@ -145,16 +145,14 @@ def delete_truncated(
     """Delete some chunks that lie before the first offset of a segment; False if none is left."""
     in_segment = _in_segment(stream_key, segment)
     lies_before = chunks.c.first_offset + chunks.c.events <= first
-    last = connection.scalar(
-        select(func.max(chunks.c.first_offset)).where(
-            chunks.c.first_offset.in_(
-                select(chunks.c.first_offset)
-                .where(in_segment, chunks.c.first_offset < first, lies_before)
-                .order_by(chunks.c.first_offset)
-                .limit(limit)
-            )
-        )
+    some = (
+        select(chunks.c.first_offset)
+        .where(in_segment, chunks.c.first_offset < first, lies_before)
+        .order_by(chunks.c.first_offset)
+        .limit(limit)
+        .subquery("some")
     )
+    last = connection.scalar(select(func.max(some.c.first_offset)))
     if last is None:
         return False
     connection.execute(delete(chunks).where(in_segment, chunks.c.first_offset <= last))
@@ -167,25 +165,22 @@ def appended_before(connection: Connection, stream_key: int, time_ms: int) -> di
     What nobody knows the time of, since it was not stored then, goes with what follows it.
     """
     of_stream = chunks.c.stream_key == stream_key
-    ends, firsts = func.max(chunks.c.first_offset + chunks.c.events), func.min
-    old = dict(
-        connection.execute(
-            select(chunks.c.segment, ends)
-            .where(of_stream, chunks.c.append_time < time_ms)
-            .group_by(chunks.c.segment)
-        ).tuples()
+    old = (
+        select(chunks.c.segment, func.max(chunks.c.first_offset + chunks.c.events))
+        .where(of_stream, chunks.c.append_time < time_ms)
+        .group_by(chunks.c.segment)
     )
-    young = connection.execute(
-        select(chunks.c.segment, firsts(chunks.c.first_offset))
+    young = (
+        select(chunks.c.segment, func.min(chunks.c.first_offset))
         .where(of_stream, chunks.c.append_time >= time_ms)
         .group_by(chunks.c.segment)
-    ).tuples()
-    return old | {
+    )
+    ends = dict(connection.execute(old).all())
+    for segment, first in connection.execute(young):
         # Younger chunks may come first, where a clock was set back.
-        segment: min(first, old[segment])
-        for segment, first in young
-        if segment in old
-    }
+        if segment in ends:
+            ends[segment] = min(ends[segment], first)
+    return ends
 
 
 def appended_from(connection: Connection, stream_key: int, keep_bytes: int) -> int | None:

@@ -34,6 +34,7 @@ from tidegauge.wire.streams import (
     ChangeStream,
     CreateStream,
     ScaleStream,
+    SettingsFields,
     StreamConfig,
     StreamInfo,
     TopologyInfo,
@@ -125,6 +126,7 @@ def check_stored(state: StreamState) -> None:
 def _config_of(request: CreateStream) -> StreamConfig:
     values = request.model_dump()
     if values["log"] == "external":
+        _check_retention(request)
         if values["max_segments"] is None:
             values["max_segments"] = values["segments"]
         _check_room(values["max_segments"], values["segments"])
@@ -138,6 +140,12 @@ def _check_room(max_segments: int, segments: int) -> None:
             "was created with"
         )
         raise InvalidRequestError.of("max_segments", reason)
+
+
+def _check_retention(settings: SettingsFields) -> None:
+    if settings.retention is not None:
+        reason = "the log is external: its owner decides how long events are kept; leave it out"
+        raise InvalidRequestError.of("retention", reason)
 
 
 def _check_same(state: StreamState, request: CreateStream) -> None:
@@ -169,6 +177,8 @@ def change_stream(
     if state.config.log == "external" and "max_segments" in changes:
         changes["max_segments"] = changes["max_segments"] or state.config.segments
         _check_room(changes["max_segments"], len(state.aggregator.topology.segments))
+    if state.config.log == "external":
+        _check_retention(change)
     if "scaling" in changes:
         changes["scaling"] = changes["scaling"] or "fixed"
     config = StreamConfig.model_validate(state.config.model_dump() | changes)

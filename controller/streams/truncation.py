@@ -5,6 +5,7 @@ Where the stream begins is stored at once; the rows of what lies before are remo
 """
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from functools import partial
 from typing import Literal
@@ -24,6 +25,7 @@ from tidegauge.truncation import spared, truncated_at
 
 Readers = Literal["refuse", "force", "spare"]
 """What to do if a reader group needs what would be dropped: refuse it, drop it, or drop less."""
+_log = logging.getLogger(__name__)
 _SOON_S = 0.01
 """As long as it takes to store a group."""
 
@@ -100,7 +102,11 @@ async def _truncate(
         if isinstance(done, EventsNeededError):
             raise done
         if done is not None:
+            before = state.published_first
             state.begin_at(done)
+            if state.published_first != before:
+                extra = {"stream": str(state.identity.name), "first_cut": state.published_first}
+                _log.info("stream truncated", extra=extra)
             return
         await asyncio.sleep(_SOON_S)
 

@@ -157,6 +157,30 @@ def test_segments_are_split_merged_and_scaled_in_any_way(
         assert (usage.exit_code, "give one of --split" in usage.output) == (2, True)
 
 
+def test_a_stream_is_truncated_at_a_cut_or_a_time_and_by_its_retention(
+    operator: Operator, api: Api, stream: str
+) -> None:
+    api.create(log="embedded", segments=1)
+    lines = "".join(f'{{"key": "k", "event_time": {n}, "value": ""}}\n' for n in range(10))
+    ndjson = {"content-type": "application/x-ndjson"}
+    api.client.post(f"{api.path}/events", content=lines, headers=ndjson).raise_for_status()
+    said = operator.says("truncate", stream, "--cut", "0:3", "--yes")
+    assert said == f"{stream} begins at 0:3\n"
+    said = operator.says(
+        "truncate", stream, "--time", "1970-01-01T00:00:00.005Z", "--yes", "--json"
+    )
+    assert json.loads(said)["first_cut"] == {"0": 5}
+    beyond = operator.type("truncate", stream, "--cut", "0:11", "--yes")
+    assert (beyond.exit_code, "it goes from 0 to 10" in beyond.output) == (1, True)
+    for words in [(), ("--cut", "0:5", "--time", "5")]:
+        usage = operator.type("truncate", stream, *words)
+        assert (usage.exit_code, "give either --cut" in usage.output) == (2, True)
+    kept = operator.says("configure", stream, "--retention", '{"bytes": 1000}')
+    assert kept == f'{stream}: retention is {{"age_ms": null, "bytes": 1000}}, was null\n'
+    wrong = operator.type("configure", stream, "--retention", '{"bytes": 0}')
+    assert (wrong.exit_code, "greater than or equal to 1" in wrong.output) == (2, True)
+
+
 def test_a_stream_that_is_not_there_is_told_with_the_verb_that_creates_it(
     operator: Operator, stream: str
 ) -> None:

@@ -2,8 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
+from random import Random
 from typing import Any
 
+import httpx
 import pytest
 
 from reader_client import (
@@ -16,12 +19,16 @@ from reader_client import (
     TruncatedError,
     UnknownGroupError,
 )
+from tests.integration.controllers import LEASE_MS, controllers
 from tests.integration.log_api import LogApi, numbered
 from tests.integration.sessions import connected
 from tests.patience import wait_until
+from tests.postgres import Cluster
 from tests.server import ServerProcess
+from tidegauge.errors import InvalidRequestError
 
 STREAM, GROUP = "tests/truncated", "tests/truncating"
+INCOMPRESSIBLE = Random(1).randbytes(1_000_000)
 
 
 @pytest.fixture
@@ -45,10 +52,8 @@ def group(log: LogApi) -> Iterator[ReaderGroup]:
             group.delete()
 
 
-@pytest.fixture
-def reader(log: LogApi) -> Iterator[Reader]:
-    with Reader(str(log.client.base_url), GROUP, "r") as reader:
-        yield reader
+def reading(log: LogApi) -> Reader:
+    return Reader(str(log.client.base_url), GROUP, "r")
 
 
 def fill(log: LogApi, **settings: object) -> None:
@@ -62,8 +67,11 @@ def fill(log: LogApi, **settings: object) -> None:
 
 def stored_rows(server: ServerProcess, table: str) -> int:
     with connected(server.database_url) as connection:
-        rows = connection.exec_driver_sql(f"SELECT count(*) FROM {table}")
-        count: int = rows.scalar_one()
+        name = STREAM.partition("/")[2]
+        count: int = connection.exec_driver_sql(
+            f"SELECT count(*) FROM {table} JOIN streams ON key = stream_key "
+            f"WHERE stream = '{name}'"
+        ).scalar_one()
     return count
 
 
@@ -118,6 +126,8 @@ def test_an_external_log_is_truncated_by_its_owner(log: LogApi, client: StreamCl
     log.create(log="external")
     with pytest.raises(LogIsExternalError):
         client.truncate(cut={0: 0})
+    with pytest.raises(InvalidRequestError, match="its owner decides how long events are kept"):
+        client.configure(retention={"age_ms": 1})
     assert client.describe().first_cut is None
 
 
@@ -134,13 +144,13 @@ def test_what_a_group_or_its_checkpoint_needs_goes_only_by_force(
     fill(log)
     group.create([STREAM], start_cut={STREAM: {0: 20}})
     group.checkpoint("noon")
-    with Reader(group.url, GROUP, "r") as reader:
+    with reading(log) as reader:
         reader.read_next()
     assert group.position(STREAM) == {0: 100}
     assert client.truncate(cut={0: 20}).first_cut == {0: 20}
     for ask in ({"cut": {0: 21}}, {"time": 21}):
         with pytest.raises(EventsNeededError) as refused:
-            client.truncate(**ask)  # type: ignore[arg-type]
+            client.truncate(**ask)
         needed = refused.value
         assert (needed.group, needed.checkpoint, needed.position) == (GROUP, "noon", {0: 20})
     assert client.truncate(cut={0: 21}, force=True).first_cut == {0: 21}
@@ -166,7 +176,7 @@ def test_a_reader_is_told_once_and_goes_on_at_the_first_offset(
 ) -> None:
     fill(log)
     group.create([STREAM])
-    with Reader(group.url, GROUP, "r") as reader:
+    with reading(log) as reader:
         assert len(reader.read_next(limit=10)) == 10
         client.truncate(cut={0: 35}, force=True)
         assert group.get_time_window(STREAM).lower is None
@@ -185,7 +195,9 @@ def test_a_segment_that_is_gone_as_a_whole_is_passed_over(
     fill(log)
     group.create([STREAM])
     client.split(0)
-    log.append_lines('{"key": "a", "value": "left"}\n{"key": "c", "value": "right"}\n')
+    log.append_lines(
+        "".join(f'{{"key": "{key}", "event_time": 5, "value": ""}}\n' for key in "abcdefgh")
+    )
     tail = client.tail().tail
     with pytest.raises(InvalidPositionError, match="stands for 1:0,2:0: send that"):
         client.truncate(cut={0: 100}, force=True)
@@ -194,7 +206,7 @@ def test_a_segment_that_is_gone_as_a_whole_is_passed_over(
     assert log.refused_read(segment=0, start=99)["first_offset"] == 100
     assert client.topology()[0].sealed_length == 100
     assert log.start_of(0) == {"0": 100, "1": tail[1], "2": 0}
-    with Reader(group.url, GROUP, "r") as reader:
+    with reading(log) as reader:
         with pytest.raises(TruncatedError):
             reader.read_next()
         found = [event for _ in range(2) for event in reader.read_next(wait_ms=0)]
@@ -204,32 +216,57 @@ def test_a_segment_that_is_gone_as_a_whole_is_passed_over(
 
 @pytest.mark.parametrize("is_purged", [False, True])
 def test_offsets_and_event_time_outlive_the_chunks_and_a_kill(
-    server: ServerProcess, log: LogApi, client: StreamClient, *, is_purged: bool
+    server: ServerProcess, *, is_purged: bool
 ) -> None:
-    fill(log)
-    client.truncate(time=1_000)
-    if is_purged:
+    with LogApi(server.url, STREAM) as log, StreamClient(server.url, STREAM) as client:
+        fill(log)
+        client.truncate(time=1_000)
+        if is_purged:
+            wait_until(lambda: stored_rows(server, "chunks") == 0)
+        server.kill()
+        server.start()
+        tail = client.tail()
+        assert (tail.tail, tail.first_cut) == ({0: 100}, {0: 100})
         wait_until(lambda: stored_rows(server, "chunks") == 0)
-    server.kill()
-    server.start()
-    tail = client.tail()
-    assert (tail.tail, tail.first_cut) == ({0: 100}, {0: 100})
-    wait_until(lambda: stored_rows(server, "chunks") == 0)
-    assert log.register()["position"] == {"0": 100}
-    assert log.append(numbered(50, 10), 1, incarnation=2)["next_offset"] == 110
-    assert log.start_of(99) == {"0": 100}  # event time had reached it before
-    assert log.start_of(100) == {"0": 110}
-    assert log.client.get("/v1/streams").json()["streams"][0]["tail"] == {"0": 110}
-    assert log.read(start=100).table["event_time"].to_pylist() == list(range(50, 60))
+        assert log.register()["position"] == {"0": 100}
+        assert log.append(numbered(50, 10), 1, incarnation=2)["next_offset"] == 110
+        assert log.start_of(99) == {"0": 100}  # event time had reached it before
+        assert log.start_of(100) == {"0": 110}
+        assert log.client.get("/v1/streams").json()["streams"][0]["tail"] == {"0": 110}
+        read = log.read(start=100).table["event_time"].to_pylist()
+        assert read == list(range(50, 60))
+
+
+@pytest.mark.only_on("postgresql", "there is one controller with SQLite")
+def test_another_controller_goes_on_where_the_truncated_stream_ended(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS) as several:
+        first, _ = several.servers
+        with LogApi(first.url, STREAM) as log, StreamClient(first.url, STREAM) as client:
+            fill(log)
+            client.truncate(time=1_000)
+        holder = several.holder_of(STREAM)
+        (other,) = (one for one in several.servers if one is not holder)
+        wait_until(lambda: several.query("SELECT count(*) FROM chunks") == [(0,)])
+        with StreamClient(other.url, STREAM) as client:
+            listed = httpx.get(f"{other.url}/v1/streams").json()["streams"]
+            assert [(one["tail"], one["first_cut"]) for one in listed] == [({"0": 100},) * 2]
+            holder.kill()
+            assert (client.tail().tail, client.tail().first_cut) == ({0: 100}, {0: 100})
+        with LogApi(other.url, STREAM) as log:
+            assert log.register()["position"] == {"0": 100}
+            assert log.append(numbered(50, 10), 1, incarnation=2)["next_offset"] == 110
+            assert log.start_of(100) == {"0": 110}
 
 
 def test_marks_go_with_the_events_but_for_those_around_the_cut(
-    server: ServerProcess, log: LogApi, client: StreamClient
+    shared_server: ServerProcess, log: LogApi, client: StreamClient
 ) -> None:
     fill(log, mark_resolution_ms=0)
     assert [mark.lower for mark in client.marks()] == list(range(10, 101, 10))
     client.truncate(cut={0: 55})
-    wait_until(lambda: stored_rows(server, "marks") == 6)
+    wait_until(lambda: stored_rows(shared_server, "marks") == 6)
     assert [mark.lower for mark in client.marks()] == [50, 60, 70, 80, 90, 100]
     assert client.marks_at_position({0: 55}).lower == 50
     assert client.marks_at_position({0: 20}).lower is None
@@ -254,7 +291,7 @@ def test_retention_keeps_as_many_bytes_and_always_what_came_last(
     log.create()
     log.register()
     for sequence in range(1, 4):
-        log.append([("k", sequence, bytes(range(256)) * 16)], sequence)
+        log.append([("k", sequence, INCOMPRESSIBLE[:4_096])], sequence)
     client.configure(retention={"bytes": 6_000})
     wait_until(lambda: client.describe().first_cut == {0: 2})
     client.configure(retention={"bytes": 10})
@@ -264,24 +301,23 @@ def test_retention_keeps_as_many_bytes_and_always_what_came_last(
 
 @pytest.mark.only_on("sqlite", "about the pages of its file")
 def test_the_space_of_truncated_events_is_used_again(
-    server: ServerProcess, log: LogApi, client: StreamClient
+    shared_server: ServerProcess, log: LogApi, client: StreamClient
 ) -> None:
-    value = bytes(range(256)) * 4_000
     log.create()
     log.register()
 
     def pages() -> int:
-        with connected(server.database_url) as connection:
+        with connected(shared_server.database_url) as connection:
             count: int = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
         return count
 
     sizes = []
     for sequence in range(1, 13):
-        log.append([("k", sequence, value)], sequence)
+        log.append([("k", sequence, INCOMPRESSIBLE)], sequence)
         if sequence % 4 == 0:
             sizes.append(pages())
             client.truncate(cut={0: sequence})
-            wait_until(lambda: stored_rows(server, "chunks") == 0)
+            wait_until(lambda: stored_rows(shared_server, "chunks") == 0)
     assert sizes[2] <= sizes[0] + 100  # the same megabytes three times, and some bookkeeping
 
 
@@ -295,7 +331,7 @@ def test_events_say_when_they_were_appended_and_by_whom(
     log.append_lines('{"key": "a", "value": "x"}\n')
     group.create([STREAM])
     created_ms = client.describe().created_ms
-    with Reader(group.url, GROUP, "r") as reader:
+    with reading(log) as reader:
         events = reader.read_next()
     assert [event.writer for event in events] == ["gate-7", "gate-8", None]
     times: list[Any] = [event.append_time for event in events]
