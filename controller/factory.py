@@ -8,6 +8,7 @@ from controller.access.limits import Limits
 from controller.background.maintenance import Maintenance
 from controller.background.purging import Pace, Purger
 from controller.background.retention import Sweeper
+from controller.background.silence import SilentReaders
 from controller.background.stamping import Stamping
 from controller.clocks import Clocks, ListeningClock
 from controller.cluster import Ownership, SharedOwnership, SoleOwnership
@@ -74,7 +75,7 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
     metrics, waiting = Metrics(), WaitingRoom(settings.max_long_polls)
     listening, lease = clocks.listening, ownership.lease
     stamping = Stamping(listening, lease, sequencer, database, ownership.keep_stamp)
-    maintenance = Maintenance(registry, groups, sequencer, Compactor(database), clocks)
+    maintenance = Maintenance(registry, sequencer, Compactor(database), clocks)
     most_series, max_stall_s = settings.metrics_streams, settings.max_stall_ms / 1_000
 
     def note_failure() -> None:
@@ -102,6 +103,9 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
         stamping=stamping,
         work={
             "the maintenance of streams": maintenance.run,
+            "taking silent readers offline": SilentReaders(
+                registry, groups, sequencer, clocks
+            ).run,
             "the sweeping of marks": sweeper.run,
             "the purging of deleted streams": Purger(database, lease, Pace()).run,
         },
