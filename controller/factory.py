@@ -8,6 +8,7 @@ from controller.access.limits import Limits
 from controller.background.maintenance import Maintenance
 from controller.background.purging import Pace, Purger
 from controller.background.retention import Sweeper
+from controller.background.scaling import Scaler
 from controller.background.silence import SilentReaders
 from controller.background.stamping import Stamping
 from controller.clocks import Clocks, ListeningClock
@@ -107,6 +108,7 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
                 registry, groups, sequencer, clocks
             ).run,
             "the sweeping of marks": sweeper.run,
+            "the scaling of streams": Scaler(registry, sequencer).run,
             "the purging of deleted streams": Purger(database, lease, Pace()).run,
         },
     )

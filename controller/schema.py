@@ -27,11 +27,12 @@ streams = Table(
     Column("topology", Text, nullable=False),
     Column("holder", BigInteger, index=True),
     Column("listening_ms", BigInteger, nullable=False, server_default="0"),
+    Column("load", Text),
     UniqueConstraint("scope", "stream"),
 )
 """``holder`` is the id of the controller that makes the marks, if several share the database.
 ``listening_ms`` is the stream's listening time beyond that of its holder, or, while it has none,
-its listening time."""
+its listening time. ``load`` is what the scaling policy knows, null without one."""
 
 deleted_streams = Table(
     "deleted_streams",

@@ -503,11 +503,16 @@ class SequenceGapError(ProblemError, code="sequence_gap", status=409):
 
 
 class SegmentSealedError(ProblemError, code="segment_sealed", status=409):
-    """The segment takes no more events; its successors do."""
+    """The segment takes no more events; its successors do.
+
+    ``continuation`` tells all that is needed to route on, each as `GET {stream}` does.
+    """
 
     segment: int
     successors: list[int]
     last_sequence: int
+    topology_revision: int
+    continuation: list[dict[str, Any]]
     message = (
         "segment {segment} is sealed; route what follows sequence {last_sequence} to its "
         "successors {successors}"

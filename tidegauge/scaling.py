@@ -62,6 +62,23 @@ def continued(
     return found if is_same else []
 
 
+def continuation(topology: Topology, number: int) -> list[Segment]:
+    """List all that who wrote to a sealed segment must know to route on.
+
+    These are the segments that continue it, what these continue as well, and what continues that in
+    turn: of every sealed one all successors are among them, so that no key is left without one.
+    """
+    found: set[int] = set()
+    waiting = [number]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.add(one)
+            for after in topology.successors[one]:
+                waiting += [after, *topology[after].predecessors]
+    return [topology[one] for one in sorted(found)]
+
+
 def equal_parts(whole: KeyRange, parts: int) -> list[KeyRange]:
     """Divide a range into some of equal size."""
     size = (whole.high - whole.low) / parts

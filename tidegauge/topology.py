@@ -162,6 +162,20 @@ class Topology:
             known_ancestors=known,
         )
 
+    def updated(self, segments: Iterable[Segment], revision: int) -> Self:
+        """Take in some segments of a topology that may be later, or earlier: what is sealed stays so.
+
+        Raises
+        ------
+        ValueError
+            If one continues a segment that is not known, or not known to be sealed.
+        """
+        known = dict(self.segments)
+        for one in segments:
+            if one.number not in known or known[one.number].sealed_length is None:
+                known[one.number] = one
+        return type(self)(known.values(), revision=max(self.revision, revision))
+
     def with_roots(self, numbers: Iterable[int]) -> Self:
         """Add segments without predecessors: new partitions of an external log."""
         return self.scaled({}, [Segment(number) for number in numbers])

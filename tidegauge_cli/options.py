@@ -18,7 +18,8 @@ _N = TypeVar("_N", int, float)
 _KINDS = {int: "whole number", float: "number"}
 _SHOWN = 40  # characters of what was typed: enough to find it, and one line
 _FINITE = float_info.max
-_WORDS = {"log": "embedded|external", "scaling": "fixed"}
+_WORDS = {"log": "embedded|external", "scaling": "fixed|POLICY"}
+_HOW = {"scaling": " A policy is written events_per_s=1000, more values after commas."}
 LOCAL = "http://127.0.0.1:8470"
 
 
@@ -150,21 +151,30 @@ def _option_of(name: str) -> Parameter:
 
     def parse(text: str) -> dict[str, Any]:
         try:
-            read = CreateStream.model_validate({name: None if text == "null" else text})
+            read = CreateStream.model_validate({name: _value_of(text)})
         except ValidationError as error:
-            reason = error.errors()[0]["msg"].removeprefix("Value error, ")
-            msg = f"{text[:_SHOWN]!r}: {reason}"
+            first = error.errors()[0]
+            reason = first["msg"].removeprefix("Value error, ")
+            named = f"{first['loc'][-1]}: " if len(first["loc"]) > len((name, "policy")) else ""
+            msg = f"{text[:_SHOWN]!r}: {named}{reason}"
             raise ValueError(msg) from error
         return {name: getattr(read, name)}
 
     option: Any = typer.Option(
         parser=reading(parse),
         metavar=_WORDS.get(name, number),
-        help=field.description,
+        help=f"{field.description}{_HOW.get(name, '')}",
         show_default=f"{default} for a new stream" if name != "scaling" else "fixed",
     )
     kind = Annotated[Setting, option]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+
+def _value_of(text: str) -> str | dict[str, str] | None:
+    """Read null, several values by name, written ``events_per_s=100,min_segments=2``, or one."""
+    if "=" in text:
+        return dict(part.partition("=")[::2] for part in text.split(","))
+    return None if text == "null" else text
 
 
 CHANGED = options_of(SettingsFields.model_fields)

@@ -186,6 +186,11 @@ class Outbox:
             self._notes.accept()
 
     @property
+    def topology(self) -> Topology:
+        """What events are routed over."""
+        return self._topology
+
+    @property
     def is_full(self) -> bool:
         """Whether writers should wait."""
         return self._bytes >= self._limit and self.failure is None and not self._closed

@@ -7,6 +7,8 @@ from functools import partial
 from typing import Any, TypeAlias
 
 from tidegauge.errors import ReportRefusedError, SegmentSealedError, StreamSealedError
+from tidegauge.topology import Topology
+from tidegauge.wire.streams import SegmentInfo
 from writer_client._beats import beat_on
 from writer_client._client import WriterCalls
 from writer_client._errors import EventsNotStoredError
@@ -111,7 +113,7 @@ class Sending:
     async def _send_on(
         self, batch: EventBatch, sequence: int, sealed: SegmentSealedError
     ) -> int:
-        topology = (await self._calls.describe()).topology.to_topology()
+        topology = await self._learn(sealed)
         if not topology.unsealed:
             raise StreamSealedError(str(self._calls.stream)) from sealed
         length = topology[batch.segment].sealed_length
@@ -121,6 +123,14 @@ class Sending:
             return sequence + 1
         self.wake(self._outbox.reroute(batch, topology))
         return sequence
+
+    async def _learn(self, sealed: SegmentSealedError) -> Topology:
+        """Learn what continues a segment: the refusal tells, unless more has been scaled before."""
+        told = [SegmentInfo.model_validate(one).to_segment() for one in sealed.continuation]
+        try:
+            return self._outbox.topology.updated(told, sealed.topology_revision)
+        except ValueError:  # one of them continues a segment that is not known here
+            return (await self._calls.describe()).topology.to_topology()
 
     def _acknowledge(self, batch: EventBatch, next_offset: int) -> None:
         self.wake(self._outbox.acknowledge(batch, next_offset))

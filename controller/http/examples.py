@@ -89,6 +89,7 @@ def _stream(**settings: int) -> dict[str, Any]:
         topology={"revision": 0, "segments": [_segment(0, 0.0, 1.0)]},
         revision=0,
         tail={"0": 0},
+        scaling=None,
     )
 
 

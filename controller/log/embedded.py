@@ -27,6 +27,8 @@ class EmbeddedLog:
     """Next offset of each segment."""
     running_times: dict[int, int | None] = field(default_factory=dict)
     """The greatest event time of each segment so far, ms."""
+    sizes: dict[int, int] = field(default_factory=dict)
+    """Bytes appended to each segment since the log was read, as they are stored."""
     last_appends: dict[tuple[str, int], LastAppend] = field(default_factory=dict)
     """By writer and segment, for exactly-once appends."""
     answered: dict[str, KeyedAnswer] = field(default_factory=dict)
@@ -46,7 +48,7 @@ class EmbeddedLog:
         """Read the ends of a stream's segments, and what its writers appended last."""
         self = cls.visit(connection, stream_key, topology)
         last_appends = storage.read_last_appends(connection, stream_key)
-        return cls(self.tails, self.running_times, last_appends)
+        return cls(self.tails, self.running_times, last_appends=last_appends)
 
     @classmethod
     def visit(cls, connection: Connection, stream_key: int, topology: Topology) -> Self:
@@ -91,6 +93,7 @@ class EmbeddedLog:
             running = max((time for time in times if time is not None), default=None)
             self.tails[segment] = first + chunk.rows
             self.running_times[segment] = running
+            self.sizes[segment] = self.sizes.get(segment, 0) + len(chunk.message)
             self.chunks.append(Chunk(segment, first, chunk.rows, running, chunk.message))
         return self.tails[segment]
 

@@ -22,7 +22,9 @@ from tidegauge.errors import (
     UnknownStreamSegmentError,
     UnknownWriterError,
 )
+from tidegauge.scaling import continuation
 from tidegauge.topology import Position
+from tidegauge.wire.streams import SegmentInfo
 from tidegauge.wire.writers import NoteTime
 
 
@@ -44,8 +46,13 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
     writer: str,
     incarnation: int | None,
     sequence: int,
-) -> AppendOutcome:
-    """Append events to one segment exactly once, by the rules for reports and of the log."""
+) -> AppendOutcome | SegmentSealedError:
+    """Append events to one segment exactly once, by the rules for reports and of the log.
+
+    The race: a change of the same batch seals the segment, and is not stored in the end. Who was told
+    what continues it would route by numbers that others may get. So this refusal is a result: it
+    is handed over once it is durable.
+    """
     log = state.embedded_log()
     topology = state.aggregator.topology
     if segment not in topology:
@@ -57,8 +64,9 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
     if topology[segment].sealed_length is not None and sequence > last.sequence:
         if state.aggregator.final:
             raise StreamSealedError(str(state.identity.name))
+        after = [SegmentInfo.of(one).model_dump() for one in continuation(topology, segment)]
         successors = list(topology.successors[segment])
-        raise SegmentSealedError(segment, successors, last.sequence)
+        return SegmentSealedError(segment, successors, last.sequence, topology.revision, after)
     outcome = log.append_once(
         segment, events, writer=writer, incarnation=incarnation, sequence=sequence
     )

@@ -10,6 +10,7 @@ from controller.commit.batch import Batch
 from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage
+from controller.streams import load
 from controller.streams.lease import MovedError
 from controller.streams.registry import Registry
 from controller.streams.stream import Identity, StreamState, settings_of
@@ -27,6 +28,7 @@ from tidegauge.errors import (
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
 from tidegauge.scaling import MOST_SEGMENTS, continued, continuing
+from tidegauge.scaling_policy import Action, Load, scaled
 from tidegauge.topology import KeyRange, Position, Topology
 from tidegauge.wire.streams import (
     ChangeStream,
@@ -37,8 +39,6 @@ from tidegauge.wire.streams import (
     TopologyInfo,
 )
 
-_MOST_GROWING = 64
-"""Segments of a stream, unless it says otherwise or began with more: each costs its readers a fetch."""
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +61,7 @@ def describe(state: StreamState) -> StreamInfo:
         revision=state.revision,
         final=state.final,
         tail=state.published_tails,
+        scaling=load.describe(state),
     )
 
 
@@ -88,6 +89,7 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
         return existing, False
     registry.limits.check_new_stream(name.scope, name.stream, streams)
     config = _config_of(request)
+    load.check_policy(str(name), config)
     log: EmbeddedLog | ExternalLog = ExternalLog()
     topology = Topology.of_partitions(config.segments)
     if config.log == "embedded":
@@ -168,10 +170,14 @@ def change_stream(
         _check_room(changes["max_segments"], len(state.aggregator.topology.segments))
     if "scaling" in changes:
         changes["scaling"] = changes["scaling"] or "fixed"
-    state.change_config(state.config.model_copy(update=changes))
+    config = StreamConfig.model_validate(state.config.model_dump() | changes)
+    load.check_policy(str(state.identity.name), config)
+    state.change_config(config)
     values = {"config": state.config.model_dump_json()}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
     batch.touch(state)
+    if config.scaling == "fixed" and state.load != Load():
+        load.store(batch, state, Load())  # a policy that comes later is not to judge by it
     return state
 
 
@@ -184,7 +190,9 @@ def delete_stream(batch: Batch, state: StreamState) -> None:
     _log.info("stream deleted", extra={"stream": str(state.identity.name)})
 
 
-def scale_stream(batch: Batch, state: StreamState, request: ScaleStream) -> list[int]:
+def scale_stream(
+    batch: Batch, state: StreamState, request: ScaleStream, *, reason: str = "by hand"
+) -> list[int]:
     """Seal segments at their tails and let others continue them; tells the numbers of those.
 
     The race: an answer is lost and the call repeated, or two ask for the same. What is scaled in
@@ -207,13 +215,17 @@ def scale_stream(batch: Batch, state: StreamState, request: ScaleStream) -> list
         raise InvalidRequestError.of("ranges", str(error)) from error
     _check_room_to_grow(state, len(seal), len(added))
     log.begin(one.number for one in added)
-    scaled = topology.scaled({number: log.tails[number] for number in seal}, added)
-    state.aggregator.change_topology(scaled)
-    values = {"topology": storage.dump_topology(scaled)}
+    grown = topology.scaled({number: log.tails[number] for number in seal}, added)
+    state.aggregator.change_topology(grown)
+    values = {"topology": storage.dump_topology(grown)}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
     batch.touch(state)
     numbers = [one.number for one in added]
-    _log.info("stream scaled", extra={"stream": name, "sealed": seal, "added": numbers})
+    if state.config.scaling != "fixed":
+        action = Action(state.now().wall_ms, seal, numbers, reason)
+        load.store(batch, state, scaled(state.load, action, state.listening_ms))
+    known = {"sealed": seal, "added": numbers, "reason": reason}
+    _log.info("stream scaled", extra={"stream": name, **known})
     return numbers
 
 
@@ -233,7 +245,7 @@ def _check_room_to_grow(state: StreamState, sealed: int, added: int) -> None:
     name, config, topology = str(state.identity.name), state.config, state.aggregator.topology
     if (in_all := len(topology.segments) + added) > MOST_SEGMENTS:
         raise SegmentLimitError(name, in_all, MOST_SEGMENTS, "all")
-    limit = config.max_segments or max(_MOST_GROWING, config.segments)
+    limit = load.most_growing(config)
     growing = len(topology.unsealed) - sealed + added
     if added > sealed and growing > limit:
         raise SegmentLimitError(name, growing, limit, "growing")

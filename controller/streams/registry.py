@@ -17,6 +17,7 @@ from controller.store import streams as storage
 from controller.store.changelog import ChangeStore
 from controller.store.listening import in_holder_time
 from controller.store.marks import StoredMarks
+from controller.streams import load as loading
 from controller.streams.lease import Relocations
 from controller.streams.stream import Host, Identity, StreamState, settings_of
 from tidegauge.aggregation.aggregator import Aggregator
@@ -176,4 +177,5 @@ def _read_stream(
     identity = Identity(row.key, name, row.stream_id, row.created_ms)
     state = StreamState(identity, config, aggregator, log, host)
     state.listening_offset_ms = row.listening_ms
+    loading.restore(state, row.load)
     return state

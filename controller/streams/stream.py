@@ -33,6 +33,7 @@ from tidegauge.errors import (
 )
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
+from tidegauge.scaling_policy import Load
 from tidegauge.topology import Position
 from tidegauge.wire.streams import StreamConfig
 
@@ -100,6 +101,7 @@ class StreamState:
         """The tails that are durable; None if the log is external."""
         self.published_topology = aggregator.topology
         self.published_config = config
+        self.load = self.published_load = Load()
         self.durable = False
         self.deleted = False
         """Whether its deletion is decided."""
@@ -158,6 +160,11 @@ class StreamState:
         """Read the clocks of the controller."""
         return self._host.clocks.now()
 
+    @property
+    def listening_ms(self) -> int:
+        """The stream's listening time: it goes on where it stood, whoever holds the stream."""
+        return self.now().listening_ms + self.listening_offset_ms
+
     def check_id(self, stream_id: str | None) -> None:
         """Raise `StreamReplacedError` if the caller means another stream of this name."""
         identity = self.identity
@@ -202,7 +209,7 @@ class StreamState:
         news = self.published is not aggregator.newest
         news = news or self.published_topology is not aggregator.topology
         self.published, self.published_topology = aggregator.newest, aggregator.topology
-        self.published_config = self.config
+        self.published_config, self.published_load = self.config, self.load
         if log.tails != self.published_tails and log.tails is not None:
             self.published_tails = dict(log.tails)
             news = True
@@ -233,6 +240,7 @@ class StreamState:
         self.deleted, self._is_stored = False, None
         self.aggregator.drop_reports()
         self.config, self.aggregator, self.log = other.config, other.aggregator, other.log
+        self.load = other.load
         self.listening_offset_ms = other.listening_offset_ms
         self.after_commit()
 

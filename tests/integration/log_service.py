@@ -21,7 +21,7 @@ from controller.streams.reading import check_range, open_read
 from controller.streams.stream import StreamState
 from tests.integration.log_api import Event, arrow_of, events_of
 from tidegauge.aggregation.outcomes import Registration
-from tidegauge.errors import UnavailableError
+from tidegauge.errors import SegmentSealedError, UnavailableError
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
 from tidegauge.wire.streams import CreateStream
@@ -92,7 +92,7 @@ class LogService:
     async def append(
         self, writer: str, incarnation: int, segment: int, sequence: int, events: list[Event]
     ) -> AppendOutcome:
-        outcome: AppendOutcome = await self.parts.sequencer.submit(
+        outcome = await self.parts.sequencer.submit(
             partial(
                 appending.append_arrow,
                 state=self.state,
@@ -103,6 +103,8 @@ class LogService:
                 sequence=sequence,
             )
         )
+        if isinstance(outcome, SegmentSealedError):
+            raise outcome
         return outcome
 
     async def append_by_key(self, events: list[Event], key: str) -> Position:

@@ -114,6 +114,26 @@ def test_settings_are_changed_and_null_is_a_value(
     assert (nothing.exit_code, "null is no integer" in nothing.output) == (2, True)
 
 
+def test_a_scaling_policy_is_written_as_values_by_name(
+    operator: Operator, api: Api, stream: str
+) -> None:
+    api.create(log="embedded", segments=2)
+    said = operator.says("configure", stream, "--scaling", "events_per_s=100,min_segments=2")
+    assert said == (
+        f'{stream}: scaling is {{"events_per_s": 100, "bytes_per_s": null, "window_ms": 120000, '
+        '"cooldown_ms": 600000, "min_segments": 2}, was \'fixed\'\n'
+    )
+    for wrong, reason in (
+        ("auto", 'should be "fixed" or a policy'),
+        ("events_per_s=0", "events_per_s: Input should be greater than or equal to 1"),
+        ("window_ms=5000", "give one target"),
+    ):
+        refused = operator.type("configure", stream, "--scaling", wrong)
+        assert (refused.exit_code, reason in " ".join(refused.output.split())) == (2, True)
+    operator.says("configure", stream, "--scaling", "null")
+    assert _config(api)["scaling"] == "fixed"
+
+
 def test_segments_are_split_merged_and_scaled_in_any_way(
     operator: Operator, api: Api, stream: str
 ) -> None:

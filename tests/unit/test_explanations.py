@@ -417,6 +417,15 @@ def test_an_external_log_without_positions() -> None:
     assert night.explain().hint is None
 
 
+def test_a_hot_key_is_named_by_its_segment() -> None:
+    night = Night()
+    night.note("a", NOON)
+    assert night.core.inspect(night.now).explain(hot=[7]).hint == (
+        "Hot key in segment 7: a split left the load in one part, and is not repeated for now; "
+        "write that key as several, if its events need no common order."
+    )
+
+
 def test_merged_segments() -> None:
     night = Night(Topology.of_equal_ranges(2))
     night.note("slow", NOON)

@@ -4,8 +4,10 @@ import re
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tidegauge.scaling import continued, continuing, equal_parts
+from tidegauge.scaling import continuation, continued, continuing, equal_parts
 from tidegauge.topology import KeyRange, Segment, Topology
 
 QUARTERS = Topology.of_equal_ranges(4)
@@ -68,6 +70,65 @@ def test_a_scaling_is_known_again_and_no_other_is_taken_for_it() -> None:
     assert continued(QUARTERS, [0], ranges) == []
     assert continued(scaled, [0], _ranges(0.0, 0.2, 0.25)) == []
     assert continued(scaled, [0, 1], _ranges(0.0, 0.1, 0.25, 0.5)) == []
+
+
+def _scaled(topology: Topology, seal: list[int], *edges: float) -> Topology:
+    added = continuing(topology, seal, _ranges(*edges))
+    return topology.scaled(dict.fromkeys(seal, 7), added)
+
+
+def test_what_continues_a_segment_is_told_with_all_that_owns_keys_of_those_it_merged_with() -> (
+    None
+):
+    merged = _scaled(QUARTERS, [0, 1], 0.0, 0.1, 0.4, 0.5)
+    later = _scaled(merged, [4], 0.0, 0.05, 0.1)
+    assert [one.number for one in continuation(later, 0)] == [0, 1, 4, 5, 6, 7, 8]
+    known = QUARTERS.updated(continuation(later, 0), later.revision)
+    assert (known.segments, known.revision) == (later.segments, 2)
+
+
+def test_what_is_known_to_be_sealed_stays_so_when_answers_overtake_each_other() -> None:
+    first = _scaled(QUARTERS, [0], 0.0, 0.25)
+    second = _scaled(first, [4], 0.0, 0.25)
+    known = QUARTERS.updated(continuation(second, 0), 2).updated(continuation(first, 0), 1)
+    assert (known.segments, known.revision) == (second.segments, 2)
+
+
+def test_what_continues_a_segment_that_is_not_known_cannot_be_taken_in() -> None:
+    split = _scaled(QUARTERS, [1], 0.25, 0.3, 0.5)
+    merged = _scaled(split, [0, 4], 0.0, 0.3)
+    told = continuation(merged, 0)
+    assert [one.number for one in told] == [0, 4, 6]
+    with pytest.raises(ValueError, match="segment 4 continues 1, which is not sealed"):
+        QUARTERS.updated(told, merged.revision)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), st.integers(0, 12))
+def test_who_takes_in_what_continues_a_segment_routes_its_keys_as_the_service_does(
+    scalings: list[tuple[int, bool]], known_of: int
+) -> None:
+    topologies = [QUARTERS]
+    for at, splits in scalings:
+        topology = topologies[-1]
+        growing = sorted(topology.unsealed, key=lambda one: topology[one].key_range or (0, 0))
+        seal = growing[at % len(growing) :][: 1 if splits else 2]
+        low, high = topology[seal[0]].key_range, topology[seal[-1]].key_range
+        assert low
+        assert high
+        middle = [(low.low + high.high) / 2] * splits
+        topologies.append(_scaled(topology, seal, low.low, *middle, high.high))
+    former, newest = topologies[min(known_of, len(scalings))], topologies[-1]
+    for number in former.unsealed:
+        owned = former[number].key_range
+        if newest[number].sealed_length is None or owned is None:
+            continue
+        try:
+            known = former.updated(continuation(newest, number), newest.revision)
+        except ValueError:
+            continue  # a writer asks then
+        for share in (0, 0.3, 0.7, 0.99):
+            key = owned.low + share * (owned.high - owned.low)
+            assert known.route(key) == newest.route(key)
 
 
 def test_equal_parts_meet_and_end_where_the_whole_does() -> None:

@@ -11,7 +11,9 @@ import pytest
 
 from tidegauge.errors import SegmentSealedError, StreamSealedError
 from tidegauge.names import StreamName
+from tidegauge.scaling import continuation
 from tidegauge.topology import KeyRange, Position, Segment, Topology
+from tidegauge.wire.streams import SegmentInfo
 from writer_client import AsyncWriter
 
 LOW, HIGH = "a", "b"
@@ -25,6 +27,7 @@ class ScalingService:
         self.topology = topology
         self.events: dict[int, list[str]] = {one: [] for one in topology.segments}
         self.sequences: dict[int, int] = {}
+        self.described = 0
         self.reports: list[tuple[int, Position]] = []
         self.stream = StreamName("tests", "one")
         self.name = "one"
@@ -39,6 +42,7 @@ class ScalingService:
         return
 
     async def describe(self) -> Any:
+        self.described += 1
         topology = SimpleNamespace(to_topology=lambda: self.topology)
         return SimpleNamespace(topology=topology, config=SimpleNamespace(log="embedded"))
 
@@ -49,7 +53,7 @@ class ScalingService:
         await self.before_append(segment)
         last = self.sequences.get(segment, 0)
         if self.topology[segment].sealed_length is not None:
-            raise SegmentSealedError(segment, list(self.topology.successors[segment]), last)
+            raise self.refusal(segment, last)
         assert sequence == last + 1
         self.sequences[segment] = sequence
         values = pa.ipc.open_stream(body).read_all().column("value").to_pylist()
@@ -57,6 +61,13 @@ class ScalingService:
         next_offset = len(self.events[segment])
         self.after_append(segment)
         return SimpleNamespace(next_offset=next_offset)
+
+    def refusal(self, segment: int, last: int) -> SegmentSealedError:
+        after = [
+            SegmentInfo.of(one).model_dump() for one in continuation(self.topology, segment)
+        ]
+        successors = list(self.topology.successors[segment])
+        return SegmentSealedError(segment, successors, last, self.topology.revision, after)
 
     async def note_time(self, time: int, position: Position) -> None:
         self.reports.append((time, position))
@@ -104,8 +115,24 @@ def test_what_was_not_stored_goes_to_the_segments_after_a_split() -> None:
         await writer.write("4", key=LOW)
 
     _run(service, work)
+    assert service.described == 1  # when it was opened: the refusal told the rest
     assert service.events == {0: ["1"], 1: ["2", "4"], 2: ["3"]}
     assert service.reports == [(10, {0: 1, 1: 1, 2: 1}), (10, {0: 1, 1: 2, 2: 1})]
+
+
+def test_a_writer_asks_where_a_refusal_builds_on_what_it_does_not_know() -> None:
+    service = ScalingService(Topology.of_equal_ranges(2))
+
+    async def work(writer: AsyncWriter) -> None:
+        service.scale([1], [(0.5, 0.75), (0.75, 1.0)])
+        service.scale([0, 2], [(0.0, 0.75)])
+        await writer.write("1", key=LOW)
+        await writer.flush()
+        await writer.write("2", key=HIGH)
+
+    _run(service, work)
+    assert service.described == 2
+    assert service.events == {0: [], 1: [], 2: [], 3: [], 4: ["1", "2"]}
 
 
 def test_a_batch_that_was_stored_before_the_seal_is_not_stored_again() -> None:
@@ -115,7 +142,7 @@ def test_a_batch_that_was_stored_before_the_seal_is_not_stored_again() -> None:
     def seal_and_lose_the_answer(segment: int) -> None:
         if segment == 0:
             service.scale([0], [(0.0, 1.0)])
-            raise SegmentSealedError(0, [1], 1)
+            raise service.refusal(0, 1)
 
     service.after_append = seal_and_lose_the_answer
 

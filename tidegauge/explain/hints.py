@@ -9,6 +9,7 @@ def hint_of(situation: Situation) -> str | None:
     if situation.newest is not None and situation.newest.final:
         return None
     hints = [_unplaced(situation), _seconds(situation), _ahead_of_clock(situation)]
+    hints.append(_hot(situation))
     return " ".join(hint for hint in hints if hint is not None) or None
 
 
@@ -18,6 +19,16 @@ def _unplaced(situation: Situation) -> str | None:
     return (
         "No report has named an offset, so that the marks cover no event of the external log: "
         "send the next offset of each partition as the position."
+    )
+
+
+def _hot(situation: Situation) -> str | None:
+    if not situation.hot:
+        return None
+    segments = ", ".join(map(str, sorted(situation.hot)))
+    return (
+        f"Hot key in segment {segments}: a split left the load in one part, and is not repeated for "
+        "now; write that key as several, if its events need no common order."
     )
 
 

@@ -93,8 +93,11 @@ class Inspection:
         waited_ms, stood_ms = self.clocks.waited_ms(self.view), self._since(self.marked_ms)
         return waited_ms if stood_ms is None else min(waited_ms, stood_ms)
 
-    def explain(self) -> Explanation:
-        """Say why the watermark is where it is; the cost does not grow with the writers."""
+    def explain(self, *, hot: Collection[int] = ()) -> Explanation:
+        """Say why the watermark is where it is; the cost does not grow with the writers.
+
+        ``hot`` are the segments whose load a split did not spread.
+        """
         progress, leader, heard = self.progress, self.progress.leader, self.roster.last_heard
         return explain(
             Situation(
@@ -116,6 +119,7 @@ class Inspection:
                 wall_ms=self.now.wall_ms,
                 nowhere=any(one.stand is None for one in progress.joining),
                 unplaced=self._is_unplaced(),
+                hot=hot,
             )
         )
 

@@ -1,6 +1,6 @@
 """The situation of a stream: all that can be the reason why its watermark stands."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -100,6 +100,8 @@ class Situation:
         Whether a live writer stands nowhere, so that there is no time to rise to.
     unplaced
         Whether the log is external and no report ever named an offset.
+    hot
+        Segments whose load a split did not spread.
     """
 
     stream: str
@@ -120,6 +122,7 @@ class Situation:
     wall_ms: int
     nowhere: bool
     unplaced: bool
+    hot: Collection[int] = ()
 
     @property
     def next_expiry_ms(self) -> int | None:

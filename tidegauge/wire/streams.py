@@ -1,11 +1,13 @@
 """Messages about streams: settings, topology, marks, the tail."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from tidegauge.marks import Mark
 from tidegauge.scaling import MOST_SEGMENTS
+from tidegauge.scaling_policy import Unit
 from tidegauge.topology import KeyRange, Segment, Topology
 from tidegauge.wire.values import Answer, Between, EventTime, Integer, Request, WirePosition
 
@@ -13,6 +15,51 @@ Milliseconds = Annotated[Integer, Between(0, 10 * 365 * 86_400_000)]
 PositiveMilliseconds = Annotated[Integer, Between(1, 10 * 365 * 86_400_000)]
 SegmentCount = Annotated[Integer, Between(1, MOST_SEGMENTS)]
 KeyHash = Annotated[float, Field(strict=True, ge=0, le=1)]
+PerSecond = Annotated[Integer, Between(1, 10**12)]
+_Span = Annotated[Integer, Between(2_000, 86_400_000)]  # four looks at half a second, or a day
+
+
+class ScalingPolicy(Request):
+    """How the number of segments follows the load: exactly one target is given."""
+
+    events_per_s: PerSecond | None = Field(
+        None, description="How many events a second a segment is to take."
+    )
+    bytes_per_s: PerSecond | None = Field(
+        None, description="How many bytes a second, as they are stored."
+    )
+    window_ms: _Span = Field(
+        120_000, description="What rates are measured over, ms of listening time."
+    )
+    cooldown_ms: _Span = Field(
+        600_000, description="How long a segment that a scaling made is left alone, ms."
+    )
+    min_segments: SegmentCount = Field(
+        1, description="Neighbours are merged only while more than so many grow."
+    )
+
+    @model_validator(mode="after")
+    def _check_target(self) -> Self:
+        if (self.events_per_s is None) == (self.bytes_per_s is None):
+            msg = "give one target, events_per_s or bytes_per_s"
+            raise ValueError(msg)
+        return self
+
+
+def _kind_of_scaling(value: object) -> str | None:
+    if value == "fixed":
+        return "fixed"
+    return "policy" if isinstance(value, Mapping | ScalingPolicy) else None
+
+
+Scaling: TypeAlias = Annotated[
+    Annotated[Literal["fixed"], Tag("fixed")] | Annotated[ScalingPolicy, Tag("policy")],
+    Discriminator(
+        _kind_of_scaling,
+        custom_error_type="scaling",
+        custom_error_message='should be "fixed" or a policy, such as {"events_per_s": 1000}',
+    ),
+]
 
 
 class SettingsFields(Request):
@@ -28,8 +75,11 @@ class SettingsFields(Request):
         "as the stream was created with, if those are more. External logs: how many partitions a "
         "report may name in all; null for as many as the stream was created with.",
     )
-    scaling: Literal["fixed"] | None = Field(
-        None, description="How the number of segments follows the load: it is fixed."
+    scaling: Scaling | None = Field(
+        None,
+        description="How the number of segments of the embedded log follows the load: `fixed`, or "
+        "a policy with a target for each segment, which is split above twice the target and merged "
+        "with a neighbour while both are below half of it.",
     )
     aggregation_timeout_ms: PositiveMilliseconds | None = Field(
         60_000,
@@ -168,7 +218,7 @@ class StreamConfig(Answer):
     segments: int = Field(description="How many it was created with.")
     log: Literal["embedded", "external"] = Field(description="Where the events live.")
     max_segments: int | None = Field(description="See `PUT`.")
-    scaling: Literal["fixed"] = Field(description="See `PUT`.")
+    scaling: Scaling = Field(description="See `PUT`.")
     aggregation_timeout_ms: int | None = Field(description="See `PUT`.")
     hold_limit_ms: int | None = Field(600_000, description="See `PUT`.")
     min_writers: int = Field(description="See `PUT`.")
@@ -177,6 +227,39 @@ class StreamConfig(Answer):
     mark_retention_ms: int | None = Field(description="See `PUT`.")
     writer_retention_ms: int | None = Field(description="See `PUT`.")
     max_future_skew_ms: int | None = Field(description="See `PUT`.")
+
+
+class SegmentLoad(Answer):
+    """What the scaling policy sees of a segment."""
+
+    number: int = Field(description="Of a growing segment.")
+    per_s: float | None = Field(
+        description="Events or bytes a second over the window; null until it was seen for one."
+    )
+    waits: str | None = Field(
+        description="What it waits for before it is split or merged; null if neither is wanted."
+    )
+
+
+class ScalingAction(Answer):
+    """A scaling, by the policy or by hand."""
+
+    created_ms: int = Field(description="Wall clock, ms.")
+    sealed: list[int] = Field(description="The segments that were sealed.")
+    added: list[int] = Field(description="The segments that continue them.")
+    reason: str = Field(description="Why, with the rates and the target.")
+
+
+class ScalingInfo(Answer):
+    """What the scaling policy of a stream sees and did, as of its last look."""
+
+    unit: Unit = Field(description="What is counted.")
+    segments: list[SegmentLoad] = Field(description="Those that grow, in order of number.")
+    hot: list[int] = Field(
+        description="Segments that are not split for now: a split left most of the load in one "
+        "part, so that one key is hot."
+    )
+    actions: list[ScalingAction] = Field(description="The newest scalings, oldest first.")
 
 
 class StreamInfo(StreamFacts):
@@ -189,6 +272,9 @@ class StreamInfo(StreamFacts):
     revision: int = Field(description="Of the newest mark; 0 before the first.")
     tail: WirePosition | None = Field(
         description="Next offset of each growing or sealed segment; null on external logs."
+    )
+    scaling: ScalingInfo | None = Field(
+        None, description="What the scaling policy sees and did; null if the number is fixed."
     )
 
 

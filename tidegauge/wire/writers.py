@@ -168,7 +168,7 @@ class ExplanationInfo(Answer):
         description="When the first clock runs out, ms from now."
     )
     hint: str | None = Field(
-        None, description="What looks wrong: times in seconds, for example."
+        None, description="What looks wrong: times in seconds, or a hot key, for example."
     )
 
 

@@ -15,7 +15,7 @@ from controller.log.codec import EncodedEvents, encode_chunks, read_arrow
 from controller.log.ndjson import read_ndjson
 from controller.log.routing import RoutedEvents, check_keys, route
 from controller.streams import appends, reading
-from tidegauge.errors import InvalidRequestError
+from tidegauge.errors import InvalidRequestError, SegmentSealedError
 from tidegauge.event_time import parse_event_time
 from tidegauge.wire import events as wire
 from tidegauge.wire.values import Between, Incarnation, Integer, Name
@@ -91,6 +91,8 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
             sequence=tidegauge_sequence,
         )
     )
+    if isinstance(outcome, SegmentSealedError):
+        raise outcome
     return wire.Appended(
         segment=segment,
         next_offset=outcome.next_offset,

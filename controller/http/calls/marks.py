@@ -36,7 +36,9 @@ _PositionText = Annotated[
 @router.get(ONE + "/watermark")
 async def watermark(sequencer: routing.SequencerOf, state: routing.StreamOf) -> Watermark:
     """Say where event time stands, and why."""
-    explanation = await sequencer.read(lambda: state.aggregator.inspect(state.now()).explain())
+    explanation = await sequencer.read(
+        lambda: state.aggregator.inspect(state.now()).explain(hot=state.load.hot_until_ms)
+    )
     return Watermark(
         stream=str(state.identity.name),
         mark=None if state.published is None else MarkInfo.of(state.published),
