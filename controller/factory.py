@@ -9,6 +9,7 @@ from controller.background.maintenance import Maintenance
 from controller.background.purging import Pace, Purger
 from controller.background.retention import Sweeper
 from controller.background.scaling import Scaler
+from controller.background.silence import SilentReaders
 from controller.background.stamping import Stamping
 from controller.background.transactions import Reaper
 from controller.clocks import Clocks, ListeningClock
@@ -76,9 +77,7 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
     metrics, waiting = Metrics(), WaitingRoom(settings.max_long_polls)
     listening, lease = clocks.listening, ownership.lease
     stamping = Stamping(listening, lease, sequencer, database, ownership.keep_stamp)
-    maintenance = Maintenance(
-        registry, groups, sequencer, database, Compactor(database), clocks
-    )
+    maintenance = Maintenance(registry, sequencer, database, Compactor(database), clocks)
     most_series, max_stall_s = settings.metrics_streams, settings.max_stall_ms / 1_000
 
     def note_failure() -> None:
@@ -106,6 +105,9 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
         stamping=stamping,
         work={
             "the maintenance of streams": maintenance.run,
+            "taking silent readers offline": SilentReaders(
+                registry, groups, sequencer, clocks
+            ).run,
             "the sweeping of marks": sweeper.run,
             "the scaling of streams": Scaler(registry, sequencer).run,
             "the purging of what was deleted": Purger(database, registry, lease, Pace()).run,

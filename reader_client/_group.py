@@ -22,6 +22,7 @@ from tidegauge.wire.groups import (
     CreateGroup,
     GroupInfo,
     ReaderHeartbeat,
+    ReaderStanding,
     StateDocument,
     TimeWindowInfo,
 )
@@ -263,6 +264,8 @@ class Heartbeat:
     def __init__(
         self, group: AsyncReaderGroup, reader: str, epoch: int, *, every_ms: int
     ) -> None:
+        self.unbalanced = asyncio.Event()
+        """Set by every answer that says that the reader does not own its share."""
         self._failure: Exception | None = None
         self._task = asyncio.create_task(self._run(group, reader, epoch, every_ms / 1_000))
 
@@ -270,6 +273,11 @@ class Heartbeat:
         """Raise what stopped the heart, if something did."""
         if self._failure is not None:
             raise self._failure
+
+    def note(self, standing: ReaderStanding) -> None:
+        """Note what an answer says."""
+        if not standing.balanced:
+            self.unbalanced.set()
 
     async def stop(self) -> None:
         """Beat no more."""
@@ -283,6 +291,7 @@ class Heartbeat:
         while self._failure is None:
             await asyncio.sleep(every_s)
             try:
-                await group.call("POST", path, Answer, body=beat)
+                self.note(await group.call("POST", path, ReaderStanding, body=beat))
             except Exception as error:  # noqa: BLE001 (raised by the reader's next call)
                 self._failure = error
+                self.unbalanced.set()  # so that who waits learns of it

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, TypeVar, Unpack
 
 from reader_client._events import Events
 from reader_client._group import AsyncReaderGroup, Heartbeat
@@ -18,8 +18,17 @@ from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import check_name
 from tidegauge.topology import Position, Topology
 from tidegauge.windows import TimeWindow
-from tidegauge.wire.groups import ReaderJoined
-from tidegauge.wire.streams import StreamInfo
+from tidegauge.wire.groups import (
+    ReaderJoined,
+    ReaderPosition,
+    ReaderStanding,
+    by_stream,
+)
+from tidegauge.wire.streams import StreamInfo, Tail
+
+_T = TypeVar("_T")
+_BEYOND_ALL = 2**63 - 1
+"""An offset that no segment gets to."""
 
 
 class Event(NamedTuple):
@@ -77,7 +86,13 @@ class AsyncReader(AsyncOpening):
         self._clients: dict[str, AsyncStreamClient] = {}
         self._streams: dict[str, StreamInfo] = {}
         """As they were when the reader last took its share."""
+        self._tails: dict[str, Tail] = {}
+        """How far each of them went when it was last looked at."""
+        self._owned: dict[SegmentRef, int] = {}
+        """Its segments, and what it has confirmed of them."""
         self._returned: dict[SegmentRef, int] = {}
+        self._is_settled = False
+        """Whether it owned its share, and knew all segments, when it last looked."""
         self._turn: deque[SegmentRef] = deque()
         """What it owns, beginning with what was not looked at for the longest."""
         self._heartbeat: Heartbeat | None = None
@@ -105,6 +120,9 @@ class AsyncReader(AsyncOpening):
     async def read_next(self, *, wait_ms: int = 1_000, limit: int = 1_000) -> list[Event]:
         """Read the next events, of one segment and in order; none if none came in time.
 
+        While the group stays as it is, this costs one round trip: what was returned before is
+        confirmed while events, or news of them, are fetched.
+
         Parameters
         ----------
         wait_ms
@@ -115,23 +133,23 @@ class AsyncReader(AsyncOpening):
         Raises
         ------
         ReaderFencedError
-            If another process took the name, or this one was taken offline.
+            If another process took the name, or this one was taken offline: it learns that when
+            it confirms, or by its heartbeat.
         TruncatedError
             If events that were to be read next were dropped. The reader goes on at the first
             there are: call it again.
         """
         await self.open()
-        if self._heartbeat is not None:
-            self._heartbeat.raise_failure()
-        owned = self._own(await self._confirm_and_balance())
-        tails: dict[str, Position] = {
-            stream: info.tail or {} for stream, info in self._streams.items()
-        }
-        found = await self._fetch(owned, tails, limit=limit)
-        if found or wait_ms == 0:
-            return found
-        tails |= await self._wait({ref.stream for ref in owned}, wait_ms=wait_ms)
-        return await self._fetch(owned, tails, limit=limit)
+        clock = asyncio.get_running_loop().time
+        ends = clock() + wait_ms / 1_000
+        await self._balance_if_needed()
+        growing, has_news = self._growing(), True
+        # A seal is news, too: to whoever iterates until the end.
+        while has_news and growing == self._growing() and not self._readable():
+            left_ms = max(0, int((ends - clock()) * 1_000))
+            has_news = await self._confirm_during(self._wait(wait_ms=left_ms))
+            await self._balance_if_needed()
+        return await self._fetch(limit=limit)
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Read event after event; waits at the tail, and ends with sealed streams.
@@ -238,20 +256,82 @@ class AsyncReader(AsyncOpening):
             self._returned.clear()
         await self.close()
 
-    async def _confirm_and_balance(self) -> GroupState:
+    async def _balance_if_needed(self) -> None:
+        """Look at the group where there may be segments to complete, release or acquire.
+
+        Raises what stopped the heartbeat, if something did.
+        """
+        if self._heartbeat is not None:
+            self._heartbeat.raise_failure()
+        changed = (
+            (tail.topology_revision, tail.final) != (info.topology.revision, info.final)
+            for tail, info in zip(self._tails.values(), self._streams.values(), strict=True)
+        )
+        is_told = self._heartbeat is None or self._heartbeat.unbalanced.is_set()
+        if (
+            not self._is_settled
+            or is_told
+            or any(changed)
+            or any(map(self._is_read, self._turn))
+        ):
+            await self._confirm_and_balance()
+
+    def _is_read(self, ref: SegmentRef) -> bool:
+        """Whether a sealed segment is read to its end."""
+        segments = self._streams[ref.stream].topology.segments
+        (length,) = (one.sealed_length for one in segments if one.number == ref.segment)
+        return self._offset(ref) == length
+
+    def _growing(self) -> set[str]:
+        """Name the streams that are not sealed yet."""
+        return {stream for stream, tail in self._tails.items() if not tail.final}
+
+    def _offset(self, ref: SegmentRef) -> int:
+        return self._returned.get(ref, self._owned[ref])
+
+    async def _confirm_during(self, work: Coroutine[Any, Any, _T]) -> _T:
+        """Confirm what was returned before, while something else is done.
+
+        It is confirmed, too, if that fails: the events were handed out.
+        """
+        returned = dict(self._returned)
+        done, confirmed = await asyncio.gather(
+            work, self._confirm(returned), return_exceptions=True
+        )
+        if isinstance(confirmed, BaseException):
+            raise confirmed
+        self._owned |= returned
+        self._returned.clear()
+        if isinstance(done, BaseException):
+            raise done
+        return done
+
+    async def _confirm(self, offsets: groups.Offsets) -> None:
+        if offsets and self._heartbeat is not None:
+            report = ReaderPosition(epoch=self._epoch or 0, position=by_stream(offsets))
+            path = f"/readers/{self.name}/position"
+            self._heartbeat.note(
+                await self.group.call("POST", path, ReaderStanding, body=report)
+            )
+
+    async def _confirm_and_balance(self) -> None:
         """Confirm what was returned before, complete what is read, and take a fair share."""
+        if self._heartbeat is not None:
+            self._heartbeat.unbalanced.clear()  # before the look, for what is told meanwhile
         self._streams = {
             stream: await client.describe() for stream, client in sorted(self._clients.items())
         }
+        self._tails = {stream: _tail_of(info) for stream, info in self._streams.items()}
         topologies = {
             stream: info.topology.to_topology() for stream, info in self._streams.items()
         }
         state = await self.group.change(partial(self._step, topologies=topologies))
         self._returned.clear()
-        owned = self._own(state)
-        self._turn = deque(ref for ref in self._turn if ref in owned)
-        self._turn.extend(ref for ref in sorted(owned) if ref not in self._turn)
-        return state
+        epoch = self._epoch or 0
+        self._owned = dict(state.readers[self.name].owned)
+        self._is_settled = groups.has_its_share(state, self.name, epoch)
+        self._turn = deque(ref for ref in self._turn if ref in self._owned)
+        self._turn.extend(ref for ref in sorted(self._owned) if ref not in self._turn)
 
     def _step(self, state: GroupState, topologies: Mapping[str, Topology]) -> GroupState:
         epoch = self._epoch or 0
@@ -260,7 +340,7 @@ class AsyncReader(AsyncOpening):
             topology = topologies[ref.stream]
             if offset == topology[ref.segment].sealed_length:
                 state = groups.complete(state, self.name, epoch, ref, topology)
-        most = groups.share(state)
+        most = groups.share(state, self.name)
         while len(state.readers[self.name].owned) > most:
             ref = max(state.readers[self.name].owned)
             state = groups.release(state, self.name, epoch, ref)
@@ -272,36 +352,37 @@ class AsyncReader(AsyncOpening):
             state = groups.acquire(state, self.name, epoch, ref)
         return state
 
-    def _own(self, state: GroupState) -> dict[SegmentRef, int]:
-        return dict(state.readers[self.name].owned)
+    def _readable(self) -> list[SegmentRef]:
+        """List the segments with events beyond where the reader stands, in turn."""
+        tails = self._tails
+        return [
+            ref
+            for ref in self._turn
+            if self._offset(ref) < tails[ref.stream].tail.get(ref.segment, 0)
+        ]
 
-    def _in_turn(self) -> Iterator[SegmentRef]:
-        """Take the segments in turn, so that none waits for a busy one."""
-        for _ in range(len(self._turn)):
-            self._turn.rotate(-1)
-            yield self._turn[-1]
-
-    async def _fetch(
-        self, owned: Mapping[SegmentRef, int], tails: Mapping[str, Position], *, limit: int
-    ) -> list[Event]:
-        """Fetch from the first segment, in turn, that goes on beyond where the reader stands."""
-        for ref in self._in_turn():
-            start, tail = owned[ref], tails[ref.stream].get(ref.segment, 0)
-            if start < tail:
-                client = self._clients[ref.stream]
-                try:
-                    found = await client.fetch(ref.segment, start, min(tail, start + limit))
-                except TruncatedError:
-                    await self._skip_truncated(ref.stream)
-                    raise
-                if found:
-                    self._returned[ref] = found[-1].end_offset
-                    return [event for events in found for event in _rows(ref, events)]
-        return []
+    async def _fetch(self, *, limit: int) -> list[Event]:
+        """Fetch from one of the readable segments: in turn, so that none waits for a busy one."""
+        readable = self._readable()
+        if not readable:
+            return []
+        ref = readable[0]
+        self._turn.rotate(-1 - self._turn.index(ref))
+        start, tail = self._offset(ref), self._tails[ref.stream].tail[ref.segment]
+        fetch = self._clients[ref.stream].fetch(ref.segment, start, min(tail, start + limit))
+        try:
+            found = await self._confirm_during(fetch)
+        except TruncatedError:
+            await self._skip_truncated(ref.stream)
+            raise
+        if found:
+            self._returned[ref] = found[-1].end_offset
+        return [event for events in found for event in _rows(ref, events)]
 
     async def _skip_truncated(self, stream: str) -> None:
         """Go on where a stream begins, in all that the reader owns of it or has to take for that."""
         info = await self._clients[stream].describe()
+        self._is_settled = False
         await self.group.change(
             partial(
                 groups.skip_truncated,
@@ -313,37 +394,48 @@ class AsyncReader(AsyncOpening):
             )
         )
 
-    async def _wait(self, streams: set[str], *, wait_ms: int) -> dict[str, Position]:
-        """Wait on all of the streams at once, until the first has news; return where those end."""
-        if not streams:
-            await asyncio.sleep(wait_ms / 1_000)
-        polls = {
-            stream: asyncio.create_task(self._news(stream, wait_ms=wait_ms))
-            for stream in streams
-            if not self._streams[stream].final
-        }
-        if not polls:
-            return {}
-        try:
-            await asyncio.wait(polls.values(), return_when=asyncio.FIRST_COMPLETED)
-            return {stream: poll.result() for stream, poll in polls.items() if poll.done()}
-        finally:
-            for poll in polls.values():
-                poll.cancel()
-            await asyncio.gather(*polls.values(), return_exceptions=True)
+    async def _wait(self, *, wait_ms: int) -> bool:
+        """Wait on all streams at once, until the first has news, or segments are shared anew.
 
-    async def _news(self, stream: str, *, wait_ms: int) -> Position:
-        """Wait for events, segments or the seal of a stream: to a reader, marks are no news."""
-        known, clock = self._streams[stream], asyncio.get_running_loop().time
-        revision, ends = known.revision, clock() + wait_ms / 1_000
+        False if no news came.
+        """
+        growing = sorted({ref.stream for ref in self._owned} & self._growing())
+        if self._heartbeat is None or (self._owned and not growing and self._is_settled):
+            return False  # what is sealed has no news
+        begin = asyncio.create_task
+        waits = [begin(self._news(one, wait_ms=wait_ms)) for one in growing]
+        waits.append(begin(self._heartbeat.unbalanced.wait()))
+        timeout = None if growing else wait_ms / 1_000
+        try:
+            done, _ = await asyncio.wait(
+                waits, timeout=timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            return any(one.result() for one in done)
+        finally:
+            for one in waits:
+                one.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+    async def _news(self, stream: str, *, wait_ms: int) -> bool:
+        """Wait for events of its own, new segments or the seal of a stream; False if none came.
+
+        To a reader, marks are no news, nor are events of segments that others own.
+        """
+        clock = asyncio.get_running_loop().time
+        ends, known = clock() + wait_ms / 1_000, self._tails[stream]
+        own = {ref.segment for ref in self._owned if ref.stream == stream}
+        after = {one: at if one in own else _BEYOND_ALL for one, at in known.tail.items()}
         while True:
             left_ms = max(0, int((ends - clock()) * 1_000))
-            tail = await self._clients[stream].tail(
-                after=known.tail, revision=revision, wait_ms=left_ms
+            revision = self._tails[stream].revision
+            tail = self._tails[stream] = await self._clients[stream].tail(
+                after=after, revision=revision, wait_ms=left_ms
             )
-            if tail.tail != known.tail or tail.final or tail.revision == revision:
-                return tail.tail
-            revision = tail.revision
+            is_new = tail.topology_revision != known.topology_revision or tail.final
+            if is_new or any(tail.tail[one] > known.tail[one] for one in own):
+                return True
+            if tail.revision == revision or not left_ms:
+                return False
 
     async def _is_done(self) -> bool:
         """Whether every stream is sealed and everything is read by somebody."""
@@ -351,6 +443,18 @@ class AsyncReader(AsyncOpening):
         if state.unassigned or any(one.owned for one in state.readers.values()):
             return False
         return all([(await client.tail()).final for client in self._clients.values()])
+
+
+def _tail_of(info: StreamInfo) -> Tail:
+    """Say what a description says of the tail."""
+    return Tail(
+        stream_id=info.stream_id,
+        watermark=info.watermark,
+        final=info.final,
+        tail=info.tail or {},
+        topology_revision=info.topology.revision,
+        revision=info.revision,
+    )
 
 
 def _rows(ref: SegmentRef, events: Events) -> Iterator[Event]:

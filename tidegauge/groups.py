@@ -298,10 +298,31 @@ def checkpoint(state: GroupState, name: str) -> GroupState:
     return replace(state, checkpoints=dict(state.checkpoints) | {name: state.offsets})
 
 
-def share(state: GroupState) -> int:
-    """Find how many segments a reader may own: one above it releases, one below acquires."""
-    segments = len(state.unassigned) + sum(len(one.owned) for one in state.readers.values())
-    return -(-segments // max(1, len(state.readers)))
+def share(state: GroupState, reader: str) -> int:
+    """Find how many segments a reader should own: one above it releases, one below acquires.
+
+    Shares differ by one at most; the larger ones are of those who own most, so that as few
+    segments as possible move.
+
+    Examples
+    --------
+    Of four segments and three readers only one reader keeps two:
+
+    >>> one, two, three, four = (SegmentRef("s/one", number) for number in range(4))
+    >>> state = GroupState({"a": ReaderState(1, {one: 0, two: 0}),
+    ...                     "b": ReaderState(2, {three: 0, four: 0}), "c": ReaderState(3)})
+    >>> [share(state, name) for name in "abc"]
+    [2, 1, 1]
+    """
+    owned = {name: len(one.owned) for name, one in state.readers.items()}
+    fewest, larger = divmod(len(state.unassigned) + sum(owned.values()), len(owned))
+    ranked = sorted(owned, key=lambda name: (-owned[name], name))
+    return fewest + (ranked.index(reader) < larger)
+
+
+def has_its_share(state: GroupState, reader: str, epoch: int) -> bool:
+    """Whether a reader has nothing to release, and nothing to acquire now or soon."""
+    return len(_member(state, reader, epoch).owned) == share(state, reader)
 
 
 def new_names(before: GroupState, after: GroupState) -> list[str]:

@@ -306,9 +306,9 @@ EXAMPLES = (
     Example(
         f"POST {_READER}/position",
         body={"epoch": 1, "position": {"flights/departures": {"0": 1}}},
-        status=204,
+        answer={"balanced": True},
     ),
-    Example(f"POST {_READER}/heartbeat", body={"epoch": 1}, status=204),
+    Example(f"POST {_READER}/heartbeat", body={"epoch": 1}, answer={"balanced": True}),
     Example(
         f"GET {_GROUP}/time-window",
         query={"stream": "flights/departures"},

@@ -64,21 +64,25 @@ class Compactor:
         self._tails: dict[tuple[int, int], int] = {}
 
     async def compact(self, stream_key: int, tails: Position) -> None:
-        """Merge what is worth it in the segments of a stream that have grown."""
+        """Merge what is worth it in the segments of a stream that have grown up to their tails.
+
+        What is appended meanwhile is left to the next call: an end that went on with the
+        appends of a busy segment might never be reached, and others would wait for theirs.
+        """
         for segment, tail in tails.items():
             place = stream_key, segment
             if tail != self._tails.get(place, 0):
-                while await self._merge_some(stream_key, segment):
+                while await self._merge_some(stream_key, segment, tail):
                     pass
                 self._tails[place] = tail
 
-    async def _merge_some(self, stream_key: int, segment: int) -> bool:
+    async def _merge_some(self, stream_key: int, segment: int, tail: int) -> bool:
         """Merge one run, and rest as long as it took; False when nothing is left to merge."""
         begun = monotonic()
         place = stream_key, segment
         start = self._settled.get(place, 0)
         rows = await self._database.read(
-            lambda connection: storage.chunks_from(connection, *place, start=start)
+            lambda connection: storage.chunks_between(connection, *place, start=start, end=tail)
         )
         run = next_run(rows)
         if not run:

@@ -238,12 +238,12 @@ def _newest(chunk: Chunk) -> Chunk:
     return chunk._replace(data=renewed(chunk.data, chunk.format), format=NEWEST_FORMAT)
 
 
-def chunks_from(
-    connection: Connection, stream_key: int, segment: int, start: int
+def chunks_between(
+    connection: Connection, stream_key: int, segment: int, *, start: int, end: int
 ) -> list[ChunkRow]:
-    """List some of the chunks that start at or after an offset, in order."""
-    after = chunks.c.first_offset >= start
-    return _chunk_rows(connection, _in_segment(stream_key, segment) & after)
+    """List some of the chunks that start within ``[start, end)``, in order."""
+    within = chunks.c.first_offset.between(start, end - 1)
+    return _chunk_rows(connection, _in_segment(stream_key, segment) & within)
 
 
 def _chunk_rows(connection: Connection, condition: ColumnElement[bool]) -> list[ChunkRow]:

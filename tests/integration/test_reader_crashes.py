@@ -13,9 +13,11 @@ from reader_client import (
     ReaderGroup,
     TimeWindow,
 )
+from tests.conftest import NewServer
+from tests.integration.shares import is_fenced
 from tests.patience import wait_until
 from tests.programs import python
-from tests.server import ServerProcess
+from tests.server import LAUNCHER, ServerProcess
 from writer_client import Writer
 
 _NUMBERS = count(1)
@@ -28,6 +30,14 @@ reader = Reader(url, group, "doomed")
 while True:
     for event in reader.read_next(wait_ms=50, limit=5):
         print(event.value.decode(), flush=True)
+"""
+_COMPACTING_FOR_EVER = """
+import asyncio
+from controller.log.compaction import Compactor
+async def compact(*_):
+    print("compacting", flush=True)
+    await asyncio.Event().wait()
+Compactor.compact = compact
 """
 
 
@@ -70,6 +80,21 @@ def test_the_segments_of_a_killed_reader_go_to_others_and_nothing_is_lost(
         wait_until(is_read)
     assert printed | set(found) == set(range(_EVENTS))
     assert len(found) == len(set(found)) == _EVENTS - confirmed
+
+
+def test_a_dead_reader_goes_offline_however_long_compaction_takes(
+    new_server: NewServer,
+) -> None:
+    with (
+        new_server(launcher=_COMPACTING_FOR_EVER + LAUNCHER) as server,
+        ReaderGroup(server.url, "crashes/one") as group,
+    ):
+        httpx.put(f"{server.url}/v1/streams/crashes/one", json={}).raise_for_status()
+        wait_until(lambda: "compacting" in server.log.read_text())
+        group.create(["crashes/one"], heartbeat_ms=100, dead_after_ms=200)
+        joined = httpx.post(f"{server.url}/v1/reader-groups/crashes/one/readers/dead")
+        assert joined.raise_for_status().json()["epoch"] == 1
+        wait_until(lambda: not group.describe().state.readers)
 
 
 def test_a_reader_without_segments_idles_and_takes_over_what_becomes_free(
@@ -117,8 +142,7 @@ def test_an_exclusive_reader_goes_back_and_fences_whoever_read(
     with ExclusiveReader(shared_server.url, stream, "engine") as engine:
         engine.take_over({stream: {0: 3, 1: 0}})
         assert group.position(stream) == {0: 3, 1: 0}
-        with pytest.raises(ReaderFencedError):
-            former.read_next(wait_ms=0)
+        wait_until(lambda: is_fenced(former))
         engine.confirm({stream: {0: 5, 1: 2}})
         assert group.position(stream) == {0: 5, 1: 2}
         with pytest.raises(ReaderFencedError):

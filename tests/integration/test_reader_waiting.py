@@ -78,7 +78,7 @@ def test_one_poll_a_stream_is_asked_however_many_segments_are_owned(
         assert sorted(polls.asked) == names
         _write(streams[1])
         assert len(reader.read_next(wait_ms=_LONG_MS)) == 1
-        assert sorted(polls.asked) == names
+        assert sorted(polls.asked) == sorted(names * 2)
 
 
 @pytest.mark.parametrize("busy", [0, 1])
@@ -111,3 +111,41 @@ def test_marks_do_not_end_a_wait_and_a_seal_does(
 
     assert asyncio.run(read()) == []
     assert polls.answered == [two, two]
+
+
+def test_reading_on_costs_one_round_trip_and_waiting_one_call(
+    shared_server: ServerProcess, streams: list[Api], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, send, under_way, rounds = streams[0].name, httpx.AsyncClient.send, 0, 0
+    calls: list[str] = []
+
+    async def count_rounds(
+        client: httpx.AsyncClient, request: httpx.Request, **more: Any
+    ) -> Any:
+        nonlocal under_way, rounds
+        calls.append(request.url.path.rpartition("/")[2])
+        rounds += not under_way
+        under_way += 1
+        try:
+            return await send(client, request, **more)
+        finally:
+            under_way -= 1
+
+    for _ in range(6):
+        _write(streams[0])
+    with ReaderGroup(shared_server.url, name + "-alone") as group:
+        group.create([name], heartbeat_ms=60_000, dead_after_ms=300_000)
+    with Reader(shared_server.url, name + "-alone", "one") as reader:
+        assert len(reader.read_next(wait_ms=0, limit=2)) == 2
+        monkeypatch.setattr(httpx.AsyncClient, "send", count_rounds)
+        assert [len(reader.read_next(wait_ms=0, limit=2)) for _ in range(2)] == [2, 2]
+        assert (sorted(calls), rounds) == (["events", "events", "position", "position"], 2)
+        assert reader.read_next(wait_ms=0) == []
+        assert (sorted(calls[4:]), rounds) == (["position", "tail"], 3)
+        assert [reader.read_next(wait_ms=10) for _ in range(3)] == [[], [], []]
+        assert (calls[6:], rounds) == (["tail"] * 3, 6)
+        monkeypatch.undo()
+    assert (
+        streams[0].client.get(f"/v1/reader-groups/{name}-alone").json()["state"]["readers"]
+        == {}
+    )

@@ -78,7 +78,10 @@ def _scale_somehow(client: StreamClient, chance: random.Random) -> None:
 
 def _wait_for_progress(client: StreamClient, seen: list[Seen]) -> None:
     """Wait until event time has risen at the service, and then for the group."""
-    before = client.explain().watermark or 0
+    before = client.explain().watermark
+    if before is None:
+        wait_until(lambda: bool(seen))
+        return
     client.wait_until(before + 1)
     wait_until(lambda: bool(seen) and seen[-1].lower > before)
 

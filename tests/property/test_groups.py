@@ -57,7 +57,7 @@ class Groups(RuleBasedStateMachine):
     def balance(self, data: st.DataObject) -> None:
         reader = data.draw(st.sampled_from(sorted(self.state.readers)))
         epoch, state = self.epochs[reader], self.state
-        most = groups.share(state)
+        most = groups.share(state, reader)
         while len(state.readers[reader].owned) > most:
             state = groups.release(state, reader, epoch, max(state.readers[reader].owned))
         while state.unassigned and len(state.readers[reader].owned) < most:

@@ -7,11 +7,10 @@ from typing import cast
 
 import pytest
 
-from controller.background.maintenance import Maintenance
+from controller.background.silence import SilentReaders
 from controller.configuration import ServeSettings
 from controller.factory import compose
 from controller.groups import Group, Groups, StoredGroup
-from controller.log.compaction import Compactor
 from controller.store.groups import GroupSettings
 from tidegauge.groups import GroupState, join_group
 from tidegauge.names import StreamName
@@ -37,11 +36,7 @@ async def _delete_while_a_reader_is_silent(database_url: str) -> None:
     group, _, _ = await sequencer.submit(partial(groups.find_or_add, new, 0))
     group.heard["crashed"] = -1_000
     sequencer.submit(partial(groups.delete, group.name))
-    compactor = Compactor(parts.database)
-    maintenance = Maintenance(
-        parts.registry, groups, sequencer, parts.database, compactor, parts.clocks
-    )
-    await maintenance._take_silent_offline()
+    await SilentReaders(parts.registry, groups, sequencer, parts.clocks).take_offline()
     await sequencer.close()
     parts.database.close()
 

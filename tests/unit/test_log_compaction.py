@@ -1,7 +1,22 @@
-"""Which chunks are worth merging."""
+"""Which chunks are worth merging, and when that comes to an end."""
 
-from controller.log.compaction import next_run, settled_before
-from controller.log.storage import ChunkRow
+import asyncio
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from sqlalchemy import Connection, select
+
+from controller.configuration import ServeSettings
+from controller.database import Database
+from controller.factory import compose
+from controller.log.codec import encode
+from controller.log.compaction import Compactor, next_run, settled_before
+from controller.log.storage import Chunk, ChunkRow, write_appends
+from controller.schema import chunks
+from tidegauge.wire.columns import EVENT_SCHEMA
 
 TINY, SMALL, LARGE = 500, 10_000, 200_000
 
@@ -41,3 +56,44 @@ def test_a_merged_chunk_is_never_more_than_a_full_one() -> None:
 def test_what_lies_before_the_last_large_chunk_is_settled() -> None:
     assert settled_before(rows(TINY, LARGE, TINY, TINY), 0) == 20
     assert settled_before(rows(TINY, TINY), 7) == 7
+
+
+class BusyDatabase:
+    """A database in which 16 events more are appended to a segment by the end of every change."""
+
+    def __init__(self, database: Database) -> None:
+        self.read = database.read
+        self._database = database
+        self._offsets = count()
+        self.changes = 0
+
+    async def append(self) -> None:
+        event = encode(pa.RecordBatch.from_pylist([{"key": "", "value": b""}], EVENT_SCHEMA))
+        appended = [Chunk(0, next(self._offsets), 1, None, event) for _ in range(16)]
+        await self._database.change(lambda one: write_appends(one, 1, appended, {}))
+
+    async def change(self, work: Callable[[Connection], Any]) -> None:
+        self.changes += 1
+        assert self.changes < 100, "it goes on as long as somebody appends"
+        await self._database.change(work)
+        await self.append()
+
+    async def chunk_sizes(self) -> list[int]:
+        sizes = select(chunks.c.events).order_by(chunks.c.first_offset)
+        return await self.read(lambda one: list(one.execute(sizes).scalars()))
+
+
+def test_compaction_ends_at_the_tail_it_was_told_however_busy_a_segment_is(
+    tmp_path: Path,
+) -> None:
+    async def compact() -> list[int]:
+        parts = compose(ServeSettings(database_url=f"sqlite:///{tmp_path}/one.db"))
+        try:
+            database = BusyDatabase(parts.database)
+            await database.append()
+            await Compactor(database).compact(1, {0: 16})  # type: ignore[arg-type]
+            return await database.chunk_sizes()
+        finally:
+            parts.database.close()
+
+    assert asyncio.run(compact()) == [16] + [1] * 16

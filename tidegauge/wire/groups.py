@@ -136,6 +136,15 @@ class ReaderPosition(Request):
     position: StreamOffsets = Field(description="Confirmed offsets of owned segments.")
 
 
+class ReaderStanding(Answer):
+    """The answer to a position and a heartbeat."""
+
+    balanced: bool = Field(
+        description="Whether the reader owns its share of the segments; otherwise it should read "
+        "the shared state, and release or acquire some."
+    )
+
+
 class ReaderOffline(Request):
     """``DELETE …/readers/{reader}``."""
 

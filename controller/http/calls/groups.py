@@ -16,7 +16,7 @@ from controller.http import routing
 from controller.streams import history
 from controller.streams.registry import Registry
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
-from tidegauge.groups import GroupState, advance, go_offline, join_group
+from tidegauge.groups import GroupState, advance, go_offline, has_its_share, join_group
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
 from tidegauge.wire import groups as wire
@@ -182,24 +182,28 @@ async def join(named: GroupOf, reader: ReaderName) -> wire.ReaderJoined:
     return wire.ReaderJoined(reader=reader, epoch=member.epoch, owned=owned)
 
 
-@router.post(READER + "/position", status_code=204, response_class=Response)
+@router.post(READER + "/position")
 async def report_position(
     limits: routing.LimitsOf, named: GroupOf, reader: ReaderName, report: wire.ReaderPosition
-) -> None:
+) -> wire.ReaderStanding:
     """Confirm how far a reader has read; nobody has read beyond the tail of a segment."""
     _check_positions(limits, report.position)
     offsets = wire.by_segment(report.position)
-    await named.change(partial(advance, reader=reader, epoch=report.epoch, offsets=offsets))
+    advanced = partial(advance, reader=reader, epoch=report.epoch, offsets=offsets)
+    group = await named.change(advanced)
     named.groups.hear(named.name, reader)
+    return wire.ReaderStanding(balanced=has_its_share(group.state, reader, report.epoch))
 
 
-@router.post(READER + "/heartbeat", status_code=204, response_class=Response)
-async def heartbeat(named: GroupOf, reader: ReaderName, beat: wire.ReaderHeartbeat) -> None:
-    """Say that a reader lives."""
-    groups, name = named.groups, named.name
-    check = partial(advance, reader=reader, epoch=beat.epoch, offsets={})
-    await named.sequencer.read(lambda: check(groups.get(name).state))
-    groups.hear(name, reader)
+@router.post(READER + "/heartbeat")
+async def heartbeat(
+    named: GroupOf, reader: ReaderName, beat: wire.ReaderHeartbeat
+) -> wire.ReaderStanding:
+    """Say that a reader lives, and learn whether segments are to be shared out anew."""
+    group = await named.read()
+    balanced = has_its_share(group.state, reader, beat.epoch)
+    named.groups.hear(named.name, reader)
+    return wire.ReaderStanding(balanced=balanced)
 
 
 @router.delete(READER, status_code=204, response_class=Response)
