@@ -1,5 +1,7 @@
 """Routing in columns is routing one by one."""
 
+from itertools import pairwise
+
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,7 +26,7 @@ def test_a_column_of_keys_is_split_as_each_key_alone_is_routed(
     keys: list[str], cuts: set[float]
 ) -> None:
     edges = [0.0, *sorted(cuts), 1.0]
-    ranges = [KeyRange(*pair) for pair in zip(edges, edges[1:], strict=False)]
+    ranges = [KeyRange(*pair) for pair in pairwise(edges)]
     topology = Topology(Segment(number, owned) for number, owned in enumerate(ranges))
     expected: dict[int, list[bytes]] = {}
     for number, key in enumerate(keys):
