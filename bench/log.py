@@ -1,44 +1,147 @@
-"""The embedded log: appending and reading through the clients."""
+"""The embedded log: writing and reading through the clients, each beside a bare loop over SQLite.
 
+A bare loop is one process and no service: it stores the same chunks, each in a transaction that is
+durable when it ends, or reads them, and makes the same events of them.
+"""
+
+import os
+import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from multiprocessing import get_context
+from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
-import httpx
+import pyarrow as pa
 
 from bench import servers
-from reader_client import StreamClient
+from controller.log.codec import decode, encode_chunks
+from reader_client import Event, Reader, ReaderGroup, StreamClient
+from tidegauge.wire.columns import EVENT_SCHEMA
 from writer_client import Writer
 
-_EVENTS = 400_000
-_VALUE = b"x" * 100
-_STREAM = "bench/log"
+_CALLS, _CALL_EVENTS = 50, 20_000  # a million events, by so many at a write_many
+_READERS, _READ_EVENTS = 4, 10_000
+_STREAM, _GROUP = "bench/log", "bench/readers"
+_BARE = """
+PRAGMA journal_mode = WAL;
+PRAGMA synchronous = FULL;
+CREATE TABLE chunks (number INTEGER PRIMARY KEY, data BLOB NOT NULL);
+"""
 
 
 def measure() -> Iterator[tuple[str, str, str]]:
-    """Write events of 100 bytes, and read them back."""
-    with tempfile.TemporaryDirectory() as folder, servers.service(Path(folder)) as url:
-        httpx.put(f"{url}/v1/streams/{_STREAM}", json={"segments": 4}).raise_for_status()
-        started = time.perf_counter()
-        with Writer(url, _STREAM, "bench") as writer:
-            for number in range(_EVENTS):
-                writer.write(_VALUE, key=str(number % 1_000), event_time=number)
-        yield "append with one Writer", _rate(started), "the client's Python is the bound"
-        started = time.perf_counter()
-        with StreamClient(url, _STREAM) as client:
-            rows = sum(
-                events.batch.num_rows
-                for segment, end in client.tail().tail.items()
-                for events in client.read(segment, 0, end)
-            )
-        if rows != _EVENTS:
-            msg = f"read {rows} of {_EVENTS} events"
-            raise AssertionError(msg)
-        yield "read with StreamClient", _rate(started), "decompression and HTTP are the bound"
+    """Write events of 100 random bytes and a thousand keys each way, and read them."""
+    values = [os.urandom(100) for _ in range(_CALL_EVENTS)]
+    keys = [str(number % 1_000) for number in range(_CALL_EVENTS)]
+    times = list(range(_CALL_EVENTS))
+    events = pa.record_batch([keys, times, values], schema=EVENT_SCHEMA)
+
+    def write(writer: Writer) -> None:
+        for key, event_time, value in zip(keys, times, values, strict=True):
+            writer.write(value, key=key, event_time=event_time)
+
+    def write_lists(writer: Writer) -> None:
+        writer.write_many(values, keys=keys, event_times=times)
+
+    def write_arrow(writer: Writer) -> None:
+        writer.write_many(events)
+
+    with tempfile.TemporaryDirectory() as name, servers.service(Path(name)) as url:
+        file = Path(name) / "bare.db"
+        bare = _bare_write(file, events)
+        yield "bare loop that stores chunks of 20 000 events", _shown(bare), "the baseline"
+        ways = {"Writer.write": write, "write_many of lists": write_lists}
+        for what, once in (ways | {"write_many of an Arrow table": write_arrow}).items():
+            written = _write(url, f"{_STREAM}-{once.__name__}", once)
+            yield what, _shown(written), f"{written / bare:.2f} of the bare loop"
+        bare, read = _bare_read(file), _read(url, f"{_STREAM}-write_arrow")
+        yield "bare loop that reads events", _shown(bare), "the baseline"
+        yield "read_next in a group of 4 processes", _shown(read), f"{read / bare:.2f} of it"
+        read = _read_columns(url, f"{_STREAM}-write_arrow")
+        yield "StreamClient.read, in columns", _shown(read), f"{read / bare:.2f} of it"
 
 
-def _rate(started: float) -> str:
-    per_second = _EVENTS / (time.perf_counter() - started)
-    megabytes = per_second * len(_VALUE) / 1e6
-    return f"{per_second:,.0f} rows/s, {megabytes:,.0f} MB/s of values"
+def _bare_write(file: Path, events: pa.RecordBatch) -> float:
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(_BARE)
+        started = time.perf_counter()
+        for _ in range(_CALLS):
+            rows = [(chunk.message,) for chunk in encode_chunks(events)]
+            database.executemany("INSERT INTO chunks (data) VALUES (?)", rows)
+            database.commit()
+        return _rate(started)
+
+
+def _write(url: str, stream: str, once: Callable[[Writer], None]) -> float:
+    with StreamClient(url, stream) as client:
+        client.create(segments=_READERS)
+    started = time.perf_counter()
+    with Writer(url, stream, "bench") as writer:
+        for _ in range(_CALLS):
+            once(writer)
+    return _rate(started)
+
+
+def _bare_read(file: Path) -> float:
+    count, started = 0, time.perf_counter()
+    with closing(sqlite3.connect(file)) as database:
+        for (message,) in database.execute("SELECT data FROM chunks ORDER BY number"):
+            columns = (column.to_pylist() for column in decode(message).columns)
+            rows = zip(*columns, strict=True)
+            count += len([Event("", 0, at, *row) for at, row in enumerate(rows)])
+    return _rate(started, count)
+
+
+def _read(url: str, stream: str) -> float:
+    """Let processes read together, from when all have joined to when everything is read."""
+    with ReaderGroup(url, _GROUP) as group:
+        group.create([stream])
+    context = get_context("spawn")
+    count, joined = context.Value("q", 0), context.Barrier(_READERS + 1)
+    readers = [
+        context.Process(target=_read_on, args=(url, number, count, joined))
+        for number in range(_READERS)
+    ]
+    for one in readers:
+        one.start()
+    joined.wait()
+    started = time.perf_counter()
+    for one in readers:
+        one.join()
+    return _rate(started, count.value)
+
+
+def _read_on(url: str, number: int, count: "Synchronized[int]", joined: Barrier) -> None:
+    with Reader(url, _GROUP, f"reader-{number}") as reader:
+        reader.open()
+        joined.wait()
+        while count.value < _CALLS * _CALL_EVENTS:
+            found = reader.read_next(limit=_READ_EVENTS, wait_ms=100)
+            with count.get_lock():
+                count.value += len(found)
+
+
+def _read_columns(url: str, stream: str) -> float:
+    started = time.perf_counter()
+    with StreamClient(url, stream) as client:
+        count = sum(
+            events.batch.num_rows
+            for segment, end in client.tail().tail.items()
+            for events in client.read(segment, 0, end)
+        )
+    return _rate(started, count)
+
+
+def _rate(started: float, count: int = _CALLS * _CALL_EVENTS) -> float:
+    if count != _CALLS * _CALL_EVENTS:
+        msg = f"read {count} of {_CALLS * _CALL_EVENTS} events"
+        raise AssertionError(msg)
+    return count / (time.perf_counter() - started)
+
+
+def _shown(rate: float) -> str:
+    return f"{rate:,.0f} rows/s"

@@ -1,5 +1,7 @@
 """Events as they come from the service, in Arrow's columns."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -20,12 +22,18 @@ class Events(NamedTuple):
         """One past the offset of the last event."""
         return self.first_offset + int(self.batch.num_rows)
 
+    def slice(self, start: int, end: int) -> Events:
+        """Cut them to offsets, without copying."""
+        begin, stop = max(start, self.first_offset), min(end, self.end_offset)
+        batch = self.batch.slice(begin - self.first_offset, stop - begin)
+        return Events(self.segment, begin, batch)
 
-def sliced(segment: int, body: bytes, *, first: int, start: int, end: int) -> Iterator[Events]:
-    """Cut whole chunks to the offsets that were asked for, without copying."""
+
+def decoded(segment: int, body: bytes, *, first: int, start: int) -> Iterator[Events]:
+    """Decode whole chunks, without what lies before an offset."""
     with pa.ipc.open_stream(pa.py_buffer(body)) as stream:
         for batch in stream:
-            begin, stop = max(start, first), min(end, first + batch.num_rows)
-            if begin < stop:
-                yield Events(segment, begin, batch.slice(begin - first, stop - begin))
-            first += batch.num_rows
+            events = Events(segment, first, batch)
+            first = events.end_offset
+            if start < first:
+                yield events.slice(start, first)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _PAGE_EVENTS = 131_072
 _PAGE_WRITERS = 1_000
+_CHUNKS_AHEAD = 64  # of at most 4 MiB each
 
 
 class ReaderOptions(TypedDict, total=False):
@@ -77,6 +78,8 @@ class AsyncStreamClient(StreamCalls):
     ) -> None:
         transport = Transport(url, token=token, retry_for=retry_for)
         super().__init__(transport, StreamName.parse(stream), stream_id=stream_id)
+        self._ahead: dict[int, Events] = {}
+        """What came of a segment beyond what was asked for, since chunks come whole."""
 
     async def topology(self) -> Topology:
         """Read the topology."""
@@ -166,8 +169,11 @@ class AsyncStreamClient(StreamCalls):
         self, segment: int, start: int, end: int, *, wait_ms: int = 0
     ) -> list[Events]:
         """Read one page of events: at least one event, if there is one."""
+        ahead = self._ahead.pop(segment, None)
+        if ahead is not None and ahead.first_offset == start < end:
+            return [self._up_to(end, ahead)]
         with needs_extra("reading events", extra="reader"):
-            from reader_client._events import sliced  # noqa: PLC0415 (the rest needs no Arrow)
+            from reader_client._events import decoded  # noqa: PLC0415 (the rest needs no Arrow)
         response = await self._transport.send(
             "GET",
             f"/v1/streams/{self.stream}/segments/{segment}/events",
@@ -180,7 +186,16 @@ class AsyncStreamClient(StreamCalls):
             },
         )
         first = int(response.headers[FIRST_OFFSET_HEADER])
-        return list(sliced(segment, response.content, first=first, start=start, end=end))
+        page = decoded(segment, response.content, first=first, start=start)
+        return [self._up_to(end, events) for events in page]
+
+    def _up_to(self, end: int, events: Events) -> Events:
+        """Keep what lies beyond the end for whoever reads on, of a bounded number of segments."""
+        if events.end_offset > end:
+            self._ahead[events.segment] = events.slice(end, events.end_offset)
+            if len(self._ahead) > _CHUNKS_AHEAD:
+                del self._ahead[next(iter(self._ahead))]
+        return events.slice(events.first_offset, end)
 
     async def aclose(self) -> None:
         """Close the connections."""

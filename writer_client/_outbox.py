@@ -1,9 +1,9 @@
 """What was written and noted and is not acknowledged yet. No I/O; usable from any thread.
 
 To write is to append to lists, and no more: events are routed together, in Arrow's columns, when it
-is time to send some. They are numbered by one counter over all segments. A note remembers where the counter
-stood, so that it covers exactly what any thread wrote before it, wherever batches are cut and however
-segments are split and merged meanwhile.
+is time to send some. They are numbered by one counter over all segments. A note remembers where
+the counter stood, so that it covers exactly what any thread wrote before it, wherever batches are
+cut and however segments are split and merged meanwhile.
 """
 
 import threading

@@ -1,7 +1,6 @@
 """Which segment an event belongs to: the one that owns the hash of its key."""
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -9,12 +8,10 @@ import pyarrow.compute as pc
 
 from controller.log.codec import EncodedEvents, encode_chunks
 from tidegauge.errors import InvalidRequestError
-from tidegauge.names import key_hash
 from tidegauge.topology import KeyRange, Topology
+from tidegauge.wire.routing import owners, split
 
 _EVERY_KEY = KeyRange(0.0, 1.0)
-_hash = lru_cache(maxsize=65_536)(key_hash)
-"""The same keys come again and again."""
 
 
 class RoutedEvents(NamedTuple):
@@ -34,14 +31,9 @@ def route(
 
     See `encode_chunks` for who appends them, and when.
     """
-    keys = events.column("key").dictionary_encode()
-    segments = [topology.route(_hash(key)) for key in keys.dictionary.to_pylist()]
-    routes = pa.array(segments, pa.int64()).take(keys.indices)
     parts = {
-        number: encode_chunks(
-            events.filter(pc.equal(routes, number)), writer=writer, append_time=append_time
-        )
-        for number in sorted(set(segments))
+        number: encode_chunks(part, writer=writer, append_time=append_time)
+        for number, part in split(topology, events)
     }
     return RoutedEvents(events, writer, append_time, topology.revision, parts)
 
@@ -56,10 +48,12 @@ def check_keys(topology: Topology, segment: int, events: pa.RecordBatch) -> None
     owned = topology[segment].key_range
     if owned is None or owned == _EVERY_KEY:
         return
-    for key in pc.unique(events.column("key")).to_pylist():
-        if not owned.low <= _hash(key) < owned.high:
-            message = (
-                f"{key!r} belongs to segment {topology.route(_hash(key))}, not {segment}; append "
-                "it there, or send NDJSON to the stream, which routes by key"
-            )
-            raise InvalidRequestError.of("key", message)
+    keys = pc.unique(events.column("key"))
+    owner = owners(topology, keys)
+    at = pc.index(pc.not_equal(owner, segment), value=True).as_py()
+    if at >= 0:
+        message = (
+            f"{keys[at].as_py()!r} belongs to segment {owner[at]}, not {segment}; append "
+            "it there, or send NDJSON to the stream, which routes by key"
+        )
+        raise InvalidRequestError.of("key", message)

@@ -231,6 +231,14 @@ def test_a_clock_never_falls_behind_what_was_noted() -> None:
     assert outbox.last_time == 30
 
 
+def test_a_clock_gives_a_time_to_those_of_many_events_that_have_none() -> None:
+    outbox = Outbox("one", batch_bytes=1_000, limit_bytes=1_000, clock=lambda: 5)
+    outbox.follow(TWO)
+    (events,) = to_events(["", ""], [LOW, LOW], [None, 7]).to_batches()
+    outbox.write_many(events)
+    assert _take(outbox).events.column("event_time").to_pylist() == [5, 7]
+
+
 def test_a_note_covers_what_any_thread_wrote_before_it() -> None:
     outbox = _outbox(batch_bytes=1_000_000, limit_bytes=1_000_000)
     wrote, noted = threading.Barrier(5), threading.Barrier(5)
