@@ -26,8 +26,9 @@ def starting_position(topology: Topology, offsets: Position) -> dict[int, int]:
     passed: set[int] = set()
     position = {}
     implied: set[int] = set()
+    segments = topology.segments
     for number in topology.in_order:
-        segment = topology[number]
+        segment = segments[number]
         if passed.issuperset(segment.predecessors):
             position[number] = offsets.get(number, 0)
             implied.update(segment.predecessors)

@@ -74,7 +74,10 @@ async def start_of(
             if not wanted:
                 return begin
             found = log_storage.first_offsets_reaching(connection, key, wanted, time)
-            offsets |= {one: min(found.get(one, tails[one]), tails[one]) for one in wanted}
+            first = {one: min(found.get(one, tails[one]), tails[one]) for one in wanted}
+            if all(offset != topology[one].sealed_length for one, offset in first.items()):
+                return {**begin, **first}
+            offsets |= first
 
     return await database.read(read), True
 

@@ -230,3 +230,24 @@ def test_where_a_time_starts_costs_the_same_number_of_queries_behind_many_scalin
     finally:
         event.remove(Engine, "before_cursor_execute", remember)
     assert len(asked) == 2  # the last time is reached nowhere, and memory tells
+
+
+def test_a_poll_of_the_tail_need_not_name_sealed_segments(
+    shared_server: ServerProcess, log: LogApi
+) -> None:
+    log.create()
+    log.append_lines('{"key": "a", "value": ""}')
+    _scale(log, [0], HALVES)
+    for after in ("0:0,1:0,2:0", "0:1,1:0"):
+        query = {"after": after, "wait_ms": "30000"}
+        assert log.json(log.client.get(f"{log.path}/tail", params=query))["tail"]["0"] == 1
+
+    def wait() -> None:
+        with LogApi(shared_server.url, log.path.removeprefix("/v1/streams/")) as other:
+            other.client.get(f"{other.path}/tail?after=1:0,2:0&wait_ms=30000")
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    wait_until(lambda: "tidegauge_long_polls 0.0" not in shared_server.metrics())
+    log.append_lines('{"key": "a", "value": ""}')
+    waiting.join()
