@@ -7,6 +7,7 @@ import traceback
 from rich.console import Console
 
 from bench import (
+    ancestry,
     core,
     crowd,
     history,
@@ -26,6 +27,7 @@ PARTS = {
     "latency": latency,
     "log": log,
     "scaling": scaling,
+    "ancestry": ancestry,
     "crowd": crowd,
     "history": history,
     "takeover": takeover,

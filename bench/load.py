@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections import deque
 from time import perf_counter
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
 
 _TICK_S = 0.002
@@ -98,9 +98,19 @@ class Bulks:
 
 def _post(path: str, body: str) -> bytes:
     return (
-        f"POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n"
+        f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
         f"content-length: {len(body)}\r\n\r\n{body}"
     ).encode()
+
+
+class Requests(Protocol):
+    """Requests to send, by the number of the first report of each."""
+
+    per_request: int
+    connections: int
+
+    def request(self, number: int) -> bytes:
+        """Write one."""
 
 
 class Generator:
@@ -109,7 +119,7 @@ class Generator:
     Each connection waits for its answer. The first report has the number ``begin_at``.
     """
 
-    def __init__(self, url: str, requests: Singles | Bulks, *, begin_at: int = 0) -> None:
+    def __init__(self, url: str, requests: Requests, *, begin_at: int = 0) -> None:
         self._host, _, port = urlsplit(url).netloc.rpartition(":")
         self._port = int(port)
         self._requests = requests
@@ -120,13 +130,15 @@ class Generator:
         """When each report was sent, by number."""
         self.most_late = 0.0
         """By how many seconds a report was sent later than it was due."""
+        self.waits_s: list[float] = []
+        """How long each answer took, in no order."""
 
     async def connect(self) -> None:
         """Open the connections."""
         loop = asyncio.get_running_loop()
         for _ in range(self._count):
             _, connection = await loop.create_connection(
-                lambda: _Connection(self._idle, self._refused),
+                lambda: _Connection(self._idle, self._refused, self.waits_s),
                 self._host,
                 self._port,
             )
@@ -164,9 +176,13 @@ class Generator:
 class _Connection(asyncio.Protocol):
     """Sends a request at a time, and goes back among the idle when it is answered."""
 
-    def __init__(self, idle: "deque[_Connection]", refused: list[bytes]) -> None:
+    def __init__(
+        self, idle: "deque[_Connection]", refused: list[bytes], waits_s: list[float]
+    ) -> None:
         self._idle = idle
         self._refused = refused
+        self._waits_s = waits_s
+        self._sent_at = 0.0
         self._answer = b""
         self._transport: asyncio.Transport
 
@@ -174,6 +190,7 @@ class _Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
 
     def send(self, request: bytes) -> None:
+        self._sent_at = perf_counter()
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
@@ -185,6 +202,7 @@ class _Connection(asyncio.Protocol):
         if not head.startswith(b"HTTP/1.1 200") or b'"status":4' in body:
             self._refused.append(self._answer)
         self._answer = b""
+        self._waits_s.append(perf_counter() - self._sent_at)
         self._idle.append(self)
 
     def close(self) -> None:

@@ -70,7 +70,10 @@ def _bare_write(file: Path, events: pa.RecordBatch) -> float:
         database.executescript(_BARE)
         started = time.perf_counter()
         for _ in range(_CALLS):
-            rows = [(chunk.message,) for chunk in encode_chunks(events)]
+            rows = [
+                (chunk.message,)
+                for chunk in encode_chunks(events, writer="bench", append_time=0)
+            ]
             database.executemany("INSERT INTO chunks (data) VALUES (?)", rows)
             database.commit()
         return _rate(started)

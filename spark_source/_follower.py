@@ -123,7 +123,9 @@ class Follower:
 
     def _await_tail(self) -> None:
         known, topology = self._tail, self._topology
-        tail = self._client.tail(after=known.tail, revision=known.revision, wait_ms=_WAIT_MS)
+        # Of sealed segments there may be thousands, in the address of the call.
+        after = {number: known.tail.get(number, 0) for number in topology.unsealed}
+        tail = self._client.tail(after=after, revision=known.revision, wait_ms=_WAIT_MS)
         if tail.topology_revision != topology.revision:
             topology = self._client.topology()
         with self._lock:

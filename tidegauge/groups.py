@@ -86,6 +86,15 @@ class GroupState:
         """Join the positions of a stream, whoever has them: the group's position."""
         return _in_stream(self.offsets, stream)
 
+    def frontier(self, stream: str, topology: Topology) -> Position:
+        """Leave out of the position what others that it names continue: it is all complete."""
+        position, after = self.position(stream), topology.successors
+        return {
+            number: offset
+            for number, offset in position.items()
+            if not any(one in position for one in after.get(number, ()))
+        }
+
     def resumable(self, stream: str) -> dict[str | None, Position]:
         """Tell where in a stream the group may go on: its position (None), and its checkpoints'."""
         found: dict[str | None, Position] = {None: self.position(stream)}

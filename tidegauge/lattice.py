@@ -34,7 +34,7 @@ def down_set(topology: Topology, position: Position) -> DownSet:
         If the position names a segment that the topology does not have.
     """
     counts: DownSet = {}
-    segments, has_history = topology.segments, topology.has_history
+    segments = topology.segments
     for number, offset in position.items():
         segment = segments.get(number)
         if segment is None:
@@ -43,8 +43,8 @@ def down_set(topology: Topology, position: Position) -> DownSet:
         count = offset if length is None or offset < length else length
         if count > counts.get(number, 0):
             counts[number] = count
-        if has_history:
-            counts.update(topology.filled(number))
+    if topology.has_history:
+        counts.update(topology.filled(position))
     return counts
 
 
@@ -57,14 +57,42 @@ def join(topology: Topology, positions: Iterable[Position]) -> DownSet:
 
 
 def covers(topology: Topology, position: Position, cut: Position) -> bool:
-    """Tell whether every event of the cut is in the position."""
-    return includes(down_set(topology, position), down_set(topology, cut))
+    """Tell whether every event of the cut is in the position.
+
+    It looks at the segments that either names, however many lie before them.
+
+    Raises
+    ------
+    UnknownSegmentError
+        If one of them names a segment that the topology does not have.
+    """
+    check_known(topology, position)
+    passed = topology.ancestors.of(position)
+    for number, offset in cut.items():
+        held = _held(topology, position, passed, number)
+        length = topology.segments[number].sealed_length
+        if held < (offset if length is None or offset < length else length):
+            return False
+        # Those before it that the position does not name, nor anything after them.
+        between = topology.ancestors.of([number]) & ~passed
+        if between and any(
+            _held(topology, position, passed, one) != topology.segments[one].sealed_length
+            for one in topology.ancestors.listed(between)
+        ):
+            return False
+    return True
+
+
+def check_known(topology: Topology, position: Position) -> None:
+    """Raise `UnknownSegmentError` if a position names a segment that the topology does not have."""
+    for number in position:
+        if number not in topology.segments:
+            raise UnknownSegmentError(number)
 
 
 def precedes(topology: Topology, position: Position, cut: Position) -> bool:
     """Tell whether the position is a proper subset of the cut."""
-    inner, outer = down_set(topology, position), down_set(topology, cut)
-    return inner != outer and includes(outer, inner)
+    return covers(topology, cut, position) and not covers(topology, position, cut)
 
 
 def cut_of(topology: Topology, position: Position) -> Position:
@@ -95,7 +123,7 @@ def frontier(topology: Topology, counts: DownSet) -> Position:
     found: DownSet = {}
     looked_at: set[int] = set()
     # From the ends backwards: what lies before an open segment is complete, and not looked at.
-    waiting = [number for number, after in topology.successors.items() if not after]
+    waiting = list(topology.ends)
     while waiting:
         number = waiting.pop()
         if number in looked_at:
@@ -129,6 +157,18 @@ def raise_to(counts: DownSet, other: DownSet) -> None:
     for number, count in other.items():
         if count > counts.get(number, 0):
             counts[number] = count
+
+
+def _held(topology: Topology, position: Position, passed: int, number: int) -> int:
+    """Count the events of a segment in a position, of which all that is ``passed`` is complete."""
+    segment = topology.segments.get(number)
+    if segment is None:
+        raise UnknownSegmentError(number)
+    length = segment.sealed_length
+    if length is not None and topology.ancestors.has(number, passed):
+        return length
+    offset = max(0, position.get(number, 0))
+    return offset if length is None or offset < length else length
 
 
 def _is_open(topology: Topology, counts: DownSet, number: int) -> bool:

@@ -21,14 +21,17 @@ def starting_position(topology: Topology, offsets: Position) -> dict[int, int]:
     >>> starting_position(split, {0: 90, 1: 5, 2: 0})
     {0: 90}
     >>> starting_position(split, {0: 100, 1: 5, 2: 0})
-    {0: 100, 1: 5, 2: 0}
+    {1: 5, 2: 0}
     """
     passed: set[int] = set()
     position = {}
+    implied: set[int] = set()
+    segments = topology.segments
     for number in topology.in_order:
-        segment = topology[number]
+        segment = segments[number]
         if passed.issuperset(segment.predecessors):
             position[number] = offsets.get(number, 0)
+            implied.update(segment.predecessors)
             if position[number] == segment.sealed_length:
                 passed.add(number)
-    return position
+    return {number: at for number, at in position.items() if number not in implied}

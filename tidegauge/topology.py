@@ -1,10 +1,11 @@
 """The topology of a stream: the DAG of its segments, which grows by scaling."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
+from itertools import compress
 from typing import NamedTuple, Self, TypeAlias
 
 Position: TypeAlias = Mapping[int, int]
@@ -51,8 +52,8 @@ class Topology:
         In any order.
     revision
         Rises by one with every change.
-    known_ancestors
-        Of some segments, from a topology before this one.
+    known_before
+        `Ancestors.before` of a topology that has the first of these segments, in the same order.
 
     Raises
     ------
@@ -65,7 +66,7 @@ class Topology:
         segments: Iterable[Segment],
         *,
         revision: int = 0,
-        known_ancestors: Mapping[int, frozenset[int]] | None = None,
+        known_before: Mapping[int, int] | None = None,
     ) -> None:
         listed = list(segments)
         self.segments: Mapping[int, Segment] = {one.number: one for one in listed}
@@ -75,9 +76,8 @@ class Topology:
             raise ValueError(msg)
         self.in_order = self._sorted()
         self.has_history = any(one.predecessors for one in listed)
-        self.ancestors = _Ancestors(self.segments, known_ancestors or {})
+        self.ancestors = Ancestors(self.segments, self.in_order, known_before or {})
         """Every segment before each segment, direct and indirect."""
-        self._filled: dict[int, Position] = {}
 
     @classmethod
     def of_equal_ranges(cls, count: int) -> Self:
@@ -109,6 +109,11 @@ class Topology:
         return {number: tuple(after) for number, after in found.items()}
 
     @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """The segments that none continues."""
+        return tuple(number for number, after in self.successors.items() if not after)
+
+    @cached_property
     def unsealed(self) -> tuple[int, ...]:
         """The segments that still grow, in order of their number."""
         return tuple(sorted(n for n, one in self.segments.items() if one.sealed_length is None))
@@ -121,17 +126,15 @@ class Topology:
     @cached_property
     def full_before(self) -> Mapping[int, Position]:
         """What the ancestors of each growing segment hold, where there are events before it."""
-        return {number: full for number in self.unsealed if (full := self.filled(number))}
+        return {number: full for number in self.unsealed if (full := self.filled([number]))}
 
-    def filled(self, number: int) -> Position:
-        """Tell what the ancestors of a segment hold, those with events."""
-        if number not in self._filled:
-            self._filled[number] = {
-                before: length
-                for before in self.ancestors[number]
-                if (length := self.segments[before].sealed_length)
-            }
-        return self._filled[number]
+    def filled(self, numbers: Iterable[int]) -> Position:
+        """Tell what all ancestors of some segments hold, those with events."""
+        return {
+            before: length
+            for before in self.ancestors.listed(self.ancestors.of(numbers))
+            if (length := self.segments[before].sealed_length)
+        }
 
     def route(self, key_hash: float) -> int:
         """Find the growing segment that owns a key.
@@ -154,12 +157,10 @@ class Topology:
             number: replace(self.segments[number], sealed_length=length)
             for number, length in seal.items()
         }
-        # The ancestors of what grew are all that the new ones need to find theirs.
-        known = {number: self.ancestors[number] for number in self.unsealed}
         return type(self)(
             [*({**self.segments, **sealed}).values(), *segments],
             revision=self.revision + 1,
-            known_ancestors=known,
+            known_before=self.ancestors.before,
         )
 
     def updated(self, segments: Iterable[Segment], revision: int) -> Self:
@@ -211,26 +212,50 @@ class Topology:
             raise ValueError(msg) from error
 
 
-class _Ancestors(dict[int, frozenset[int]]):
-    """Found for a segment when they are first asked for: those of all would be its square."""
+class Ancestors:
+    """What lies before each segment: a bit for each, since those of all would be its square.
+
+    Parameters
+    ----------
+    segments, in_order
+        Of the topology.
+    known
+        `before` of a topology that has the first of these segments.
+
+    Attributes
+    ----------
+    before
+        The bits of the ancestors of each segment that has any.
+    """
 
     def __init__(
-        self, segments: Mapping[int, Segment], known: Mapping[int, frozenset[int]]
+        self, segments: Mapping[int, Segment], in_order: Iterable[int], known: Mapping[int, int]
     ) -> None:
-        super().__init__(known)
-        self._segments = segments
+        self._numbers = tuple(segments)
+        self._bits = {number: 1 << place for place, number in enumerate(segments)}
+        self.before: dict[int, int] = dict(known)
+        for number in in_order:
+            if number not in known:
+                bits = 0
+                for one in segments[number].predecessors:
+                    bits |= self.before.get(one, 0) | self._bits[one]
+                if bits:
+                    self.before[number] = bits
 
-    def __missing__(self, number: int) -> frozenset[int]:
-        found: set[int] = set()
-        waiting = list(self._segments[number].predecessors)
-        while waiting:
-            before = waiting.pop()
-            if before in found:
-                continue
-            found.add(before)
-            if before in self:
-                found |= self[before]
-            else:
-                waiting += self._segments[before].predecessors
-        self[number] = frozenset(found)
-        return self[number]
+    def __getitem__(self, number: int) -> frozenset[int]:
+        return frozenset(self.listed(self.of([number])))
+
+    def of(self, numbers: Iterable[int]) -> int:
+        """Unite the ancestors of some segments, as bits."""
+        bits = 0
+        for number in numbers:
+            bits |= self.before.get(number, 0)
+        return bits
+
+    def has(self, number: int, bits: int) -> bool:
+        """Tell whether a segment is one of those."""
+        return bool(self._bits[number] & bits)
+
+    def listed(self, bits: int) -> Iterator[int]:
+        """Name the segments of some bits."""
+        return compress(self._numbers, map("1".__eq__, reversed(f"{bits:b}")))

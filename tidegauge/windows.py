@@ -41,7 +41,18 @@ def time_window(topology: Topology, marks: Sequence[Mark], position: Position) -
         Of one reader or, joined, of a whole group.
     """
     passed = count_passed(topology, marks, position)
-    ahead = bisect_left(marks, True, key=lambda mark: precedes(topology, position, mark.cut))
+    # What lies strictly before a cut does not cover it, so the first such mark is not passed.
+    # It is one of the next, nearly always, so those are looked at before the others.
+    end, step = passed, 1
+    while end < len(marks) and not precedes(topology, position, marks[end].cut):
+        end, step = end + step, 2 * step
+    ahead = bisect_left(
+        marks,
+        True,
+        passed,
+        min(end, len(marks)),
+        key=lambda mark: precedes(topology, position, mark.cut),
+    )
     return TimeWindow(
         lower=marks[passed - 1].lower if passed else None,
         upper=marks[ahead].upper if ahead < len(marks) else None,

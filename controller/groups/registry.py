@@ -58,6 +58,7 @@ class Group:
         self.moved = False
         """Whether another controller answers for it."""
         self._host = host
+        self._frontiers: dict[str, tuple[GroupState, Topology, Position]] = {}
         self._on_disk: StoredGroup | None = None
         self._is_stored: Callable[[], bool]
 
@@ -80,6 +81,17 @@ class Group:
     def durable(self) -> bool:
         """Whether it is stored."""
         return self._on_disk is not None
+
+    def frontier(self, stream: str, topology: Topology) -> Position:
+        """Tell where it stands in a stream; see `GroupState.frontier`.
+
+        Kept until it stands elsewhere: a state has an entry for each segment there ever was.
+        """
+        state, known = self.state, self._frontiers.get(stream)
+        if known is None or known[0] is not state or known[1] is not topology:
+            known = state, topology, state.frontier(stream, topology)
+            self._frontiers[stream] = known
+        return known[2]
 
     def become(self, stored: StoredGroup, now_ms: int) -> None:
         """Take over what was read back from disk."""

@@ -11,9 +11,11 @@ from sqlalchemy import (
     ScalarSelect,
     Select,
     bindparam,
+    column,
     delete,
     func,
     select,
+    values,
 )
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows
@@ -260,25 +262,37 @@ def _in_segment(stream_key: int, segment: int) -> ColumnElement[bool]:
     return (chunks.c.stream_key == stream_key) & (chunks.c.segment == segment)
 
 
-def first_offset_reaching(
-    connection: Connection, stream_key: int, segment: int, time: int
-) -> int | None:
-    """Find the first event at which the running maximum of event time reaches a time.
+def first_offsets_reaching(
+    connection: Connection, stream_key: int, segments: Sequence[int], time: int
+) -> dict[int, int]:
+    """Find the first event of each segment at which the running maximum reaches a time.
 
-    Returns None where it never does. Before the chunk found the maximum is below the time, so
-    within it the first event at or above the time is the one; unless that was truncated, and
-    the chunk is the first that is left.
+    Segments in which it never does are left out. Before the chunk found the maximum is below the
+    time, so within it the first event at or above the time is the one; unless that was truncated,
+    and the chunk is the first that is left.
     """
-    row = connection.execute(
-        select(chunks.c.first_offset, chunks.c.data, chunks.c.format)
-        .where(_in_segment(stream_key, segment), chunks.c.running_time >= time)
-        .order_by(chunks.c.running_time, chunks.c.first_offset)
+    if not segments:
+        return {}
+    wanted = values(column("segment", Integer)).data([(one,) for one in segments]).cte("wanted")
+    one = chunks.alias()
+    first = (
+        select(one.c.first_offset)
+        .where(one.c.stream_key == stream_key, one.c.segment == wanted.c.segment)
+        .where(one.c.running_time >= time)
+        .order_by(one.c.running_time, one.c.first_offset)
         .limit(1)
-    ).first()
-    if row is None:
-        return None
-    first: int = row.first_offset
-    return first + first_reaching(renewed(row.data, row.format), time)
+        .scalar_subquery()
+    )
+    of_stream = (chunks.c.stream_key == stream_key) & (chunks.c.segment == wanted.c.segment)
+    rows = connection.execute(
+        select(
+            chunks.c.segment, chunks.c.first_offset, chunks.c.data, chunks.c.format
+        ).select_from(wanted.join(chunks, of_stream & (chunks.c.first_offset == first)))
+    )
+    return {
+        row.segment: row.first_offset + first_reaching(renewed(row.data, row.format), time)
+        for row in rows
+    }
 
 
 def replace_run(

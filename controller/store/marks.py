@@ -33,6 +33,7 @@ class StoredMarks(Sequence[Mark]):
     ) -> None:
         self._connection = connection
         self._of_stream = select(marks).where(marks.c.stream_key == stream_key)
+        self._whole_stream = self._of_stream
         if up_to is not None:
             self._of_stream = self._of_stream.where(marks.c.revision <= up_to)
         self._seen: dict[int, Mark] = {}
@@ -54,6 +55,11 @@ class StoredMarks(Sequence[Mark]):
         query = self._of_stream.where(marks.c.revision > revision)
         rows = self._connection.execute(query.order_by(marks.c.revision).limit(limit))
         return [_mark(row) for row in rows]
+
+    def last(self, count: int) -> list[Mark]:
+        """Read the newest marks, oldest first."""
+        query = self._of_stream.order_by(marks.c.revision.desc()).limit(count)
+        return [_mark(row) for row in reversed(self._connection.execute(query).all())]
 
     def first_from(self, time: int) -> Mark | None:
         """Find the first mark with ``lower`` ≥ time."""
@@ -79,7 +85,8 @@ class StoredMarks(Sequence[Mark]):
 
     @cached_property
     def _query_by(self) -> Select[Any]:
-        by_revision = self._of_stream.where(marks.c.revision <= bindparam("by"))
+        # Not with `up_to` besides: of two bounds SQLite may begin at the farther one.
+        by_revision = self._whole_stream.where(marks.c.revision <= bindparam("by"))
         return by_revision.order_by(marks.c.revision.desc()).limit(1)
 
     @cached_property

@@ -1,15 +1,18 @@
 """The index between time and position: where to start, where to stop, and what holds there."""
 
-from collections.abc import Callable
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TypeVar
 
 from sqlalchemy import Connection
 
 from controller.database import Database
 from controller.log import storage as log_storage
+from controller.log.embedded import EmbeddedLog
 from controller.store.marks import StoredMarks
-from controller.streams.stream import StreamState
-from tidegauge.lattice import down_set
+from controller.streams.stream import SeenWindow, StreamState
+from tidegauge.lattice import check_known, covers
 from tidegauge.marks import Mark
 from tidegauge.starts import starting_position
 from tidegauge.topology import Position
@@ -18,6 +21,12 @@ from tidegauge.windows import TimeWindow, count_passed, time_window
 _T = TypeVar("_T")
 _ENTRIES_PER_PAGE = 50_000
 """Of the cuts of all marks of a page: what is written in the event loop holds up all others."""
+_NEWEST = 64
+"""Marks kept in memory, where windows are asked for: those that follow a stream stand among them."""
+_LAGGING = 1_024
+"""Positions before those of which the windows are kept: more than there are groups that lag."""
+_NOT_LOOKED_AT = -1
+_lower = attrgetter("lower")
 
 
 async def marks_after(
@@ -31,6 +40,9 @@ async def marks_after(
 
 async def first_mark_from(database: Database, state: StreamState, time: int) -> Mark | None:
     """Find the first mark with ``lower`` ≥ time: every event below it lies before its cut."""
+    newest = await _newest_marks(database, state)
+    if newest and newest[0].lower < time:
+        return next(iter(newest[bisect_left(newest, time, key=_lower) :]), None)
     return await _look(database, state, lambda marks: marks.first_from(time))
 
 
@@ -42,24 +54,35 @@ async def start_of(
     Tells whether it is exact. On the embedded log it is: per segment the first event at which
     the running maximum of event time reaches the time.
     """
-    if state.published_tails is None:
+    log, tails, topology = state.log, state.published_tails, state.published_topology
+    if tails is None or not isinstance(log, EmbeddedLog):
         mark = await _look(database, state, lambda marks: marks.newest_with_upper_below(time))
         return (None if mark is None else mark.cut), False
-    tails, topology = dict(state.published_tails), state.published_topology
-    key, begins = state.identity.key, state.embedded_log().first
+    key, begins = state.identity.key, log.first
+    reaching = [
+        number
+        for number, greatest in log.running_times.items()
+        if greatest is not None
+        and greatest >= time
+        and begins.get(number, 0) < tails.get(number, 0)
+    ]
 
     def read(connection: Connection) -> Position:
-        first = {
-            segment: log_storage.first_offset_reaching(connection, key, segment, time)
-            for segment in tails
-        }
-        offsets = {
-            segment: tail
-            if (at := first[segment]) is None
-            else max(begins.get(segment, 0), min(at, tail))
-            for segment, tail in tails.items()
-        }
-        return starting_position(topology, offsets)
+        """Look at those that reach the time, and that reading begins at: not at what follows."""
+        offsets = {**tails, **dict.fromkeys(reaching, _NOT_LOOKED_AT)}
+        while True:
+            begin = starting_position(topology, offsets)
+            wanted = [number for number, at in begin.items() if at == _NOT_LOOKED_AT]
+            if not wanted:
+                return begin
+            found = log_storage.first_offsets_reaching(connection, key, wanted, time)
+            first = {
+                one: max(begins.get(one, 0), min(found.get(one, tails[one]), tails[one]))
+                for one in wanted
+            }
+            if all(offset != topology[one].sealed_length for one, offset in first.items()):
+                return {**begin, **first}
+            offsets |= first
 
     return await database.read(read), True
 
@@ -68,15 +91,45 @@ async def at_position(
     database: Database, state: StreamState, position: Position
 ) -> tuple[TimeWindow, Mark | None]:
     """Find the time window at a position, and the newest mark that it covers."""
-    topology = state.published_topology
-    down_set(topology, position)
+    topology, seen = state.published_topology, state.windows
+    check_known(topology, position)
 
-    def find(marks: StoredMarks) -> tuple[TimeWindow, Mark | None]:
+    def find(marks: Sequence[Mark]) -> tuple[TimeWindow, Mark | None]:
         passed = count_passed(topology, marks, position)
         window = time_window(topology, marks, position)
         return window, marks[passed - 1] if passed else None
 
-    return await _look(database, state, find)
+    newest = await _newest_marks(database, state)
+    if newest and covers(topology, position, newest[0].cut):
+        return find(newest)
+    key, revision = frozenset(position.items()), state.revision
+    known = seen.lagging.get(key)
+    if known is None or not (known.window.upper is not None or known.revision == revision):
+        if len(seen.lagging) >= _LAGGING:
+            seen.lagging.clear()
+        known = seen.lagging[key] = SeenWindow(*await _look(database, state, find), revision)
+    return known.window, known.passed
+
+
+async def _newest_marks(database: Database, state: StreamState) -> Sequence[Mark]:
+    """Tell the newest marks, from disk only if several were made since somebody last asked.
+
+    What is kept may be thinned out on disk since; it is as true as before.
+    """
+    newest, known = state.published, state.windows.newest
+    if newest is None or (known and known[-1].revision == newest.revision):
+        return known
+    news = newest.revision - (known[-1].revision if known else 0)
+    marks: Sequence[Mark] = [newest]
+    if news > 1:
+        count = min(news, _NEWEST)
+        marks = await _look(database, state, lambda stored: stored.last(count))
+    if known and news <= _NEWEST:
+        marks = [*known, *marks]
+    kept = state.windows
+    if not kept.newest or kept.newest[-1].revision < newest.revision:
+        kept.newest = marks[-_NEWEST:]
+    return marks
 
 
 async def _look(

@@ -70,7 +70,7 @@ def note_times(
     now, aggregator = state.now(), state.aggregator
     refused: dict[int, ProblemError] = {}
     unusual: Iterable[int] = range(len(reports))
-    has_many_segments = len(aggregator.topology.segments) > state.limits.position_segments
+    has_many_segments = len(aggregator.topology.unsealed) > state.limits.position_segments
     if not (has_many_segments or state.deleted):
         # It takes in what is usual, and gives the indices of all else before going on.
         unusual = aggregator.note_times(reports, now=now, tails=state.log.tails)

@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
@@ -36,6 +36,7 @@ from tidegauge.marks import Mark
 from tidegauge.names import StreamName
 from tidegauge.scaling_policy import Load
 from tidegauge.topology import Position
+from tidegauge.windows import TimeWindow
 from tidegauge.wire.streams import StreamConfig
 
 _AGAIN_S = 1.0
@@ -79,6 +80,26 @@ class Host(Protocol):
         """Read a stream back after a failed commit."""
 
 
+class SeenWindow(NamedTuple):
+    """A window that was found on disk: for ever, if it has an upper end."""
+
+    window: TimeWindow
+    passed: Mark | None
+    """The newest mark that the position covers."""
+    revision: int
+    """Of the newest mark then."""
+
+
+@dataclass(slots=True)
+class SeenWindows:
+    """What questions for time windows found on disk; see `controller.streams.history`."""
+
+    newest: Sequence[Mark] = ()
+    """Some of the newest durable marks, oldest first."""
+    lagging: dict[frozenset[tuple[int, int]], SeenWindow] = field(default_factory=dict)
+    """By position, before those marks."""
+
+
 class StreamState:
     """One stream: its aggregation, its log, and who waits for it."""
 
@@ -105,6 +126,7 @@ class StreamState:
         """The stream cut at which the log begins; None if it is external."""
         self.published_config = config
         self.load = self.published_load = Load()
+        self.windows = SeenWindows()
         self.durable = False
         self.deleted = False
         """Whether its deletion is decided."""

@@ -21,7 +21,6 @@ from tests.conformance.runner import OFF, Step, kind_of
 from tests.server import Api
 from tidegauge.names import key_hash
 from tidegauge.wire.events import NDJSON
-from tidegauge.wire.values import format_position
 
 _NO_COUNT = "no call counts the events between two positions; clients do, by the topology"
 _PAST_THE_END = "cuts are made of reports, and one past a sealed length is refused"
@@ -229,7 +228,8 @@ class Played:
         return like, like._marks_of_a_pass(step["at_ms"])
 
     def _at(self, position: Step) -> Any:
-        return self._api.get("marks/at", position=format_position(self._said(position)))
+        said = ",".join(f"{n}:{offset}" for n, offset in self._said(position).items())
+        return self._api.get("marks/at", position=said)
 
     def _fill(self, segment: Step) -> None:
         """Append as many events as the case will say that a segment has."""

@@ -4,17 +4,23 @@ import asyncio
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import Connection, create_engine, event, text
+from sqlalchemy import Connection, create_engine, event, insert, text
 
 from controller.configuration import ServeSettings
+from controller.log.codec import encode_chunks
 from controller.log.embedded import EmbeddedLog
+from controller.log.storage import first_offsets_reaching
+from controller.schema import marks as marks_table
+from controller.schema import metadata
 from controller.store.marks import StoredMarks
 from controller.store.truncation import Truncation
 from tests.integration.in_process import in_process
+from tests.integration.log_service import batch_of
 from tests.postgres import Cluster
 from tidegauge.topology import Topology
 
@@ -29,9 +35,10 @@ _FILL_MARKS = text(
 )
 """One writer once noted a time far ahead: from then on all marks have the same upper bound."""
 
+_DATA = encode_chunks(batch_of([("a", 10**9, b"")]), writer=None, append_time=0)[0].message
 _FILL_CHUNKS = text(
-    "INSERT INTO chunks (stream_key, segment, first_offset, events, running_time, size, data) "
-    "SELECT 1, 2 * (n % 2), n - n % 2, 2, n, 0, '' "
+    "INSERT INTO chunks (stream_key, segment, first_offset, events, running_time, size, data, format) "
+    "SELECT 1, 2 * (n % 2), n - n % 2, 2, n, 0, :data, 2 "
     f"FROM generate_series(0, {2 * CHUNKS - 1}) AS n"
 )
 
@@ -42,7 +49,7 @@ def stored(cluster: Cluster) -> Iterator[Connection]:
     engine = create_engine(cluster.database().replace("postgresql:", "postgresql+psycopg:"))
     with engine.connect() as connection:
         connection.execute(_FILL_MARKS)
-        connection.execute(_FILL_CHUNKS)
+        connection.execute(_FILL_CHUNKS, {"data": _DATA})
         connection.execute(text("ANALYZE marks, chunks"))
         yield connection
     engine.dispose()
@@ -64,6 +71,7 @@ def _most_rows(plan: dict[str, object]) -> int:
         lambda marks: marks.newest_with_upper_below(2_000_000),
         lambda marks: marks.after(10_000, 1),
         lambda marks: marks[10_000],
+        lambda marks: marks.last(10),
     ],
 )
 def test_a_lookup_reads_few_rows(
@@ -80,8 +88,36 @@ def test_the_ends_of_segments_are_found_by_reading_few_rows(stored: Connection) 
     assert log.running_times == {0: 2 * CHUNKS - 2, 2: 2 * CHUNKS - 1}
 
 
+def test_a_time_is_found_in_all_segments_by_one_query_that_reads_few_rows(
+    stored: Connection,
+) -> None:
+    with _few_rows_read(stored) as asked:
+        found = first_offsets_reaching(stored, 1, [0, 2], 1_000)
+    assert found == {0: 1_000, 2: 1_000}
+    assert len(asked) == 1
+
+
+def test_a_search_among_marks_up_to_a_revision_takes_few_steps_of_sqlite(
+    tmp_path: Path,
+) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'marks.db'}")
+    metadata.create_all(engine, [marks_table])
+    row = {"stream_key": 1, "upper": 0, "cut": "{}", "created_ms": 0}
+    rows = [row | {"revision": n, "lower": n} for n in range(1, MARKS + 1)]
+    thousands: list[None] = []
+    with engine.connect() as connection:
+        connection.execute(insert(marks_table), rows)
+        driver: Any = connection.connection.driver_connection
+        driver.set_progress_handler(lambda: thousands.append(None), 1_000)
+        found = StoredMarks(connection, 1, up_to=MARKS).first_from(7_000)
+    engine.dispose()
+    assert found is not None
+    assert found.revision == 7_000
+    assert len(thousands) < 10
+
+
 @contextmanager
-def _few_rows_read(connection: Connection) -> Iterator[None]:
+def _few_rows_read(connection: Connection) -> Iterator[list[tuple[str, Any]]]:
     """Look, after the queries of this block, how many rows they have to read."""
     asked: list[tuple[str, Any]] = []
 
@@ -89,7 +125,7 @@ def _few_rows_read(connection: Connection) -> Iterator[None]:
     def remember(_one: object, _cursor: object, query: str, values: Any, *_: object) -> None:
         asked.append((query, values))
 
-    yield
+    yield asked
     event.remove(connection, "before_cursor_execute", remember)
     assert asked
     for query, values in asked:

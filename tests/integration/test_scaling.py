@@ -1,12 +1,17 @@
 """Scaling over HTTP: what is sealed and continued, what is refused, and what everybody sees of it."""
 
+import asyncio
+import json
 import threading
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
+from controller.configuration import ServeSettings
+from tests.integration.in_process import in_process
 from tests.integration.log_api import LogApi, numbered
 from tests.patience import wait_until
 from tests.server import ServerProcess
@@ -189,7 +194,60 @@ def test_marks_windows_and_starts_go_through_a_split_and_a_merge(log: LogApi) ->
         (4_000, {"3": 1}),
     ]
     assert log.start_of(2_000) == {"0": 1}
-    assert log.start_of(3_500) == {"0": 2, "1": 1, "2": 0, "3": 0}
+    assert log.start_of(3_500) == {"3": 0}
     query = {"position": "0:2,1:0"}
     found = log.json(log.client.get(f"{log.path}/marks/at", params=query))
     assert (found["lower"], found["upper"]) == (2_000, 3_000)
+
+
+def test_where_a_time_starts_costs_the_same_number_of_queries_behind_many_scalings(
+    database_url: str,
+) -> None:
+    asked: list[str] = []
+
+    async def scene() -> None:
+        async with in_process(ServeSettings(database_url=database_url)) as (_, client):
+            path = "/v1/streams/tests/scaled"
+            (await client.put(path, json={"segments": 1})).raise_for_status()
+            for number in range(40):
+                line = json.dumps({"key": "a", "event_time": 1_000 + number, "value": ""})
+                headers = {"content-type": "application/x-ndjson"}
+                sent = await client.post(f"{path}/events", content=line, headers=headers)
+                sent.raise_for_status()
+                body = {"seal": [number], "ranges": [[0, 1]]}
+                (await client.post(f"{path}/scale", json=body)).raise_for_status()
+            event.listen(Engine, "before_cursor_execute", remember)
+            for time, start in ((1_000, {"0": 0}), (1_039, {"39": 0}), (1_040, {"40": 0})):
+                found = await client.get(f"{path}/marks/at", params={"time": str(time)})
+                assert found.raise_for_status().json()["start"] == start
+
+    def remember(_one: object, _cursor: object, query: str, *_: object) -> None:
+        if "FROM wanted" in query:
+            asked.append(query)
+
+    try:
+        asyncio.run(scene())
+    finally:
+        event.remove(Engine, "before_cursor_execute", remember)
+    assert len(asked) == 2  # the last time is reached nowhere, and memory tells
+
+
+def test_a_poll_of_the_tail_need_not_name_sealed_segments(
+    shared_server: ServerProcess, log: LogApi
+) -> None:
+    log.create()
+    log.append_lines('{"key": "a", "value": ""}')
+    _scale(log, [0], HALVES)
+    for after in ("0:0,1:0,2:0", "0:1,1:0"):
+        query = {"after": after, "wait_ms": "30000"}
+        assert log.json(log.client.get(f"{log.path}/tail", params=query))["tail"]["0"] == 1
+
+    def wait() -> None:
+        with LogApi(shared_server.url, log.path.removeprefix("/v1/streams/")) as other:
+            other.client.get(f"{other.path}/tail?after=1:0,2:0&wait_ms=30000")
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    wait_until(lambda: "tidegauge_long_polls 0.0" not in shared_server.metrics())
+    log.append_lines('{"key": "a", "value": ""}')
+    waiting.join()

@@ -12,7 +12,7 @@ from sqlalchemy import Connection, select
 from controller.configuration import ServeSettings
 from controller.database import Database
 from controller.factory import compose
-from controller.log.codec import encode
+from controller.log.codec import encode_chunks
 from controller.log.compaction import Compactor, next_run, settled_before
 from controller.log.storage import Chunk, ChunkRow, write_appends
 from controller.schema import chunks
@@ -68,8 +68,9 @@ class BusyDatabase:
         self.changes = 0
 
     async def append(self) -> None:
-        event = encode(pa.RecordBatch.from_pylist([{"key": "", "value": b""}], EVENT_SCHEMA))
-        appended = [Chunk(0, next(self._offsets), 1, None, event) for _ in range(16)]
+        events = pa.RecordBatch.from_pylist([{"key": "", "value": b""}], EVENT_SCHEMA)
+        (event,) = encode_chunks(events, writer=None, append_time=0)
+        appended = [Chunk(0, next(self._offsets), 1, None, event.message, 0) for _ in range(16)]
         await self._database.change(lambda one: write_appends(one, 1, appended, {}))
 
     async def change(self, work: Callable[[Connection], Any]) -> None:

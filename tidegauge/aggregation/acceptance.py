@@ -15,7 +15,7 @@ from tidegauge.errors import (
     WriterFencedError,
 )
 from tidegauge.event_time import END_OF_TIME, FIRST_TIME
-from tidegauge.lattice import down_set
+from tidegauge.lattice import down_set, includes
 from tidegauge.topology import Position, Topology
 
 GREATEST_NAMED_INCARNATION = 2**62
@@ -110,9 +110,13 @@ class Acceptance:
         self, record: Writer | None, position: Position, tails: Position | None
     ) -> Position:
         stored: Position = {} if record is None else record.position
-        greatest = {} if self.topology.has_history else self._greatest(tails)
+        greatest, ancestors = self._greatest(tails), self.topology.full_before
         for number, offset in position.items():
-            if not stored.get(number, 0) <= offset <= greatest.get(number, -1):
+            before = stored.get(number, 0)
+            if not before <= offset <= greatest.get(number, -1) or (
+                # Positions are down-sets: who has some of a segment has its ancestors full.
+                before == 0 and number in ancestors and not includes(stored, ancestors[number])
+            ):
                 return self._checked_counts(position, stored, tails)
         return position
 

@@ -74,7 +74,7 @@ class Marking:
         marks = []
         for lower in self._cut.advance(passed, lowers):
             marks.append(self._mark(lower, topology))
-            self._publish(marks[-1], now)
+            self._publish(marks[-1], now, covers_reach=lower == lowers[-1])
         for report in passed:
             if report.following is None:
                 self._progress.classify(report.writer, self.watermark)
@@ -90,7 +90,7 @@ class Marking:
         """Make the final mark, at the end of time."""
         final = Mark(self.revision + 1, END_OF_TIME, END_OF_TIME, cut)
         self._cut.release(down_set(topology, cut), END_OF_TIME)
-        self._publish(final, now)
+        self._publish(final, now, covers_reach=True)
         for writer in self._roster:
             self._progress.classify(writer, self.watermark)
         return final
@@ -111,8 +111,9 @@ class Marking:
         upper = lower if self._cut.upper is None else max(lower, self._cut.upper)
         return Mark(self.revision + 1, lower, upper, frontier(topology, self._cut.reach))
 
-    def _publish(self, mark: Mark, now: Now) -> None:
+    def _publish(self, mark: Mark, now: Now, *, covers_reach: bool) -> None:
         self.newest, self.watermark, self.marked_ms = mark, mark.lower, now.wall_ms
         self._cut.upper = mark.upper
-        self.covered = self._cut.reach.copy()
+        if covers_reach:  # once a pass: it is as long as the stream has segments
+            self.covered = self._cut.reach.copy()
         self._changelog.publish(mark)

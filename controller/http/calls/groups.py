@@ -165,7 +165,8 @@ async def time_window(
         raise InvalidRequestError.of("stream", message)
     state = await named.registry.look_at(StreamName.parse(stream))
     state.check_id(group.settings.stream_ids[stream])
-    position = await named.sequencer.read(lambda: group.state.position(stream))
+    topology = state.published_topology
+    position = await named.sequencer.read(lambda: group.frontier(stream, topology))
     window, _ = await history.at_position(database, state, position)
     return wire.TimeWindowInfo(
         lower=window.lower, upper=window.upper, position=position, **routing.stream_facts(state)

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from controller.http import routing
 from controller.streams import history
@@ -10,6 +10,7 @@ from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidPositionError, InvalidRequestError
 from tidegauge.event_time import parse_event_time
 from tidegauge.lattice import UnknownSegmentError
+from tidegauge.topology import Position
 from tidegauge.wire.streams import MarkInfo, MarkList, MarksAtPosition, MarksAtTime, Tail
 from tidegauge.wire.values import Between, Integer, parse_position
 from tidegauge.wire.writers import ExplanationInfo, Watermark
@@ -47,7 +48,7 @@ async def watermark(sequencer: routing.SequencerOf, state: routing.StreamOf) -> 
     )
 
 
-@router.get(ONE + "/tail")
+@router.get(ONE + "/tail", response_model=Tail)
 async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
     waiting: routing.WaitingOf,
     state: routing.StreamOf,
@@ -55,24 +56,25 @@ async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
     after: _PositionText = None,
     revision: _Revision = 0,
     wait_ms: routing.WaitMs = 0,
-) -> Tail:
+) -> Response:
     """Answer as soon as there is an event beyond ``after``, a new segment or a new mark."""
-    known = {} if after is None else _position(state, after, "after")
+    known = None if after is None else _position(state, after, "after")
 
     def has_news() -> bool | None:
-        tails = state.durable_tails.items()
-        grown = any(offset > known.get(number, -1) for number, offset in tails)
+        grown = known is None or _has_grown(state, known)
         return grown or state.revision > revision or state.deleted or None
 
     await waiting.until(state.changed, has_news, wait_ms=wait_ms, hung_up=hung_up)
     state.refuse_if_deleted()
-    return Tail(
+    found = Tail(
         tail=state.durable_tails,
         first_cut=state.published_first,
         topology_revision=state.published_topology.revision,
         revision=state.revision,
         **routing.stream_facts(state),
     )
+    # FastAPI would make a document of thousands of entries first, and JSON of that.
+    return Response(found.model_dump_json(), media_type="application/json")
 
 
 @router.get(ONE + "/marks")
@@ -141,6 +143,17 @@ async def marks_at(
         upper=window.upper,
         passed=None if passed is None else MarkInfo.of(passed),
         **routing.stream_facts(state),
+    )
+
+
+def _has_grown(state: StreamState, known: Position) -> bool:
+    """Whether there is an event beyond a position, or a growing segment that it does not name.
+
+    Of sealed segments only those that it names are looked at: there may be thousands.
+    """
+    tails = state.durable_tails
+    return any(tails.get(number, -1) > offset for number, offset in known.items()) or any(
+        number not in known for number in state.published_topology.unsealed
     )
 
 
