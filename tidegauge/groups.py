@@ -284,21 +284,24 @@ def skip_truncated(  # noqa: PLR0913, PLR0917 (who, where and what)
         The first cut of the stream.
     """
     gone = down_set(topology, first)
+    passed = frozenset[int]().union(*(topology.ancestors[number] for number in first))
     while True:
         state = open_segments(state, stream, topology)
         owned = _member(state, reader, epoch).owned
         lagging = [
             ref
             for ref, offset in [*owned.items(), *state.unassigned.items()]
-            if ref.stream == stream and offset < gone.get(ref.segment, 0)
+            if ref.stream == stream
+            and (offset < gone.get(ref.segment, 0) or ref.segment in passed)
         ]
         if not lagging:
             return state
         for ref in lagging:
+            count = gone.get(ref.segment, 0)  # 0 of an empty one that is passed
             if ref not in owned:
                 state = acquire(state, reader, epoch, ref)
-            state = advance(state, reader, epoch, {ref: gone[ref.segment]})
-            if gone[ref.segment] == topology[ref.segment].sealed_length:
+            state = advance(state, reader, epoch, {ref: count})
+            if count == topology[ref.segment].sealed_length:
                 state = complete(state, reader, epoch, ref, topology)
 
 

@@ -5,7 +5,7 @@ What is gone is a down-set, as a position is: whatever is truncated, the rest be
 
 from collections.abc import Iterable
 
-from tidegauge.errors import InvalidPositionError
+from tidegauge.errors import InvalidPositionError, shortened
 from tidegauge.lattice import DownSet, cut_of, down_set, frontier, join
 from tidegauge.topology import Position, Topology
 
@@ -21,7 +21,7 @@ def truncated_at(topology: Topology, first: DownSet, tails: Position, cut: Posit
     stored = frontier(topology, first)
     for number, offset in cut.items():
         if number not in topology:
-            reason = f"there is no such segment; there are {sorted(topology.segments)}"
+            reason = f"there is no such segment; there are {shortened(str(sorted(topology.segments)))}"
             raise InvalidPositionError(number, offset, reason, stored)
         if not 0 <= offset <= tails[number]:
             reason = f"nothing is there to truncate; it goes from 0 to {tails[number]}"
@@ -44,4 +44,5 @@ def spared(topology: Topology, gone: DownSet, needed_from: Iterable[Position]) -
 
 
 def _text(position: Position) -> str:
-    return ",".join(f"{number}:{offset}" for number, offset in sorted(position.items()))
+    entries = (f"{number}:{offset}" for number, offset in sorted(position.items()))
+    return shortened(",".join(entries))

@@ -41,8 +41,6 @@ async def open_read(
 ) -> tuple[int, AsyncIterator[bytes]]:
     """Open a read of whole chunks: the offset of its first event, and an Arrow IPC stream."""
     page = await _page(database, state, segment, start, end)
-    if not page:
-        check_range(state, segment, start, end)  # it may have been truncated meanwhile
     first = page[0].first_offset if page else start
 
     async def body() -> AsyncIterator[bytes]:
@@ -51,15 +49,15 @@ async def open_read(
         yield SCHEMA_MESSAGE
         while page:
             for chunk in page:
-                if chunk.first_offset > offset:  # truncated meanwhile: the next read is told
-                    page = []
-                    break
                 if chunk.first_offset == offset:
                     yield chunk.data
                 else:  # compaction has merged what was sent before with what follows
                     yield without_first(chunk.data, offset - chunk.first_offset)
                 offset = chunk.first_offset + chunk.events
-            page = page and await _page(database, state, segment, offset, end)
+            try:
+                page = await _page(database, state, segment, offset, end)
+            except TruncatedError:
+                break  # the next read, which begins there, is told
         yield END_OF_STREAM
 
     return first, body()
@@ -68,7 +66,7 @@ async def open_read(
 async def _page(
     database: Database, state: StreamState, segment: int, start: int, end: int
 ) -> list[Chunk]:
-    """Read the next chunks; none only at the end, or where they are truncated meanwhile."""
+    """Read the next chunks; none only at the end."""
     if start >= end:
         return []
     page = await database.read(
@@ -81,6 +79,7 @@ async def _page(
             limit=_PAGE_BYTES,
         )
     )
-    if state.deleted and not state.moved:  # its chunks are being removed
+    if not page or (state.deleted and not state.moved):  # its chunks are being removed
+        check_range(state, segment, start, end)  # or were truncated since it was looked at
         raise UnknownStreamError(str(state.identity.name))
     return page

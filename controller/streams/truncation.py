@@ -20,7 +20,8 @@ from controller.streams import history
 from controller.streams.stream import StreamState
 from tidegauge.errors import EventsNeededError
 from tidegauge.lattice import DownSet, covers, cut_of, down_set, frontier, join
-from tidegauge.topology import Position, Topology
+from tidegauge.starts import starting_position
+from tidegauge.topology import Position
 from tidegauge.truncation import spared, truncated_at
 
 Readers = Literal["refuse", "force", "spare"]
@@ -56,11 +57,8 @@ async def apply_retention(database: Database, state: StreamState) -> None:
         return
     age_ms, keep_bytes = retention.age_ms, retention.bytes
     before_ms = None if age_ms is None else state.now().wall_ms - age_ms
-    topology, first, key = (
-        state.published_topology,
-        state.embedded_log().first,
-        state.identity.key,
-    )
+    topology, key = state.published_topology, state.identity.key
+    first = state.embedded_log().first
 
     def look(connection: Connection) -> DownSet:
         fits = log_storage.appended_from(connection, key, keep_bytes) if keep_bytes else None
@@ -68,23 +66,14 @@ async def apply_retention(database: Database, state: StreamState) -> None:
         if not limits:
             return {}
         ends = log_storage.appended_before(connection, key, max(limits))
-        gone = _in_order(topology, first, ends)
+        offsets = {number: max(first.get(number, 0), end) for number, end in ends.items()}
+        # Of a segment only what has nothing left before it: the rest begins at a cut.
+        gone = down_set(topology, starting_position(topology, {**first, **offsets}))
         return spared(topology, gone, (one for _, _, one in _needs(connection, state)))
 
     gone = await database.read(look)
     if any(count > first.get(number, 0) for number, count in gone.items()):
         await _truncate(database, state, gone, "spare")
-
-
-def _in_order(topology: Topology, first: DownSet, ends: Position) -> DownSet:
-    """Drop of a segment only if all before it are dropped: what is left begins at a cut."""
-    gone: DownSet = {}
-    for number in topology.in_order:
-        before = topology[number].predecessors
-        if all(gone.get(one, 0) == topology[one].sealed_length for one in before):
-            count = max(first.get(number, 0), ends.get(number, 0))
-            gone |= {number: count} if count else {}
-    return gone
 
 
 async def _truncate(

@@ -5,10 +5,14 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 
+from controller.background.purging import Pace, Purger
+from controller.streams import reading as reading_log
+from controller.streams.truncation import truncate_at_cut
 from reader_client import (
     EventsNeededError,
     InvalidPositionError,
@@ -21,6 +25,7 @@ from reader_client import (
 )
 from tests.integration.controllers import LEASE_MS, controllers
 from tests.integration.log_api import LogApi, numbered
+from tests.integration.log_service import LogService, run_with, stored_events
 from tests.integration.sessions import connected
 from tests.patience import wait_until
 from tests.postgres import Cluster
@@ -260,6 +265,31 @@ def test_another_controller_goes_on_where_the_truncated_stream_ended(
             assert log.start_of(100) == {"0": 110}
 
 
+def test_a_read_that_comes_to_truncated_events_ends_there_and_the_next_is_told(
+    database_url: str,
+) -> None:
+    async def read_slowly(log: LogService) -> None:
+        await log.create(segments=1)
+        await log.register("w")
+        for sequence in range(1, 4):
+            await log.append("w", 1, 0, sequence, numbered(10 * sequence - 10, 10))
+        parts = log.parts
+        with patch.object(reading_log, "_PAGE_BYTES", 1):  # a chunk
+            _, body = await log.open_read(0)
+            answered = [await anext(body), await anext(body)]  # the schema, and the first page
+            await truncate_at_cut(parts.database, log.state, {0: 25}, force=False)
+            purger = Purger(parts.database, parts.registry, parts.ownership.lease, Pace())
+            while await purger._purge_truncated():
+                pass
+            answered += [part async for part in body]
+        assert stored_events(answered) == numbered(0, 10)
+        with pytest.raises(TruncatedError):
+            await log.read(0, 10)
+        assert await log.read(0, 25) == (20, numbered(20, 10))
+
+    run_with(database_url, read_slowly)
+
+
 def test_marks_go_with_the_events_but_for_those_around_the_cut(
     shared_server: ServerProcess, log: LogApi, client: StreamClient
 ) -> None:
@@ -283,6 +313,17 @@ def test_retention_lets_go_what_no_group_needs(
     group.delete()
     wait_until(lambda: client.describe().first_cut == {0: 100})
     assert client.configure(retention=None).config.retention is None
+
+
+def test_retention_goes_through_segments_that_were_split(
+    log: LogApi, client: StreamClient
+) -> None:
+    fill(log)
+    client.split(0)
+    log.append_lines("".join(f'{{"key": "{key}", "value": ""}}\n' for key in "abcdefgh"))
+    tail = client.tail().tail
+    client.configure(retention={"age_ms": 1})
+    wait_until(lambda: client.describe().first_cut == {1: tail[1], 2: tail[2]})
 
 
 def test_retention_keeps_as_many_bytes_and_always_what_came_last(

@@ -15,7 +15,7 @@ from tests.property.topologies import core_topology, shapes
 from tidegauge import groups
 from tidegauge.errors import InvalidTransitionError, ReaderFencedError
 from tidegauge.groups import GroupState, SegmentRef
-from tidegauge.lattice import down_set
+from tidegauge.lattice import cut_of, down_set
 from tidegauge.topology import Topology
 
 STREAM = "s/one"
@@ -109,6 +109,29 @@ class Groups(RuleBasedStateMachine):
         assert down_set(self.topology, after.position(STREAM)) == down_set(
             self.topology, position
         )
+
+    @precondition(lambda self: self.state.readers)
+    @rule(data=st.data())
+    def go_on_where_the_stream_begins(self, data: st.DataObject) -> None:
+        reader = data.draw(st.sampled_from(sorted(self.state.readers)))
+        number = data.draw(st.sampled_from(self.topology.in_order))
+        length = self.topology[number].sealed_length
+        offset = data.draw(st.integers(0, 50 if length is None else length))
+        first = cut_of(self.topology, {number: offset})
+        self._apply(
+            groups.skip_truncated(
+                self.state, reader, self.epochs[reader], STREAM, self.topology, first
+            )
+        )
+        gone = down_set(self.topology, first)
+        for ref, at in [
+            *self.state.readers[reader].owned.items(),
+            *self.state.unassigned.items(),
+        ]:
+            assert at >= gone.get(ref.segment, 0)
+        for segment, count in gone.items():
+            ref = SegmentRef(STREAM, segment)
+            self.read[ref] = max(self.read.get(ref, 0), count)
 
     @precondition(lambda self: any(self.state.offsets.values()))
     @rule(data=st.data())
