@@ -1,6 +1,6 @@
 """The asynchronous face of writers."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Unpack
 
 from tidegauge.client.blocks import AsyncOpening
@@ -8,6 +8,7 @@ from tidegauge.event_time import to_event_time
 from writer_client._core import WriterCore, WriterFace
 from writer_client._events import new_event
 from writer_client._options import WriterOptions
+from writer_client._transaction import LEASE, AsyncTransaction
 
 
 class AsyncWriter(WriterFace, AsyncOpening):
@@ -148,6 +149,32 @@ class AsyncWriter(WriterFace, AsyncOpening):
             If it is closed.
         """
         self._core.sending.wake(self._core.outbox.note(to_event_time(time)))
+
+    def transaction(self, *, timeout: timedelta = LEASE) -> AsyncTransaction:
+        """Write events that are seen all at once, in every segment, or never.
+
+        Use it as an asynchronous context manager: leaving its block commits, an exception aborts.
+        Until then nothing of it is seen; what is written outside is, and comes before it.
+
+        Parameters
+        ----------
+        timeout
+            Of its lease, which is kept while the block runs: if this process is gone, the service
+            aborts after so long. From a second to a day.
+
+        Raises
+        ------
+        TransactionOpenError
+            By its block, if this writer has one open; by `note_time` of the writer meanwhile, since
+            what the transaction will make visible may be older.
+        TransactionFinishedError
+            By its block, if the service aborted it: somebody registered under the name.
+        ReportRefusedError
+            By the end of its block, if the time is refused; it is aborted then.
+        ServiceUnreachableError
+            By the end of its block, if nobody answered for too long: it may be committed.
+        """
+        return AsyncTransaction(self._core, timeout)
 
     async def flush(self) -> None:
         """Wait until everything written and noted so far is stored.

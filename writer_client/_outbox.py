@@ -6,7 +6,7 @@ segments are split and merged meanwhile.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -14,11 +14,16 @@ from tidegauge.errors import InvalidTimeError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.names import key_hash
 from tidegauge.topology import Position, Topology
-from writer_client._errors import WriterClosedError
+from writer_client._errors import TransactionOpenError, WriterClosedError
 from writer_client._events import Event, EventBatch, NewEvent
 from writer_client._lanes import Lane
 from writer_client._notes import Notes
 
+_MAY_BE_OLDER = (
+    "what it will make visible may be older than the time; note it with the transaction "
+    "(its note_time), or after it"
+)
+_ONE_AT_A_TIME = "it has at most one; end that first, or use another Writer"
 _hash = lru_cache(maxsize=65_536)(key_hash)
 """Most writers have few keys."""
 
@@ -71,6 +76,7 @@ class Outbox:
         self._unstored = 0
         self._stuck = False
         self._closed = False
+        self._in_transaction = False
         self.last_time = last_time
         """The newest noted time, ms."""
         self.offsets: dict[int, int] = {}
@@ -103,14 +109,56 @@ class Outbox:
         """
         with self._lock:
             self._refuse_if_over()
+            if self._in_transaction:
+                raise TransactionOpenError(self._writer, _MAY_BE_OLDER)
             return self._note(time)
 
     def note_now(self) -> list[Wake]:
         """Note the time of the clock, unless the writer is over."""
         with self._lock:
-            if self._clock is None or self._closed or self.failure is not None:
+            over = self._closed or self._in_transaction or self.failure is not None
+            if self._clock is None or over:
                 return []
             return self._note(self._now(self._clock))
+
+    def enter_transaction(self) -> None:
+        """Take no notes until the transaction ends."""
+        with self._lock:
+            self._refuse_if_over()
+            if self._in_transaction:
+                raise TransactionOpenError(self._writer, _ONE_AT_A_TIME)
+            self._in_transaction = True
+
+    def leave_transaction(self) -> None:
+        """Take notes again."""
+        self._in_transaction = False
+
+    def take_in(self, position: Position, time: int | None) -> None:
+        """Take in that a transaction was committed, with a time perhaps: the next note covers it."""
+        with self._lock:
+            for segment, offset in position.items():
+                self.offsets[segment] = max(offset, self.offsets.get(segment, 0))
+            self._notes.take_in(position)
+            if time is not None:
+                self.last_time = time
+
+    def knows(self, segments: Iterable[int]) -> bool:
+        """Tell whether the stream had these segments when it was last looked at."""
+        return all(one in self._topology for one in segments)
+
+    def own_time(self) -> int | None:
+        """Tell the time that the writer would note by itself; None if it does not."""
+        with self._lock:
+            return None if self._clock is None else self._now(self._clock)
+
+    def timed(self, new: NewEvent) -> NewEvent:
+        """Give an event that is not written here a time, if it has none and the writer gives any."""
+        return new if new.event_time is not None else new._replace(event_time=self.own_time())
+
+    @property
+    def any_segment(self) -> int:
+        """Name a segment that the stream has."""
+        return self._topology.unsealed[0]
 
     def promise(self, told: int | None) -> int | None:
         """Tell what a beat may say of a writer that was told a time and has no note accepted yet.
@@ -151,7 +199,8 @@ class Outbox:
     def acknowledge(self, batch: EventBatch, next_offset: int) -> list[Wake]:
         """Take in that a batch is stored and ends at an offset; tell who may go on."""
         with self._lock:
-            self.offsets[batch.segment] = next_offset
+            # What a transaction appended behind it may have been answered before.
+            self.offsets[batch.segment] = max(next_offset, self.offsets.get(batch.segment, 0))
             self._lanes[batch.segment].in_flight = []
             self._bytes -= batch.size
             self._unstored -= len(batch.events)

@@ -3,7 +3,7 @@
 import warnings
 import weakref
 from collections.abc import Callable, Coroutine
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Unpack
 
@@ -15,6 +15,7 @@ from writer_client._errors import WriterClosedError
 from writer_client._events import new_event
 from writer_client._options import WriterOptions
 from writer_client._outbox import Wake
+from writer_client._transaction import LEASE, Transaction
 
 
 class Writer(WriterFace, Opening):
@@ -71,6 +72,10 @@ class Writer(WriterFace, Opening):
         noted = to_event_time(time)
         self.open()
         self._wake(self._core.outbox.note(noted))
+
+    def transaction(self, *, timeout: timedelta = LEASE) -> Transaction:
+        """Write events that are seen all at once, or never; see `AsyncWriter.transaction`."""
+        return Transaction(self._core, timeout, self._thread)
 
     def flush(self) -> None:
         """Block until what was written and noted so far is stored; see `AsyncWriter.flush`."""

@@ -54,7 +54,7 @@ def list_transactions(
 
 
 def _transaction(row: Row[Any]) -> Transaction:
-    read = Transaction(*row[1:])
+    read = Transaction._make(row[1:])
     position = None if row.position is None else load_position(row.position)
     return read._replace(sequences=load_position(row.sequences), position=position)
 
