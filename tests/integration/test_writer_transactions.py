@@ -23,6 +23,8 @@ from writer_client import (
     Writer,
 )
 
+pytestmark = pytest.mark.only_on("sqlite", "it is about the client")
+
 _NAMES = count()
 TIME = 1_700_000_000_000
 KEYS = ("k2", "k4")
@@ -185,7 +187,7 @@ def test_its_lease_is_kept_while_the_block_runs(log: LogApi, writer: Writer) -> 
         other = log.json(
             log.client.post(
                 f"{log.path}/transactions",
-                json={"writer": "w", "incarnation": 1, "timeout_ms": 2_000},
+                json={"writer": "w", "incarnation": 1, "timeout_ms": 1_500},
             )
         )
         path = f"{log.path}/transactions/{other['id']}"
