@@ -18,6 +18,7 @@ from bench import (
     service,
     spark_source,
     takeover,
+    transactions,
 )
 
 PARTS = {
@@ -26,6 +27,7 @@ PARTS = {
     "latency": latency,
     "log": log,
     "scaling": scaling,
+    "transactions": transactions,
     "crowd": crowd,
     "history": history,
     "takeover": takeover,

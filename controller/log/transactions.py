@@ -66,6 +66,8 @@ class Transactions:
     _finished: dict[str, Transaction] = field(default_factory=dict)
     _of: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Ids of open ones by writer."""
+    _incarnations: dict[str, int] = field(default_factory=dict)
+    """The newest that began one, of writers that have any open: every append looks at it."""
     _changed: dict[str, Transaction] = field(default_factory=dict)
     """Not yet handed to a database's transaction, as the rest."""
     _staged: list[tuple[str, int, bytes]] = field(default_factory=list)
@@ -74,8 +76,7 @@ class Transactions:
     def restore(self, open_ones: Iterable[Transaction]) -> None:
         """Take in what is stored."""
         for one in open_ones:
-            self.open[one.id] = one
-            self._of[one.writer].add(one.id)
+            self._keep(one)
 
     def find(self, transaction: str) -> Transaction | None:
         """Look one up that is open, or was a moment ago."""
@@ -83,13 +84,18 @@ class Transactions:
 
     def newest_incarnation(self, writer: str) -> int:
         """Find the newest incarnation of a writer that has one open; 0 if none has."""
-        ids = self._of.get(writer, ())
-        return max((self.open[one].incarnation for one in ids), default=0)
+        return self._incarnations.get(writer, 0)
 
     def put(self, transaction: Transaction) -> None:
         """Begin one, or go on with one that changed."""
-        self.open[transaction.id] = self._changed[transaction.id] = transaction
-        self._of[transaction.writer].add(transaction.id)
+        self._changed[transaction.id] = transaction
+        self._keep(transaction)
+
+    def _keep(self, one: Transaction) -> None:
+        self.open[one.id] = one
+        self._of[one.writer].add(one.id)
+        newest = max(one.incarnation, self.newest_incarnation(one.writer))
+        self._incarnations[one.writer] = newest
 
     def stage(
         self, transaction: Transaction, segment: int, sequence: int, messages: Sequence[bytes]
@@ -122,7 +128,7 @@ class Transactions:
         del self.open[done.id]
         self._of[done.writer].discard(done.id)
         if not self._of[done.writer]:
-            del self._of[done.writer]
+            del self._of[done.writer], self._incarnations[done.writer]
         self._changed[done.id] = self._finished[done.id] = done
         if len(self._finished) > _FINISHED_IN_MEMORY:
             del self._finished[next(iter(self._finished))]
