@@ -10,7 +10,7 @@ the stream, so that neither a restart nor another holder changes them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
@@ -98,22 +98,15 @@ class Transactions:
         self._incarnations[one.writer] = newest
 
     def stage(
-        self, transaction: Transaction, segment: int, sequence: int, messages: Sequence[bytes]
-    ) -> Transaction:
+        self, transaction: Transaction, segment: int, sequence: int, message: bytes
+    ) -> None:
         """Keep events until the commit; ``transaction`` counts them already."""
         last = transaction.sequences.get(segment, 0)
         if sequence > last + 1:
             raise SequenceGapError(transaction.writer, segment, sequence, last + 1)
-        self._staged += [
-            (transaction.id, ordinal, message)
-            for ordinal, message in enumerate(messages, transaction.chunks)
-        ]
-        staged = transaction._replace(
-            chunks=transaction.chunks + len(messages),
-            sequences={**transaction.sequences, segment: sequence},
-        )
-        self.put(staged)
-        return staged
+        self._staged.append((transaction.id, transaction.chunks, message))
+        sequences = {**transaction.sequences, segment: sequence}
+        self.put(transaction._replace(chunks=transaction.chunks + 1, sequences=sequences))
 
     def finish(
         self,

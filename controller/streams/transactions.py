@@ -20,9 +20,9 @@ from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.database.statements import replace_rows
 from controller.log import staging
-from controller.log.codec import encode_chunks
 from controller.log.embedded import EmbeddedLog
 from controller.log.routing import RoutedEvents, route
+from controller.log.staging import StagedEvents
 from controller.log.transactions import ROUTED, Transaction
 from controller.schema import job_batches
 from controller.streams import lifecycle
@@ -88,7 +88,7 @@ class TransactionCalls:
     async def stage(
         self,
         transaction: str,
-        events: pa.RecordBatch,
+        events: StagedEvents,
         *,
         segment: int | None,
         sequence: int | None,
@@ -128,7 +128,8 @@ class TransactionCalls:
     async def commit(self, transaction: str, time: int | None) -> Transaction:
         """Publish what was staged, all at once; committed already, it is what it was.
 
-        The race: more is staged after this was read. It was asked for before, so it is read, too.
+        The race: more is staged after this was read, and was asked for before; or the stream scales.
+        Then it is read and routed again: there may be more of it than the event loop has time for.
         """
         while True:
             found = await self._find(transaction)
@@ -173,13 +174,14 @@ class TransactionCalls:
         counts: list[int],
         time: int | None,
     ) -> Transaction | None:
-        """Commit inside a batch; None if more was staged than was read."""
+        """Commit inside a batch; None if more was staged than was read, or the stream scaled."""
         log = self.state.embedded_log()
         newest = log.transactions.find(found.id) or found
         if newest.state == "committed":
             return newest
         transaction = self._open(newest)
-        if counts != [transaction.chunks]:
+        was_routed_by = routed.topology_revision
+        if counts != [transaction.chunks] or was_routed_by != self._revision:
             return None
         source = Source(transaction.writer, transaction.incarnation, time, of_its_own=True)
         position = append_routed(batch, self.state, routed, source)
@@ -205,6 +207,10 @@ class TransactionCalls:
         if counts is not None and counts != [one.chunks for one in named]:
             return None
         return _append_batch(batch, self.state, job, routed, named)
+
+    @property
+    def _revision(self) -> int:
+        return self.state.aggregator.topology.revision
 
     async def find(self, transaction: str) -> Transaction:
         """Look one up on disk."""
@@ -297,7 +303,7 @@ def _stage(  # noqa: PLR0913, PLR0917 (parts of one append)
     batch: Batch,
     state: StreamState,
     transaction: Transaction,
-    events: pa.RecordBatch,
+    events: StagedEvents,
     segment: int | None,
     sequence: int | None,
 ) -> Staged:
@@ -310,11 +316,10 @@ def _stage(  # noqa: PLR0913, PLR0917 (parts of one append)
         log.transactions.put(renewed)
         batch.touch(state)
         return Staged(last, duplicate=True)
-    size = transaction.size + events.nbytes
+    size = transaction.size + events.size
     state.limits.check_transaction_size(transaction.id, size)
-    messages = [one.message for one in encode_chunks(events)]
-    counting = renewed._replace(events=transaction.events + events.num_rows, size=size)
-    log.transactions.stage(counting, counted_in, sequence or last + 1, messages)
+    counting = renewed._replace(events=transaction.events + events.rows, size=size)
+    log.transactions.stage(counting, counted_in, sequence or last + 1, events.message)
     batch.touch(state)
     return Staged(sequence or last + 1, duplicate=False)
 

@@ -19,6 +19,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from controller.log.staging import StagedEvents
 from controller.streams import lifecycle
 from controller.streams.transactions import TransactionCalls
 from tests.conftest import NewDatabase
@@ -99,7 +100,9 @@ class TransactionMachine(RuleBasedStateMachine):
         it, segment = self.known[one], to % len(self.model)  # sealed ones, too
         last = it.sequences.get(segment, 0)
         sequence = last if again and last else last + 1
-        stage = self.calls.stage(one, batch_of(staged), segment=segment, sequence=sequence)
+        stage = self.calls.stage(
+            one, StagedEvents.of(batch_of(staged)), segment=segment, sequence=sequence
+        )
         assert self.runner.run(stage) == (sequence, sequence == last)
         if sequence > last:
             it.staged += staged
