@@ -19,6 +19,7 @@ from bench import (
     service,
     spark_source,
     takeover,
+    transactions,
 )
 
 PARTS = {
@@ -28,6 +29,7 @@ PARTS = {
     "log": log,
     "scaling": scaling,
     "ancestry": ancestry,
+    "transactions": transactions,
     "crowd": crowd,
     "history": history,
     "takeover": takeover,

@@ -295,6 +295,7 @@ class AsyncReader(AsyncOpening):
         It is confirmed, too, if that fails: the events were handed out.
         """
         returned = dict(self._returned)
+        done: _T | BaseException
         done, confirmed = await asyncio.gather(
             work, self._confirm(returned), return_exceptions=True
         )
@@ -452,6 +453,7 @@ def _tail_of(info: StreamInfo) -> Tail:
         watermark=info.watermark,
         final=info.final,
         tail=info.tail or {},
+        first_cut=info.first_cut or {},
         topology_revision=info.topology.revision,
         revision=info.revision,
     )

@@ -24,26 +24,35 @@ from tidegauge.errors import (
     StreamSealedError,
     TidegaugeError,
     TimeInFutureError,
+    TransactionFinishedError,
     UnauthenticatedError,
     UnknownStreamError,
     WriterError,
     WriterFencedError,
 )
-from writer_client._errors import EventsNotStoredError, WriterClosedError
+from writer_client._errors import (
+    EventsNotStoredError,
+    TransactionOpenError,
+    WriterClosedError,
+)
 from writer_client._reporter import AsyncTimeReporter, TimeReporter
 
 if typing.TYPE_CHECKING:
     from writer_client._async_writer import AsyncWriter
+    from writer_client._transaction import AsyncTransaction, Transaction
     from writer_client._writer import Writer
 else:
     _NEED_ARROW = {
+        "AsyncTransaction": "writer_client._transaction",
         "AsyncWriter": "writer_client._async_writer",
+        "Transaction": "writer_client._transaction",
         "Writer": "writer_client._writer",
     }
     __getattr__ = _extras.on_demand(__name__, _NEED_ARROW, extra="writer")
 
 __all__ = [
     "AsyncTimeReporter",
+    "AsyncTransaction",
     "AsyncWriter",
     "ClientClosedError",
     "EventsNotStoredError",
@@ -61,6 +70,9 @@ __all__ = [
     "TidegaugeError",
     "TimeInFutureError",
     "TimeReporter",
+    "Transaction",
+    "TransactionFinishedError",
+    "TransactionOpenError",
     "UnauthenticatedError",
     "UnexpectedAnswerError",
     "UnknownStreamError",

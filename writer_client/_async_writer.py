@@ -1,6 +1,6 @@
 """The asynchronous face of writers."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Unpack
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from writer_client._core import WriterCore, WriterFace
 from writer_client._events import check_key, check_time, check_value
 from writer_client._options import WriterOptions
 from writer_client._outbox import Wake
+from writer_client._transaction import LEASE, AsyncTransaction
 
 
 class AsyncWriter(WriterFace, AsyncOpening):
@@ -188,6 +189,32 @@ class AsyncWriter(WriterFace, AsyncOpening):
         """
         self._core.outbox.note(to_event_time(time))
         self._wake(Wake.SEND)
+
+    def transaction(self, *, timeout: timedelta = LEASE) -> AsyncTransaction:
+        """Write events that are seen all at once, in every segment, or never.
+
+        Use it as an asynchronous context manager: leaving its block commits, an exception aborts.
+        Until then nothing of it is seen; what is written outside is, and comes before it.
+
+        Parameters
+        ----------
+        timeout
+            Of its lease, which is kept while the block runs: if this process is gone, the service
+            aborts after so long. From a second to a day.
+
+        Raises
+        ------
+        TransactionOpenError
+            By its block, if this writer has one open; by `note_time` of the writer meanwhile, since
+            what the transaction will make visible may be older.
+        TransactionFinishedError
+            By its block, if the service aborted it: somebody registered under the name.
+        ReportRefusedError
+            By the end of its block, if the time is refused; it is aborted then.
+        ServiceUnreachableError
+            By the end of its block, if nobody answered for too long: it may be committed.
+        """
+        return AsyncTransaction(self._core, timeout)
 
     async def flush(self) -> None:
         """Wait until everything written and noted so far is stored.

@@ -19,6 +19,13 @@ from tidegauge.wire.events import (
     Appended,
 )
 from tidegauge.wire.streams import StreamInfo
+from tidegauge.wire.transactions import (
+    BeginTransaction,
+    CommitTransaction,
+    EventsStaged,
+    TransactionBegun,
+    TransactionEnded,
+)
 from tidegauge.wire.writers import (
     LeaveStream,
     NoteTime,
@@ -86,6 +93,45 @@ class WriterCalls:
         )
         self._learn(appended.watermark)
         return appended
+
+    async def begin(self, timeout_ms: int) -> TransactionBegun:
+        """Begin a transaction; what an answer that was lost began ends with its lease."""
+        body = BeginTransaction(
+            writer=self.name, incarnation=self.incarnation, timeout_ms=timeout_ms
+        )
+        return await self._call("POST", "/transactions", answer=TransactionBegun, body=body)
+
+    async def stage(self, transaction: str, segment: int, body: bytes, sequence: int) -> None:
+        """Stage Arrow events."""
+        await self._call(
+            "POST",
+            f"/transactions/{transaction}/segments/{segment}/events",
+            answer=EventsStaged,
+            body=body,
+            headers={"content-type": ARROW, SEQUENCE_HEADER: str(sequence)},
+        )
+
+    async def ping(self, transaction: str) -> None:
+        """Renew a lease."""
+        await self._call("POST", f"/transactions/{transaction}/ping", answer=TransactionBegun)
+
+    async def commit(self, transaction: str, time: int | None) -> TransactionEnded:
+        """Commit; with a time it is a report."""
+        async with self._reporting:
+            ended = await self._call(
+                "POST",
+                f"/transactions/{transaction}/commit",
+                answer=TransactionEnded,
+                body=CommitTransaction(time=time),
+            )
+            if time is not None:
+                self._accept(time)
+        self._learn(ended.watermark)
+        return ended
+
+    async def abort(self, transaction: str) -> None:
+        """Abort a transaction."""
+        await self._call("POST", f"/transactions/{transaction}/abort", answer=TransactionEnded)
 
     async def note_time(self, time: int, position: Position) -> None:
         """Note one time."""

@@ -36,3 +36,17 @@ class WriterClosedError(WriterError, ClientClosedError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"writer {name!r} is closed; make another to write on")
+
+
+class TransactionOpenError(WriterError):
+    """A call that has to wait until the writer's open transaction has ended.
+
+    Attributes
+    ----------
+    name
+        The writer's.
+    """
+
+    def __init__(self, name: str, reason: str) -> None:
+        self.name = name
+        super().__init__(f"writer {name!r} has an open transaction: {reason}")

@@ -83,6 +83,15 @@ def sizes(events: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
     return pc.add(texts.cast(pa.int64()), OVERHEAD_BYTES)
 
 
+def with_times(events: pa.RecordBatch, time: int | None) -> pa.RecordBatch:
+    """Give events without a time one, if there is one."""
+    if time is None:
+        return events
+    at = events.schema.get_field_index("event_time")
+    times = events.column(at).fill_null(time)
+    return events.set_column(at, events.schema.field(at), times)
+
+
 def check_value(value: object) -> bytes:
     """Take a payload as bytes."""
     if isinstance(value, str):
@@ -108,11 +117,10 @@ def check_time(event_time: int | datetime | None) -> int | None:
     return None if event_time is None else to_event_time(event_time)
 
 
-def encode_events(batch: EventBatch) -> bytes:
-    """Encode events as an Arrow IPC stream."""
-    events = batch.events.select(EVENT_SCHEMA.names)
+def encode_events(events: pa.RecordBatch | pa.Table) -> bytes:
+    """Encode events as an Arrow IPC stream, without their numbers."""
     with pa.BufferOutputStream() as sink:
         with pa.ipc.new_stream(sink, EVENT_SCHEMA) as stream:
-            stream.write_batch(events)
+            stream.write(events.select(EVENT_SCHEMA.names))
         body: bytes = sink.getvalue().to_pybytes()
     return body

@@ -68,11 +68,17 @@ class Notes:
         for note in islice(self._waiting, at, None):
             reached = bisect_left(ordinals, note.end, lo=settled, key=lambda one: one.as_py())
             if reached > settled:
-                note.position[segment] = first_offset + reached
+                end = first_offset + reached
+                note.position[segment] = max(end, note.position.get(segment, 0))
             settled = reached
             if settled == len(ordinals):
                 return
-        self._unclaimed[segment] = next_offset
+        self.take_in({segment: next_offset})
+
+    def take_in(self, position: Position) -> None:
+        """Let the next note cover a position, too."""
+        for segment, offset in position.items():
+            self._unclaimed[segment] = max(offset, self._unclaimed.get(segment, 0))
 
     def send(self, *, stored_below: int, limit: int) -> list[tuple[int, Position]]:
         """Put the first notes whose events are all stored on their way."""

@@ -7,7 +7,7 @@ cut and however segments are split and merged meanwhile.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import NamedTuple
 
@@ -18,10 +18,16 @@ from tidegauge.errors import InvalidTimeError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.topology import Position, Topology
 from tidegauge.wire.routing import split
-from writer_client._errors import WriterClosedError
-from writer_client._events import OVERHEAD_BYTES, EventBatch, Unrouted, sizes
+from writer_client._errors import TransactionOpenError, WriterClosedError
+from writer_client._events import OVERHEAD_BYTES, EventBatch, Unrouted, sizes, with_times
 from writer_client._lanes import Lane
 from writer_client._notes import Notes
+
+_MAY_BE_OLDER = (
+    "what it will make visible may be older than the time; note it with the transaction "
+    "(its note_time), or after it"
+)
+_ONE_AT_A_TIME = "it has at most one; end that first, or use another Writer"
 
 
 class Wake(Enum):
@@ -73,6 +79,7 @@ class Outbox:
         self._stored = 0
         self._stuck = False
         self._closed = False
+        self._in_transaction = False
         self.last_time = last_time
         """The newest noted time, ms."""
         self.offsets: dict[int, int] = {}
@@ -95,24 +102,59 @@ class Outbox:
         size = pc.sum(sizes(events)).as_py()
         with self._lock:
             self._refuse_if_over()
-            if self._clock is not None:
-                at = events.schema.get_field_index("event_time")
-                times = events.column(at).fill_null(self._now(self._clock))
-                events = events.set_column(at, events.schema.field(at), times)
-            self._unrouted.add_many(events)
+            now = None if self._clock is None else self._now(self._clock)
+            self._unrouted.add_many(with_times(events, now))
             return self._wake_for(len(events), size)
 
     def note(self, time: int) -> None:
         """Note a time, unless it is below the time noted before, or the end of time."""
         with self._lock:
             self._refuse_if_over()
+            if self._in_transaction:
+                raise TransactionOpenError(self._writer, _MAY_BE_OLDER)
             self._note(time)
 
     def note_now(self) -> None:
         """Note the time of the clock, unless the writer is over."""
         with self._lock:
-            if self._clock is not None and not self._closed and self.failure is None:
+            over = self._closed or self._in_transaction or self.failure is not None
+            if self._clock is not None and not over:
                 self._note(self._now(self._clock))
+
+    def enter_transaction(self) -> None:
+        """Take no notes until the transaction ends."""
+        with self._lock:
+            self._refuse_if_over()
+            if self._in_transaction:
+                raise TransactionOpenError(self._writer, _ONE_AT_A_TIME)
+            self._in_transaction = True
+
+    def leave_transaction(self) -> None:
+        """Take notes again."""
+        self._in_transaction = False
+
+    def take_in(self, position: Position, time: int | None) -> None:
+        """Take in that a transaction was committed, with a time perhaps: the next note covers it."""
+        with self._lock:
+            for segment, offset in position.items():
+                self.offsets[segment] = max(offset, self.offsets.get(segment, 0))
+            self._notes.take_in(position)
+            if time is not None:
+                self.last_time = time
+
+    def knows(self, segments: Iterable[int]) -> bool:
+        """Tell whether the stream had these segments when it was last looked at."""
+        return all(one in self._topology for one in segments)
+
+    def own_time(self) -> int | None:
+        """Tell the time that the writer would note by itself; None if it does not."""
+        with self._lock:
+            return None if self._clock is None else self._now(self._clock)
+
+    @property
+    def any_segment(self) -> int:
+        """Name a segment that the stream has."""
+        return self._topology.unsealed[0]
 
     def promise(self, told: int | None) -> int | None:
         """Tell what a beat may say of a writer that was told a time and has no note accepted yet.
@@ -152,7 +194,8 @@ class Outbox:
     def acknowledge(self, batch: EventBatch, next_offset: int) -> list[int]:
         """Take in that a batch is stored and ends at an offset; list the segments that may go on."""
         with self._lock:
-            self.offsets[batch.segment] = next_offset
+            # What a transaction appended behind it may have been answered before.
+            self.offsets[batch.segment] = max(next_offset, self.offsets.get(batch.segment, 0))
             self._lanes[batch.segment].settle()
             self._bytes -= batch.size
             self._stored += len(batch.events)

@@ -107,7 +107,7 @@ class Sending:
     async def _send(self, batch: EventBatch, sequence: int) -> int:
         """Store a batch, or route it anew; return the sequence number of the next one."""
         try:
-            body = encode_events(batch)
+            body = encode_events(batch.events)
             appended = await self._calls.append(batch.segment, body, sequence)
         except SegmentSealedError as sealed:
             return await self._send_on(batch, sequence, sealed)

@@ -3,7 +3,7 @@
 import warnings
 import weakref
 from collections.abc import Callable, Coroutine
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Unpack
 
@@ -18,6 +18,7 @@ from writer_client._errors import WriterClosedError
 from writer_client._events import check_key, check_value
 from writer_client._options import WriterOptions
 from writer_client._outbox import Wake
+from writer_client._transaction import LEASE, Transaction
 
 
 class Writer(WriterFace, Opening):
@@ -96,6 +97,10 @@ class Writer(WriterFace, Opening):
         self.open()
         self._core.outbox.note(noted)
         self._wake(Wake.SEND)
+
+    def transaction(self, *, timeout: timedelta = LEASE) -> Transaction:
+        """Write events that are seen all at once, or never; see `AsyncWriter.transaction`."""
+        return Transaction(self._core, timeout, self._thread)
 
     def flush(self) -> None:
         """Block until what was written and noted so far is stored; see `AsyncWriter.flush`."""

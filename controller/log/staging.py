@@ -1,19 +1,36 @@
 """Rows of transactions and of what they staged. Every function runs in its caller's transaction."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
+from pyarrow import ipc
 from sqlalchemy import Connection, Row, delete, select
 
-from controller.log.codec import decode
 from controller.log.transactions import Transaction
 from controller.schema import finished_stagings, job_batches, staged_chunks, transactions
 from controller.store.marks import load_position
 from tidegauge.wire.columns import EVENT_SCHEMA
 from tidegauge.wire.transactions import TransactionState
 
-_NOTHING = pa.RecordBatch.from_pylist([], EVENT_SCHEMA)
+_LZ4 = ipc.IpcWriteOptions(compression="lz4")
+
+
+class StagedEvents(NamedTuple):
+    """Events of one append as they are staged: an IPC stream, whatever the format of chunks is."""
+
+    rows: int
+    size: int
+    """In memory, bytes."""
+    message: bytes
+
+    @classmethod
+    def of(cls, events: pa.RecordBatch) -> Self:
+        """Encode events."""
+        with pa.BufferOutputStream() as sink:
+            with ipc.new_stream(sink, EVENT_SCHEMA, options=_LZ4) as stream:
+                stream.write_batch(events)
+            return cls(events.num_rows, events.nbytes, sink.getvalue().to_pybytes())
 
 
 def read_transaction(
@@ -54,7 +71,7 @@ def list_transactions(
 
 
 def _transaction(row: Row[Any]) -> Transaction:
-    read = Transaction(*row[1:])
+    read = Transaction._make(row[1:])
     position = None if row.position is None else load_position(row.position)
     return read._replace(sequences=load_position(row.sequences), position=position)
 
@@ -63,7 +80,7 @@ def read_staged(
     connection: Connection, stream_key: int, ids: Iterable[str]
 ) -> tuple[pa.RecordBatch, list[int]]:
     """Read what transactions staged, one behind the other; tells how many chunks each has."""
-    batches: list[pa.RecordBatch] = []
+    tables = [EVENT_SCHEMA.empty_table()]
     counts: list[int] = []
     for transaction in ids:
         of_it = staged_chunks.c.transaction_id == transaction
@@ -72,11 +89,12 @@ def read_staged(
             .where(staged_chunks.c.stream_key == stream_key, of_it)
             .order_by(staged_chunks.c.ordinal)
         ).all()
-        batches += [decode(row.data).select(EVENT_SCHEMA.names) for row in rows]
+        for row in rows:
+            with ipc.open_stream(pa.py_buffer(row.data)) as stream:
+                tables.append(stream.read_all())
         counts.append(len(rows))
-    if len(batches) == 1:
-        return batches[0], counts
-    return pa.concat_batches(batches) if batches else _NOTHING, counts
+    events = pa.concat_tables(tables).combine_chunks().to_batches()
+    return events[0] if events else pa.RecordBatch.from_pylist([], EVENT_SCHEMA), counts
 
 
 def clear_staged(connection: Connection, limit: int) -> bool:

@@ -10,7 +10,7 @@ the stream, so that neither a restart nor another holder changes them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
@@ -66,6 +66,8 @@ class Transactions:
     _finished: dict[str, Transaction] = field(default_factory=dict)
     _of: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Ids of open ones by writer."""
+    _incarnations: dict[str, int] = field(default_factory=dict)
+    """The newest that began one, of writers that have any open: every append looks at it."""
     _changed: dict[str, Transaction] = field(default_factory=dict)
     """Not yet handed to a database's transaction, as the rest."""
     _staged: list[tuple[str, int, bytes]] = field(default_factory=list)
@@ -74,8 +76,7 @@ class Transactions:
     def restore(self, open_ones: Iterable[Transaction]) -> None:
         """Take in what is stored."""
         for one in open_ones:
-            self.open[one.id] = one
-            self._of[one.writer].add(one.id)
+            self._keep(one)
 
     def find(self, transaction: str) -> Transaction | None:
         """Look one up that is open, or was a moment ago."""
@@ -83,31 +84,29 @@ class Transactions:
 
     def newest_incarnation(self, writer: str) -> int:
         """Find the newest incarnation of a writer that has one open; 0 if none has."""
-        ids = self._of.get(writer, ())
-        return max((self.open[one].incarnation for one in ids), default=0)
+        return self._incarnations.get(writer, 0)
 
     def put(self, transaction: Transaction) -> None:
         """Begin one, or go on with one that changed."""
-        self.open[transaction.id] = self._changed[transaction.id] = transaction
-        self._of[transaction.writer].add(transaction.id)
+        self._changed[transaction.id] = transaction
+        self._keep(transaction)
+
+    def _keep(self, one: Transaction) -> None:
+        self.open[one.id] = one
+        self._of[one.writer].add(one.id)
+        newest = max(one.incarnation, self.newest_incarnation(one.writer))
+        self._incarnations[one.writer] = newest
 
     def stage(
-        self, transaction: Transaction, segment: int, sequence: int, messages: Sequence[bytes]
-    ) -> Transaction:
+        self, transaction: Transaction, segment: int, sequence: int, message: bytes
+    ) -> None:
         """Keep events until the commit; ``transaction`` counts them already."""
         last = transaction.sequences.get(segment, 0)
         if sequence > last + 1:
             raise SequenceGapError(transaction.writer, segment, sequence, last + 1)
-        self._staged += [
-            (transaction.id, ordinal, message)
-            for ordinal, message in enumerate(messages, transaction.chunks)
-        ]
-        staged = transaction._replace(
-            chunks=transaction.chunks + len(messages),
-            sequences={**transaction.sequences, segment: sequence},
-        )
-        self.put(staged)
-        return staged
+        self._staged.append((transaction.id, transaction.chunks, message))
+        sequences = {**transaction.sequences, segment: sequence}
+        self.put(transaction._replace(chunks=transaction.chunks + 1, sequences=sequences))
 
     def finish(
         self,
@@ -122,7 +121,7 @@ class Transactions:
         del self.open[done.id]
         self._of[done.writer].discard(done.id)
         if not self._of[done.writer]:
-            del self._of[done.writer]
+            del self._of[done.writer], self._incarnations[done.writer]
         self._changed[done.id] = self._finished[done.id] = done
         if len(self._finished) > _FINISHED_IN_MEMORY:
             del self._finished[next(iter(self._finished))]

@@ -20,9 +20,9 @@ from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.database.statements import replace_rows
 from controller.log import staging
-from controller.log.codec import encode_chunks
 from controller.log.embedded import EmbeddedLog
 from controller.log.routing import RoutedEvents, route
+from controller.log.staging import StagedEvents
 from controller.log.transactions import ROUTED, Transaction
 from controller.schema import job_batches
 from controller.streams import lifecycle
@@ -43,14 +43,6 @@ from tidegauge.wire.transactions import DAY_MS, BeginTransaction
 
 _NAMED = 10  # of the writers that are live, in a refusal
 _NO_BATCH = -1
-
-
-class Added(NamedTuple):
-    """Events that a staged append adds to a transaction."""
-
-    events: int
-    size: int
-    messages: list[bytes]
 
 
 class Staged(NamedTuple):
@@ -96,21 +88,16 @@ class TransactionCalls:
     async def stage(
         self,
         transaction: str,
-        events: pa.RecordBatch,
+        events: StagedEvents,
         *,
         segment: int | None,
         sequence: int | None,
     ) -> Staged:
         """Keep events until the commit, exactly once for each sequence number."""
         found = await self._find(transaction)
-        encode = partial(
-            encode_chunks, events, writer=found.writer, append_time=self.state.now().wall_ms
-        )
-        chunks = await asyncio.to_thread(encode)
-        added = Added(events.num_rows, events.nbytes, [one.message for one in chunks])
 
         def decide(batch: Batch) -> Staged:
-            return _stage(batch, self.state, self._open(found), added, segment, sequence)
+            return _stage(batch, self.state, self._open(found), events, segment, sequence)
 
         return await self.sequencer.submit(decide)
 
@@ -141,7 +128,8 @@ class TransactionCalls:
     async def commit(self, transaction: str, time: int | None) -> Transaction:
         """Publish what was staged, all at once; committed already, it is what it was.
 
-        The race: more is staged after this was read. It was asked for before, so it is read, too.
+        The race: more is staged after this was read, and was asked for before; or the stream scales.
+        Then it is read and routed again: there may be more of it than the event loop has time for.
         """
         while True:
             found = await self._find(transaction)
@@ -188,13 +176,14 @@ class TransactionCalls:
         counts: list[int],
         time: int | None,
     ) -> Transaction | None:
-        """Commit inside a batch; None if more was staged than was read."""
+        """Commit inside a batch; None if more was staged than was read, or the stream scaled."""
         log = self.state.embedded_log()
         newest = log.transactions.find(found.id) or found
         if newest.state == "committed":
             return newest
         transaction = self._open(newest)
-        if counts != [transaction.chunks]:
+        was_routed_by = routed.topology_revision
+        if counts != [transaction.chunks] or was_routed_by != self._revision:
             return None
         source = Source(transaction.writer, transaction.incarnation, time, of_its_own=True)
         position = append_routed(batch, self.state, routed, source)
@@ -220,6 +209,10 @@ class TransactionCalls:
         if counts is not None and counts != [one.chunks for one in named]:
             return None
         return _append_batch(batch, self.state, job, routed, named)
+
+    @property
+    def _revision(self) -> int:
+        return self.state.aggregator.topology.revision
 
     async def find(self, transaction: str) -> Transaction:
         """Look one up on disk."""
@@ -314,7 +307,7 @@ def _stage(  # noqa: PLR0913, PLR0917 (parts of one append)
     batch: Batch,
     state: StreamState,
     transaction: Transaction,
-    added: Added,
+    events: StagedEvents,
     segment: int | None,
     sequence: int | None,
 ) -> Staged:
@@ -327,10 +320,10 @@ def _stage(  # noqa: PLR0913, PLR0917 (parts of one append)
         log.transactions.put(renewed)
         batch.touch(state)
         return Staged(last, duplicate=True)
-    size = transaction.size + added.size
+    size = transaction.size + events.size
     state.limits.check_transaction_size(transaction.id, size)
-    counting = renewed._replace(events=transaction.events + added.events, size=size)
-    log.transactions.stage(counting, counted_in, sequence or last + 1, added.messages)
+    counting = renewed._replace(events=transaction.events + events.rows, size=size)
+    log.transactions.stage(counting, counted_in, sequence or last + 1, events.message)
     batch.touch(state)
     return Staged(sequence or last + 1, duplicate=False)
 

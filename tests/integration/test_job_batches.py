@@ -142,6 +142,7 @@ def test_the_last_number_outlives_a_restart_and_the_writer(new_server: NewServer
         assert log.events() == numbered(0, 2)
 
 
+@pytest.mark.only_on("sqlite", "callers are known before any database")
 def test_sealing_by_a_batch_needs_the_role_that_sealing_needs(
     new_server: NewServer, tmp_path: Path
 ) -> None:

@@ -218,6 +218,16 @@ def test_what_ends_a_writer_or_the_stream_aborts_what_is_open(log: LogApi, end: 
         _refused(begun(log), "stream_sealed")
 
 
+def test_a_deleted_stream_takes_its_transactions_along(log: LogApi) -> None:
+    transaction = begin(log)
+    transaction.stage(numbered(0, 1, key=KEYS[0]), 1)
+    log.client.delete(log.path).raise_for_status()
+    _refused(transaction.commit(), "unknown_stream")
+    log.create(segments=3)
+    _refused(transaction.commit(), "unknown_transaction")
+    assert (listed(log), log.tail()) == ([], {"0": 0, "1": 0, "2": 0})
+
+
 def test_unknown_transactions_and_segments_are_refused(log: LogApi) -> None:
     unknown = OpenTransaction(log, "no-such")
     for answer in (unknown.describe(), unknown.commit(), unknown.stage([], 1)):

@@ -22,6 +22,7 @@ from controller.http.messages.headers import JSON, has_media_type
 from controller.log import staging
 from controller.log.codec import read_arrow
 from controller.log.ndjson import read_ndjson
+from controller.log.staging import StagedEvents
 from controller.log.transactions import Transaction
 from controller.streams.appends import Source
 from controller.streams.stream import StreamState
@@ -80,7 +81,11 @@ async def stage(
     They are routed by key at the commit: the segment may be sealed by then, or before.
     """
     calls.state.embedded_log()  # or nothing is read
-    events = await read_aside(read_arrow, await read_body(request, event_wire.ARROW))
+
+    def encode(body: bytes) -> StagedEvents:
+        return StagedEvents.of(read_arrow(body))
+
+    events = await read_aside(encode, await read_body(request, event_wire.ARROW))
     staged = await calls.stage(
         transaction, events, segment=segment, sequence=tidegauge_sequence
     )
@@ -99,7 +104,11 @@ async def stage_lines(
 ) -> wire.EventsStaged:
     """Stage one JSON object a line."""
     calls.state.embedded_log()  # or nothing is read
-    events = await read_aside(read_ndjson, await read_body(request, event_wire.NDJSON))
+
+    def encode(body: bytes) -> StagedEvents:
+        return StagedEvents.of(read_ndjson(body))
+
+    events = await read_aside(encode, await read_body(request, event_wire.NDJSON))
     staged = await calls.stage(transaction, events, segment=None, sequence=tidegauge_sequence)
     return wire.EventsStaged(**_open(calls.state, transaction), **staged._asdict())
 
