@@ -117,16 +117,15 @@ def test_no_event_at_or_above_the_time_goes(log: LogApi, client: StreamClient) -
     assert client.truncate(time=41).first_cut == {0: 6}
 
 
-@pytest.mark.parametrize("cut", [{0: 101}, {1: 0}, {}])
-def test_a_cut_outside_the_stream_is_refused(
-    log: LogApi, client: StreamClient, cut: dict[int, int]
-) -> None:
+@pytest.mark.only_on("sqlite", "refused before any database")
+def test_a_cut_outside_the_stream_is_refused(log: LogApi, client: StreamClient) -> None:
     fill(log)
-    with pytest.raises(InvalidPositionError) as refused:
-        client.truncate(cut=cut)
+    with pytest.raises(InvalidPositionError, match="it goes from 0 to 100") as refused:
+        client.truncate(cut={0: 101})
     assert refused.value.stored_position == {0: 0}
 
 
+@pytest.mark.only_on("sqlite", "refused before any database")
 def test_an_external_log_is_truncated_by_its_owner(log: LogApi, client: StreamClient) -> None:
     log.create(log="external")
     with pytest.raises(LogIsExternalError):
@@ -136,6 +135,7 @@ def test_an_external_log_is_truncated_by_its_owner(log: LogApi, client: StreamCl
     assert client.describe().first_cut is None
 
 
+@pytest.mark.only_on("sqlite", "refused before any database")
 def test_either_a_cut_or_a_time_is_sent(log: LogApi) -> None:
     fill(log)
     for body in ({}, {"cut": {"0": 1}, "time": 1}):
