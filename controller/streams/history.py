@@ -124,8 +124,8 @@ async def _newest_marks(database: Database, state: StreamState) -> Sequence[Mark
     if news > 1:
         count = min(news, _NEWEST)
         marks = await _look(database, state, lambda stored: stored.last(count))
-    if known and news <= _NEWEST:
-        marks = [*known, *marks]
+    if known and news <= _NEWEST:  # older ones are among them if some were thinned out
+        marks = [*known, *(one for one in marks if one.revision > known[-1].revision)]
     kept = state.windows
     if not kept.newest or kept.newest[-1].revision < newest.revision:
         kept.newest = marks[-_NEWEST:]
