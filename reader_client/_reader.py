@@ -210,8 +210,8 @@ class AsyncReader(AsyncOpening):
         await self._confirm_and_balance()
         return await self.group.checkpoint(name)
 
-    async def get_time_window(self, stream: str) -> TimeWindow:
-        """Find the time window of the group in a stream."""
+    async def get_time_window(self, stream: str | None = None) -> TimeWindow:
+        """Find the time window of the group in a stream; left out, in all of its streams."""
         return await self.group.get_time_window(stream)
 
     async def close(self) -> None:
