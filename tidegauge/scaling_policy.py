@@ -24,6 +24,7 @@ _COOLDOWNS_WHILE_HOT = 10
 _HOT_SHARE = 0.9
 """Of what both parts of a split take: keys that are no hot ones spread further than that."""
 _ACTIONS_KEPT = 10
+_FULL = f"nothing: a stream can have {MOST_SEGMENTS} segments in all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,8 +205,10 @@ def _plan_splits(made: Plan, load: Load, policy: Policy, topology: Topology) -> 
             made.waits[number] = f"hot key: a split did not spread the load; again in {left}"
         elif growing >= policy.max_segments:
             made.waits[number] = f"split once fewer than {policy.max_segments} segments grow"
-        elif in_all + 2 > MOST_SEGMENTS or not owned.low < lower.high < owned.high:
-            made.waits[number] = "nothing: it cannot be split any more"
+        elif in_all + 2 > MOST_SEGMENTS:
+            made.waits[number] = _FULL
+        elif not owned.low < lower.high < owned.high:
+            made.waits[number] = "nothing: its range of keys has no middle"
         else:
             growing, in_all = growing + 1, in_all + 2
             took = _show(per_s[number], policy)
@@ -230,7 +233,9 @@ def _plan_merges(made: Plan, load: Load, policy: Policy, topology: Topology) -> 
             made.waits |= dict.fromkeys((low, high), wait)
         elif growing <= policy.min_segments:
             made.waits |= dict.fromkeys((low, high), f"nothing: {growing} are the fewest")
-        elif in_all + 1 <= MOST_SEGMENTS:
+        elif in_all >= MOST_SEGMENTS:
+            made.waits |= dict.fromkeys((low, high), _FULL)
+        else:
             growing, in_all = growing - 1, in_all + 1
             merged.add(high)
             took = " and ".join(_show(per_s[one], policy) for one in (low, high))

@@ -18,7 +18,7 @@ from tidegauge.scaling_policy import (
     scaled,
     seen,
 )
-from tidegauge.topology import KeyRange, Topology
+from tidegauge.topology import KeyRange, Segment, Topology
 
 POLICY = Policy(
     unit="events",
@@ -212,7 +212,22 @@ def test_a_range_that_has_no_middle_any_more_is_not_split() -> None:
     stream.look()
     stream.run(11 * COOLDOWN_MS, per_s=1_000, keys={0.5: 1.0})
     assert [sealed for _, sealed in stream.done] == [[0]]
-    assert stream.plan().waits[2] == "nothing: it cannot be split any more"
+    assert stream.plan().waits[2] == "nothing: its range of keys has no middle"
+
+
+def test_a_stream_that_has_had_all_segments_that_it_can_have_is_scaled_no_more() -> None:
+    sealed = [Segment(number, KeyRange(0, 1), (), 0) for number in range(9_998)]
+    halves = [Segment(9_998, KeyRange(0, 0.5)), Segment(9_999, KeyRange(0.5, 1))]
+    stream = Simulation()
+    stream.topology = Topology([*sealed, *halves])
+    stream.tails = dict.fromkeys((9_998, 9_999), 0.0)
+    stream.look()
+    for per_s in (1_000, 0):
+        stream.run(2 * WINDOW_MS, per_s)
+        assert stream.plan().waits == dict.fromkeys(
+            (9_998, 9_999), "nothing: a stream can have 10000 segments in all"
+        )
+    assert stream.done == []
 
 
 def test_a_restart_goes_on_with_what_was_stored() -> None:

@@ -86,7 +86,7 @@ class StreamCalls:
         ----------
         **settings
             ``segments``, ``log`` (``embedded``, ``external``), ``max_segments``, ``scaling``
-            (``fixed``, or a policy such as ``{"events_per_s": 1000}``),
+            (``"fixed"`` or a policy, such as ``{"events_per_s": 1000}``),
             ``aggregation_timeout_ms``, ``hold_limit_ms``, ``min_writers``, ``mark_interval_ms``,
             ``mark_resolution_ms``, ``mark_retention_ms``, ``writer_retention_ms``,
             ``max_future_skew_ms``; what is left out has its default.
@@ -95,6 +95,8 @@ class StreamCalls:
         ------
         StreamExistsError
             If it is there with other settings than the given ones.
+        LogIsExternalError
+            If the log is external, and a policy is to scale it; so does `configure`.
         ValueError
             If a setting is unknown, or cannot have its value; so does `configure`.
         ForbiddenError
