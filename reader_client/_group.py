@@ -17,7 +17,7 @@ from tidegauge.errors import PreconditionFailedError, UnknownReaderError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import parse_group
 from tidegauge.topology import Position, Topology
-from tidegauge.windows import TimeWindow
+from tidegauge.windows import TimeWindow, joint_window
 from tidegauge.wire.groups import (
     CreateGroup,
     GroupInfo,
@@ -90,8 +90,17 @@ class AsyncReaderGroup:
         """Delete the group; what it retained is free."""
         await self.call("DELETE", "", Answer)
 
-    async def get_time_window(self, stream: str) -> TimeWindow:
-        """Find the time window of the group in a stream: the same for all of its readers."""
+    async def get_time_window(self, stream: str | None = None) -> TimeWindow:
+        """Find the time window of the group: the same for all of its readers.
+
+        Parameters
+        ----------
+        stream
+            One of its streams, ``scope/stream``; left out, all of them together.
+        """
+        if stream is None:
+            streams = (await self.describe()).streams
+            return joint_window([await self.get_time_window(one) for one in streams])
         found = await self.call(
             "GET", "/time-window", TimeWindowInfo, params={"stream": stream}
         )

@@ -90,6 +90,8 @@ class AsyncReader(AsyncOpening):
         """How far each of them went when it was last looked at."""
         self._owned: dict[SegmentRef, int] = {}
         """Its segments, and what it has confirmed of them."""
+        self._ends: dict[SegmentRef, int] = {}
+        """Sealed lengths, of those of its segments that are sealed."""
         self._returned: dict[SegmentRef, int] = {}
         self._is_settled = False
         """Whether it owned its share, and knew all segments, when it last looked."""
@@ -219,8 +221,8 @@ class AsyncReader(AsyncOpening):
         await self._confirm_and_balance()
         return await self.group.checkpoint(name)
 
-    async def get_time_window(self, stream: str) -> TimeWindow:
-        """Find the time window of the group in a stream."""
+    async def get_time_window(self, stream: str | None = None) -> TimeWindow:
+        """Find the time window of the group in a stream; left out, in all of its streams."""
         return await self.group.get_time_window(stream)
 
     async def close(self) -> None:
@@ -267,20 +269,10 @@ class AsyncReader(AsyncOpening):
             (tail.topology_revision, tail.final) != (info.topology.revision, info.final)
             for tail, info in zip(self._tails.values(), self._streams.values(), strict=True)
         )
+        is_read = (self._offset(ref) == end for ref, end in self._ends.items())
         is_told = self._heartbeat is None or self._heartbeat.unbalanced.is_set()
-        if (
-            not self._is_settled
-            or is_told
-            or any(changed)
-            or any(map(self._is_read, self._turn))
-        ):
+        if not self._is_settled or is_told or any(changed) or any(is_read):
             await self._confirm_and_balance()
-
-    def _is_read(self, ref: SegmentRef) -> bool:
-        """Whether a sealed segment is read to its end."""
-        segments = self._streams[ref.stream].topology.segments
-        (length,) = (one.sealed_length for one in segments if one.number == ref.segment)
-        return self._offset(ref) == length
 
     def _growing(self) -> set[str]:
         """Name the streams that are not sealed yet."""
@@ -317,6 +309,7 @@ class AsyncReader(AsyncOpening):
 
     async def _confirm_and_balance(self) -> None:
         """Confirm what was returned before, complete what is read, and take a fair share."""
+        self._is_settled = False  # a look that is cut short is made again
         if self._heartbeat is not None:
             self._heartbeat.unbalanced.clear()  # before the look, for what is told meanwhile
         self._streams = {
@@ -330,6 +323,10 @@ class AsyncReader(AsyncOpening):
         self._returned.clear()
         epoch = self._epoch or 0
         self._owned = dict(state.readers[self.name].owned)
+        lengths = {
+            ref: topologies[ref.stream][ref.segment].sealed_length for ref in self._owned
+        }
+        self._ends = {ref: length for ref, length in lengths.items() if length is not None}
         self._is_settled = groups.has_its_share(state, self.name, epoch)
         self._turn = deque(ref for ref in self._turn if ref in self._owned)
         self._turn.extend(ref for ref in sorted(self._owned) if ref not in self._turn)

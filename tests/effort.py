@@ -30,8 +30,12 @@ class Effort:
     def times(self, what: str, *, short: int, long: int) -> int:
         """Choose how often, and have the report say it."""
         chosen = long if self._soaks else short
-        self._record(_RECORD, f"{chosen} {what}")
+        self.note(what, chosen)
         return chosen
+
+    def note(self, what: str, found: int) -> None:
+        """Have the report say what was found."""
+        self._record(_RECORD, f"{found} {what}")
 
 
 def load_profile(*, soaks: bool) -> None:

@@ -62,3 +62,24 @@ def time_window(topology: Topology, marks: Sequence[Mark], position: Position) -
 def count_passed(topology: Topology, marks: Sequence[Mark], position: Position) -> int:
     """Count the marks whose cuts a position covers; they come first, since cuts rise."""
     return bisect_left(marks, True, key=lambda mark: not covers(topology, position, mark.cut))
+
+
+def joint_window(windows: Sequence[TimeWindow]) -> TimeWindow:
+    """Join the windows of several streams that are read together.
+
+    Every event below ``lower`` has been read in all of them, so it is None while one of them has
+    none; ``upper`` is None once one of them is at its tail.
+
+    Examples
+    --------
+    >>> joint_window([TimeWindow(5, 9), TimeWindow(3, 7)])
+    TimeWindow(lower=3, upper=9)
+    >>> joint_window([TimeWindow(5, None), TimeWindow(None, 7)])
+    TimeWindow(lower=None, upper=None)
+    """
+    lowers = [one.lower for one in windows if one.lower is not None]
+    uppers = [one.upper for one in windows if one.upper is not None]
+    return TimeWindow(
+        lower=min(lowers) if len(lowers) == len(windows) else None,
+        upper=max(uppers) if len(uppers) == len(windows) else None,
+    )

@@ -1,13 +1,16 @@
 """Segments split and merge while writers write, readers read, and the service and readers die."""
 
 import random
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from threading import Event as Flag
 
 import httpx
+import pytest
 
 from reader_client import StreamClient
 from tests.conftest import NewServer
@@ -23,79 +26,50 @@ from tests.integration.scaling_crowd import (
 from tests.patience import wait_until
 from tests.server import ServerProcess
 
-WRITERS, READERS = 10, 5
 STREAM = "scaling/crowd"
 GROUP = f"/v1/reader-groups/{STREAM}"
 _MOST_GROWING = 6
+_POLICY = {"events_per_s": 40, "window_ms": 2_000, "cooldown_ms": 2_000}
+"""Ten writers write up to 1 500 events a second, or 150: far above it, or below half of it."""
 
 
-def test_nothing_is_lost_late_or_out_of_order_while_segments_scale(
-    new_server: NewServer, tmp_path: Path, effort: Effort
-) -> None:
-    chance = random.Random(17)
-    with (
-        new_server() as server,
-        StreamClient(server.url, STREAM) as client,
-        Crowd(server.url, STREAM, tmp_path) as crowd,
-        ThreadPoolExecutor() as threads,
-    ):
-        client.create(segments=2, mark_interval_ms=50, mark_resolution_ms=100)
-        body = {"streams": [STREAM], "heartbeat_ms": 100, "dead_after_ms": 3_000}
-        httpx.put(server.url + GROUP, json=body).raise_for_status()
-        crowd.start_writers(WRITERS)
-        for _ in range(READERS):
-            crowd.start_reader()
-        with _watching(server, threads) as seen:
-            _wait_for_progress(client, seen)
-            for step in range(effort.times("scalings", short=8, long=60)):
-                scaling = threads.submit(_scale_somehow, client, chance)
-                if step % 3 == 0:
-                    server.kill()
-                    server.start()
-                scaling.result()
-                if step % 2 == 0:
-                    crowd.kill_reader(chance.randrange(READERS))
-                crowd.check()
-                _wait_for_progress(client, seen)
-            written = crowd.stop_writers()
-            wait_until(lambda: seen[-1].position == client.tail().tail)
-        events = read_log(client)
-        check_each_key_once_and_in_order(events, crowd.deliveries(), written)
-        check_nothing_is_late(client, events)
-        check_windows(client, events, seen)
+class Scene:
+    """A crowd at a service, the windows that its group was told, and what disturbs it."""
 
+    def __init__(self, server: ServerProcess, folder: Path) -> None:
+        self.server = server
+        self.client = StreamClient(server.url, STREAM)
+        self.crowd = Crowd(server.url, STREAM, folder)
+        self.chance = random.Random(17)
+        self.seen: list[Seen] = []
+        self.recoveries: list[tuple[int, int]] = []
+        """From when a process was killed until the window rose again, ns."""
 
-def _scale_somehow(client: StreamClient, chance: random.Random) -> None:
-    """Split a growing segment or merge two neighbours."""
-    topology = client.topology()
-    growing = sorted(topology.unsealed, key=lambda one: topology[one].key_range or (0, 0))
-    if len(growing) < _MOST_GROWING and (len(growing) < 2 or chance.random() < 0.5):
-        client.split(chance.choice(growing), chance.choice([2, 2, 3]))
-    else:
-        at = chance.randrange(len(growing) - 1)
-        client.merge(growing[at : at + 2])
-
-
-def _wait_for_progress(client: StreamClient, seen: list[Seen]) -> None:
-    """Wait until event time has risen at the service, and then for the group."""
-    before = client.explain().watermark
-    if before is None:
-        wait_until(lambda: bool(seen))
-        return
-    client.wait_until(before + 1)
-    wait_until(lambda: bool(seen) and seen[-1].lower > before)
-
-
-@contextmanager
-def _watching(server: ServerProcess, threads: ThreadPoolExecutor) -> Iterator[list[Seen]]:
-    """Look at the window of the group again and again; an outage is no look."""
-    seen: list[Seen] = []
-    stop = Flag()
-
-    def watch() -> None:
-        while not stop.wait(0.05):
+    @contextmanager
+    def running(self, *, writers: int, readers: int, queries: int) -> Iterator[None]:
+        """Create the stream, and let everybody work."""
+        self.client.create(segments=2, mark_interval_ms=50, mark_resolution_ms=100)
+        body = {"streams": [STREAM], "heartbeat_ms": 100, "dead_after_ms": 1_500}
+        httpx.put(self.server.url + GROUP, json=body).raise_for_status()
+        with self.client, self.crowd as crowd, ThreadPoolExecutor() as threads:
+            crowd.start_writers(writers)
+            crowd.start_queries(queries)
+            for _ in range(readers):
+                crowd.start_reader()
+            stop = Flag()
+            watching = threads.submit(self._watch, stop)
             try:
-                answer = httpx.get(f"{server.url}{GROUP}/time-window?stream={STREAM}")
+                self.wait_for_progress()
+                yield
+            finally:
+                stop.set()
+            watching.result()
+
+    def _watch(self, stop: Flag) -> None:
+        """Look at the window of the group again and again; an outage is no look."""
+        while not stop.wait(0.02):
+            try:
+                answer = httpx.get(f"{self.server.url}{GROUP}/time-window?stream={STREAM}")
             except httpx.TransportError:
                 continue
             if answer.status_code == httpx.codes.SERVICE_UNAVAILABLE:
@@ -103,11 +77,127 @@ def _watching(server: ServerProcess, threads: ThreadPoolExecutor) -> Iterator[li
             window = answer.raise_for_status().json()
             if window["lower"] is not None:
                 position = {int(one): at for one, at in window["position"].items()}
-                seen.append(Seen(window["lower"], position))
+                self.seen.append(Seen(window["lower"], position, time.monotonic_ns()))
 
-    watching = threads.submit(watch)
-    try:
-        yield seen
-    finally:
-        stop.set()
-    watching.result()
+    def wait_for_progress(self) -> None:
+        """Wait until event time has risen at the service, and then for the group."""
+        before = self.client.explain().watermark
+        if before is None:
+            wait_until(lambda: bool(self.seen))
+            return
+        self.client.wait_until(before + 1)
+        wait_until(lambda: self.seen[-1].lower > before)
+        self.crowd.check()
+
+    @contextmanager
+    def recovering(self) -> Iterator[None]:
+        """Note how long it takes until the window rises again."""
+        killed = time.monotonic_ns()
+        yield
+        self.wait_for_progress()
+        self.recoveries.append((killed, time.monotonic_ns()))
+
+    def scale(self) -> None:
+        """Split a growing segment or merge two neighbours."""
+        topology, chance = self.client.topology(), self.chance
+        growing = sorted(topology.unsealed, key=lambda one: topology[one].key_range or (0, 0))
+        if len(growing) < _MOST_GROWING and (len(growing) < 2 or chance.random() < 0.5):
+            self.client.split(chance.choice(growing), chance.choice([2, 2, 3]))
+        else:
+            at = chance.randrange(len(growing) - 1)
+            self.client.merge(growing[at : at + 2])
+
+    def scale_while_it_dies(self) -> None:
+        """Scale while the service is killed and started again."""
+        with self.recovering(), ThreadPoolExecutor() as threads:
+            scaling = threads.submit(self.scale)
+            self.server.kill()
+            self.server.start()
+            scaling.result()
+
+    def kill_a_reader(self) -> None:
+        """Kill one of the readers, whichever."""
+        with self.recovering():
+            self.crowd.kill_reader(self.chance.randrange(1_000))
+
+    def let_the_load_rise_and_fall(self) -> None:
+        """Let the policy act on a load that rises and falls tenfold."""
+        self.crowd.slow_down(slow=False)
+        wait_until(lambda: self._growing() >= 6)
+        self.kill_a_reader()
+        self.crowd.slow_down(slow=True)
+        wait_until(lambda: self._growing() <= 4)
+        self.scale_while_it_dies_by_itself()
+
+    def scale_while_it_dies_by_itself(self) -> None:
+        """Kill the service while only its policy scales."""
+        with self.recovering():
+            self.server.kill()
+            self.server.start()
+
+    def _growing(self) -> int:
+        self.crowd.check()
+        return len(self.client.topology().unsealed)
+
+    def longest_stand_ms(self) -> int:
+        """Find how long the window stood at most while nobody recovered from a kill."""
+        rises = [
+            second.at for first, second in pairwise(self.seen) if second.lower > first.lower
+        ]
+        stands = [
+            end - start
+            for start, end in pairwise(rises)
+            if not any(start < back and killed < end for killed, back in self.recoveries)
+        ]
+        return max(stands) // 1_000_000
+
+    def end_and_check(self) -> None:
+        """Let everybody come to the end, and compare what they saw with what was written."""
+        written = self.crowd.stop_writers()
+        wait_until(lambda: self.seen[-1].position == self.client.tail().tail)
+        events, first = read_log(self.client), self.crowd.deliveries()
+        check_each_key_once_and_in_order(events, first, written)
+        check_windows(self.seen, events, first)
+        check_nothing_is_late(self.client, events, self.seen)
+        httpx.post(f"{self.server.url}/v1/streams/{STREAM}/seal").raise_for_status()
+        self.crowd.check_queries(events)
+
+
+def test_nothing_is_lost_late_or_out_of_order_while_segments_scale(
+    new_server: NewServer, tmp_path: Path, effort: Effort
+) -> None:
+    with new_server() as server:
+        scene = Scene(server, tmp_path)
+        with scene.running(
+            writers=effort.times("writers", short=5, long=10),
+            readers=effort.times("readers", short=3, long=5),
+            queries=effort.times("Spark queries", short=0, long=1),
+        ):
+            for step in range(effort.times("scalings by hand", short=4, long=20)):
+                if step % 4 == 3:
+                    scene.scale_while_it_dies()
+                else:
+                    scene.scale()
+                    scene.wait_for_progress()
+                if step % 3 == 1:
+                    scene.kill_a_reader()
+            changes = effort.times("rises and falls of the load", short=0, long=2)
+            scene.client.configure(scaling=_POLICY if changes else "fixed", max_segments=8)
+            for _ in range(changes):
+                scene.let_the_load_rise_and_fall()
+            scene.end_and_check()
+        effort.note("ms that the window stood at most", scene.longest_stand_ms())
+
+
+@pytest.mark.only_on("sqlite", "readers know the service only")
+def test_nothing_is_lost_whichever_readers_die(
+    new_server: NewServer, tmp_path: Path, effort: Effort
+) -> None:
+    with new_server() as server:
+        scene = Scene(server, tmp_path)
+        with scene.running(writers=3, readers=8, queries=0):
+            for step in range(effort.times("deaths of readers", short=3, long=60)):
+                scene.kill_a_reader()
+                if step % 2 == 0:
+                    scene.scale()
+            scene.end_and_check()

@@ -1,4 +1,7 @@
-"""Reader groups under any interleaving: one owner a segment, nothing lost, nothing skipped."""
+"""Reader groups under any interleaving, while segments split and merge.
+
+One owner a segment, nothing lost, nothing skipped, shares even again after one step of each.
+"""
 
 import pytest
 from hypothesis import settings
@@ -11,7 +14,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from tests.property.topologies import core_topology, shapes
+from tests.property.events import Shape
+from tests.property.topologies import SOME, chosen, core_topology, shapes
 from tidegauge import groups
 from tidegauge.errors import InvalidTransitionError, ReaderFencedError
 from tidegauge.groups import GroupState, SegmentRef
@@ -20,19 +24,26 @@ from tidegauge.topology import Topology
 
 STREAM = "s/one"
 READERS = st.sampled_from(["a", "b", "c"])
+OFFSETS = st.integers(0, 3)
+MOST_SEGMENTS = 14
+"""Topologies are walked without memory: more of them take long."""
 
 
 class Groups(RuleBasedStateMachine):
     """Readers that act on states they read some time ago, as processes do."""
 
-    @initialize(topology=shapes().map(core_topology))
-    def begin(self, topology: Topology) -> None:
-        self.topology = topology
-        self.topologies = {STREAM: topology}
+    @initialize(shape=shapes())
+    def begin(self, shape: Shape) -> None:
+        self._become(shape)
         self.state = groups.start(self.topologies, {})
         self.epochs: dict[str, int] = {}
         self.read: dict[SegmentRef, int] = {}
         """By how far each segment was read by anybody, without a gap."""
+
+    def _become(self, shape: Shape) -> None:
+        self.shape = shape
+        self.topology = core_topology(shape)
+        self.topologies = {STREAM: self.topology}
 
     def _apply(self, after: GroupState) -> None:
         """Write as the service does: checked, whoever made it."""
@@ -52,10 +63,44 @@ class Groups(RuleBasedStateMachine):
             with pytest.raises(ReaderFencedError):
                 groups.advance(self.state, reader, former, {})
 
+    @precondition(lambda self: len(self.shape.predecessors) < MOST_SEGMENTS)
+    @rule(sealed=SOME, successors=st.lists(SOME, min_size=1, max_size=3), unread=OFFSETS)
+    def scale(self, sealed: int, successors: list[int], unread: int) -> None:
+        """Seal some growing segments where they were read, or beyond; others continue them."""
+        numbers = chosen(self.shape.growing, sealed)
+        lengths = {one: self.read.get(SegmentRef(STREAM, one), 0) + unread for one in numbers}
+        first = len(self.shape.predecessors)
+        added = {first + at: tuple(chosen(numbers, bits)) for at, bits in enumerate(successors)}
+        self._become(self.shape.scaled(lengths, added))
+
+    @precondition(lambda self: self.state.readers)
+    @rule()
+    def die(self) -> None:
+        """Take the reader with most segments offline where it confirmed, as its silence does."""
+        reader = max(self.state.readers, key=lambda name: (len(self._owned(name)), name))
+        before = self.state.position(STREAM)
+        self._apply(
+            groups.go_offline(self.state, reader, self.epochs.pop(reader), self.topologies)
+        )
+        assert self.state.position(STREAM) == before, "the window goes back"
+
+    @precondition(lambda self: self.state.readers)
+    @rule()
+    def shares_are_even_after_one_step_of_each(self) -> None:
+        """Those who own most come first: they release what the others acquire."""
+        order = sorted(self.state.readers, key=lambda name: -len(self._owned(name)))
+        for reader in order:
+            self._balance(reader)
+        counts = [len(self._owned(name)) for name in order]
+        assert max(counts) - min(counts) <= 1
+        assert not self.state.unassigned
+
     @precondition(lambda self: self.state.readers)
     @rule(data=st.data())
     def balance(self, data: st.DataObject) -> None:
-        reader = data.draw(st.sampled_from(sorted(self.state.readers)))
+        self._balance(data.draw(st.sampled_from(sorted(self.state.readers))))
+
+    def _balance(self, reader: str) -> None:
         epoch, state = self.epochs[reader], self.state
         most = groups.share(state, reader)
         while len(state.readers[reader].owned) > most:
@@ -150,6 +195,12 @@ class Groups(RuleBasedStateMachine):
         )
         with pytest.raises(InvalidTransitionError):
             groups.check_change(self.state, after, self.topologies)
+
+    @invariant()
+    def what_the_position_covers_was_read(self) -> None:
+        covered = down_set(self.topology, self.state.position(STREAM))
+        for number, count in covered.items():
+            assert count <= self.read.get(SegmentRef(STREAM, number), 0)
 
     @invariant()
     def every_open_segment_is_in_exactly_one_place(self) -> None:

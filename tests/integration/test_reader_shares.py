@@ -1,0 +1,206 @@
+"""Readers of a group share its segments evenly again after any change, and begin where it says."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+
+from reader_client import Reader, ReaderGroup, StreamClient, TimeWindow
+from tests.integration.shares import shares
+from tests.patience import wait_until
+from tests.server import Api, ServerProcess
+
+pytestmark = pytest.mark.only_on("sqlite", "groups are the same on each database")
+
+_NUMBERS = count(1)
+NOW = 1_700_000_000_000
+
+
+class Party:
+    """Some readers of a group of one stream, and how often their hearts were heard."""
+
+    def __init__(self, url: str, patch: pytest.MonkeyPatch) -> None:
+        self.url, self.name = url, f"shares/stream-{next(_NUMBERS)}"
+        self.readers: dict[str, Reader] = {}
+        self.heard: dict[str, int] = {}
+        self._send = httpx.AsyncClient.send
+        patch.setattr(httpx.AsyncClient, "send", self._count_of(self._send))
+
+    def _count_of(self, send: Callable[..., Any]) -> Callable[..., Any]:
+        async def counted(
+            client: httpx.AsyncClient, request: httpx.Request, **more: Any
+        ) -> httpx.Response:
+            answer: httpx.Response = await send(client, request, **more)
+            *_, reader, call = request.url.path.split("/")
+            if call == "heartbeat":
+                self.heard[reader] = self.heard.get(reader, 0) + 1
+            return answer
+
+        return counted
+
+    def join(self, name: str) -> None:
+        self.readers[name] = Reader(self.url, self.name, name)
+        self.readers[name].open()
+
+    def leave(self, name: str) -> None:
+        self.readers.pop(name).close()
+
+    def beat(self) -> None:
+        """Wait until every reader has heard by its heart what happened before."""
+        # The beat that is under way may have been answered before it happened.
+        wanted = {name: self.heard.get(name, 0) + 2 for name in self.readers}
+        wait_until(lambda: all(self.heard.get(one, 0) >= wanted[one] for one in wanted))
+
+    def read_next(self, group: ReaderGroup) -> None:
+        """Let each reader read once, those with the most segments first."""
+        owned = shares(group)
+        for name in sorted(self.readers, key=lambda one: -owned.get(one, 0)):
+            assert self.readers[name].read_next(wait_ms=0) == []
+
+
+@pytest.fixture
+def party(shared_server: ServerProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[Party]:
+    party = Party(shared_server.url, monkeypatch)
+    with ExitStack() as stack:
+        yield party
+        for reader in party.readers.values():
+            stack.callback(reader.close)
+
+
+def test_shares_are_even_after_one_heartbeat_and_one_read_of_each(
+    shared_server: ServerProcess, party: Party
+) -> None:
+    with (
+        StreamClient(shared_server.url, party.name) as client,
+        ReaderGroup(shared_server.url, party.name) as group,
+    ):
+        client.create(segments=4)
+        group.create([party.name], heartbeat_ms=100)
+        after = {}
+        changes: dict[str, Callable[[], object]] = {
+            "a joins": lambda: party.join("a"),
+            "b joins": lambda: party.join("b"),
+            "c joins": lambda: party.join("c"),
+            "0 is split": lambda: client.split(0, 3),
+            "1 and 2 are merged": lambda: client.merge([1, 2]),
+            "what continues them is open": lambda: None,
+            "b leaves": lambda: party.leave("b"),
+        }
+        for change, happen in changes.items():
+            happen()
+            party.beat()
+            party.read_next(group)
+            after[change] = sorted(shares(group).values())
+    assert after == {
+        "a joins": [4],
+        "b joins": [2, 2],
+        "c joins": [1, 1, 2],
+        "0 is split": [2, 2, 2],
+        "1 and 2 are merged": [1, 1, 2],
+        "what continues them is open": [1, 2, 2],
+        "b leaves": [2, 3],
+    }
+
+
+def test_who_waits_takes_its_share_without_being_asked_again(
+    shared_server: ServerProcess, party: Party
+) -> None:
+    with (
+        ReaderGroup(shared_server.url, party.name) as group,
+        Api(shared_server.url, party.name) as api,
+    ):
+        api.create(log="embedded", segments=2)
+        group.create([party.name], heartbeat_ms=100, dead_after_ms=300)
+        dead = f"/v1/reader-groups/{party.name}/readers/dead"
+        epoch = api.client.post(dead).raise_for_status().json()["epoch"]
+        state = api.client.get(f"/v1/reader-groups/{party.name}/state")
+        document = state.json() | {"unassigned": {}}
+        document["readers"]["dead"] = {"epoch": epoch, "owned": {party.name: {"0": 0, "1": 0}}}
+        api.client.put(
+            f"/v1/reader-groups/{party.name}/state",
+            json=document,
+            headers={"if-match": state.headers["etag"]},
+        ).raise_for_status()
+        _append(api, ("k", NOW))
+        party.join("heir")
+        assert [one.key for one in party.readers["heir"].read_next(wait_ms=30_000)] == ["k"]
+        assert shares(group) == {"heir": 2}
+
+
+@pytest.mark.parametrize(
+    ("start", "position", "read"),
+    [
+        ({}, {0: 0}, ["a", "b", "c", "d"]),
+        ({"start": "latest"}, {0: 2, 1: 1, 2: 1}, []),
+        ({"start_time": NOW + 1_500}, {0: 2, 1: 0, 2: 0}, ["c", "d"]),
+        ({"start_cut": {0: 1}}, {0: 1}, ["b", "c", "d"]),
+        ({"start_cut": {1: 1}}, {0: 2, 1: 1, 2: 0}, ["d"]),
+    ],
+)
+def test_a_group_starts_where_it_is_told_in_a_stream_that_was_scaled(
+    shared_server: ServerProcess,
+    start: dict[str, Any],
+    position: dict[int, int],
+    read: list[str],
+) -> None:
+    name = f"shares/stream-{next(_NUMBERS)}"
+    with (
+        Api(shared_server.url, name) as api,
+        StreamClient(shared_server.url, name) as client,
+        ReaderGroup(shared_server.url, name) as group,
+    ):
+        api.create(log="embedded")
+        _append(api, ("a", NOW), ("b", NOW + 1_000))
+        client.split(0)
+        _append(api, ("c", NOW + 2_000), ("d", NOW + 3_000))
+        if "start_cut" in start:
+            start = {"start_cut": {name: start["start_cut"]}}
+        group.create([name], **start)
+        assert group.position(name) == position
+        found: list[str] = []
+        with Reader(shared_server.url, name, "one") as reader:
+            wait_until(lambda: not _read(reader, found))
+        assert sorted(found) == read
+
+
+def test_the_window_over_several_streams_tells_what_was_read_in_all_of_them(
+    shared_server: ServerProcess,
+) -> None:
+    names = [f"shares/stream-{next(_NUMBERS)}" for _ in range(2)]
+    with (
+        Api(shared_server.url, names[0]) as one,
+        Api(shared_server.url, names[1]) as two,
+        ReaderGroup(shared_server.url, names[0]) as group,
+    ):
+        for api in (one, two):
+            api.create(log="embedded", mark_resolution_ms=0)
+        for api, time in ((one, NOW), (one, NOW + 5_000), (two, NOW + 2_000)):
+            _append(api, ("k", time))
+            api.post("writers/w/note-time", time=time + 1_000)
+        group.create(names)
+        windows = [group.get_time_window()]
+        with Reader(shared_server.url, names[0], "reader") as reader:
+            while reader.read_next(wait_ms=0, limit=1):
+                windows.append(group.get_time_window())
+            windows.append(reader.get_time_window())
+        assert windows[0] == TimeWindow(None, NOW + 3_000)
+        assert windows[-1] == TimeWindow(NOW + 3_000, None)
+        assert group.get_time_window(names[0]) == TimeWindow(NOW + 6_000, None)
+
+
+def _read(reader: Reader, found: list[str]) -> bool:
+    events = reader.read_next(wait_ms=0)
+    found += [one.key for one in events]
+    return bool(events)
+
+
+def _append(api: Api, *events: tuple[str, int]) -> None:
+    lines = [f'{{"key": "{key}", "event_time": {time}, "value": ""}}' for key, time in events]
+    api.client.post(
+        f"{api.path}/events",
+        content="\n".join(lines),
+        headers={"content-type": "application/x-ndjson"},
+    ).raise_for_status()
