@@ -122,7 +122,7 @@ def test_a_refused_argument_leaves_nothing_written(shared_server: ServerProcess)
     stream = _stream(shared_server)
     with Writer(shared_server.url, stream, "one") as writer:
         with pytest.raises(TypeError, match=r"keys\[1\]: key is None; pass a string"):
-            writer.write_many(["1", "2"], keys=["k", None])  # type: ignore[list-item]
+            writer.write_many(["1", "2"], keys=["k", None])
         with pytest.raises(ValueError, match="2 values and 1 keys; pass as many"):
             writer.write_many(["1", "2"], keys=["k"])
         assert writer.unstored == 0
