@@ -7,6 +7,7 @@ import pyarrow.compute as pc
 
 from writer_client._events import NUMBERED_SCHEMA, EventBatch
 
+_MOST_CHUNKS = 64
 _NONE = NUMBERED_SCHEMA.empty_table()
 
 
@@ -28,7 +29,10 @@ class Lane:
     def add(self, events: pa.RecordBatch) -> None:
         """Let events wait behind the others."""
         added = pa.Table.from_batches([events])
-        self.waiting = pa.concat_tables([self.waiting, added]) if len(self.waiting) else added
+        waiting = pa.concat_tables([self.waiting, added]) if len(self.waiting) else added
+        # Else a trickle during an outage would become a chunk for each event, listed every time.
+        is_scattered = waiting.column("key").num_chunks > _MOST_CHUNKS
+        self.waiting = waiting.combine_chunks() if is_scattered else waiting
 
     def take(self, *, max_events: int, max_bytes: int) -> EventBatch | None:
         """Put the next events on their way, if any wait: one is sent however large it is."""

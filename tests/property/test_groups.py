@@ -20,7 +20,6 @@ from tidegauge import groups
 from tidegauge.errors import InvalidTransitionError, ReaderFencedError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.lattice import cut_of, down_set
-from tidegauge.topology import Topology
 
 STREAM = "s/one"
 READERS = st.sampled_from(["a", "b", "c"])

@@ -429,3 +429,13 @@ def test_scaling_loses_no_event_and_no_order_of_a_key(
     ordered = list(run.log.by_key())
     assert sorted(one for ordinals in ordered for one in ordinals) == list(range(run.written))
     assert ordered == [sorted(ordinals) for ordinals in ordered]
+
+
+def test_a_trickle_that_cannot_be_sent_stays_in_few_pieces_and_in_order() -> None:
+    outbox = _outbox(batch_bytes=1_000_000, limit_bytes=1_000_000)
+    for _ in range(1_000):
+        _write(outbox)
+        outbox.route()
+    assert outbox._lanes[0].waiting.column("key").num_chunks <= 64
+    ordinals = _take(outbox, events=10_000).events.column("ordinal")
+    assert ordinals.to_pylist() == list(range(1_000))

@@ -27,6 +27,10 @@ def owners(topology: Topology, keys: pa.Array) -> pa.Array:
 def split(topology: Topology, events: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Split events by the segments that own their keys, in order of number; keeps the order in each."""
     segments = owners(topology, events.column("key"))
+    numbers = segments.unique()
+    if len(numbers) == 1:
+        yield numbers[0].as_py(), events
+        return
     order = pc.sort_indices(segments)  # stable, or keys would lose their order
     ordered, start = events.take(order), 0
     for run in _runs(segments.take(order)):
