@@ -1,5 +1,6 @@
 """The asynchronous face of writers."""
 
+from collections.abc import Hashable
 from datetime import datetime
 from typing import Unpack
 
@@ -33,13 +34,19 @@ class AsyncWriter(WriterFace, AsyncOpening):
         Nothing that will be written is older (ms or an aware datetime). Without it this
         writer stands at `told_time` from its registration to its first note.
     automatically_note_time : bool, default False
-        Use ingestion time: events without a time get the wall clock, which is noted five
-        times a second, also while nothing is written, so that an idle writer holds nobody up.
-    beat : {"unacknowledged", "always"}, default "unacknowledged"
+        Use ingestion time: events without a time get the wall clock, which is noted by a strategy, a
+        `TimeLag` of 0, also while nothing is written, so that an idle writer holds nobody up.
+    strategy : Strategy, optional
+        Notes by itself, see `writer_client.strategies`: every ``note_interval``, at once where an event says
+        so, and with `flush`, `close` and `leave`. `note_time` may still promise more.
+    note_interval : timedelta, default 200 ms
+        How often a strategy is asked.
+    beat : {"unacknowledged", "always"}, default "unacknowledged", with a strategy "always"
         When the writer repeats its last accepted time, so that it is not dropped for silence:
         a third of ``aggregation_timeout_ms`` after it last reported, while something that was
         written is not acknowledged, or always. With "always" a beat before the first note says
-        `told_time`, and no earlier time can be noted then.
+        `told_time`, and no earlier time can be noted then. A writer whose strategy is idle beats only
+        for what is not acknowledged.
     batch_bytes : int, default 1 MiB
         Send a segment's events once there are so many bytes of them.
     linger : timedelta, default 5 ms
@@ -101,6 +108,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         *,
         key: str,
         event_time: int | datetime | None = None,
+        source: Hashable = None,
     ) -> None:
         """Write an event; it is sent in the background. Waits only while the buffer is full.
 
@@ -113,6 +121,8 @@ class AsyncWriter(WriterFace, AsyncOpening):
         event_time
             In ms, or an aware datetime (floored to ms). An event without one belongs to no
             time and is never late.
+        source
+            The partition of the writer's own input that it comes from, for a strategy `PerPartition`.
 
         Raises
         ------
@@ -126,8 +136,9 @@ class AsyncWriter(WriterFace, AsyncOpening):
         new = new_event(value, key, event_time)
         core = self._core
         await core.open()
-        await core.sending.until(lambda: not core.outbox.is_full)
-        if wake := core.outbox.write(new):
+        if core.outbox.is_full:
+            await core.wait_for_room()
+        if wake := core.outbox.write(new, source):
             core.sending.wake([wake])
 
     def note_time(self, time: int | datetime) -> None:

@@ -6,7 +6,8 @@ segments are split and merged meanwhile.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from writer_client._errors import WriterClosedError
 from writer_client._events import Event, EventBatch, NewEvent
 from writer_client._lanes import Lane
 from writer_client._notes import Notes
+from writer_client._noting import Noting
+from writer_client.strategies import ObservedEvent
 
 _hash = lru_cache(maxsize=65_536)(key_hash)
 """Most writers have few keys."""
@@ -41,22 +44,24 @@ class Outbox:
     """Events and notes between those who write and those who send.
 
     A segment with ``batch_bytes`` waiting is sent without lingering; with ``limit_bytes`` not
-    acknowledged, writers wait. The clock gives events without a time one, and ingestion time.
+    acknowledged, writers wait. The clock gives events without a time one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a writer is made of)
         self,
         writer: str,
         *,
         batch_bytes: int,
         limit_bytes: int,
         clock: Callable[[], int] | None = None,
+        noting: Noting | None = None,
         last_time: int | None = None,
     ) -> None:
         self._writer = writer
         self._batch_bytes = batch_bytes
         self._limit = limit_bytes
         self._clock = clock
+        self._noting = noting
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._topology = Topology([])
@@ -78,14 +83,20 @@ class Outbox:
         self.failure: BaseException | None = None
         """What stopped the writer."""
 
-    def write(self, new: NewEvent) -> Wake | None:
-        """Add an event; tell which sender must know. Raises what has ended the writer."""
+    def write(self, new: NewEvent, source: Hashable = None) -> Wake | None:
+        """Add an event; tell which sender must know. Raises what has ended the writer.
+
+        The strategy is shown it under the lock, in the order of the ordinals.
+        """
         hashed = _hash(new.key)
         with self._lock:
             self._refuse_if_over()
             time = new.event_time
             if time is None and self._clock is not None:
                 time = self._now(self._clock)
+            notes_at_once = self._noting is not None and self._noting.observe(
+                ObservedEvent(time, new.key, new.value, source), self.last_time
+            )
             segment = self._topology.route(hashed)
             lane = self._lane(segment)
             event = Event(self._written, new.key, time, new.value)
@@ -94,6 +105,10 @@ class Outbox:
             self._written += 1
             self._unstored += 1
             self._bytes += size
+            if notes_at_once:
+                # What lingers in other segments is sent soon; only this sender is told.
+                self._note_by_strategy()
+                return self._hurry({segment})[0]
             return self._wake_for(lane)
 
     def note(self, time: int) -> list[Wake]:
@@ -103,14 +118,21 @@ class Outbox:
         """
         with self._lock:
             self._refuse_if_over()
-            return self._note(time)
+            self._note(time)
+            return self._hurry(self._lingering)
 
-    def note_now(self) -> list[Wake]:
-        """Note the time of the clock, unless the writer is over."""
+    def note_by_strategy(self) -> list[Wake]:
+        """Note what the strategy says, if there is one, unless the writer is over."""
         with self._lock:
-            if self._clock is None or self._closed or self.failure is not None:
+            if self._closed or self.failure is not None:
                 return []
-            return self._note(self._now(self._clock))
+            noted = self._note_by_strategy()
+            return self._hurry(self._lingering) if noted else []
+
+    def strategy_time(self) -> int | None:
+        """Tell what the strategy would note now; None if it has nothing above the last noted time."""
+        with self._lock:
+            return self._strategy_time()
 
     def promise(self, told: int | None) -> int | None:
         """Tell what a beat may say of a writer that was told a time and has no note accepted yet.
@@ -186,6 +208,12 @@ class Outbox:
             self._notes.accept()
 
     @property
+    def is_idle(self) -> bool:
+        """Whether the strategy says that nobody should wait for the writer."""
+        with self._lock:
+            return self._noting is not None and self._noting.is_idle
+
+    @property
     def is_full(self) -> bool:
         """Whether writers should wait."""
         return self._bytes >= self._limit and self.failure is None and not self._closed
@@ -220,8 +248,12 @@ class Outbox:
 
     def wait_for_room(self) -> None:
         """Block the calling thread until there is room or the writer is over."""
-        with self._room:
+        with self._room, self.blocked():
             self._room.wait_for(lambda: not self.is_full)
+
+    def blocked(self) -> AbstractContextManager[None]:
+        """Let the clock of the strategy's idleness stand while a writer waits for room."""
+        return nullcontext() if self._noting is None else self._noting.running.stopped()
 
     def close(self) -> None:
         """Refuse what comes from now on."""
@@ -252,12 +284,20 @@ class Outbox:
         now = clock()
         return now if self.last_time is None else max(now, self.last_time)
 
-    def _note(self, time: int) -> list[Wake]:
+    def _note_by_strategy(self) -> bool:
+        time = self._strategy_time()
+        if time is not None:
+            self._note(time)
+        return time is not None
+
+    def _strategy_time(self) -> int | None:
+        return None if self._noting is None else self._noting.time(self.last_time)
+
+    def _note(self, time: int) -> None:
         if time >= END_OF_TIME or (self.last_time is not None and time < self.last_time):
             raise InvalidTimeError(self._writer, time, self.last_time)
         self.last_time = time
         self._notes.add(time, self._written)
-        return self._hurry(self._lingering)
 
     def _lane(self, segment: int) -> Lane:
         lane = self._lanes.get(segment)

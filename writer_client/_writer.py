@@ -2,7 +2,7 @@
 
 import warnings
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from datetime import datetime
 from functools import partial
 from typing import Any, Unpack
@@ -56,6 +56,7 @@ class Writer(WriterFace, Opening):
         *,
         key: str,
         event_time: int | datetime | None = None,
+        source: Hashable = None,
     ) -> None:
         """Write an event, blocking only while the buffer is full; see `AsyncWriter.write`."""
         new = new_event(value, key, event_time)
@@ -63,7 +64,7 @@ class Writer(WriterFace, Opening):
         outbox = self._core.outbox
         if outbox.is_full:
             outbox.wait_for_room()
-        if wake := outbox.write(new):
+        if wake := outbox.write(new, source):
             self._wake([wake])
 
     def note_time(self, time: int | datetime) -> None:

@@ -138,7 +138,10 @@ def test_a_punctuated_strategy_notes_what_the_events_say_if_it_is_above_the_last
 
 
 def test_an_extractor_may_tell_a_datetime_and_is_not_believed_far_in_the_future() -> None:
-    said = {b"now": datetime.fromtimestamp(5, UTC), b"microseconds": 5_000_000_000}
+    said: dict[bytes, int | datetime] = {
+        b"now": datetime.fromtimestamp(5, UTC),
+        b"microseconds": 5_000_000_000,
+    }
     bench = Bench(Punctuated(lambda event: said.get(event.value)), wall_ms=5_000)
     bench.noting.max_future_skew_ms = HOUR_MS
     assert bench.sees(1, value=b"now")
