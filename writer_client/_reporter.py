@@ -145,8 +145,9 @@ class AsyncTimeReporter(AsyncOpening):
             In ms, or an aware datetime (floored to ms); None if the event has none.
         position
             Partition to next offset, behind the event: its own offset plus 1.
-        key, value, source
-            Of the event, for strategies that ask for them; see `ObservedEvent`.
+        **more
+            ``key``, ``value`` and ``source`` of the event, for strategies that look at them; see
+            `ObservedEvent`.
 
         Raises
         ------
