@@ -35,7 +35,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         writer stands at `told_time` from its registration to its first note.
     automatically_note_time : bool, default False
         Use ingestion time: events without a time get the wall clock, which is noted by a strategy, a
-        `TimeLag` of 0, also while nothing is written, so that an idle writer holds nobody up.
+        ``TimeLag`` of 0, also while nothing is written, so that an idle writer holds nobody up.
     strategy : Strategy, optional
         Notes by itself, see `writer_client.strategies`: every ``note_interval``, at once where an event says
         so, and with `flush`, `close` and `leave`. `note_time` may still promise more.
@@ -122,7 +122,8 @@ class AsyncWriter(WriterFace, AsyncOpening):
             In ms, or an aware datetime (floored to ms). An event without one belongs to no
             time and is never late.
         source
-            The partition of the writer's own input that it comes from, for a strategy `PerPartition`.
+            The partition of the writer's own input that it comes from, for the strategy
+            ``PerPartition``.
 
         Raises
         ------

@@ -433,16 +433,17 @@ def test_a_reporter_without_a_strategy_observes_nothing(
 def test_the_examples_of_the_page_run(
     shared_server: ServerProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for stream, log in (
-        ("demo/flights", "embedded"),
-        ("demo/rides", "embedded"),
-        ("shop/orders", "external"),
-    ):
-        with Api(shared_server.url, stream) as api:
+    for stream, log in {
+        "flights": "embedded",
+        "rides": "embedded",
+        "orders": "external",
+    }.items():
+        with Api(shared_server.url, f"page/{stream}") as api:
             api.create(log=log, segments=4)
     examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     assert len(examples) == 4
-    for example in examples:
+    for text in examples:
+        example = re.sub(r'"(demo|shop)/', '"page/', text)
         names: dict[str, Any] = {}
         exec(example.replace("http://127.0.0.1:8470", shared_server.url), names)
     assert capsys.readouterr().out == "0 0\n"
