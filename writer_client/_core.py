@@ -77,8 +77,8 @@ class WriterCore:
         """Flush, and note the last time again with the final position."""
         if self._closed:
             return
-        self._end()
         try:
+            self._end()
             if not self.opened and self.outbox.unaccepted:
                 await self._register()
             if self.opened:
@@ -92,8 +92,8 @@ class WriterCore:
         """Flush, and leave the stream."""
         await self.open()
         self.refuse_if_closed()
-        self._end()
         try:
+            self._end()
             await self._settle()
             await self.calls.leave(self.outbox.last_time, self.outbox.offsets)
         finally:
@@ -137,9 +137,11 @@ class WriterCore:
 
     def _end(self) -> None:
         self._closed = True
-        if self.opened:
-            self.sending.wake(self.outbox.note_by_strategy())
-        self.outbox.close()
+        try:
+            if self.opened:
+                self.sending.wake(self.outbox.note_by_strategy())
+        finally:
+            self.outbox.close()
 
     async def _stop(self) -> None:
         await self.sending.stop()
