@@ -266,8 +266,9 @@ def test_the_clock_of_idleness_stands_while_a_writer_is_blocked(
         linger=NEVER,
         buffer_bytes=1,
     ) as writer:
-        writer.write("fills the buffer", key="k", event_time=NOON)
+        writer.open()
         wait_until(lambda: looking.runs(5))
+        writer.write("fills the buffer", key="k", event_time=NOON)
         blocked = threading.Thread(
             target=writer.write, args=("waits",), kwargs={"key": "k", "event_time": NOON}
         )
@@ -294,6 +295,7 @@ def test_the_clock_of_idleness_stands_while_an_asynchronous_writer_is_blocked(
             linger=NEVER,
             buffer_bytes=1,
         ) as writer:
+            await asyncio.to_thread(wait_until, lambda: looking.runs(5))
             await writer.write("fills the buffer", key="k", event_time=NOON)
             blocked = asyncio.create_task(writer.write("waits", key="k", event_time=NOON))
             await asyncio.to_thread(wait_until, lambda: looking.stands(5))
