@@ -15,7 +15,13 @@ from tests.integration.shop import MINUTE, NOON, Open, Shop
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
 from tidegauge.errors import InvalidTimeError
-from writer_client import AsyncWriter, TimeReporter, Writer, WriterFencedError
+from writer_client import (
+    AsyncTimeReporter,
+    AsyncWriter,
+    TimeReporter,
+    Writer,
+    WriterFencedError,
+)
 from writer_client.strategies import (
     BoundedOutOfOrderness,
     LatenessQuantile,
@@ -353,6 +359,24 @@ def test_a_reporter_notes_a_marker_at_once(
         reporter.observe(NOON, {0: 6}, key="hour", value=b"closed")
         wait_until(_stands(shop, NOON))
         assert shop.mark == (NOON, {"0": 6})
+
+
+def test_an_asynchronous_reporter_notes_a_marker_at_once(
+    shared_server: ServerProcess, open_shop: Open
+) -> None:
+    shop = open_shop()
+    strategy = Punctuated(lambda event: event.event_time if event.source == 7 else None)
+
+    async def report() -> None:
+        async with AsyncTimeReporter(
+            shared_server.url, shop.name, "api-1", strategy=strategy, note_interval=NEVER
+        ) as reporter:
+            await reporter.observe(NOON + 1, {0: 5}, source=6)
+            await reporter.observe(NOON, {0: 6}, source=7)
+            await asyncio.to_thread(wait_until, _stands(shop, NOON))
+
+    asyncio.run(report())
+    assert shop.mark == (NOON, {"0": 6})
 
 
 def test_a_reporter_that_leaves_says_the_last_time_of_its_strategy(
