@@ -38,15 +38,15 @@ class AsyncWriter(WriterFace, AsyncOpening):
         ``TimeLag`` of 0, also while nothing is written, so that an idle writer holds nobody up.
     strategy : Strategy, optional
         Notes by itself, see `writer_client.strategies`: every ``note_interval``, at once where an event says
-        so, and with `flush`, `close` and `leave`. `note_time` may still promise more.
+        so, and with `flush`, `close` and `leave`. `note_time` may still promise more. Idle by its strategy,
+        the writer beats for what is not acknowledged only.
     note_interval : timedelta, default 200 ms
         How often a strategy is asked.
     beat : {"unacknowledged", "always"}, default "unacknowledged", with a strategy "always"
         When the writer repeats its last accepted time, so that it is not dropped for silence:
         a third of ``aggregation_timeout_ms`` after it last reported, while something that was
         written is not acknowledged, or always. With "always" a beat before the first note says
-        `told_time`, and no earlier time can be noted then. A writer whose strategy is idle beats only
-        for what is not acknowledged.
+        `told_time`, and no earlier time can be noted then.
     batch_bytes : int, default 1 MiB
         Send a segment's events once there are so many bytes of them.
     linger : timedelta, default 5 ms
