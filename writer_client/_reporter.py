@@ -228,9 +228,11 @@ class AsyncTimeReporter(AsyncOpening):
         if self._calls.incarnation is not None:
             return
         info = await self._calls.describe()
+        if self._noting is not None:
+            # Before other threads see an incarnation, and observe.
+            self._noting.max_future_skew_ms = info.config.max_future_skew_ms
         await self._calls.register(self._first_time)
         if self._noting is not None:
-            self._noting.max_future_skew_ms = info.config.max_future_skew_ms
             self._written.promise(self._first_time)
             self._start(self._note_by_strategy())
         if self._always_beats:

@@ -53,11 +53,16 @@ class Written:
             self._position |= position
 
     def promise(self, told: int | None) -> int | None:
-        """Tell what a beat may say before the first note; a strategy notes nothing below it then."""
+        """Tell what a beat may say before a note is accepted; a strategy notes nothing below it then.
+
+        Nothing above a time that was told and is still to be accepted.
+        """
         with self._lock:
-            if self._noting is not None and self._time is None:
+            if self._noting is None or told is None:
+                return told
+            if self._time is None:
                 self._time = self._accepted = told
-            return told
+            return min(told, self._time)
 
     @property
     def is_idle(self) -> bool:
