@@ -62,7 +62,7 @@ def test_a_strategy_goes_on_from_a_higher_time_that_its_owner_noted() -> None:
 def test_without_a_strategy_only_what_was_accepted_is_known() -> None:
     written = Written(None)
     assert written.promise(500) == 500
-    assert written.last == (None, {})
+    assert Written(None).last == (None, {})
     written.accept(100, {0: 5})
     assert written.due() is None
     assert written.last == (100, {0: 5})
