@@ -7,7 +7,8 @@ cut and however segments are split and merged meanwhile.
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from writer_client._errors import WriterClosedError
 from writer_client._events import OVERHEAD_BYTES, EventBatch, Unrouted, sizes
 from writer_client._lanes import Lane
 from writer_client._notes import Notes
+from writer_client._noting import Noting
+from writer_client.strategies import ObservedEvent
 
 
 class Wake(Enum):
@@ -42,22 +45,24 @@ class Outbox:
     """Events and notes between those who write and those who send.
 
     With ``batch_bytes`` not routed nothing lingers, and a batch has as many; with ``limit_bytes``
-    not acknowledged, writers wait. The clock gives events without a time one, and ingestion time.
+    not acknowledged, writers wait. The clock gives events without a time one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a writer is made of)
         self,
         writer: str,
         *,
         batch_bytes: int,
         limit_bytes: int,
         clock: Callable[[], int] | None = None,
+        noting: Noting | None = None,
         last_time: int | None = None,
     ) -> None:
         self._writer = writer
         self.batch_bytes = batch_bytes
         self._limit = limit_bytes
         self._clock = clock
+        self._noting = noting
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._topology = Topology([])
@@ -80,17 +85,26 @@ class Outbox:
         self.failure: BaseException | None = None
         """What stopped the writer."""
 
-    def write(self, key: str, event_time: int | None, value: bytes) -> Wake | None:
-        """Add an event; tell what senders must know. Raises what has ended the writer."""
+    def write(
+        self, key: str, event_time: int | None, value: bytes, source: Hashable = None
+    ) -> Wake | None:
+        """Add an event; tell what senders must know. Raises what has ended the writer.
+
+        The strategy is shown it under the lock, in the order of the ordinals.
+        """
         with self._lock:
             if self.failure is not None or self._closed:
                 self._refuse_if_over()
             if event_time is None and self._clock is not None:
                 event_time = self._now(self._clock)
+            notes_at_once = self._noting is not None and self._noting.observe(
+                ObservedEvent(event_time, key, value, source), self.last_time
+            )
             self._unrouted.add(key, event_time, value)
-            return self._wake_for(1, len(key) + len(value) + OVERHEAD_BYTES)
+            wake = self._wake_for(1, len(key) + len(value) + OVERHEAD_BYTES)
+            return Wake.SEND if notes_at_once and self._note_by_strategy() else wake
 
-    def write_many(self, events: pa.RecordBatch) -> Wake | None:
+    def write_many(self, events: pa.RecordBatch, source: Hashable = None) -> Wake | None:
         """Add events, as `write` does one after the other."""
         size = pc.sum(sizes(events)).as_py()
         with self._lock:
@@ -99,8 +113,12 @@ class Outbox:
                 at = events.schema.get_field_index("event_time")
                 times = events.column(at).fill_null(self._now(self._clock))
                 events = events.set_column(at, events.schema.field(at), times)
+            notes_at_once = self._noting is not None and self._noting.observe_many(
+                events, source, self.last_time
+            )
             self._unrouted.add_many(events)
-            return self._wake_for(len(events), size)
+            wake = self._wake_for(len(events), size)
+            return Wake.SEND if notes_at_once and self._note_by_strategy() else wake
 
     def note(self, time: int) -> None:
         """Note a time, unless it is below the time noted before, or the end of time."""
@@ -108,11 +126,16 @@ class Outbox:
             self._refuse_if_over()
             self._note(time)
 
-    def note_now(self) -> None:
-        """Note the time of the clock, unless the writer is over."""
+    def note_by_strategy(self) -> bool:
+        """Note what the strategy says; tell whether there was something to note."""
         with self._lock:
-            if self._clock is not None and not self._closed and self.failure is None:
-                self._note(self._now(self._clock))
+            is_over = self._closed or self.failure is not None
+            return not is_over and self._note_by_strategy()
+
+    def strategy_time(self) -> int | None:
+        """Tell what the strategy would note now; None if it has nothing above the last noted time."""
+        with self._lock:
+            return self._strategy_time()
 
     def promise(self, told: int | None) -> int | None:
         """Tell what a beat may say of a writer that was told a time and has no note accepted yet.
@@ -188,6 +211,12 @@ class Outbox:
             self._notes.accept()
 
     @property
+    def is_idle(self) -> bool:
+        """Whether the strategy says that nobody should wait for the writer."""
+        with self._lock:
+            return self._noting is not None and self._noting.is_idle
+
+    @property
     def is_full(self) -> bool:
         """Whether writers should wait."""
         return self._bytes >= self._limit and self.failure is None and not self._closed
@@ -222,8 +251,12 @@ class Outbox:
 
     def wait_for_room(self) -> None:
         """Block the calling thread until there is room or the writer is over."""
-        with self._room:
+        with self._room, self.blocked():
             self._room.wait_for(lambda: not self.is_full)
+
+    def blocked(self) -> AbstractContextManager[None]:
+        """Let the clock of the strategy's idleness stand while a writer waits for room."""
+        return nullcontext() if self._noting is None else self._noting.running.stopped()
 
     def close(self) -> None:
         """Refuse what comes from now on."""
@@ -253,6 +286,15 @@ class Outbox:
         """Read the clock, which must not fall behind what was noted."""
         now = clock()
         return now if self.last_time is None else max(now, self.last_time)
+
+    def _note_by_strategy(self) -> bool:
+        time = self._strategy_time()
+        if time is not None:
+            self._note(time)
+        return time is not None
+
+    def _strategy_time(self) -> int | None:
+        return None if self._noting is None else self._noting.time(self.last_time)
 
     def _note(self, time: int) -> None:
         if time >= END_OF_TIME or (self.last_time is not None and time < self.last_time):
