@@ -1,5 +1,6 @@
 """The asynchronous face of writers."""
 
+from collections.abc import Hashable
 from datetime import datetime, timedelta
 from typing import Unpack
 
@@ -38,9 +39,15 @@ class AsyncWriter(WriterFace, AsyncOpening):
         Nothing that will be written is older (ms or an aware datetime). Without it this
         writer stands at `told_time` from its registration to its first note.
     automatically_note_time : bool, default False
-        Use ingestion time: events without a time get the wall clock, which is noted five
-        times a second, also while nothing is written, so that an idle writer holds nobody up.
-    beat : {"unacknowledged", "always"}, default "unacknowledged"
+        Use ingestion time: events without a time get the wall clock, which is noted by a strategy, a
+        ``TimeLag`` of 0, also while nothing is written, so that an idle writer holds nobody up.
+    strategy : Strategy, optional
+        Notes by itself, see `writer_client.strategies`: every ``note_interval``, at once where an event says
+        so, and with `flush`, `close` and `leave`. `note_time` may still promise more. Idle by its strategy,
+        the writer beats for what is not acknowledged only.
+    note_interval : timedelta, default 200 ms
+        How often a strategy is asked.
+    beat : {"unacknowledged", "always"}, default "unacknowledged", with a strategy "always"
         When the writer repeats its last accepted time, so that it is not dropped for silence:
         a third of ``aggregation_timeout_ms`` after it last reported, while something that was
         written is not acknowledged, or always. With "always" a beat before the first note says
@@ -106,6 +113,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         *,
         key: str,
         event_time: int | datetime | None = None,
+        source: Hashable = None,
     ) -> None:
         """Write an event; it is sent in the background. Waits only while the buffer is full.
 
@@ -118,6 +126,9 @@ class AsyncWriter(WriterFace, AsyncOpening):
         event_time
             In ms, or an aware datetime (floored to ms). An event without one belongs to no
             time and is never late.
+        source
+            The partition of the writer's own input that it comes from, for the strategy
+            ``PerPartition``.
 
         Raises
         ------
@@ -132,7 +143,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         check_key(key)
         time = check_time(event_time)
         await self._until_there_is_room()
-        if wake := self._core.outbox.write(key, time, payload):
+        if wake := self._core.outbox.write(key, time, payload, source):
             self._wake(wake)
 
     async def write_many(
@@ -141,6 +152,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         *,
         keys: Keys | None = None,
         event_times: EventTimes | None = None,
+        source: Hashable = None,
     ) -> None:
         """Write many events, as `write` does one after the other, several times as fast.
 
@@ -156,6 +168,8 @@ class AsyncWriter(WriterFace, AsyncOpening):
         event_times
             As many, in ms or aware, null for an event without one; none of them has one if left
             out.
+        source
+            Of all of them, see `write`.
 
         Raises
         ------
@@ -167,7 +181,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         events = to_events(values, keys, event_times)
         for part in in_parts(events, self._core.outbox.batch_bytes):
             await self._until_there_is_room()
-            if wake := self._core.outbox.write_many(part):
+            if wake := self._core.outbox.write_many(part, source):
                 self._wake(wake)
 
     def note_time(self, time: int | datetime) -> None:
@@ -249,10 +263,9 @@ class AsyncWriter(WriterFace, AsyncOpening):
         await self._core.leave()
 
     async def _until_there_is_room(self) -> None:
-        outbox = self._core.outbox
         await self._core.open()
-        if outbox.is_full:
-            await self._core.sending.until(lambda: not outbox.is_full)
+        if self._core.outbox.is_full:
+            await self._core.wait_for_room()
 
     def _wake(self, wake: Wake) -> None:
         self._core.sending.wake(urgent=wake is Wake.SEND)

@@ -1,7 +1,6 @@
 """What both faces of a writer share: its life from registration to the end."""
 
 import asyncio
-import time
 from datetime import timedelta
 from typing import Unpack
 
@@ -11,17 +10,15 @@ from tidegauge.event_time import to_event_time
 from writer_client._beats import check_beat
 from writer_client._client import WriterCalls
 from writer_client._errors import WriterClosedError
-from writer_client._options import WriterOptions
+from writer_client._noting import Noting, wall_ms
+from writer_client._options import WriterOptions, note_interval_s
 from writer_client._outbox import Outbox
 from writer_client._sending import Sending
+from writer_client.strategies import Strategy, TimeLag
 
 _BATCH_BYTES = 4 * 1_048_576  # one chunk of the log; a request costs as much as 1 MiB of events
 _BUFFER_BYTES = 16 * 1_048_576
 _LINGER = timedelta(milliseconds=5)
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 class WriterCore:
@@ -32,8 +29,11 @@ class WriterCore:
     ) -> None:
         first_time = options.get("first_time")
         self._first_time = None if first_time is None else to_event_time(first_time)
-        self._automatic = options.get("automatically_note_time", False)
-        beat = check_beat(options.get("beat", "unacknowledged"), "unacknowledged", "always")
+        strategy = _strategy(options)
+        self.noting = None if strategy is None else Noting(strategy)
+        self._note_interval_s = note_interval_s(options)
+        default = "unacknowledged" if strategy is None else "always"
+        beat = check_beat(options.get("beat", default), "unacknowledged", "always")
         self._always_beats = beat == "always"
         transport = Transport(
             url, token=options.get("token"), retry_for=options.get("retry_for", RETRY_FOR)
@@ -43,7 +43,8 @@ class WriterCore:
             name,
             batch_bytes=options.get("batch_bytes", _BATCH_BYTES),
             limit_bytes=options.get("buffer_bytes", _BUFFER_BYTES),
-            clock=_wall_ms if self._automatic else None,
+            clock=wall_ms if options.get("automatically_note_time") else None,
+            noting=self.noting,
             last_time=self._first_time,
         )
         linger = options.get("linger", _LINGER)
@@ -72,14 +73,15 @@ class WriterCore:
         """Wait until everything written and noted so far is stored."""
         await self.open()
         self.refuse_if_closed()
+        self.outbox.note_by_strategy()
         await self._settle()
 
     async def close(self) -> None:
         """Flush, and note the last time again with the final position."""
         if self._closed:
             return
-        self._end()
         try:
+            self._end()
             if not self.opened and self.outbox.unaccepted:
                 await self._register()
             if self.opened:
@@ -93,8 +95,8 @@ class WriterCore:
         """Flush, and leave the stream."""
         await self.open()
         self.refuse_if_closed()
-        self._end()
         try:
+            self._end()
             await self._settle()
             await self.calls.leave(self.outbox.last_time, self.outbox.offsets)
         finally:
@@ -113,10 +115,18 @@ class WriterCore:
         registered = await self.calls.register(self._first_time)
         self._former_position = dict(registered.position)
         self.outbox.follow(info.topology.to_topology())
+        if self.noting is not None:
+            self.noting.max_future_skew_ms = info.config.max_future_skew_ms
         self.sending.start(
-            notes_ingestion_time=self._automatic, always_beats=self._always_beats
+            note_interval_s=None if self.noting is None else self._note_interval_s,
+            always_beats=self._always_beats,
         )
         self.opened = True
+
+    async def wait_for_room(self) -> None:
+        """Wait until there is room or the writer is over."""
+        with self.outbox.blocked():
+            await self.sending.until(lambda: not self.outbox.is_full)
 
     async def _settle(self) -> None:
         goal = self.outbox.goal
@@ -126,7 +136,11 @@ class WriterCore:
 
     def _end(self) -> None:
         self._closed = True
-        self.outbox.close()
+        try:
+            if self.opened:
+                self.outbox.note_by_strategy()
+        finally:
+            self.outbox.close()
 
     async def _stop(self) -> None:
         await self.sending.stop()
@@ -171,3 +185,25 @@ class WriterFace:
     def unstored(self) -> int:
         """How many events were written and are not acknowledged."""
         return self._core.outbox.unstored
+
+    @property
+    def late_events(self) -> int:
+        """How many events were below a time noted before them; 0 without a strategy."""
+        return self._core.noting.late_events if self._core.noting else 0
+
+    @property
+    def future_events(self) -> int:
+        """How many events the strategy left out: their times were too far in the future."""
+        return self._core.noting.future_events if self._core.noting else 0
+
+
+def _strategy(options: WriterOptions) -> Strategy | None:
+    strategy = options.get("strategy")
+    if not options.get("automatically_note_time"):
+        return strategy
+    if strategy is not None:
+        msg = (
+            "automatically_note_time is a strategy itself, TimeLag of 0; leave one of them out"
+        )
+        raise ValueError(msg)
+    return TimeLag(timedelta(0))

@@ -7,7 +7,8 @@ cut and however segments are split and merged meanwhile.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from writer_client._errors import TransactionOpenError, WriterClosedError
 from writer_client._events import OVERHEAD_BYTES, EventBatch, Unrouted, sizes, with_times
 from writer_client._lanes import Lane
 from writer_client._notes import Notes
+from writer_client._noting import Noting
+from writer_client.strategies import ObservedEvent
 
 _MAY_BE_OLDER = (
     "what it will make visible may be older than the time; note it with the transaction "
@@ -48,22 +51,24 @@ class Outbox:
     """Events and notes between those who write and those who send.
 
     With ``batch_bytes`` not routed nothing lingers, and a batch has as many; with ``limit_bytes``
-    not acknowledged, writers wait. The clock gives events without a time one, and ingestion time.
+    not acknowledged, writers wait. The clock gives events without a time one.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what a writer is made of)
         self,
         writer: str,
         *,
         batch_bytes: int,
         limit_bytes: int,
         clock: Callable[[], int] | None = None,
+        noting: Noting | None = None,
         last_time: int | None = None,
     ) -> None:
         self._writer = writer
         self.batch_bytes = batch_bytes
         self._limit = limit_bytes
         self._clock = clock
+        self._noting = noting
         self._lock = threading.Lock()
         self._room = threading.Condition(self._lock)
         self._topology = Topology([])
@@ -87,24 +92,38 @@ class Outbox:
         self.failure: BaseException | None = None
         """What stopped the writer."""
 
-    def write(self, key: str, event_time: int | None, value: bytes) -> Wake | None:
-        """Add an event; tell what senders must know. Raises what has ended the writer."""
+    def write(
+        self, key: str, event_time: int | None, value: bytes, source: Hashable = None
+    ) -> Wake | None:
+        """Add an event; tell what senders must know. Raises what has ended the writer.
+
+        The strategy is shown it under the lock, in the order of the ordinals.
+        """
         with self._lock:
             if self.failure is not None or self._closed:
                 self._refuse_if_over()
             if event_time is None and self._clock is not None:
                 event_time = self._now(self._clock)
+            notes_at_once = self._noting is not None and self._noting.observe(
+                ObservedEvent(event_time, key, value, source), self.last_time
+            )
             self._unrouted.add(key, event_time, value)
-            return self._wake_for(1, len(key) + len(value) + OVERHEAD_BYTES)
+            wake = self._wake_for(1, len(key) + len(value) + OVERHEAD_BYTES)
+            return Wake.SEND if notes_at_once and self._note_by_strategy() else wake
 
-    def write_many(self, events: pa.RecordBatch) -> Wake | None:
+    def write_many(self, events: pa.RecordBatch, source: Hashable = None) -> Wake | None:
         """Add events, as `write` does one after the other."""
         size = pc.sum(sizes(events)).as_py()
         with self._lock:
             self._refuse_if_over()
             now = None if self._clock is None else self._now(self._clock)
-            self._unrouted.add_many(with_times(events, now))
-            return self._wake_for(len(events), size)
+            events = with_times(events, now)
+            notes_at_once = self._noting is not None and self._noting.observe_many(
+                events, source, self.last_time
+            )
+            self._unrouted.add_many(events)
+            wake = self._wake_for(len(events), size)
+            return Wake.SEND if notes_at_once and self._note_by_strategy() else wake
 
     def note(self, time: int) -> None:
         """Note a time, unless it is below the time noted before, or the end of time."""
@@ -114,12 +133,11 @@ class Outbox:
                 raise TransactionOpenError(self._writer, _MAY_BE_OLDER)
             self._note(time)
 
-    def note_now(self) -> None:
-        """Note the time of the clock, unless the writer is over."""
+    def note_by_strategy(self) -> bool:
+        """Note what the strategy says; tell whether there was something to note."""
         with self._lock:
-            over = self._closed or self._in_transaction or self.failure is not None
-            if self._clock is not None and not over:
-                self._note(self._now(self._clock))
+            is_over = self._closed or self.failure is not None
+            return not is_over and self._note_by_strategy()
 
     def enter_transaction(self) -> None:
         """Take no notes until the transaction ends."""
@@ -147,9 +165,21 @@ class Outbox:
         return all(one in self._topology for one in segments)
 
     def own_time(self) -> int | None:
-        """Tell the time that the writer would note by itself; None if it does not."""
+        """Tell the time of an event without one; None if it has none."""
         with self._lock:
             return None if self._clock is None else self._now(self._clock)
+
+    def commit_time(self, written: Iterable[pa.Table]) -> int | None:
+        """Show the strategy what a transaction is about to commit; tell what that may note.
+
+        An event that is written after this is not older, by the strategy's promise.
+        """
+        with self._lock:
+            if self._noting is None:
+                return None
+            for events in written:
+                self._noting.observe_many(events, None, self.last_time)
+            return self._strategy_time()
 
     @property
     def any_segment(self) -> int:
@@ -235,6 +265,11 @@ class Outbox:
         """What events are routed over."""
         return self._topology
 
+    def is_idle(self) -> bool:
+        """Whether the strategy says that nobody should wait for the writer."""
+        with self._lock:
+            return self._noting is not None and self._noting.is_idle
+
     @property
     def is_full(self) -> bool:
         """Whether writers should wait."""
@@ -270,8 +305,12 @@ class Outbox:
 
     def wait_for_room(self) -> None:
         """Block the calling thread until there is room or the writer is over."""
-        with self._room:
+        with self._room, self.blocked():
             self._room.wait_for(lambda: not self.is_full)
+
+    def blocked(self) -> AbstractContextManager[None]:
+        """Let the clock of the strategy's idleness stand while a writer waits for room."""
+        return nullcontext() if self._noting is None else self._noting.running.stopped()
 
     def close(self) -> None:
         """Refuse what comes from now on."""
@@ -301,6 +340,15 @@ class Outbox:
         """Read the clock, which must not fall behind what was noted."""
         now = clock()
         return now if self.last_time is None else max(now, self.last_time)
+
+    def _note_by_strategy(self) -> bool:
+        time = None if self._in_transaction else self._strategy_time()
+        if time is not None:
+            self._note(time)
+        return time is not None
+
+    def _strategy_time(self) -> int | None:
+        return None if self._noting is None else self._noting.time(self.last_time)
 
     def _note(self, time: int) -> None:
         if time >= END_OF_TIME or (self.last_time is not None and time < self.last_time):

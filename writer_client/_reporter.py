@@ -1,19 +1,33 @@
 """Noting time for a log of one's own."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Hashable, Mapping
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Unpack
+from typing import Any, TypedDict, Unpack
 
 from tidegauge.client.blocks import AsyncOpening, Opening
 from tidegauge.client.sync import LoopThread, SyncFace, blocking
-from tidegauge.client.transport import RETRY_FOR, Transport
+from tidegauge.client.transport import RETRY_FOR, Transport, is_transient
+from tidegauge.errors import TidegaugeError
 from tidegauge.event_time import to_event_time
+from tidegauge.topology import Position
 from writer_client._beats import beat_on, check_beat
 from writer_client._client import WriterCalls
 from writer_client._errors import WriterClosedError
-from writer_client._options import ReporterOptions
+from writer_client._noting import Noting
+from writer_client._options import ReporterOptions, note_interval_s
+from writer_client._written import Written
+from writer_client.strategies import ObservedEvent
+
+
+class MoreOfEvent(TypedDict, total=False):
+    """Keyword arguments of `AsyncTimeReporter.observe`."""
+
+    key: str
+    value: bytes
+    source: Hashable
 
 
 class AsyncTimeReporter(AsyncOpening):
@@ -33,9 +47,15 @@ class AsyncTimeReporter(AsyncOpening):
         Nothing that will be written is older (ms or an aware datetime).
     retry_for : timedelta, default 60 s
         How long a request is repeated while the service is away.
-    beat : {"never", "always"}, default "never"
+    strategy : Strategy, optional
+        Notes by itself what `observe` is shown, see `writer_client.strategies`: every ``note_interval``, at
+        once where an event says so, and with `close` and `leave`. What the service refuses is
+        raised by the next call; while it does not answer, each note gives way to the next.
+    note_interval : timedelta, default 200 ms
+        How often a strategy is asked.
+    beat : {"never", "always"}, default "never", with a strategy "always"
         Whether to `beat` by itself, a third of ``aggregation_timeout_ms`` after it last reported. A
-        beat that is refused is raised by the next call.
+        beat that is refused is raised by the next call. Who is idle by its strategy does not beat.
 
     Notes
     -----
@@ -65,10 +85,16 @@ class AsyncTimeReporter(AsyncOpening):
         first_time = options.get("first_time")
         self._first_time = None if first_time is None else to_event_time(first_time)
         self._one_at_a_time = asyncio.Lock()
-        beat = check_beat(options.get("beat", "never"), "never", "always")
+        strategy = options.get("strategy")
+        self._noting = None if strategy is None else Noting(strategy)
+        self._note_interval_s = note_interval_s(options)
+        self._written = Written(self._noting)
+        beat = check_beat(
+            options.get("beat", "never" if strategy is None else "always"), "never", "always"
+        )
         self._always_beats = beat == "always"
-        self._beats: asyncio.Task[None] | None = None
-        self._last: tuple[int, dict[int, int]] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._note_at_once = asyncio.Event()
         self._closed = False
 
     @property
@@ -86,10 +112,54 @@ class AsyncTimeReporter(AsyncOpening):
         """What the registration told, ms: nothing below it is safe to write; see `AsyncWriter`."""
         return self._calls.told_time
 
+    @property
+    def late_events(self) -> int:
+        """How many observed events were below a time noted before them; 0 without a strategy."""
+        return self._noting.late_events if self._noting else 0
+
+    @property
+    def future_events(self) -> int:
+        """How many events the strategy left out: their times were too far in the future."""
+        return self._noting.future_events if self._noting else 0
+
     async def open(self) -> None:
         """Register. Every other method that needs it does it too."""
         async with self._one_at_a_time:
             await self._open()
+
+    async def observe(
+        self,
+        event_time: int | datetime | None,
+        position: Mapping[int, int],
+        **more: Unpack[MoreOfEvent],
+    ) -> None:
+        """Show the strategy an event that the log has taken; waits for nothing but registration.
+
+        What the strategy says is noted with the position that was shown until then: everything
+        that is not observed yet counts as written later. So call it once the log has acknowledged the
+        event, in the order of the acknowledgements.
+
+        Parameters
+        ----------
+        event_time
+            In ms, or an aware datetime (floored to ms); None if the event has none.
+        position
+            Partition to next offset, behind the event: its own offset plus 1.
+        **more
+            ``key``, ``value`` and ``source`` of the event, for strategies that look at them; see
+            `ObservedEvent`.
+
+        Raises
+        ------
+        ValueError
+            If the reporter has no strategy.
+        ReportRefusedError
+            If a note before was refused.
+        """
+        if self._calls.incarnation is None:
+            await self.open()
+        if self._observe(event_time, position, **more):
+            self._note_at_once.set()
 
     async def note_time(self, time: int | datetime, position: Mapping[int, int]) -> None:
         """Promise that every event written after a position is at or above a time.
@@ -112,7 +182,7 @@ class AsyncTimeReporter(AsyncOpening):
         async with self._one_at_a_time:
             await self._open()
             await self._calls.note_time(noted, position)
-            self._last = noted, (self._last[1] if self._last else {}) | dict(position)
+            self._written.accept(noted, position)
 
     async def beat(self) -> None:
         """Say that the last time still holds: note it again, with nothing new written.
@@ -122,39 +192,114 @@ class AsyncTimeReporter(AsyncOpening):
         """
         async with self._one_at_a_time:
             await self._open()
-            await self._calls.beat(self._calls.told_time)
+            await self._calls.beat(self._promise())
 
     async def close(self) -> None:
-        """Stop, and stay a member of the stream."""
-        self._closed = True
-        if self._beats is not None:
-            self._beats.cancel()
-            await asyncio.gather(self._beats, return_exceptions=True)
-        await self._calls.transport.aclose()
+        """Stop, and stay a member of the stream.
+
+        With a strategy, its last time is noted before, with the final position.
+        """
+        was_closed, self._closed = self._closed, True
+        try:
+            await self._end_tasks()
+            if (
+                self._noting is not None
+                and self._calls.incarnation is not None
+                and not was_closed
+            ):
+                await self._note_last()
+        finally:
+            await self._calls.transport.aclose()
 
     async def leave(self) -> None:
         """Leave the stream: this writer will not return, and nobody waits for it."""
         async with self._one_at_a_time:
             await self._open()
-            time, position = self._last or (None, {})
+            self._written.due()
+            self._closed = True
             try:
-                await self._calls.leave(time, position)
+                await self._end_tasks()
+                await self._calls.leave(*self._written.last)
             finally:
-                await self.close()
+                await self._calls.transport.aclose()
 
     async def _open(self) -> None:
+        self._refuse_if_over()
+        if self._calls.incarnation is not None:
+            return
+        info = await self._calls.describe()
+        if self._noting is not None:
+            # Before other threads see an incarnation, and observe.
+            self._noting.max_future_skew_ms = info.config.max_future_skew_ms
+        await self._calls.register(self._first_time)
+        if self._noting is not None:
+            self._written.promise(self._first_time)
+            self._start(self._note_by_strategy())
+        if self._always_beats:
+            self._start(
+                beat_on(
+                    self._calls,
+                    wanted=lambda: not self._written.is_idle,
+                    otherwise=self._promise,
+                )
+            )
+
+    def _observe(
+        self,
+        event_time: int | datetime | None,
+        position: Mapping[int, int],
+        **more: Unpack[MoreOfEvent],
+    ) -> bool:
+        """Take in an event, from any thread; tell whether to note at once."""
+        self._refuse_if_over()
+        if self._noting is None:
+            msg = "this reporter has no strategy; give it one, or call note_time"
+            raise ValueError(msg)
+        time = None if event_time is None else to_event_time(event_time)
+        return self._written.observe(self._noting, ObservedEvent(time, **more), position)
+
+    def _refuse_if_over(self) -> None:
         if self._closed:
             raise WriterClosedError(self._calls.name)
-        if self._calls.incarnation is None:
-            await self._calls.describe()
-            await self._calls.register(self._first_time)
-            if self._always_beats:
-                beats = beat_on(
-                    self._calls, wanted=lambda: True, otherwise=lambda: self._calls.told_time
-                )
-                self._beats = asyncio.get_running_loop().create_task(beats)
-        if self._beats is not None and self._beats.done():
-            self._beats.result()
+        for task in self._tasks:
+            if task.done():
+                task.result()
+
+    def _promise(self) -> int | None:
+        return self._written.promise(self._calls.told_time)
+
+    async def _note_by_strategy(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._note_interval_s):
+                    await self._note_at_once.wait()
+            self._note_at_once.clear()
+            async with self._one_at_a_time:
+                if note := self._written.due():
+                    await self._note(*note)
+
+    async def _note(self, time: int, position: Position) -> None:
+        try:
+            await self._calls.note_time(time, position)
+        except TidegaugeError as error:
+            if not is_transient(error):  # the others are told by the transport
+                raise
+        else:
+            self._written.accept(time, {})
+
+    async def _note_last(self) -> None:
+        self._written.due()
+        time, position = self._written.last
+        if time is not None:
+            await self._calls.note_time(time, position)
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def _end_tasks(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 class TimeReporter(SyncFace[AsyncTimeReporter], Opening):
@@ -190,6 +335,32 @@ class TimeReporter(SyncFace[AsyncTimeReporter], Opening):
     def told_time(self) -> int | None:
         """What the registration told, ms: nothing below it is safe to write; see `AsyncWriter`."""
         return self._core.told_time
+
+    @property
+    def late_events(self) -> int:
+        """How many observed events were below a time noted before them; 0 without a strategy."""
+        return self._core.late_events
+
+    @property
+    def future_events(self) -> int:
+        """How many events the strategy left out: their times were too far in the future."""
+        return self._core.future_events
+
+    def observe(
+        self,
+        event_time: int | datetime | None,
+        position: Mapping[int, int],
+        **more: Unpack[MoreOfEvent],
+    ) -> None:
+        """Show the strategy an event that the log has taken; see `AsyncTimeReporter.observe`.
+
+        It waits for nothing but registration, so that callbacks of a log's client may call it.
+        """
+        self._thread.check_open()
+        if self._core.incarnation is None:
+            self.open()
+        if self._core._observe(event_time, position, **more):  # noqa: SLF001 (the same, in this thread)
+            self._thread.call_soon(self._core._note_at_once.set)  # noqa: SLF001 (as above)
 
     open = blocking(AsyncTimeReporter.open)
     note_time = blocking(AsyncTimeReporter.note_time)

@@ -17,7 +17,6 @@ from writer_client._outbox import Outbox
 
 _BATCH_EVENTS = 65_536  # as many as a chunk of the log holds
 _NOTES_AT_ONCE = 500
-_INGESTION_PERIOD_S = 0.2
 
 # Called by its task: a coroutine whose task ends before it begins would never be awaited.
 _Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
@@ -37,15 +36,16 @@ class Sending:
         self._notes_ready = asyncio.Event()
         self._progress = asyncio.Event()
 
-    def start(self, *, notes_ingestion_time: bool, always_beats: bool) -> None:
-        """Start to send notes and beats, and batches when there are any."""
+    def start(self, *, note_interval_s: float | None, always_beats: bool) -> None:
+        """Start to send notes and beats, batches when there are any, and to note by a strategy."""
         self._start(self._route, sends_events=True)
         self._start(self._report, sends_events=False)
         beat = partial(
             beat_on,
             self._calls,
             wanted=lambda: (
-                self._outbox.failure is None and (always_beats or self._outbox.unstored > 0)
+                self._outbox.failure is None
+                and (self._outbox.unstored > 0 or (always_beats and not self._outbox.is_idle))
             ),
             # Only who asked for it is bound by a time that it has not noted.
             otherwise=lambda: (
@@ -53,8 +53,8 @@ class Sending:
             ),
         )
         self._start(beat, sends_events=False)
-        if notes_ingestion_time:
-            self._start(self._note_ingestion_time, sends_events=False)
+        if note_interval_s is not None:
+            self._start(partial(self._note_by_strategy, note_interval_s), sends_events=False)
         self.wake(urgent=True)
 
     def wake(self, *, urgent: bool) -> None:
@@ -153,11 +153,11 @@ class Sending:
                 self._outbox.accept_notes()
                 self._progress.set()
 
-    async def _note_ingestion_time(self) -> None:
+    async def _note_by_strategy(self, interval_s: float) -> None:
         while True:
-            self._outbox.note_now()
-            self.wake(urgent=True)
-            await asyncio.sleep(_INGESTION_PERIOD_S)
+            if self._outbox.note_by_strategy():
+                self.wake(urgent=True)
+            await asyncio.sleep(interval_s)
 
     def _start(self, work: _Work, *, sends_events: bool) -> None:
         guarded = self._guarded(work, sends_events=sends_events)

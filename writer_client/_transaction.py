@@ -49,6 +49,8 @@ class TransactionCore:
         self._sending = asyncio.Lock()
         self._events = Unrouted()
         self._size = 0
+        self._written: list[pa.Table] = []
+        """What the strategy, if there is one, is shown at the commit: never what is aborted."""
         self._sequence = 0
         self._segment = 0
         self._noted_time: int | None = None
@@ -107,6 +109,8 @@ class TransactionCore:
                 events, self._size = self._events.take(first=0), 0
             if len(events):
                 self._sequence += 1
+                if self._writer.noting is not None:
+                    self._written.append(events)
                 body = encode_events(events)
                 calls = self._writer.calls
                 await calls.stage(self.id, self._segment, body, self._sequence)
@@ -129,28 +133,25 @@ class TransactionCore:
         """Commit, once what was written outside is stored.
 
         Else events of one key could overtake each other, and what is on its way would lie behind
-        the time that the commit notes. A commit whose answer is lost is repeated.
+        the time that the commit notes. That is chosen first, so that what is written outside
+        meanwhile is not older. A commit whose answer is lost is repeated.
         """
+        outbox = self._writer.outbox
         try:
-            await self._writer.flush()
             await self.send()
-            time = self._commit_time()
+            time = outbox.commit_time(self._written)
+            if self._noted_time is not None:
+                time = self._noted_time
+            await self._writer.flush()
             ended = await self._writer.calls.commit(self.id, time)
         except (ProblemError, WriterError, asyncio.CancelledError) as error:
             if not is_transient(error):  # else it may be committed
                 await self._abort(error)
             raise
         self.position = ended.position or {}
-        outbox = self._writer.outbox
         if not outbox.knows(self.position):
             outbox.follow((await self._writer.calls.describe()).topology.to_topology())
         outbox.take_in(self.position, time)
-
-    def _commit_time(self) -> int | None:
-        """Tell what the commit notes: what was said, or the time that the writer itself notes."""
-        if self._noted_time is not None:
-            return self._noted_time
-        return self._writer.outbox.own_time()
 
     async def _abort(self, raised: BaseException) -> None:
         """Abort; if that fails, what was raised says so, and the lease ends it."""
@@ -209,7 +210,8 @@ class AsyncTransaction(TransactionFace):
     """Events that are seen all at once, in every segment, or never; see `AsyncWriter.transaction`.
 
     Leaving the ``async with`` block commits; an exception in it aborts. Its lease is kept while
-    the block runs.
+    the block runs. A strategy of the writer is shown the events at the commit, as of no source, and
+    its value is what the commit notes, unless `note_time` says another.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 import warnings
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Unpack
@@ -60,6 +60,7 @@ class Writer(WriterFace, Opening):
         *,
         key: str,
         event_time: int | datetime | None = None,
+        source: Hashable = None,
     ) -> None:
         """Write an event, blocking only while the buffer is full; see `AsyncWriter.write`."""
         # What nearly every event is like is seen here: a call would cost more than the look.
@@ -71,7 +72,7 @@ class Writer(WriterFace, Opening):
         outbox = self._core.outbox
         if outbox.is_full:
             outbox.wait_for_room()
-        if wake := outbox.write(key, time, payload):
+        if wake := outbox.write(key, time, payload, source):
             self._wake(wake)
 
     def write_many(
@@ -80,6 +81,7 @@ class Writer(WriterFace, Opening):
         *,
         keys: Keys | None = None,
         event_times: EventTimes | None = None,
+        source: Hashable = None,
     ) -> None:
         """Write many events, as `write` does in turn, and faster; see `AsyncWriter.write_many`."""
         events = to_events(values, keys, event_times)
@@ -88,7 +90,7 @@ class Writer(WriterFace, Opening):
         for part in in_parts(events, outbox.batch_bytes):
             if outbox.is_full:
                 outbox.wait_for_room()
-            if wake := outbox.write_many(part):
+            if wake := outbox.write_many(part, source):
                 self._wake(wake)
 
     def note_time(self, time: int | datetime) -> None:
