@@ -107,10 +107,10 @@ def test_a_crash_around_any_step_leaves_all_or_nothing_of_it(
     crashes: Crashes, effort: Effort
 ) -> None:
     # Both databases end a transaction alike: in the short form one of them shows the commit alone.
-    calls = (_begin, _stage, _commit, _abort)
+    calls = [_begin, _stage, _commit, _abort]
     rounds = effort.times("rounds", short=1, long=20)
     if rounds == 1 and not crashes.server.database_url.startswith("sqlite"):
-        calls = (_commit,)
+        calls = [_commit]
     steps = [(call, point) for call in calls for point in POINTS]
     for seed in range(rounds):
         random.Random(seed).shuffle(steps)
