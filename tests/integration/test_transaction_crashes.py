@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -28,6 +29,7 @@ from tests.postgres import Cluster
 from tests.server import LAUNCHER, ServerProcess
 from tidegauge.errors import UnavailableError
 from tidegauge.wire.transactions import BeginTransaction
+from writer_client import Writer
 
 POINTS = ("before", "inside", "after")
 """Of the database's commit: before anything is written, with all of it, and before the answer."""
@@ -188,6 +190,23 @@ def test_a_crash_around_a_batch_leaves_it_there_once(crashes: Crashes) -> None:
         assert again["duplicate"] is (point == "after")
         crashes.expected += point != "after"
         crashes.check()
+
+
+@pytest.mark.only_on("sqlite", "it is about the client")
+def test_a_writer_repeats_a_commit_whose_answer_was_lost(crashes: Crashes) -> None:
+    with (
+        ThreadPoolExecutor(1) as threads,
+        Writer(crashes.server.url, "tests/log", "bank") as writer,
+    ):
+        with writer.transaction() as one:
+            for number in range(16_384):  # as many as are sent at once: all is staged by then
+                one.write(str(number), key=KEYS[0])
+            crashes.at("after")
+            restarting = threads.submit(crashes.restart)
+        restarting.result()
+    assert one.position == {0: 16_384}
+    assert [known["state"] for known in listed(crashes.log)] == ["committed"]
+    assert crashes.log.tail() == {"0": 16_384, "1": 0}
 
 
 @pytest.mark.only_on("postgresql", "controllers share it")
