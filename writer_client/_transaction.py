@@ -12,10 +12,8 @@ from tidegauge.client.sync import LoopThread
 from tidegauge.client.transport import is_transient
 from tidegauge.errors import (
     InvalidTimeError,
-    ProblemError,
     TidegaugeError,
     TransactionFinishedError,
-    WriterError,
 )
 from tidegauge.event_time import to_event_time
 from writer_client._columns import EventTimes, Keys, Values, in_parts, to_events
@@ -56,6 +54,9 @@ class TransactionCore:
         self._noted_time: int | None = None
         self._pings: asyncio.Task[None] | None = None
         self._is_over = False
+        self._failure: BaseException | None = None
+        self._is_asked = False
+        """Whether the commit was sent."""
         self.id = ""
         self.position: dict[int, int] = {}
 
@@ -102,18 +103,23 @@ class TransactionCore:
             self._noted_time = time
 
     async def send(self) -> None:
-        """Stage what was written."""
-        self._raise_failure()
+        """Stage what was written; if that fails, nothing is committed, whoever catches it."""
         async with self._sending:
+            self._raise_failure()
             with self._lock:
                 events, self._size = self._events.take(first=0), 0
-            if len(events):
-                self._sequence += 1
-                if self._writer.noting is not None:
-                    self._written.append(events)
-                body = encode_events(events)
+            if not len(events):
+                return
+            self._sequence += 1
+            if self._writer.noting is not None:
+                self._written.append(events)
+            body = encode_events(events)
+            try:
                 calls = self._writer.calls
                 await calls.stage(self.id, self._segment, body, self._sequence)
+            except BaseException as error:
+                self._failure = error
+                raise
 
     async def end(self, raised: BaseException | None) -> None:
         """Commit, or abort behind what was raised."""
@@ -143,9 +149,10 @@ class TransactionCore:
             if self._noted_time is not None:
                 time = self._noted_time
             await self._writer.flush()
+            self._is_asked = True
             ended = await self._writer.calls.commit(self.id, time)
-        except (ProblemError, WriterError, asyncio.CancelledError) as error:
-            if not is_transient(error):  # else it may be committed
+        except BaseException as error:
+            if not (self._is_asked and is_transient(error)):  # else it may be committed
                 await self._abort(error)
             raise
         self.position = ended.position or {}
@@ -169,6 +176,8 @@ class TransactionCore:
 
     def _raise_failure(self) -> None:
         self._writer.outbox.raise_failure()
+        if self._failure is not None:
+            raise self._failure.with_traceback(None)
         if self._pings is not None and self._pings.done():
             self._pings.result()
 

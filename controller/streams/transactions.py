@@ -133,8 +133,6 @@ class TransactionCalls:
         """
         while True:
             found = await self._find(transaction)
-            if found.state == "committed":
-                return found
             routed, counts = await self._read_staged([transaction], found.writer)
             decide = partial(self._commit, found=found, routed=routed, counts=counts, time=time)
             done = await self.sequencer.submit(decide)
@@ -176,14 +174,17 @@ class TransactionCalls:
         counts: list[int],
         time: int | None,
     ) -> Transaction | None:
-        """Commit inside a batch; None if more was staged than was read, or the stream scaled."""
+        """Commit inside a batch; None if more was staged than was read, or the stream scaled.
+
+        The race: it is repeated while the first commit is on its way to the disk. Only a batch
+        knows what became of that.
+        """
         log = self.state.embedded_log()
         newest = log.transactions.find(found.id) or found
         if newest.state == "committed":
             return newest
         transaction = self._open(newest)
-        was_routed_by = routed.topology_revision
-        if counts != [transaction.chunks] or was_routed_by != self._revision:
+        if counts != [transaction.chunks] or self._has_scaled_since(routed):
             return None
         source = Source(transaction.writer, transaction.incarnation, time, of_its_own=True)
         position = append_routed(batch, self.state, routed, source)
@@ -200,19 +201,19 @@ class TransactionCalls:
         routed: RoutedEvents,
         counts: list[int] | None,
     ) -> JobBatchOutcome | None:
-        """Append inside a batch; None if more was staged than was read."""
+        """Append inside a batch; None as in `_commit`."""
         last = self._last_batch(job.writer)
         if job.number <= last:
             return JobBatchOutcome(last, None)
         named = [self._open(one) for one in found]
         _check_named(named, job)
-        if counts is not None and counts != [one.chunks for one in named]:
+        counted = [one.chunks for one in named]
+        if counts is not None and (counts != counted or self._has_scaled_since(routed)):
             return None
         return _append_batch(batch, self.state, job, routed, named)
 
-    @property
-    def _revision(self) -> int:
-        return self.state.aggregator.topology.revision
+    def _has_scaled_since(self, routed: RoutedEvents) -> bool:
+        return routed.topology_revision != self.state.aggregator.topology.revision
 
     async def find(self, transaction: str) -> Transaction:
         """Look one up on disk."""

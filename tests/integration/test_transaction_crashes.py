@@ -1,16 +1,22 @@
 """kill -9 around every step of a transaction: committed is there once, aborted never, nothing half."""
 
+import asyncio
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import httpx
 import pytest
 
+from controller.log.staging import StagedEvents
+from controller.streams.transactions import TransactionCalls
 from tests.effort import Effort
 from tests.integration.controllers import controllers, create
 from tests.integration.log_api import LogApi, numbered
+from tests.integration.log_service import REFUSAL, LogService, batch_of, run_with
 from tests.integration.transaction_api import (
     OpenTransaction,
     append_batch,
@@ -21,6 +27,9 @@ from tests.integration.transaction_api import (
 from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import LAUNCHER, ServerProcess
+from tidegauge.errors import UnavailableError
+from tidegauge.wire.transactions import BeginTransaction
+from writer_client import Writer
 
 POINTS = ("before", "inside", "after")
 """Of the database's commit: before anything is written, with all of it, and before the answer."""
@@ -107,10 +116,10 @@ def test_a_crash_around_any_step_leaves_all_or_nothing_of_it(
     crashes: Crashes, effort: Effort
 ) -> None:
     # Both databases end a transaction alike: in the short form one of them shows the commit alone.
-    calls: tuple[Callable[[Crashes, str], None], ...] = (_begin, _stage, _commit, _abort)
+    calls = [_begin, _stage, _commit, _abort]
     rounds = effort.times("rounds", short=1, long=20)
     if rounds == 1 and not crashes.server.database_url.startswith("sqlite"):
-        calls = (_commit,)
+        calls = [_commit]
     steps = [(call, point) for call in calls for point in POINTS]
     for seed in range(rounds):
         random.Random(seed).shuffle(steps)
@@ -183,6 +192,23 @@ def test_a_crash_around_a_batch_leaves_it_there_once(crashes: Crashes) -> None:
         crashes.check()
 
 
+@pytest.mark.only_on("sqlite", "it is about the client")
+def test_a_writer_repeats_a_commit_whose_answer_was_lost(crashes: Crashes) -> None:
+    with (
+        ThreadPoolExecutor(1) as threads,
+        Writer(crashes.server.url, "tests/log", "bank") as writer,
+    ):
+        with writer.transaction() as one:
+            for number in range(16_384):  # as many as are sent at once: all is staged by then
+                one.write(str(number), key=KEYS[0])
+            crashes.at("after")
+            restarting = threads.submit(crashes.restart)
+        restarting.result()
+    assert one.position == {0: 16_384}
+    assert [known["state"] for known in listed(crashes.log)] == ["committed"]
+    assert crashes.log.tail() == {"0": 16_384, "1": 0}
+
+
 @pytest.mark.only_on("postgresql", "controllers share it")
 def test_another_controller_goes_on_with_what_is_open(cluster: Cluster, tmp_path: Path) -> None:
     with controllers(cluster, tmp_path, 2, lease_ms=1_500) as two:
@@ -207,3 +233,33 @@ def test_another_controller_goes_on_with_what_is_open(cluster: Cluster, tmp_path
             with LogApi(holder.url) as back:
                 assert OpenTransaction(back, transaction.id).commit() == committed
                 assert back.events() == numbered(0, 4)
+
+
+def test_a_repeated_commit_is_answered_once_the_first_is_on_disk(database_url: str) -> None:
+    async def repeat(log: LogService) -> None:
+        await log.create(segments=1)
+        await log.register("w")
+        parts = log.parts
+        calls = TransactionCalls(parts.sequencer, parts.database, log.state)
+        one = (await calls.begin(BeginTransaction(writer="w", incarnation=1))).id
+        events = StagedEvents.of(batch_of(numbered(0, 2)))
+        await calls.stage(one, events, segment=0, sequence=1)
+        writing, failing = asyncio.Event(), asyncio.Event()
+
+        async def write(*_: object, **__: object) -> None:
+            writing.set()
+            await failing.wait()
+            raise UnavailableError(REFUSAL)
+
+        with patch.object(parts.database, "write", write):
+            first = asyncio.create_task(calls.commit(one, None))
+            await writing.wait()
+            second = asyncio.create_task(calls.commit(one, None))
+            await asyncio.sleep(0)  # now it has looked at memory, if it looks too soon
+            failing.set()
+            with pytest.raises(UnavailableError):
+                await first
+        assert (await second).position == {0: 2}
+        assert await log.read(0) == (0, numbered(0, 2))
+
+    run_with(database_url, repeat)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from reader_client import StreamClient
+from tests.conftest import NewServer
 from tests.integration.log_api import Event, LogApi
 from tests.integration.transaction_api import listed
 from tests.patience import wait_until
@@ -17,6 +18,7 @@ from tests.server import ServerProcess
 from writer_client import (
     AsyncWriter,
     InvalidTimeError,
+    ProblemError,
     TimeInFutureError,
     TransactionFinishedError,
     TransactionOpenError,
@@ -180,6 +182,22 @@ def test_a_registration_under_the_name_ends_it(log: LogApi, writer: Writer) -> N
 
     with pytest.raises(TransactionFinishedError):
         go_on()
+
+
+def test_nothing_is_committed_once_something_was_not_staged(new_server: NewServer) -> None:
+    def write_too_much(writer: Writer) -> None:
+        with writer.transaction() as one:
+            one.write("a", key=KEYS[0])
+            with pytest.raises(ProblemError):
+                one.write(b"x" * 2_000_000, key=KEYS[0])
+
+    with new_server(max_transaction_bytes=1_000_000) as server, LogApi(server.url) as log:
+        log.create()
+        with Writer(server.url, "tests/log", "w") as writer:
+            with pytest.raises(ProblemError, match="transaction_too_large"):
+                write_too_much(writer)
+            assert [known["state"] for known in listed(log)] == ["aborted"]
+            assert log.tail() == {"0": 0}
 
 
 def test_its_lease_is_kept_while_the_block_runs(log: LogApi, writer: Writer) -> None:
