@@ -265,6 +265,7 @@ class Outbox:
         """What events are routed over."""
         return self._topology
 
+    @property
     def is_idle(self) -> bool:
         """Whether the strategy says that nobody should wait for the writer."""
         with self._lock:
