@@ -30,7 +30,7 @@ def policy_of(config: StreamConfig) -> Policy | None:
         return None
     return Policy(
         unit="bytes" if wanted.events_per_s is None else "events",
-        target=wanted.events_per_s or wanted.bytes_per_s or 1,
+        target=wanted.events_per_s or wanted.bytes_per_s or 0,  # one of them is given
         window_ms=wanted.window_ms,
         cooldown_ms=wanted.cooldown_ms,
         min_segments=wanted.min_segments,

@@ -4,6 +4,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -11,10 +12,16 @@ import pytest
 from sqlalchemy import Engine, event
 
 from controller.configuration import ServeSettings
+from controller.log.codec import encode_chunks
+from controller.streams import lifecycle
+from controller.streams.appends import append_arrow
 from tests.integration.in_process import in_process
 from tests.integration.log_api import LogApi, numbered
+from tests.integration.log_service import batch_of, serving
 from tests.patience import wait_until
 from tests.server import ServerProcess
+from tidegauge.errors import UnavailableError
+from tidegauge.wire.streams import ScaleStream
 
 HALVES = [[0.0, 0.5], [0.5, 1.0]]
 _NUMBERS = count(1)
@@ -77,9 +84,40 @@ def test_a_sealed_segment_refuses_what_was_not_stored_and_names_its_successors(
         [1, 2],
         1,
     )
+    known = [(one["number"], one["low"], one["high"]) for one in refused["continuation"]]
+    assert known == [(0, 0.0, 1.0), (1, 0.0, 0.5), (2, 0.5, 1.0)]
+    assert refused["topology_revision"] == 1
     lines = "\n".join(f'{{"key": "k{n}", "value": "{n}"}}' for n in range(20))
     assert log.append_lines(lines)["position"].keys() == {"1", "2"}
     assert log.events() == numbered(0, 3)
+
+
+def test_nobody_is_told_of_segments_that_are_not_stored_in_the_end(database_url: str) -> None:
+    """Others may get their numbers: what was routed by them would lose the order of its keys."""
+
+    async def scene() -> None:
+        async with serving(database_url) as log:
+            await log.create(segments=1)
+            await log.register("w")
+            request = ScaleStream(seal=[0], ranges=[(0, 0.5), (0.5, 1)])
+            scale = partial(lifecycle.scale_stream, state=log.state, request=request)
+            events = encode_chunks(batch_of(numbered(0, 1)), writer=None, append_time=0)
+            append = partial(
+                append_arrow,
+                state=log.state,
+                segment=0,
+                events=events,
+                writer="w",
+                incarnation=1,
+                sequence=1,
+            )
+            log.fail_next_write()
+            together = [log.parts.sequencer.submit(one) for one in (scale, append)]
+            failed = await asyncio.gather(*together, return_exceptions=True)
+            assert [type(one) for one in failed] == [UnavailableError, UnavailableError]
+            assert (await log.append("w", 1, 0, 1, numbered(0, 1))).next_offset == 1
+
+    asyncio.run(scene())
 
 
 def test_the_same_scaling_again_changes_nothing_whatever_its_revision(log: LogApi) -> None:
