@@ -175,9 +175,9 @@ def test_a_stream_is_truncated_at_a_cut_or_a_time_and_by_its_retention(
     for words in [(), ("--cut", "0:5", "--time", "5")]:
         usage = operator.type("truncate", stream, *words)
         assert (usage.exit_code, "give either --cut" in usage.output) == (2, True)
-    kept = operator.says("configure", stream, "--retention", '{"bytes": 1000}')
+    kept = operator.says("configure", stream, "--retention", "bytes=1000")
     assert kept == f'{stream}: retention is {{"age_ms": null, "bytes": 1000}}, was null\n'
-    wrong = operator.type("configure", stream, "--retention", '{"bytes": 0}')
+    wrong = operator.type("configure", stream, "--retention", "bytes=0")
     assert (wrong.exit_code, "greater than or equal to 1" in wrong.output) == (2, True)
 
 
