@@ -11,7 +11,6 @@ from controller.background.retention import Sweeper
 from controller.background.scaling import Scaler
 from controller.background.silence import SilentReaders
 from controller.background.stamping import Stamping
-from controller.background.transactions import Reaper
 from controller.clocks import Clocks, ListeningClock
 from controller.cluster import Ownership, SharedOwnership, SoleOwnership
 from controller.cluster.listing import Listing
@@ -111,6 +110,5 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
             "the sweeping of marks": sweeper.run,
             "the scaling of streams": Scaler(registry, sequencer).run,
             "the purging of what was deleted": Purger(database, registry, lease, Pace()).run,
-            "the end of transactions": Reaper(registry, sequencer, database, lease, Pace()).run,
         },
     )

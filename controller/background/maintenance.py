@@ -1,4 +1,4 @@
-"""Work in the background, a little at a time: retention, compaction, old answers."""
+"""Work in the background, a little at a time: leases, retention, compaction, old answers."""
 
 import asyncio
 import logging
@@ -9,9 +9,11 @@ from controller.clocks import Clocks
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
+from controller.log import staging
 from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
 from controller.streams.registry import Registry
+from controller.streams.transactions import reap
 from controller.streams.truncation import apply_retention
 from tidegauge import errors
 
@@ -40,18 +42,21 @@ class Maintenance:
             await asyncio.sleep(_PERIOD_S)
             await self._look_after_logs()
             before_ms = self._clocks.now().wall_ms - _ANSWERS_KEPT_MS
-            delete = partial(log_storage.delete_answers, before_ms=before_ms)
-            self._sequencer.submit_quietly(
-                partial(Batch.write, work=delete, rows=_ANSWERS_AT_ONCE)
-            )
+            for forget in (log_storage.delete_answers, staging.forget_finished):
+                work = partial(forget, before_ms=before_ms)
+                self._sequencer.submit_quietly(
+                    partial(Batch.write, work=work, rows=_ANSWERS_AT_ONCE)
+                )
 
     async def _look_after_logs(self) -> None:
-        """Drop what the retention of streams lets go, and merge small chunks of the rest."""
+        """Abort transactions whose leases ran out, truncate by retention, merge small chunks."""
         for index, state in enumerate(list(self._registry)):
             if index % _STREAMS_AT_ONCE == 0:
                 await asyncio.sleep(0)  # of many streams most have nothing to wait for
             if state.published_tails is None:
                 continue
+            if state.embedded_log().transactions.run_out(state.listening_ms):
+                self._sequencer.submit_quietly(partial(reap, state=state))
             try:
                 await apply_retention(self._database, state)
                 await self._compactor.compact(state.identity.key, state.published_tails)

@@ -1,9 +1,10 @@
-"""Removing what was deleted or truncated in the background, a few rows at a time.
+"""Removing what was deleted, truncated or staged in the background, a few rows at a time.
 
 A stream that is deleted is gone at once, with its name: only its key is kept, in a table of its
 own, until all of its rows are removed. So deleting millions of marks or chunks holds nobody up,
 and goes on after a restart. So does truncating: what lies before the first cut is gone at once,
-its chunks are looked for from their beginning, after a restart again.
+its chunks are looked for from their beginning, after a restart again. What a transaction staged is
+not needed once it is finished, and goes like a deleted stream.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from time import perf_counter
 from sqlalchemy import Connection
 
 from controller.database import Database
+from controller.log import staging
 from controller.log.embedded import EmbeddedLog
 from controller.log.storage import delete_truncated
 from controller.logs.deduplication import LogOnce
@@ -50,7 +52,7 @@ class Pace:
 
 
 class Purger:
-    """Removes the rows of deleted streams, and the chunks of truncated ones."""
+    """Removes the rows of deleted streams, what transactions staged, and truncated chunks."""
 
     def __init__(
         self, database: Database, registry: Registry, lease: Lease, pace: Pace
@@ -76,7 +78,7 @@ class Purger:
         if not self._lease.is_certain:
             return False
         try:
-            left = await self._database.read(storage.has_deleted_streams)
+            left = await self._database.read(_is_anything_left)
             purged = left and await self._database.change(self._step)
             purged |= await self._purge_truncated()
         except TidegaugeError as error:
@@ -111,6 +113,12 @@ class Purger:
     def _step(self, connection: Connection) -> bool:
         began = perf_counter()
         purged = storage.purge(connection, metadata.sorted_tables, self._pace.rows)
+        purged = purged or staging.clear_staged(connection, self._pace.rows)
         if purged:
             self._pace.adjust(began, fewest=_FEWEST_ROWS)
         return purged
+
+
+def _is_anything_left(connection: Connection) -> bool:
+    is_left = storage.has_deleted_streams(connection)
+    return is_left or staging.has_finished_stagings(connection)
