@@ -29,8 +29,8 @@ from tests.server import ServerProcess
 STREAM = "scaling/crowd"
 GROUP = f"/v1/reader-groups/{STREAM}"
 _MOST_GROWING = 6
-_POLICY = {"events_per_s": 40, "window_ms": 2_000, "cooldown_ms": 2_000}
-"""Ten writers write up to 1 500 events a second, or 150: far above it, or below half of it."""
+_POLICY = {"events_per_s": 80, "window_ms": 2_000, "cooldown_ms": 2_000}
+"""Ten writers write some 1 000 events a second, or 100: too many for three segments, or too few."""
 
 
 class Scene:
@@ -121,16 +121,12 @@ class Scene:
             self.crowd.kill_reader(self.chance.randrange(1_000))
 
     def let_the_load_rise_and_fall(self) -> None:
-        """Let the policy act on a load that rises and falls tenfold."""
-        self.crowd.slow_down(slow=False)
-        wait_until(lambda: self._growing() >= 6)
-        self.kill_a_reader()
+        """Let the policy act on a load that falls and rises tenfold."""
         self.crowd.slow_down(slow=True)
-        wait_until(lambda: self._growing() <= 4)
-        self.scale_while_it_dies_by_itself()
-
-    def scale_while_it_dies_by_itself(self) -> None:
-        """Kill the service while only its policy scales."""
+        wait_until(lambda: self._growing() <= 3)
+        self.kill_a_reader()
+        self.crowd.slow_down(slow=False)
+        wait_until(lambda: self._growing() >= 4)
         with self.recovering():
             self.server.kill()
             self.server.start()
