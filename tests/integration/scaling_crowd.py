@@ -90,10 +90,11 @@ Path(folder, "dropped").write_text(str(sum(seen.values())))
 
 
 class Seen(NamedTuple):
-    """A time window of the group, when it was told, and where it stood."""
+    """A time window of the group, when it was told, and where the group and the stream stood."""
 
     lower: int
     position: Position
+    watermark: int
     at: int
     """By the monotonic clock, ns."""
 
