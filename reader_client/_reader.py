@@ -333,7 +333,10 @@ class AsyncReader(AsyncOpening):
 
     def _step(self, state: GroupState, topologies: Mapping[str, Topology]) -> GroupState:
         epoch = self._epoch or 0
-        state = groups.advance(state, self.name, epoch, self._returned)
+        owned = state.readers[self.name].owned if self.name in state.readers else {}
+        # The race: it completed or released one, and was not told; then that is confirmed, too.
+        returned = {ref: offset for ref, offset in self._returned.items() if ref in owned}
+        state = groups.advance(state, self.name, epoch, returned)
         for ref, offset in dict(state.readers[self.name].owned).items():
             topology = topologies[ref.stream]
             if offset == topology[ref.segment].sealed_length:

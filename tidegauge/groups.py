@@ -313,23 +313,26 @@ def checkpoint(state: GroupState, name: str) -> GroupState:
 def share(state: GroupState, reader: str) -> int:
     """Find how many segments a reader should own: one above it releases, one below acquires.
 
-    Shares differ by one at most; the larger ones are of those who own most, so that as few
-    segments as possible move.
+    Shares differ by one at most. Who comes first has one of the larger ones: that of others is
+    the smaller one once enough own more.
 
     Examples
     --------
-    Of four segments and three readers only one reader keeps two:
+    Of four segments and three readers only one reader keeps two; the first that looks has one:
 
     >>> one, two, three, four = (SegmentRef("s/one", number) for number in range(4))
     >>> state = GroupState({"a": ReaderState(1, {one: 0, two: 0}),
     ...                     "b": ReaderState(2, {three: 0, four: 0}), "c": ReaderState(3)})
+    >>> share(state, "a")
+    1
+    >>> state = release(state, "a", 1, two)
     >>> [share(state, name) for name in "abc"]
-    [2, 1, 1]
+    [1, 2, 1]
     """
     owned = {name: len(one.owned) for name, one in state.readers.items()}
     fewest, larger = divmod(len(state.unassigned) + sum(owned.values()), len(owned))
-    ranked = sorted(owned, key=lambda name: (-owned[name], name))
-    return fewest + (ranked.index(reader) < larger)
+    with_more = sum(count > fewest for name, count in owned.items() if name != reader)
+    return fewest + (with_more < larger)
 
 
 def has_its_share(state: GroupState, reader: str, epoch: int) -> bool:

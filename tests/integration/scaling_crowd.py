@@ -30,7 +30,7 @@ with Writer(url, stream, name, first_time=now()) as writer:
             writer.write(str(number), key=f"{name}-{key}", event_time=at)
         writer.note_time(at)
         number += 1
-        time.sleep(0.2 if slow.exists() else 0.02)
+        time.sleep(0.3 if slow.exists() else 0.02)
     writer.leave()
 Path(folder, f"{name}.written").write_text(str(number))
 """
@@ -90,10 +90,11 @@ Path(folder, "dropped").write_text(str(sum(seen.values())))
 
 
 class Seen(NamedTuple):
-    """A time window of the group, when it was told, and where it stood."""
+    """A time window of the group, when it was told, and where the group and the stream stood."""
 
     lower: int
     position: Position
+    watermark: int
     at: int
     """By the monotonic clock, ns."""
 
@@ -134,7 +135,7 @@ class Crowd:
     def slow_down(self, *, slow: bool) -> None:
         """Let every writer write a tenth as often, or as often as ever."""
         flag = Path(self.folder, "slow")
-        flag.touch() if slow else flag.unlink()
+        flag.touch() if slow else flag.unlink(missing_ok=True)
 
     def start_writers(self, count: int) -> None:
         """Let writers write until they are told to stop."""
