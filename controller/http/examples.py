@@ -379,7 +379,7 @@ EXAMPLES = (
     Example(
         f"POST {_STREAM}/truncate",
         body={"time": "2013-01-01T11:00:00Z"},
-        answer=_at(1_357_038_000_000, first_cut={"1": 0, "2": 0}),
+        answer=_at(1_357_038_000_000, first_cut={"0": 4}),
     ),
     Example(
         f"POST {_STREAM}/seal",

@@ -215,7 +215,7 @@ def read_log(client: StreamClient) -> list[Event]:
     for segment, end in client.tail().tail.items():
         for events in client.read(segment, 0, end):
             rows = zip(*(column.to_pylist() for column in events.batch.columns), strict=True)
-            for offset, (key, time, value) in enumerate(rows, events.first_offset):
+            for offset, (key, time, value, *_) in enumerate(rows, events.first_offset):
                 found.append(Event(segment, offset, key, int(value), time))
     return found
 

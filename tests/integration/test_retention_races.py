@@ -46,7 +46,7 @@ def _group(name: str, offset: int) -> StoredGroup:
 
 def _prepare(connection: Connection) -> None:
     """Store a stream with a mark at each offset, all of them old, and a group."""
-    row = (KEY, "tests", "one", STREAM_ID, 0, "{}", "{}", None, 0, None)
+    row = (KEY, "tests", "one", STREAM_ID, 0, "{}", "{}", None, 0, None, None)
     insert_rows(connection, streams, [row])
     rows = [(KEY, n, 1_000 + n, 1_000 + n, f'{{"0":{n}}}', 0) for n in range(1, 51)]
     insert_rows(connection, marks, rows)
