@@ -24,6 +24,7 @@ from writer_client import (
     TransactionOpenError,
     Writer,
 )
+from writer_client.strategies import BoundedOutOfOrderness
 
 pytestmark = pytest.mark.only_on("sqlite", "it is about the client")
 
@@ -251,6 +252,31 @@ def test_ingestion_time_is_noted_by_the_commit_and_not_before(log: LogApi) -> No
         assert time is not None
         assert before is None or before <= time <= lower
         assert cut["0"] == 1
+
+
+def test_a_commit_notes_what_the_strategy_says_of_its_events_and_an_aborted_one_moves_nothing(
+    log: LogApi,
+) -> None:
+    url, stream = str(log.client.base_url), log.path.removeprefix("/v1/streams/")
+    strategy = BoundedOutOfOrderness(timedelta(milliseconds=10))
+
+    def fail(writer: Writer) -> None:
+        with writer.transaction() as aborted:
+            aborted.write("a", key=KEYS[0], event_time=TIME + 5_000)
+            raise _DeliberateError
+
+    with Writer(url, stream, "w", strategy=strategy) as writer:
+        with pytest.raises(_DeliberateError):
+            fail(writer)
+        with writer.transaction() as one:
+            one.write_many(["a", "b"], keys=KEYS, event_times=[TIME, TIME - 10])
+            writer.flush()
+            assert _mark_or_none(log) is None
+        assert _mark(log) == (TIME - 10, {"0": 1, "1": 1})
+        writer.write("c", key=KEYS[0], event_time=TIME + 20)
+        writer.flush()
+        assert _mark(log) == (TIME + 10, {"0": 2, "1": 1})
+        assert writer.late_events == 0
 
 
 def _mark_or_none(log: LogApi) -> int | None:
