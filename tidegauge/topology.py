@@ -53,7 +53,7 @@ class Topology:
     revision
         Rises by one with every change.
     known_before
-        `Ancestors.before` of a topology that has the first of these segments, in the same order.
+        ``Ancestors.before`` of a topology that has the first of these segments, in the same order.
 
     Raises
     ------

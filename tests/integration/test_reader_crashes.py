@@ -116,8 +116,12 @@ def test_a_reader_without_segments_idles_and_takes_over_what_becomes_free(
             spare = {"idle": idle, "one": one, "two": two}[free]
             assert spare.read_next(wait_ms=0) == []
             assert spare.get_time_window(stream) == group.get_time_window(stream)
-        wait_until(lambda: idle.read_next(wait_ms=0) == [] and len(_owned(group, stream)) == 1)
-        assert len(_owned(group, stream)["idle"]) == 2
+
+        def has_all() -> bool:
+            idle.read_next(wait_ms=0)
+            return [*map(len, _owned(group, stream).values())] == [2]
+
+        wait_until(has_all)
 
 
 def test_the_window_over_rest_is_that_of_the_client(

@@ -38,14 +38,14 @@ KEYS = ("k2", "k4")
 CRASHING = """
 import os, signal
 from pathlib import Path
-from controller.background import transactions
+from controller.background import maintenance
 from controller.log.transactions import Transactions
 from controller.streams.stream import StreamState
 
 
 trigger, write = Path({trigger!r}), Transactions.write
 
-transactions._PERIOD_S = 0.1
+maintenance._PERIOD_S = 0.1
 
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
