@@ -135,7 +135,8 @@ class Peers:
                 self._complaints[peer] = reason
                 _log.warning("%s is not reached: %s", peer.address, reason)
             return None
-        except (httpx.TransportError, _GivenUpError) as error:
+        # AttributeError: of anyio over uvloop, if the other hangs up right behind the handshake.
+        except (httpx.TransportError, AttributeError, _GivenUpError) as error:
             if request.is_safe:
                 return None
             raise OutcomeUnknownError(str(error) or type(error).__name__) from error
