@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.columns import EVENT_SCHEMA
 from writer_client._events import check_key, check_time, check_value
 
@@ -131,14 +132,17 @@ def _converted(column: Column, kind: pa.DataType) -> Column | None:
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         column = pc.floor_temporal(column, unit="millisecond")
         column = column.cast(pa.timestamp("ms", column.type.tz))
-    elif not _IS_KIND[kind](_decoded(column.type)) or (
-        kind != pa.int64() and column.null_count
-    ):
+    elif not _IS_KIND[kind](_decoded(column.type)):
         return None
     try:
-        return column.cast(kind)
+        converted = column.cast(kind)
     except pa.ArrowInvalid:  # an unsigned integer that is too large
         return None
+    # A dictionary may have a null among its values, which it does not count.
+    is_wrong = (
+        pc.max(converted).as_py() == END_OF_TIME if kind == pa.int64() else converted.null_count
+    )
+    return None if is_wrong else converted
 
 
 def _decoded(kind: pa.DataType) -> pa.DataType:

@@ -199,6 +199,11 @@ class WriterFace:
 
 def _strategy(options: WriterOptions) -> Strategy | None:
     strategy = options.get("strategy")
+    if not isinstance(strategy, Strategy | None):
+        msg = (
+            f"strategy is {strategy!r}; pass a Strategy, such as TimeLag(timedelta(seconds=5))"
+        )
+        raise TypeError(msg)
     if not options.get("automatically_note_time"):
         return strategy
     if strategy is not None:

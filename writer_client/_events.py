@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tidegauge.event_time import to_event_time
+from tidegauge.event_time import END_OF_TIME, to_event_time
 from tidegauge.wire.columns import EVENT_SCHEMA
 
 OVERHEAD_BYTES = 64
@@ -113,8 +113,12 @@ def check_key(key: object) -> str:
 
 
 def check_time(event_time: int | datetime | None) -> int | None:
-    """Take an event time in ms, or none."""
-    return None if event_time is None else to_event_time(event_time)
+    """Take an event time in ms, or none: the service would refuse a whole batch for the end of time."""
+    time = None if event_time is None else to_event_time(event_time)
+    if time == END_OF_TIME:
+        msg = f"{time} is the end of time; seal the stream to end it"
+        raise ValueError(msg)
+    return time
 
 
 def encode_events(events: pa.RecordBatch | pa.Table) -> bytes:

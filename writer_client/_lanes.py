@@ -1,6 +1,6 @@
 """The events of one segment that are not acknowledged."""
 
-from bisect import bisect_left
+from bisect import bisect_right
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -39,7 +39,7 @@ class Lane:
         if not len(self.waiting):
             return None
         upto = pc.cumulative_sum(self.waiting.column("size").slice(0, max_events))
-        count = 1 + bisect_left(upto, max_bytes, hi=len(upto) - 1, key=lambda one: one.as_py())
+        count = max(1, bisect_right(upto, max_bytes, key=lambda one: one.as_py()))
         self.in_flight = self.waiting.slice(0, count).combine_chunks()
         self.waiting = self.waiting.slice(count)
         return EventBatch(self.segment, self.in_flight.to_batches()[0])

@@ -4,7 +4,7 @@ import time
 import typing
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from itertools import repeat
+from itertools import repeat, starmap
 
 from tidegauge.event_time import END_OF_TIME
 from writer_client.strategies import Now, ObservedEvent, Strategy
@@ -72,14 +72,11 @@ class Noting:
         return self._strategy.observe(event, self._now())
 
     def observe_many(
-        self, events: "pa.RecordBatch | pa.Table", source: Hashable, last_time: int | None
+        self, events: "pa.RecordBatch", source: Hashable, last_time: int | None
     ) -> bool:
         """Show events that are written one after the other; tell whether to note right after them."""
-        names = ("event_time", "key", "value")
-        columns = (events.column(name).to_pylist() for name in names)
-        shown = zip(*columns, repeat(source), strict=False)
         # Not any(): each is shown.
-        return sum(self.observe(ObservedEvent(*one), last_time) for one in shown) > 0
+        return sum(self.observe(one, last_time) for one in observed(events, source)) > 0
 
     def time(self, last_time: int | None) -> int | None:
         """Tell what to note, if it is above what was noted last."""
@@ -100,3 +97,9 @@ class Noting:
         now_ms, skew_ms = self._wall_ms(), self.max_future_skew_ms
         latest_ms = END_OF_TIME - 1 if skew_ms is None else now_ms + skew_ms
         return Now(now_ms, self.running.now_ms(), latest_ms)
+
+
+def observed(events: "pa.RecordBatch", source: Hashable) -> Iterator[ObservedEvent]:
+    """Make what strategies are shown of many events."""
+    columns = (events.column(name).to_pylist() for name in ("event_time", "key", "value"))
+    return starmap(ObservedEvent, zip(*columns, repeat(source), strict=False))

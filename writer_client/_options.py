@@ -36,7 +36,7 @@ class WriterOptions(_Options, total=False):
 def note_interval_s(options: _Options) -> float:
     """Tell how often a strategy is asked; ``ValueError`` if it could not be."""
     interval = options.get("note_interval", _NOTE_INTERVAL)
-    if interval <= timedelta(0):
-        msg = f"note_interval is {interval}; it must be above zero, such as {_NOTE_INTERVAL}"
+    if not isinstance(interval, timedelta) or interval <= timedelta(0):
+        msg = f"note_interval is {interval!r}; pass a timedelta above zero, such as {_NOTE_INTERVAL!r}"
         raise ValueError(msg)
     return interval.total_seconds()

@@ -169,7 +169,7 @@ class Outbox:
         with self._lock:
             return None if self._clock is None else self._now(self._clock)
 
-    def commit_time(self, written: Iterable[pa.Table]) -> int | None:
+    def commit_time(self, written: Iterable[ObservedEvent]) -> int | None:
         """Show the strategy what a transaction is about to commit; tell what that may note.
 
         An event that is written after this is not older, by the strategy's promise.
@@ -177,8 +177,8 @@ class Outbox:
         with self._lock:
             if self._noting is None:
                 return None
-            for events in written:
-                self._noting.observe_many(events, None, self.last_time)
+            for event in written:
+                self._noting.observe(event, self.last_time)
             return self._strategy_time()
 
     @property
@@ -269,7 +269,9 @@ class Outbox:
     def is_idle(self) -> bool:
         """Whether the strategy says that nobody should wait for the writer."""
         with self._lock:
-            return self._noting is not None and self._noting.is_idle
+            if self._noting is None or self._in_transaction:  # which it is not shown yet
+                return False
+            return self._noting.is_idle
 
     @property
     def is_full(self) -> bool:

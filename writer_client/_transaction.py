@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Hashable
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Self
@@ -27,9 +28,12 @@ from writer_client._events import (
     encode_events,
     with_times,
 )
+from writer_client._noting import observed
+from writer_client.strategies import ObservedEvent
 
 LEASE = timedelta(seconds=60)
 """How long the service waits for a process that is gone, unless it is told."""
+_SHORTEST, _LONGEST = timedelta(seconds=1), timedelta(days=1)
 _PINGS_IN_TIME = 3  # one may be lost, and one late
 _BATCH_BYTES = 1_048_576
 
@@ -42,12 +46,15 @@ class TransactionCore:
 
     def __init__(self, writer: WriterCore, timeout: timedelta) -> None:
         self._writer = writer
+        if not _SHORTEST <= timeout <= _LONGEST:
+            msg = f"timeout is {timeout}; it is a second at least, and a day at most"
+            raise ValueError(msg)
         self._timeout_ms = timeout // timedelta(milliseconds=1)
         self._lock = threading.Lock()
         self._sending = asyncio.Lock()
         self._events = Unrouted()
         self._size = 0
-        self._written: list[pa.Table] = []
+        self._written: list[ObservedEvent] = []
         """What the strategy, if there is one, is shown at the commit: never what is aborted."""
         self._sequence = 0
         self._segment = 0
@@ -73,21 +80,27 @@ class TransactionCore:
         self.id, self._segment = begun.id, writer.outbox.any_segment
         self._pings = asyncio.get_running_loop().create_task(self._ping_on())
 
-    def add(self, key: str, event_time: int | None, value: bytes) -> bool:
+    def add(
+        self, key: str, event_time: int | None, value: bytes, source: Hashable = None
+    ) -> bool:
         """Add an event; tells whether there are enough to be sent."""
         self._refuse_if_over()
         time = self._writer.outbox.own_time() if event_time is None else event_time
         with self._lock:
+            if self._writer.noting is not None:
+                self._written.append(ObservedEvent(time, key, value, source))
             self._events.add(key, time, value)
             self._size += len(key) + len(value) + OVERHEAD_BYTES
             return self._size >= _BATCH_BYTES
 
-    async def add_many(self, events: pa.Table) -> None:
+    async def add_many(self, events: pa.Table, source: Hashable = None) -> None:
         """Add events, and stage them and what was added before."""
         self._refuse_if_over()
         for part in in_parts(events, _BATCH_BYTES):
             timed = with_times(part, self._writer.outbox.own_time())
             with self._lock:
+                if self._writer.noting is not None:
+                    self._written.extend(observed(timed, source))
                 self._events.add_many(timed)
             await self.send()
 
@@ -111,8 +124,6 @@ class TransactionCore:
             if not len(events):
                 return
             self._sequence += 1
-            if self._writer.noting is not None:
-                self._written.append(events)
             body = encode_events(events)
             try:
                 calls = self._writer.calls
@@ -145,9 +156,11 @@ class TransactionCore:
         outbox = self._writer.outbox
         try:
             await self.send()
-            time = outbox.commit_time(self._written)
-            if self._noted_time is not None:
-                time = self._noted_time
+            time = self._noted_time
+            if time is None:
+                if self._written:  # if the service has ended it, nothing may move the strategy
+                    await self._writer.calls.ping(self.id)
+                time = outbox.commit_time(self._written)
             await self._writer.flush()
             self._is_asked = True
             ended = await self._writer.calls.commit(self.id, time)
@@ -158,6 +171,8 @@ class TransactionCore:
         self.position = ended.position or {}
         if not outbox.knows(self.position):
             outbox.follow((await self._writer.calls.describe()).topology.to_topology())
+        if self._noted_time is not None:
+            outbox.commit_time(self._written)
         outbox.take_in(self.position, time)
 
     async def _abort(self, raised: BaseException) -> None:
@@ -182,6 +197,11 @@ class TransactionCore:
             self._pings.result()
 
     def _refuse_if_over(self) -> None:
+        if not self.id:
+            msg = (
+                "this transaction has not begun; write in its block: with writer.transaction()"
+            )
+            raise ValueError(msg)
         if self._is_over:
             msg = "this transaction is over; begin another with transaction()"
             raise ValueError(msg)
@@ -219,8 +239,8 @@ class AsyncTransaction(TransactionFace):
     """Events that are seen all at once, in every segment, or never; see `AsyncWriter.transaction`.
 
     Leaving the ``async with`` block commits; an exception in it aborts. Its lease is kept while
-    the block runs. A strategy of the writer is shown the events at the commit, as of no source, and
-    its value is what the commit notes, unless `note_time` says another.
+    the block runs. A strategy of the writer is shown the events at the commit, and its value is what
+    that notes, unless `note_time` says another.
 
     Examples
     --------
@@ -241,10 +261,16 @@ class AsyncTransaction(TransactionFace):
         self._core = TransactionCore(writer, timeout)
 
     async def write(
-        self, value: bytes | str, *, key: str, event_time: int | datetime | None = None
+        self,
+        value: bytes | str,
+        *,
+        key: str,
+        event_time: int | datetime | None = None,
+        source: Hashable = None,
     ) -> None:
         """Write an event; it is sent with many others. See `AsyncWriter.write`."""
-        if self._core.add(check_key(key), check_time(event_time), check_value(value)):
+        time = check_time(event_time)
+        if self._core.add(check_key(key), time, check_value(value), source):
             await self._core.send()
 
     async def write_many(
@@ -253,9 +279,10 @@ class AsyncTransaction(TransactionFace):
         *,
         keys: Keys | None = None,
         event_times: EventTimes | None = None,
+        source: Hashable = None,
     ) -> None:
         """Write many events at once; see `AsyncWriter.write_many`."""
-        await self._core.add_many(to_events(values, keys, event_times))
+        await self._core.add_many(to_events(values, keys, event_times), source)
 
     async def __aenter__(self) -> Self:
         await self._core.begin()
@@ -290,10 +317,16 @@ class Transaction(TransactionFace):
         self._thread = thread
 
     def write(
-        self, value: bytes | str, *, key: str, event_time: int | datetime | None = None
+        self,
+        value: bytes | str,
+        *,
+        key: str,
+        event_time: int | datetime | None = None,
+        source: Hashable = None,
     ) -> None:
         """Write an event, blocking while many are sent; see `AsyncTransaction.write`."""
-        if self._core.add(check_key(key), check_time(event_time), check_value(value)):
+        time = check_time(event_time)
+        if self._core.add(check_key(key), time, check_value(value), source):
             self._thread.run(self._core.send())
 
     def write_many(
@@ -302,9 +335,10 @@ class Transaction(TransactionFace):
         *,
         keys: Keys | None = None,
         event_times: EventTimes | None = None,
+        source: Hashable = None,
     ) -> None:
         """Write many events at once, blocking while they are sent; see `AsyncWriter.write_many`."""
-        self._thread.run(self._core.add_many(to_events(values, keys, event_times)))
+        self._thread.run(self._core.add_many(to_events(values, keys, event_times), source))
 
     def __enter__(self) -> Self:
         self._thread.run(self._core.begin())

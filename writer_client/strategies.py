@@ -474,6 +474,9 @@ class PerPartition(Strategy):
 
 def _duration_ms(name: str, duration: timedelta) -> int:
     """Convert to milliseconds, rounded up: a promise must not be too strong."""
+    if not isinstance(duration, timedelta):
+        msg = f"{name} is {duration!r}; pass a timedelta, such as timedelta(seconds=5)"
+        raise TypeError(msg)
     if duration < timedelta(0):
         msg = f"{name} is {duration}; it cannot be negative"
         raise ValueError(msg)

@@ -24,7 +24,7 @@ from writer_client import (
     TransactionOpenError,
     Writer,
 )
-from writer_client.strategies import BoundedOutOfOrderness
+from writer_client.strategies import BoundedOutOfOrderness, MonotonousTimestamps, PerPartition
 
 pytestmark = pytest.mark.only_on("sqlite", "it is about the client")
 
@@ -277,6 +277,41 @@ def test_a_commit_notes_what_the_strategy_says_of_its_events_and_an_aborted_one_
         writer.flush()
         assert _mark(log) == (TIME + 10, {"0": 2, "1": 1})
         assert writer.late_events == 0
+
+
+def test_a_transaction_that_the_service_ended_moves_no_strategy(log: LogApi) -> None:
+    url, stream = str(log.client.base_url), log.path.removeprefix("/v1/streams/")
+    strategy = BoundedOutOfOrderness(timedelta(0))
+    with Writer(url, stream, "w", strategy=strategy) as writer:
+
+        def write(*, ended: bool) -> None:
+            with writer.transaction() as one:
+                one.write_many(["a", "b"], keys=KEYS, event_times=[TIME, TIME + 5_000])
+                if ended:
+                    log.client.post(f"{log.path}/transactions/{one.id}/abort")
+
+        with pytest.raises(TransactionFinishedError):
+            write(ended=True)
+        writer.flush()
+        assert _mark_or_none(log) is None
+        write(ended=False)
+        assert (writer.late_events, _mark(log)[0]) == (0, TIME + 5_000)
+
+
+def test_what_a_transaction_writes_is_of_the_partition_that_it_names(log: LogApi) -> None:
+    url, stream = str(log.client.base_url), log.path.removeprefix("/v1/streams/")
+    strategy = PerPartition(MonotonousTimestamps, [0, 1])
+    with Writer(url, stream, "w", strategy=strategy) as writer, writer.transaction() as one:
+        one.write("a", key=KEYS[0], event_time=TIME, source=0)
+        one.write_many(["b"], keys=KEYS[1:], event_times=[TIME + 5], source=1)
+    assert _mark(log)[0] == TIME
+
+
+def test_a_transaction_takes_nothing_outside_its_block_and_no_odd_lease(writer: Writer) -> None:
+    with pytest.raises(ValueError, match="has not begun; write in its block"):
+        writer.transaction().write("a", key=KEYS[0])
+    with pytest.raises(ValueError, match="it is a second at least"):
+        writer.transaction(timeout=timedelta(seconds=0.5))
 
 
 def _mark_or_none(log: LogApi) -> int | None:

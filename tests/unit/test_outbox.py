@@ -35,6 +35,18 @@ def _write(outbox: Outbox, key: str = LOW) -> Wake | None:
     return outbox.write(key, 1, b"value")
 
 
+def test_a_batch_has_no_more_bytes_than_it_may_unless_one_event_has() -> None:
+    outbox = _outbox()
+    for size in (3_000, 12_000, 3_000, 3_000):
+        outbox.write(LOW, 1, b"v" * size)
+    outbox.route()
+    counts = []
+    while batch := outbox.take(0, max_events=10):
+        counts.append(len(batch.events))
+        outbox.acknowledge(batch, sum(counts))
+    assert counts == [1, 1, 2]
+
+
 def _batch(keys: list[str]) -> pa.RecordBatch:
     (batch,) = to_events(["value"] * len(keys), keys, [1] * len(keys)).to_batches()
     return batch

@@ -14,6 +14,7 @@ TWO = [
 ]
 KEYS, VALUES, TIMES = ["a", "\u00fc"], ["one", b"two"], [1_704_067_200_001, None]
 AWARE = datetime(2024, 1, 1, 0, 0, 0, 1_999, tzinfo=UTC)
+NULL_IN_A_DICTIONARY = pa.DictionaryArray.from_arrays([0], pa.array([None], pa.string()))
 NAIVE = datetime(2024, 1, 1)  # noqa: DTZ001 (that is the point)
 COLUMNS = {
     "value": pa.array([b"one", b"two"]),
@@ -61,6 +62,11 @@ def test_events_need_no_time_and_there_may_be_none(values: list[str], more: Any)
         ((["v", "w"], ["k", "l"], [1, 1.5]), r"event_times\[1\]: 1.5 is no event time"),
         ((["v"], ["k"], [True]), r"event_times\[0\]: True is no event time"),
         ((["v"], ["k"], [2**63]), r"event_times\[0\]: 9223372036854775808 does not fit"),
+        (
+            (["v"], ["k"], [2**63 - 1]),
+            r"event_times\[0\]: 9223372036854775807 is the end of time",
+        ),
+        ((["v"], NULL_IN_A_DICTIONARY, None), r"keys\[0\]: key is None; pass a string"),
         ((["v"], ["k"], [NAIVE]), r"event_times\[0\]: .* has no time zone"),
         ((["v"], ["k"], pa.array([NAIVE])), r"event_times\[0\]: .* has no time zone"),
         ((pa.table(COLUMNS), KEYS, None), "a table has its keys and event times in columns"),
