@@ -351,7 +351,7 @@ class LogIsExternalError(ProblemError, code="log_is_external", status=409):
     stream: str
     message = (
         "the events of stream {stream} live in an external log; only times and positions come "
-        "here"
+        "here: write, read, scale and truncate them there"
     )
 
 
@@ -619,13 +619,14 @@ class EventsNeededError(ProblemError, code="events_needed", status=409):
 
     @property
     def detail(self) -> str:
-        who = f"reader group {self.group}"
+        who, cure = f"reader group {self.group}", "let the group read on, delete it"
         if self.checkpoint is not None:
             who = f"checkpoint {self.checkpoint!r} of {who}"
+            cure = "take the checkpoint again, delete the group"
         at = ",".join(f"{number}:{offset}" for number, offset in sorted(self.position.items()))
         return (
             f"{who} still needs events of stream {self.stream}: it stands at {at}; truncate "
-            "before that, let the group read on, delete it (in Python ReaderGroup.delete), or "
+            f"before that, {cure} (in Python ReaderGroup.delete), or "
             "drop them all the same with force=true (from a shell --force)"
         )
 

@@ -44,5 +44,5 @@ def spared(topology: Topology, gone: DownSet, needed_from: Iterable[Position]) -
 
 
 def _text(position: Position) -> str:
-    entries = (f"{number}:{offset}" for number, offset in sorted(position.items()))
-    return shortened(",".join(entries))
+    entries = [f"{number}:{offset}" for number, offset in sorted(position.items())]
+    return shortened(",".join(entries)) if entries else "an empty position"

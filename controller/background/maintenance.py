@@ -55,13 +55,18 @@ class Maintenance:
                 await asyncio.sleep(0)  # of many streams most have nothing to wait for
             if state.published_tails is None:
                 continue
-            if state.embedded_log().transactions.run_out(state.listening_ms):
-                self._sequencer.submit_quietly(partial(reap, state=state))
             try:
+                if state.embedded_log().transactions.run_out(state.listening_ms):
+                    self._sequencer.submit_quietly(partial(reap, state=state))
                 await apply_retention(self._database, state)
                 await self._compactor.compact(state.identity.key, state.published_tails)
-            except (errors.OutcomeUnknownError, errors.UnavailableError) as error:
-                # The database has logged all of it already.
+            except (
+                errors.OutcomeUnknownError,
+                errors.UnavailableError,
+                errors.UnknownStreamError,
+            ) as error:
+                # The database has logged all of it already; or what was listed was deleted, or
+                # moved, while others were looked after.
                 _log.debug("a log is not looked after yet: %s", error)
             except errors.TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})

@@ -24,6 +24,7 @@ from controller.database import Database
 from controller.groups import keep_groups_still, read_positions
 from controller.log.embedded import EmbeddedLog
 from controller.store.marks import MarkRow, StoredMarks, delete_marks, mark_rows
+from controller.streams.lease import moved_if_scaled
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.errors import OutcomeUnknownError, TidegaugeError, UnavailableError
@@ -133,7 +134,8 @@ class Sweeper:
         if due is None:
             return False
         began = perf_counter()
-        await self._step(state, *due)
+        with moved_if_scaled(state.identity.name):
+            await self._step(state, *due)
         await asyncio.sleep(self._pace.rest_s(began))
         return True
 

@@ -1,9 +1,12 @@
 """What a controller answers for: by which right, and what moved to another a moment ago."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Protocol
 
 from tidegauge.errors import UnavailableError
+from tidegauge.lattice import UnknownSegmentError
 from tidegauge.names import StreamName
 
 _MOMENT_S = 5.0
@@ -34,6 +37,19 @@ class MovedError(UnavailableError):
 
     def __init__(self, name: StreamName) -> None:
         super().__init__(f"{name} moves to another controller")
+
+
+@contextmanager
+def moved_if_scaled(name: StreamName) -> Iterator[None]:
+    """Raise `MovedError` where the database names a segment that is unknown here.
+
+    The race: this controller was paused, or cut off, for longer than its lease, and another one
+    has scaled the stream since.
+    """
+    try:
+        yield
+    except UnknownSegmentError as error:
+        raise MovedError(name) from error
 
 
 class Relocations:

@@ -17,6 +17,7 @@ from controller.log import storage as log_storage
 from controller.store.groups import keep_groups_still, read_groups
 from controller.store.truncation import Truncation, read_truncation, write_truncation
 from controller.streams import history
+from controller.streams.lease import moved_if_scaled
 from controller.streams.stream import StreamState
 from tidegauge.errors import EventsNeededError
 from tidegauge.lattice import DownSet, covers, cut_of, down_set, frontier, join
@@ -71,7 +72,8 @@ async def apply_retention(database: Database, state: StreamState) -> None:
         gone = down_set(topology, starting_position(topology, {**first, **offsets}))
         return spared(topology, gone, (one for _, _, one in _needs(connection, state)))
 
-    gone = await database.read(look)
+    with moved_if_scaled(state.identity.name):
+        gone = await database.read(look)
     if any(count > first.get(number, 0) for number, count in gone.items()):
         await _truncate(database, state, gone, "spare")
 
@@ -87,7 +89,10 @@ async def _truncate(
     """
     while True:
         state.refuse_if_deleted()
-        done = await database.change(partial(_store, state=state, gone=gone, readers=readers))
+        with moved_if_scaled(state.identity.name):
+            done = await database.change(
+                partial(_store, state=state, gone=gone, readers=readers)
+            )
         if isinstance(done, EventsNeededError):
             raise done
         if done is not None:

@@ -74,6 +74,12 @@ def test_a_group_starts_in_one_way_and_in_its_own_streams(
     assert answer.json()["errors"][0]["field"] == field
 
 
+def test_readers_cannot_be_dead_before_they_are_heard_of(stream: Api) -> None:
+    answer = _create(stream, heartbeat_ms=5_000, dead_after_ms=1_000)
+    assert answer.status_code == 422
+    assert "heartbeat_ms, 5000: make it longer" in answer.json()["detail"]
+
+
 def test_dead_readers_go_offline_although_another_group_lost_its_stream(
     shared_server: ServerProcess, stream: Api
 ) -> None:

@@ -1,8 +1,8 @@
 """Messages about reader groups."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tidegauge import groups
 from tidegauge.wire.streams import StreamFacts
@@ -42,6 +42,16 @@ class CreateGroup(Request):
     dead_after_ms: Annotated[Integer, Between(200, 86_400_000)] = Field(
         15_000, description="A reader silent for so long is taken offline, ms."
     )
+
+    @model_validator(mode="after")
+    def _check_heartbeat(self) -> Self:
+        if self.dead_after_ms <= self.heartbeat_ms:
+            msg = (
+                f"dead_after_ms is {self.dead_after_ms}, and readers are heard of every "
+                f"heartbeat_ms, {self.heartbeat_ms}: make it longer"
+            )
+            raise ValueError(msg)
+        return self
 
 
 class ReaderDocument(Request):
