@@ -91,7 +91,7 @@ class Scene:
             wait_until(lambda: bool(self.seen))
             return
         self.client.wait_until(before + 1)
-        wait_until(lambda: self.seen[-1].lower > before)
+        wait_until(lambda: bool(self.seen) and self.seen[-1].lower > before)
         self.crowd.check()
 
     @contextmanager

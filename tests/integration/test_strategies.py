@@ -337,7 +337,7 @@ def test_a_second_strategy_and_an_interval_of_nothing_are_refused(
             automatically_note_time=True,
         )
     for client in (Writer, TimeReporter):
-        with pytest.raises(ValueError, match="it must be above zero"):
+        with pytest.raises(ValueError, match="pass a timedelta above zero"):
             client(shared_server.url, "shop/orders", "one", note_interval=timedelta(0))
 
 
