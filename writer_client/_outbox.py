@@ -160,10 +160,6 @@ class Outbox:
             if time is not None:
                 self.last_time = time
 
-    def knows(self, segments: Iterable[int]) -> bool:
-        """Tell whether the stream had these segments when it was last looked at."""
-        return all(one in self._topology for one in segments)
-
     def own_time(self) -> int | None:
         """Tell the time of an event without one; None if it has none."""
         with self._lock:
@@ -180,11 +176,6 @@ class Outbox:
             for event in written:
                 self._noting.observe(event, self.last_time)
             return self._strategy_time()
-
-    @property
-    def any_segment(self) -> int:
-        """Name a segment that the stream has."""
-        return self._topology.unsealed[0]
 
     def promise(self, told: int | None) -> int | None:
         """Tell what a beat may say of a writer that was told a time and has no note accepted yet.

@@ -77,7 +77,7 @@ class TransactionCore:
         except BaseException:
             writer.outbox.leave_transaction()
             raise
-        self.id, self._segment = begun.id, writer.outbox.any_segment
+        self.id, self._segment = begun.id, writer.outbox.topology.unsealed[0]
         self._pings = asyncio.get_running_loop().create_task(self._ping_on())
 
     def add(
@@ -169,7 +169,7 @@ class TransactionCore:
                 await self._abort(error)
             raise
         self.position = ended.position or {}
-        if not outbox.knows(self.position):
+        if any(one not in outbox.topology for one in self.position):
             outbox.follow((await self._writer.calls.describe()).topology.to_topology())
         if self._noted_time is not None:
             outbox.commit_time(self._written)

@@ -16,14 +16,13 @@ from controller.streams.registry import Registry
 from controller.streams.transactions import reap
 from controller.streams.truncation import apply_retention
 from tidegauge import errors
+from tidegauge.wire.transactions import DAY_MS
 
 _log = logging.getLogger(__name__)
 _PERIOD_S = 2.0  # small chunks and old answers only cost room until then
 _STREAMS_AT_ONCE = 100  # a fraction of a millisecond, in which nobody else has a turn
 _ANSWERS_AT_ONCE = 1_000
 """Roughly how many idempotency keys run out in two seconds, if many do."""
-_ANSWERS_KEPT_MS = 86_400_000
-"""A day: nobody repeats a request after that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,8 @@ class Maintenance:
         while True:
             await asyncio.sleep(_PERIOD_S)
             await self._look_after_logs()
-            before_ms = self._clocks.now().wall_ms - _ANSWERS_KEPT_MS
+            # Nobody repeats a request, or asks how a transaction ended, after a day.
+            before_ms = self._clocks.now().wall_ms - DAY_MS
             for forget in (log_storage.delete_answers, staging.forget_finished):
                 work = partial(forget, before_ms=before_ms)
                 self._sequencer.submit_quietly(
