@@ -12,7 +12,7 @@ from tests.patience import wait_until
 from tests.server import LAUNCHER, Api, ServerProcess
 
 NOW = 1_700_000_000_000
-MARKS = 2_000
+MARKS = 100  # more than a step removes, few enough for the pace of a busy machine
 AFTER_A_STEP_FOR_EVER_AT_REST = """
 from controller.background.purging import Pace
 Pace.__init__.__kwdefaults__["rest"] = 1e9
