@@ -1,11 +1,11 @@
 """The options of the source; one that it does not have is an error."""
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Literal, TypeAlias, TypeVar
 
+from spark_source._durations import duration_ms
 from spark_source._errors import InvalidOptionError
 from tidegauge.client.addresses import InvalidTokenError, check_token, check_url
 from tidegauge.event_time import parse_event_time
@@ -15,12 +15,6 @@ from tidegauge.wire.values import parse_position
 Admission: TypeAlias = Literal["tail", "marks"]
 
 _T = TypeVar("_T")
-_UNITS_MS = (
-    {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-    | {"millisecond": 1, "second": 1_000, "min": 60_000, "minute": 60_000}
-    | {"hour": 3_600_000, "day": 86_400_000}
-)
-_DURATION = re.compile(r"\s*(\d+)\s*([a-z]+)\s*\Z", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,13 +120,11 @@ def _one_of(*allowed: str) -> Callable[[str], str]:
 
 
 def _duration(value: str) -> int:
-    match = _DURATION.match(value)
-    unit = "" if match is None else match[2].lower()
-    scale = _UNITS_MS.get(unit) or _UNITS_MS.get(unit.rstrip("s"))
-    if match is None or scale is None or int(match[1]) == 0:
+    duration = duration_ms(value)
+    if duration == 0:
         msg = f"{value!r} is no duration such as '10 minutes'"
         raise ValueError(msg)
-    return int(match[1]) * scale
+    return duration
 
 
 def _max_rows(value: str) -> int | None:
