@@ -1,6 +1,6 @@
 """The conformance vectors: one test a case, named after it.
 
-``TIDEGAUGE_VECTORS`` names a directory of more files of the same form.
+``TIDEGAUGE_VECTORS`` names a directory of more files of the same forms.
 """
 
 import json
@@ -27,7 +27,10 @@ def _cases() -> list[dict[str, Any]]:
     ]
 
 
-CASES = _cases()
+_ALL = _cases()
+CASES = [case for case in _ALL if "operator" not in case]
+EVENT_TIME_CASES = [case for case in _ALL if "operator" in case]
+"""Those of `processing.json`, which are about operators; see `test_event_time.py`."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))

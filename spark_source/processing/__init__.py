@@ -1,0 +1,57 @@
+"""Event-time processing without Spark: process functions and windows, exact by the bound.
+
+An operator takes the state of a bucket of keys, the bound and rows, and returns the next state
+and what came of it.
+"""
+
+from spark_source.processing.aggregates import Aggregate, count, max, mean, min, sum  # noqa: A004
+from spark_source.processing.assigners import (
+    SessionWindows,
+    SlidingWindows,
+    session,
+    sliding,
+    tumbling,
+)
+from spark_source.processing.errors import (
+    CallbackError,
+    MissingEventTimeError,
+    StateMismatchError,
+    TimerLoopError,
+)
+from spark_source.processing.keyed_state import ListState, MapState, OpenContext, ValueState
+from spark_source.processing.keys import bucket_of
+from spark_source.processing.process import ProcessOperator, ProcessStep
+from spark_source.processing.processor import Context, Event, EventTimeProcessor
+from spark_source.processing.windowed import Firing, WindowOperator, WindowSettings, WindowStep
+
+__all__ = [
+    "Aggregate",
+    "CallbackError",
+    "Context",
+    "Event",
+    "EventTimeProcessor",
+    "Firing",
+    "ListState",
+    "MapState",
+    "MissingEventTimeError",
+    "OpenContext",
+    "ProcessOperator",
+    "ProcessStep",
+    "SessionWindows",
+    "SlidingWindows",
+    "StateMismatchError",
+    "TimerLoopError",
+    "ValueState",
+    "WindowOperator",
+    "WindowSettings",
+    "WindowStep",
+    "bucket_of",
+    "count",
+    "max",
+    "mean",
+    "min",
+    "session",
+    "sliding",
+    "sum",
+    "tumbling",
+]

@@ -1,0 +1,116 @@
+"""Runs one case of event-time processing against the pure operators.
+
+Operators hold nothing between steps, so state is saved and restored in every run.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from spark_source.processing import (
+    MissingEventTimeError,
+    ProcessOperator,
+    ProcessStep,
+    SessionWindows,
+    SlidingWindows,
+    TimerLoopError,
+    WindowOperator,
+    WindowSettings,
+    WindowStep,
+    count,
+    max,  # noqa: A004
+    mean,
+    min,  # noqa: A004
+    sum,  # noqa: A004
+)
+from spark_source.processing.assigners import Assigner
+from spark_source.processing.keys import Row
+from tests.conformance.processors import build_processor
+from tidegauge.event_time import END_OF_TIME
+
+Case: TypeAlias = dict[str, Any]
+Way: TypeAlias = Literal["as it stands", "in another order", "by an operator a step"]
+Operator: TypeAlias = ProcessOperator | WindowOperator
+
+AGGREGATES = {
+    "count": count(),
+    "sum": sum("value"),
+    "min": min("value"),
+    "max": max("value"),
+    "mean": mean("value"),
+}
+WAYS: list[Way] = ["as it stands", "in another order", "by an operator a step"]
+
+
+def run_event_time_case(case: Case, way: Way) -> None:
+    operator = build_operator(case)
+    state: bytes | None = None
+    for number, (given, expected) in enumerate(zip(case["steps"], case["expect"], strict=True)):
+        if way == "by an operator a step":
+            operator = build_operator(case)
+        rows = [tuple(row) for row in given["rows"]]
+        if way == "in another order" and "error" not in expected:
+            rows.reverse()
+        bound = END_OF_TIME if given["bound"] == "end" else given["bound"]
+        shown, state = _step(operator, state, bound, rows)
+        assert shown == expected, f"step {number} of {case['name']}, {way}"
+
+
+def build_operator(case: Case) -> Operator:
+    """Make the operator that a case is about."""
+    if case["operator"] == "process":
+        at_end = case.get("at_end", "drain")
+        return ProcessOperator(build_processor(case), at_end=at_end)
+    settings = WindowSettings(
+        assigner=_ASSIGNERS[case["assigner"]["type"]](case["assigner"]),
+        aggregates=AGGREGATES,
+        lateness_ms=case["lateness"],
+        accumulation=case["accumulation"],
+        trigger=case["trigger"],
+    )
+    return WindowOperator(settings)
+
+
+_ASSIGNERS: dict[str, Callable[[Case], Assigner]] = {
+    "tumbling": lambda given: SlidingWindows(given["size"], given["size"], given["offset"]),
+    "sliding": lambda given: SlidingWindows(given["size"], given["slide"], given["offset"]),
+    "session": lambda given: SessionWindows(given["gap"]),
+}
+
+
+def _step(
+    operator: Operator, state: bytes | None, bound: int | None, rows: list[Row]
+) -> tuple[Case, bytes | None]:
+    try:
+        step = operator.step(state, bound, rows)
+    except TimerLoopError as error:
+        told = {"key": error.key, "name": error.name, "time": error.time}
+        return {"error": {"type": "TimerLoopError", **told}}, state
+    except MissingEventTimeError as error:
+        place = {"segment": error.segment, "offset": error.offset}
+        return {"error": {"type": "MissingEventTimeError", **place}}, state
+    late = [_late(row, at_the_end=bound == END_OF_TIME) for row in step.late]
+    shown = _shown(step) | {"late": sorted(late, key=lambda row: row[:4])}
+    return {name: value for name, value in shown.items() if value}, step.state
+
+
+def _late(row: Row, *, at_the_end: bool) -> list[Any]:
+    assert not at_the_end or row[-1] == END_OF_TIME
+    return [*row[:-1], "end" if at_the_end else row[-1]]
+
+
+def _shown(step: ProcessStep | WindowStep) -> Case:
+    if isinstance(step, WindowStep):
+        return {
+            "out": [
+                [
+                    *(one.key, one.start_ms, one.end_ms, one.kind, one.pane, one.pane_index),
+                    *one.values,
+                ]
+                for one in step.out
+            ],
+            "partially_late": step.partially_late,
+            "windows": step.windows,
+        }
+    side = {name: [list(row) for row in rows] for name, rows in step.side.items() if rows}
+    counts = {"keys": step.keys, "buffered": step.buffered, "timers": step.timers}
+    return {"out": [list(row) for row in step.out], "side": side} | counts
