@@ -1,0 +1,106 @@
+"""Tests of processors in memory: literal events and bounds, without Spark."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from datetime import datetime
+
+from spark_source.processing.keys import Key, Row
+from spark_source.processing.process import AtEnd, ProcessOperator, ProcessStep
+from spark_source.processing.processor import EventTimeProcessor
+from tidegauge.event_time import END_OF_TIME, to_event_time
+
+__all__ = ["ProcessorHarness"]
+
+
+class ProcessorHarness:
+    """Runs a processor as a query does, step by step.
+
+    Every step begins with a copy of the processor and with its saved state, as after a restart:
+    what a processor keeps outside its states is lost, and a test sees it.
+
+    Parameters
+    ----------
+    processor
+        To be tested.
+    columns
+        Of the events, in the order in which `send` takes them.
+    at_end
+        Whether timers fire at the end of time (``drain``) or stay pending (``suspend``).
+
+    Examples
+    --------
+    >>> harness = ProcessorHarness(OfflineDevices())
+    >>> harness.send("d1", datetime(2024, 1, 1, 12, tzinfo=UTC), b"21.5")
+    >>> harness.advance(datetime(2024, 1, 1, 13, tzinfo=UTC)).out
+    [('d1', datetime.datetime(2024, 1, 1, 12, 30, tzinfo=datetime.timezone.utc), 'offline')]
+    """
+
+    def __init__(
+        self,
+        processor: EventTimeProcessor,
+        *,
+        columns: Sequence[str] = ("value",),
+        at_end: AtEnd = "drain",
+    ) -> None:
+        self._processor = processor
+        self._columns = columns
+        self._at_end = at_end
+        self._rows: list[Row] = []
+        self._offset = 0
+        self._bound: int | None = None
+        self._state: bytes | None = None
+        # So that a wrong setting is refused here, not in the first step.
+        self._new_operator()
+
+    def send(self, key: Key, time: int | datetime, *values: object, segment: int = 0) -> None:
+        """Put an event into the next step.
+
+        Parameters
+        ----------
+        key
+            Of the event.
+        time
+            Event time, in ms or as an aware datetime.
+        values
+            Of the columns.
+        segment
+            Where it is; its offset is the number of events sent before.
+        """
+        if len(values) != len(self._columns):
+            msg = f"{values!r} are not the values of the columns {list(self._columns)!r}"
+            raise ValueError(msg)
+        self._rows.append((key, to_event_time(time), segment, self._offset, *values))
+        self._offset += 1
+
+    def advance(self, bound: int | datetime | None = None) -> ProcessStep:
+        """Make a step: the bound rises, then what was sent comes.
+
+        So an event is released by a later step than the one that brings it, and it is late if it
+        is below the bound of that one.
+
+        Parameters
+        ----------
+        bound
+            In ms or as an aware datetime; without one it stays where it is.
+
+        Raises
+        ------
+        ValueError
+            If the bound falls.
+        """
+        reached = self._bound if bound is None else to_event_time(bound)
+        if self._bound is not None and reached is not None and reached < self._bound:
+            msg = f"the bound is {self._bound} and never falls, not to {reached} either"
+            raise ValueError(msg)
+        rows, self._rows = self._rows, []
+        step = self._new_operator().step(self._state, reached, rows)
+        self._state, self._bound = step.state, reached
+        return step
+
+    def end(self) -> ProcessStep:
+        """Make the last step, at the end of time; events sent since the one before are late."""
+        return self.advance(END_OF_TIME)
+
+    def _new_operator(self) -> ProcessOperator:
+        processor = deepcopy(self._processor)
+        return ProcessOperator(processor, columns=self._columns, at_end=self._at_end)

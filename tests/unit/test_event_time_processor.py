@@ -1,0 +1,311 @@
+"""Processors, as users write them and test them in memory."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+import pytest
+
+from spark_source import InvalidOptionError
+from spark_source.processing import (
+    CallbackError,
+    Context,
+    EventTimeProcessor,
+    OpenContext,
+    ProcessOperator,
+    StateMismatchError,
+    bucket_of,
+)
+from spark_source.testing import ProcessorHarness
+from tests.conformance.processors import Counter, Echo, Rearm, Timeout
+from tidegauge.event_time import END_OF_TIME
+
+
+def at(hour: int, minute: int, second: int = 0) -> datetime:
+    return datetime(2024, 1, 1, hour, minute, second, tzinfo=UTC)
+
+
+class Calls(EventTimeProcessor):
+    """Hands events, and timers, to functions."""
+
+    side_outputs: ClassVar = {"side": "value string"}
+
+    def __init__(
+        self,
+        on_event: Callable[[Any, Any, Context], object],
+        on_timer: Callable[[Any, Any, Context], object] | None = None,
+    ) -> None:
+        self.handle = on_event
+        self.fire = on_timer
+
+    def open(self, ctx: OpenContext) -> None:
+        self.value = ctx.value("value")
+        self.items = ctx.list("items")
+        self.fields = ctx.map("fields")
+
+    def on_event(self, key: Any, event: Any, ctx: Context) -> None:
+        self.handle(self, event, ctx)
+
+    def on_timer(self, key: Any, name: str, ctx: Context) -> None:
+        if self.fire is None:
+            super().on_timer(key, name, ctx)
+        else:
+            self.fire(self, name, ctx)
+
+
+class OfflineDevices(EventTimeProcessor):
+    def open(self, ctx: OpenContext) -> None:
+        self.is_offline = ctx.value("is_offline")
+
+    def on_event(self, key: Any, event: Any, ctx: Context) -> None:
+        if self.is_offline.get():
+            ctx.emit(key, ctx.time, "online")
+        self.is_offline.clear()
+        ctx.set_timer("timeout", ctx.time + timedelta(minutes=30))
+
+    def on_timer(self, key: Any, name: str, ctx: Context) -> None:
+        ctx.emit(key, ctx.time, "offline")
+        self.is_offline.set(True)
+
+
+def test_times_are_aware_datetimes_where_the_user_wants_them() -> None:
+    harness = ProcessorHarness(OfflineDevices(), at_end="suspend")
+    for second in (15, 20, 25):
+        harness.send("d1", at(17, 30, second), b"track")
+    harness.send("d1", at(18, 0, 32), b"track")
+    assert harness.advance(at(17, 0)).buffered == 4
+    assert harness.end().out == [
+        ("d1", at(18, 0, 25), "offline"),
+        ("d1", at(18, 0, 32), "online"),
+    ]
+
+
+def test_a_late_event_says_by_how_much() -> None:
+    harness = ProcessorHarness(Echo())
+    harness.send("a", 20, "v")
+    assert harness.advance(30).late == [("a", 20, 0, 0, "v", 10)]
+
+
+def test_what_a_processor_keeps_outside_its_state_is_lost_between_steps() -> None:
+    class Forgetful(Echo):
+        count = 0
+
+        def on_event(self, key: Any, event: Any, ctx: Context) -> None:
+            self.count += 1
+            ctx.emit(self.count)
+
+    harness = ProcessorHarness(Forgetful())
+    for time in (1, 2, 3):
+        harness.send("a", time, None)
+    harness.advance()
+    assert harness.advance(3).out == [(1,), (2,)]
+    assert harness.advance(4).out == [(1,)]
+
+
+def test_an_event_has_the_columns_that_were_asked_for() -> None:
+    def show(_: Any, event: Any, ctx: Context) -> None:
+        ctx.emit(event.speed, event.place, event.time, event.segment, event.offset)
+
+    harness = ProcessorHarness(Calls(show), columns=["speed", "place"])
+    harness.send("a", at(12, 0), 30.5, "x", segment=2)
+    harness.advance()
+    assert harness.end().out == [(30.5, "x", at(12, 0), 2, 0)]
+
+
+def test_a_column_that_was_not_asked_for_is_named() -> None:
+    harness = ProcessorHarness(Calls(lambda _, event, __: event.speed))
+    harness.send("a", 10, 1)
+    harness.advance()
+    with pytest.raises(CallbackError) as raised:
+        harness.end()
+    assert str(raised.value.__cause__) == (
+        "the event has no column 'speed'; ask for it in columns=[…]"
+    )
+
+
+@pytest.mark.parametrize("column", ["time", "offset", "a b", "class"])
+def test_a_column_that_cannot_be_an_attribute_is_refused(column: str) -> None:
+    with pytest.raises(InvalidOptionError, match="rename the column"):
+        ProcessorHarness(Echo(), columns=[column])
+
+
+def test_state_keeps_python_values_as_they_are() -> None:
+    def remember(self: Any, event: Any, ctx: Context) -> None:
+        ctx.emit(self.value.get("none"), list(self.items), dict(self.fields))
+        self.value.set((1, {2}))
+        self.items.append(event)
+        self.fields[at(12, 0)] = None
+
+    harness = ProcessorHarness(Calls(remember))
+    harness.send("a", 10, b"x")
+    harness.send("a", 20, b"y")
+    harness.advance()
+    assert harness.advance(15).out == [("none", [], {})]
+    [(value, [event], fields)] = harness.advance(25).out
+    assert (value, fields) == ((1, {2}), {at(12, 0): None})
+    assert (event.time_ms, event.value) == (10, b"x")
+
+
+def test_lists_and_maps_are_used_as_those_of_python() -> None:
+    def use(self: Any, event: Any, ctx: Context) -> None:
+        self.items.extend([3, 1, 2])
+        self.items.insert(0, 9)
+        self.items[1] = 4
+        del self.items[-1]
+        self.fields.update(x=1, y=2)
+        ctx.emit(self.items[:2], len(self.items), self.fields.pop("x"), "x" in self.fields)
+
+    harness = ProcessorHarness(Calls(use))
+    harness.send("a", 10, None)
+    harness.advance()
+    assert harness.end().out == [([9, 4], 3, 1, False)]
+
+
+def test_empty_state_takes_no_room() -> None:
+    def empty(self: Any, event: Any, ctx: Context) -> None:
+        self.value.set(1)
+        self.value.set(None)
+        self.items.append(1)
+        del self.items[0]
+        self.fields[1] = 2
+        self.fields.clear()
+        ctx.set_timer("t", 99)
+        ctx.delete_timer("t")
+
+    harness = ProcessorHarness(Calls(empty))
+    harness.send("a", 10, None)
+    harness.advance()
+    step = harness.advance(11)
+    assert (step.handled, step.keys, step.state) == (1, 0, None)
+
+
+def test_a_name_of_state_is_used_once() -> None:
+    class Twice(Echo):
+        def open(self, ctx: OpenContext) -> None:
+            ctx.value("seen")
+            ctx.list("seen")
+
+    with pytest.raises(ValueError, match="has a state 'seen' already"):
+        ProcessOperator(Twice())
+
+
+def test_an_event_callback_that_raises_fails_the_step_and_is_named() -> None:
+    broken = Calls(lambda _, event, ctx: ctx.emit(1 / event.value))
+    operator = ProcessOperator(broken)
+    before = operator.step(None, None, [("a", 10, 3, 7, 0), ("b", 20, 3, 8, 1)])
+    with pytest.raises(CallbackError) as raised:
+        operator.step(before.state, 15, [])
+    error = raised.value
+    assert (error.key, error.time, error.place, error.timer) == ("a", 10, (3, 7), None)
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    assert "on_event failed for the event at offset 7 of segment 3, key 'a', at 10" in str(
+        error
+    )
+    again = operator.step(before.state, 10, [])
+    assert (again.buffered, again.out) == (2, [])
+
+
+def test_a_timer_callback_that_raises_fails_the_step_and_is_named() -> None:
+    harness = ProcessorHarness(Calls(lambda _, __, ctx: ctx.set_timer("t", 25)))
+    harness.send("a", 10, None)
+    harness.advance()
+    with pytest.raises(CallbackError) as raised:
+        harness.end()
+    error = raised.value
+    assert (error.key, error.time, error.place, error.timer) == ("a", 25, None, "t")
+    assert str(error.__cause__) == "Calls sets timer 't' for 'a' and has no on_timer"
+
+
+def test_a_side_output_has_to_be_declared() -> None:
+    harness = ProcessorHarness(Calls(lambda _, event, ctx: ctx.emit_to(event.value, 1)))
+    harness.send("a", 10, "side")
+    harness.send("a", 20, "other")
+    harness.advance()
+    assert harness.advance(15).side == {"side": [(1,)]}
+    with pytest.raises(CallbackError) as raised:
+        harness.advance(25)
+    assert "'other' is no side output" in str(raised.value.__cause__)
+
+
+def test_events_of_two_sources_may_have_the_same_place() -> None:
+    operator = ProcessOperator(Echo())
+    rows = [("a", 10, 0, 0, None), ("a", 10, 0, 0, {"x": 1}), ("a", 10, 0, 0, "y")]
+    step = operator.step(operator.step(None, None, rows).state, 11, [])
+    assert step.handled == 3
+
+
+def test_the_end_of_time_is_above_every_time() -> None:
+    processor = Calls(
+        lambda _, __, ctx: ctx.set_timer("t", END_OF_TIME),
+        lambda _, __, ctx: ctx.emit(ctx.time_ms),
+    )
+    harness = ProcessorHarness(processor)
+    harness.send("a", END_OF_TIME, None)
+    harness.advance(END_OF_TIME - 1)
+    assert harness.end().out == [(END_OF_TIME,)]
+
+
+@pytest.mark.parametrize(
+    ("bound", "next_bound"), [(None, 11), (10, 11), (11, 26), (25, 26), (26, None)]
+)
+def test_the_next_bound_is_the_least_that_releases_an_event_or_fires_a_timer(
+    bound: int | None, next_bound: int | None
+) -> None:
+    operator = ProcessOperator(Timeout(15))
+    before = operator.step(None, None, [("a", 10, 0, 0, None)])
+    assert operator.step(before.state, bound, []).next_bound == next_bound
+
+
+def test_nothing_is_due_after_the_end_if_timers_are_suspended() -> None:
+    harness = ProcessorHarness(Rearm(10), at_end="suspend")
+    harness.send("a", 10, None)
+    harness.advance()
+    step = harness.end()
+    assert (step.timers, step.next_bound) == (1, None)
+
+
+def test_state_of_another_number_of_buckets_is_refused() -> None:
+    state = ProcessOperator(Echo(), buckets=16).step(None, None, [("a", 1, 0, 0, 1)]).state
+    with pytest.raises(StateMismatchError) as raised:
+        ProcessOperator(Echo(), buckets=32).step(state, None, [])
+    assert str(raised.value) == (
+        "the state was saved with buckets = 16, and the query has 32; set it back, or start "
+        "with a new checkpoint"
+    )
+
+
+def test_state_of_another_format_is_refused() -> None:
+    state = ProcessOperator(Echo()).step(None, None, [("a", 1, 0, 0, 1)]).state
+    assert state is not None
+    with pytest.raises(StateMismatchError) as raised:
+        ProcessOperator(Echo()).step(b"\x00\x07" + state[2:], None, [])
+    assert (raised.value.setting, raised.value.found, raised.value.expected) == ("format", 7, 1)
+
+
+def test_keys_have_the_same_bucket_in_every_process() -> None:
+    keys = ["", "a", "N12345", "ключ", None, 7]
+    assert [bucket_of(key, 16) for key in keys] == [1, 10, 2, 11, 1, 2]
+
+
+def test_one_may_be_no_key_at_all() -> None:
+    operator = ProcessOperator(Echo())
+    rows = [("a", 10, 0, 0, 1), (None, 10, 0, 1, 2)]
+    step = operator.step(operator.step(None, None, rows).state, END_OF_TIME, [])
+    assert step.out == [(None, 10, 2), ("a", 10, 1)]
+
+
+def test_a_bound_does_not_fall() -> None:
+    harness = ProcessorHarness(Counter())
+    harness.advance(10)
+    with pytest.raises(ValueError, match="never falls"):
+        harness.advance(9)
+
+
+def test_an_event_brings_a_value_for_each_column() -> None:
+    with pytest.raises(ValueError, match="not the values of the columns"):
+        ProcessorHarness(Echo()).send("a", 10, 1, 2)
+
+
+def test_an_end_that_is_neither_drained_nor_suspended_is_refused() -> None:
+    with pytest.raises(InvalidOptionError, match="none of drain, suspend"):
+        ProcessorHarness(Echo(), at_end="stop")  # type: ignore[arg-type]
