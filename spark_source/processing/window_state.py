@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from spark_source._errors import InvalidOptionError
 from spark_source.processing.aggregates import Aggregate
 from spark_source.processing.keys import Row
 
@@ -81,13 +80,6 @@ class Aggregation:
 
     def __init__(self, aggregates: Mapping[str, Aggregate], columns: Sequence[str]) -> None:
         self._aggregates = list(aggregates.values())
-        for name, aggregate in aggregates.items():
-            if aggregate.column is not None and aggregate.column not in columns:
-                has = ", ".join(columns) or "none"
-                raise InvalidOptionError(
-                    "aggregates",
-                    f"{name!r} is of column {aggregate.column!r}; there are: {has}",
-                )
         places = [
             None if one.column is None else _BEFORE_COLUMNS + columns.index(one.column)
             for one in self._aggregates

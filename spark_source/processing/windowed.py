@@ -141,6 +141,13 @@ class WindowSettings:
             raise InvalidOptionError("allowed_lateness", f"{self.lateness_ms} ms is below 0")
         _check_one_of("accumulation", self.accumulation, get_args(Accumulation))
         _check_one_of("trigger", self.trigger, get_args(Trigger))
+        for name, aggregate in self.aggregates.items():
+            column = aggregate.column
+            if column is not None and column not in self.columns:
+                has = ", ".join(self.columns) or "none"
+                raise InvalidOptionError(
+                    "aggregates", f"{name!r} is of column {column!r}; there are: {has}"
+                )
 
     def of_state(self) -> blobs.Settings:
         """Return what state depends on; lateness and trigger may change at a restart."""
@@ -203,7 +210,8 @@ class WindowOperator:
             saved = [WindowState.of_tuple(one) for one in keys.pop(key, (0, []))[1]]
             windows = {window.start_ms: window for window in saved}
             self._advance(key, windows, times, step)
-            self._take(key, windows, arrived.get(key, []), times, step)
+            if key in arrived:
+                self._take(key, windows, arrived[key], times, step)
             if windows:
                 keys[key] = self._saved(windows, times)
         self._finish(step, keys, bound)

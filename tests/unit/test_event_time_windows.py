@@ -83,7 +83,7 @@ def test_a_session_needs_a_gap() -> None:
 )
 def test_settings_that_mean_nothing_are_refused(changes: Any, message: str) -> None:
     with pytest.raises(InvalidOptionError, match=message):
-        WindowOperator(settings(**changes))
+        settings(**changes)
 
 
 def test_an_aggregate_of_the_users_is_merged_as_sessions_are() -> None:
