@@ -1,6 +1,6 @@
 """Rows of event-time processing, and the ways in which they may arrive."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -92,15 +92,15 @@ def run(
 
 def run_in_buckets(
     operator: Operator, steps: Iterable[Step], buckets: int
-) -> list[ProcessStep | WindowStep]:
+) -> Iterator[list[ProcessStep | WindowStep]]:
     """Run steps on the buckets of the keys, each only when it has rows or is due.
 
     That is when Spark calls: for input, and when a timer has expired.
     """
     states: list[bytes | None] = [None] * buckets
     next_bounds: list[int | None] = [None] * buckets
-    done = list[ProcessStep | WindowStep]()
     for one in steps:
+        done = list[ProcessStep | WindowStep]()
         for bucket in range(buckets):
             rows = [row for row in one.rows if bucket_of(row[0], buckets) == bucket]
             due = next_bounds[bucket]
@@ -108,7 +108,7 @@ def run_in_buckets(
                 step = operator.step(states[bucket], one.bound, rows)
                 states[bucket], next_bounds[bucket] = step.state, step.next_bound
                 done.append(step)
-    return done
+        yield done
 
 
 def outputs_of(done: Iterable[ProcessStep | WindowStep]) -> Outputs:

@@ -17,7 +17,7 @@ from spark_source.processing import (
     bucket_of,
 )
 from spark_source.testing import ProcessorHarness
-from tests.conformance.processors import Counter, Echo, Rearm, Timeout
+from tests.conformance.processors import Counter, Delete, Echo, Rearm, Timeout
 from tidegauge.event_time import END_OF_TIME
 
 
@@ -262,6 +262,15 @@ def test_nothing_is_due_after_the_end_if_timers_are_suspended() -> None:
     harness.advance()
     step = harness.end()
     assert (step.timers, step.next_bound) == (1, None)
+
+
+def test_timers_of_one_time_fire_in_the_order_of_setting_after_a_restart() -> None:
+    harness = ProcessorHarness(Delete())
+    harness.send("a", 10, 1)  # sets x and y for 20
+    harness.send("a", 10, 2)  # sets x anew, for the same time
+    harness.advance()
+    assert harness.advance(11).timers == 2
+    assert harness.advance(21).out == [("a", 20, "y"), ("a", 20, "x")]
 
 
 def test_state_of_another_number_of_buckets_is_refused() -> None:
