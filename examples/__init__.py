@@ -1,0 +1,1 @@
+"""What a team would build with the Spark source; each file runs against ``tidegauge serve``."""
