@@ -84,6 +84,33 @@ ROWS: dict[str, list[Panel]] = {
             "Readers of each group; a query that is a group counts as one.",
         ),
     ],
+    "Queries": [
+        _panel(
+            "Lag in event time",
+            "s",
+            {"{{group}}": "topk(20, max by (group) (tidegauge_group_lag_seconds))"},
+            "From the bound of a query to the watermark. Gone 5 minutes after the query last spoke.",
+        ),
+        _panel(
+            "Late rows",
+            "short",
+            {
+                "{{group}} {{writer}}": "sum by (group, writer) "
+                f"(increase(tidegauge_group_late_writer_rows_total{_PERIOD})) > 0",
+                "{{group}}": "sum by (group) "
+                f"(increase(tidegauge_group_late_rows_total{_PERIOD})) > 0",
+            },
+            "Rows whose writers broke a promise, came late to the stream or were given up on.",
+        ),
+        _panel(
+            "Backlog and state",
+            "short",
+            {
+                "{{group}} rows": "topk(20, max by (group) (tidegauge_group_backlog_rows))",
+                "{{group}} bytes": "topk(20, max by (group) (tidegauge_group_state_bytes))",
+            },
+        ),
+    ],
     "Reports": [
         _panel(
             "Reports accepted",

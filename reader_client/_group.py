@@ -20,7 +20,9 @@ from tidegauge.topology import Position, Topology
 from tidegauge.windows import TimeWindow, joint_window
 from tidegauge.wire.groups import (
     CreateGroup,
+    GroupDetails,
     GroupInfo,
+    GroupProgress,
     ReaderHeartbeat,
     ReaderStanding,
     StateDocument,
@@ -82,9 +84,27 @@ class AsyncReaderGroup:
         wanted = CreateGroup.of_settings(streams=streams, **options)
         return await self.call("PUT", "", GroupInfo, body=wanted)
 
-    async def describe(self) -> GroupInfo:
-        """Describe the group and its shared state."""
-        return await self.call("GET", "", GroupInfo)
+    async def describe(self) -> GroupDetails:
+        """Describe the group, its shared state, and the progress of its query."""
+        return await self.call("GET", "", GroupDetails)
+
+    async def report_progress(self, /, **progress: Any) -> None:  # noqa: ANN401 (fields of GroupProgress)
+        """Tell how far the query has come that reads with the group; shown for 5 minutes.
+
+        Parameters
+        ----------
+        **progress
+            ``bound``, ``lag_ms``, ``backlog`` (rows), ``state_bytes``, and, counted since the
+            query started, ``late``, ``late_by_ms`` (the greatest), ``late_writers`` (rows by
+            writer, of the worst ten), ``late_output``, ``partially_late``.
+
+        Raises
+        ------
+        UnknownGroupError
+            If there is no such group.
+        """
+        told = GroupProgress.of_settings(**progress)
+        await self.call("POST", "/progress", Answer, body=told)
 
     async def delete(self) -> None:
         """Delete the group; what it retained is free."""
@@ -256,6 +276,7 @@ class ReaderGroup(SyncFace[AsyncReaderGroup], Closing):
 
     create = blocking(AsyncReaderGroup.create)
     describe = blocking(AsyncReaderGroup.describe)
+    report_progress = blocking(AsyncReaderGroup.report_progress)
     delete = blocking(AsyncReaderGroup.delete)
     get_time_window = blocking(AsyncReaderGroup.get_time_window)
     position = blocking(AsyncReaderGroup.position)

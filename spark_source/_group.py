@@ -71,6 +71,7 @@ def check_group(options: Options) -> None:
 
 def _find_position(options: Options, name: str, start: Position) -> Position:
     """Find where a group stands; a new one is created at the start."""
+    info: GroupInfo
     with ReaderGroup(options.url, name, token=options.token) as group:
         try:
             info = group.describe()

@@ -12,7 +12,7 @@ from tidegauge.aggregation.writers import WriterState
 from tidegauge.client.stream_calls import StreamCalls
 from tidegauge.client.transport import RETRY_FOR
 from tidegauge.names import StreamName, parse_group
-from tidegauge.wire.groups import GroupList, TimeWindowInfo
+from tidegauge.wire.groups import GroupDetails, GroupList, TimeWindowInfo
 from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo, StreamList
 from tidegauge.wire.writers import Watermark, WriterList
 from tidegauge_cli.listing import Listing, Output
@@ -24,6 +24,7 @@ from tidegauge_cli.tables import (
     describe_rest,
     describe_time,
     holders_of,
+    lines_of_progress,
     table_of_groups,
     table_of_marks,
     table_of_streams,
@@ -33,6 +34,10 @@ from tidegauge_cli.watching import watch_stream
 
 _T = TypeVar("_T", bound=BaseModel)
 _P = TypeVar("_P", bound=BaseModel)
+Group = Annotated[
+    StreamName,
+    typer.Argument(parser=reading(parse_group), metavar="SCOPE/GROUP", help="Which group."),
+]
 operators = typer.Typer()
 
 
@@ -112,10 +117,7 @@ def groups(session: Session) -> None:
 @asks(operators, "window shop/billing shop/orders")
 def window(
     session: Session,
-    group: Annotated[
-        StreamName,
-        typer.Argument(parser=reading(parse_group), metavar="SCOPE/GROUP", help="Which group."),
-    ],
+    group: Group,
     stream: Stream,
 ) -> None:
     """Show the time window of a reader group in one of its streams."""
@@ -129,6 +131,14 @@ def window(
         f"watermark {describe_time(found.watermark)}",
         f"position  {describe_position(found.position)}",
     )
+
+
+@asks(operators, "lag shop/billing")
+def lag(session: Session, group: Group) -> None:
+    """Show how far the query of a reader group has come, how far it is behind, and what was late."""
+    path = f"/v1/reader-groups/{group}"
+    found = session.ask(lambda service: service.get(path, GroupDetails))
+    session.show({"group": found.group, "progress": found.progress}, *lines_of_progress(found))
 
 
 @asks(operators, "why shop/orders")

@@ -8,7 +8,7 @@ from rich.text import Text
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
 from tidegauge.explain.explanation import Reason
 from tidegauge.lattice import count_between
-from tidegauge.wire.groups import GroupInfo
+from tidegauge.wire.groups import GroupDetails, GroupInfo
 from tidegauge.wire.streams import MarkInfo, StreamInfo
 from tidegauge.wire.writers import ExplanationInfo, WriterInfo
 from tidegauge_cli.listing import Listing
@@ -82,6 +82,34 @@ def table_of_groups(groups: Iterable[GroupInfo]) -> Listing:
         for name, reader in one.state.readers.items():
             listing.add(one.group, streams, name, str(_count(reader.owned)), unassigned)
     return listing
+
+
+def lines_of_progress(group: GroupDetails) -> list[str]:
+    """Show what the query of a group last told, a line each; what it does not know is left out."""
+    told = group.progress
+    if told is None:
+        nothing = (
+            f"no query has told of itself as {group.group} for 5 minutes; in Spark "
+            "spark.streams.addListener(spark_source.ProgressListener(url)) does, for queries "
+            f"with readerGroup={group.group}"
+        )
+        return [nothing]
+    late = f"{told.late} rows"
+    if told.late_by_ms is not None:
+        late += f", by up to {describe_span(told.late_by_ms)}"
+    if told.late_writers:
+        worst = sorted(told.late_writers.items(), key=lambda one: -one[1])
+        late += f": {', '.join(f'{writer} {rows}' for writer, rows in worst)}"
+    shown = {
+        "bound": describe_time(told.bound),
+        "lag": _span(told.lag_ms),
+        "backlog": "" if told.backlog is None else f"{told.backlog} rows",
+        "state": "" if told.state_bytes is None else f"{told.state_bytes} bytes",
+        "late": late,
+        "late out": f"{told.late_output} rows, {told.partially_late} in some windows only",
+        "told": f"{describe_span(told.silent_ms)} ago",
+    }
+    return [f"{name:<9} {text}" for name, text in shown.items() if text]
 
 
 def holders_of(explanation: ExplanationInfo) -> list[WriterInfo]:

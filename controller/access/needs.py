@@ -98,6 +98,7 @@ NEEDS: Mapping[str, Need] = {
     f"GET {_GROUP}/state": Need.READ,
     f"PUT {_GROUP}/state": Need.READ,
     f"GET {_GROUP}/time-window": Need.READ,
+    f"POST {_GROUP}/progress": Need.READ,
     f"POST {_READER}": Need.READ,
     f"POST {_READER}/position": Need.READ,
     f"POST {_READER}/heartbeat": Need.READ,

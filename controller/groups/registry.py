@@ -19,6 +19,10 @@ from tidegauge.errors import GroupExistsError, PreconditionFailedError, UnknownG
 from tidegauge.groups import GroupState, check_change, check_reach, new_names
 from tidegauge.names import StreamName
 from tidegauge.topology import Position, Topology
+from tidegauge.wire.groups import GroupProgress, NotedProgress
+
+PROGRESS_KEPT_MS = 300_000
+"""What a query told of itself is forgotten then: who looks should see that nobody tells more."""
 
 
 class Logs(NamedTuple):
@@ -53,6 +57,8 @@ class Group:
         """What is decided of it; between two batches, what is on disk."""
         self.heard: dict[str, int] = {}
         """Listening time at which each reader last said that it lives, ms."""
+        self.progress: tuple[GroupProgress, int] | None = None
+        """What its query last told of itself, and when, in listening time, ms."""
         self.deleted = False
         """Whether its deletion is decided."""
         self.moved = False
@@ -269,6 +275,24 @@ class Groups:
     def hear(self, name: StreamName, reader: str) -> None:
         """Note that a reader lives."""
         self.get(name).heard[reader] = self._now_ms()
+
+    def note_progress(self, name: StreamName, progress: GroupProgress) -> None:
+        """Note what the query of a group tells of itself.
+
+        It is kept in memory only: where the group moves to, or a controller starts anew, the
+        next batch tells it again.
+        """
+        self.get(name).progress = progress, self._now_ms()
+
+    def progress_of(self, group: Group) -> NotedProgress | None:
+        """Tell what the query of a group last said; None if that was too long ago."""
+        if group.progress is None:
+            return None
+        progress, noted_ms = group.progress
+        silent_ms = self._now_ms() - noted_ms
+        if silent_ms >= PROGRESS_KEPT_MS:
+            return None
+        return NotedProgress(**progress.model_dump(), silent_ms=silent_ms)
 
     def _decided(self, name: StreamName) -> Group:
         """Look a group up as the changes before in the same batch have left it."""

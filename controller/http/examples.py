@@ -176,6 +176,17 @@ _NEW_GROUP = {
     "revision": 1,
     "state": _group_state({}, _HERE),
 }
+_PROGRESS = {
+    "bound": _NOW,
+    "lag_ms": 0,
+    "backlog": 0,
+    "late": 3,
+    "late_by_ms": 60_000,
+    "late_writers": {"carrier-AA": 3},
+    "late_output": 0,
+    "partially_late": 0,
+    "state_bytes": 20_480,
+}
 _OWNING = _group_state({"reader-1": {"epoch": 1, "owned": _HERE}}, {})
 _EXPIRED = _writer("expired", _NOW + 60_000, offset=4, silent_ms=1_300)
 _LEFT = _writer("left", 1_357_038_000_000, offset=4, silent_ms=0)
@@ -291,7 +302,10 @@ EXAMPLES = (
     Example(
         f"PUT {_GROUP}", body={"streams": ["flights/departures"]}, status=201, answer=_NEW_GROUP
     ),
-    Example(f"GET {_GROUP}", answer=_NEW_GROUP),
+    Example(f"POST {_GROUP}/progress", body=_PROGRESS, status=204),
+    Example(
+        f"GET {_GROUP}", answer={**_NEW_GROUP, "progress": {**_PROGRESS, "silent_ms": 1_250}}
+    ),
     Example(
         "GET /v1/reader-groups",
         query={"limit": "10"},

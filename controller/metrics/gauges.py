@@ -24,6 +24,7 @@ from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import WaitingRoom
 from controller.groups import Groups
 from controller.metrics.counters import Metrics
+from controller.metrics.progress import GroupFigures, progress_families
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import Now, WriterState
@@ -111,6 +112,12 @@ class Gauges:
         shown = islice(groups, self.most_series)
         readers = (([str(group.name)], len(group.state.readers)) for group in shown)
         yield _labelled("group_readers", "Readers of each group.", ["group"], readers)
+        told = (
+            GroupFigures(str(group.name), progress)
+            for group in groups
+            if (progress := self._groups.progress_of(group)) is not None
+        )
+        yield from progress_families(list(islice(told, self.most_series)))
 
 
 def stream_families(present: Present) -> Iterator[Metric]:

@@ -50,7 +50,11 @@ def _use(server: ServerProcess) -> None:
         api.create(log="embedded")
         api.note("w", NOW)
         group = {"streams": ["tests/observed"]}
-        api.client.put("/v1/reader-groups/tests/observers", json=group).raise_for_status()
+        path = "/v1/reader-groups/tests/observers"
+        api.client.put(path, json=group).raise_for_status()
+        told = {"bound": NOW, "lag_ms": 0, "backlog": 0, "late_writers": {"w": 1}}
+        told |= {"late": 1, "state_bytes": 0}
+        api.client.post(f"{path}/progress", json=told).raise_for_status()
 
 
 def test_every_query_names_metrics_and_labels_that_exist(series: Series) -> None:

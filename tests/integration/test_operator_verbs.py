@@ -202,6 +202,29 @@ def test_groups_and_their_windows_are_shown(operator: Operator, api: Api) -> Non
     ]
 
 
+def test_the_lag_of_a_query_is_shown_with_the_writers_of_late_rows(
+    operator: Operator, api: Api
+) -> None:
+    path = "/v1/reader-groups/shop/lagging"
+    api.client.put(path, json={"streams": [STREAM]})
+    nothing = operator.says("lag", "shop/lagging")
+    assert nothing.startswith("no query has told of itself as shop/lagging for 5 minutes;")
+    told: dict[str, object]
+    told = {"bound": NOON, "lag_ms": 61_000, "backlog": 40, "late": 7, "late_by_ms": 90_000}
+    told |= {"late_writers": {"b": 2, "a": 5}, "state_bytes": 4_096, "late_output": 3}
+    api.client.post(f"{path}/progress", json=told).raise_for_status()
+    assert operator.says("lag", "shop/lagging").splitlines()[:-1] == [
+        "bound     2024-01-01T12:00:00.000Z",
+        "lag       1m 1s",
+        "backlog   40 rows",
+        "state     4096 bytes",
+        "late      7 rows, by up to 1m 30s: a 5, b 2",
+        "late out  3 rows, 0 in some windows only",
+    ]
+    document = json.loads(operator.says("lag", "shop/lagging", "--json"))
+    assert document["progress"].items() >= told.items()
+
+
 def test_a_window_of_a_stream_that_the_group_does_not_read(
     operator: Operator, api: Api
 ) -> None:

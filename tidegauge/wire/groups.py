@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from tidegauge import groups
 from tidegauge.wire.streams import StreamFacts
@@ -15,6 +15,9 @@ from tidegauge.wire.values import (
     Request,
     WirePosition,
 )
+
+MOST_LATE_WRITERS = 10
+"""Each is a series of Prometheus, which keeps every one that it ever saw."""
 
 StreamOffsets = Annotated[
     dict[str, WirePosition], Field(description="For each `scope/stream`, segment to offset.")
@@ -103,7 +106,7 @@ class StateDocument(Request):
 
 
 class GroupInfo(Answer):
-    """``GET /v1/reader-groups/{scope}/{group}``."""
+    """A group and its shared state."""
 
     group: str = Field(description="scope/group.")
     streams: list[str] = Field(description="What it reads.")
@@ -112,6 +115,59 @@ class GroupInfo(Answer):
     dead_after_ms: int = Field(description="When a silent reader is taken offline, ms.")
     revision: int = Field(description="Of the shared state.")
     state: StateDocument = Field(description="The shared state.")
+
+
+Count = Annotated[Integer, Between(0)]
+
+
+class GroupProgress(Request):
+    """``POST …/progress``: how far the query has come that reads with a group.
+
+    Rows are counted since the query started: a total that is sent twice counts once.
+    """
+
+    bound: EventTime | None = Field(
+        None, description="No later batch has an on-time row below it, ms; null before a mark."
+    )
+    lag_ms: Count | None = Field(
+        None, description="Event time from the bound to the watermark; null if unknown."
+    )
+    backlog: Count | None = Field(
+        None, description="Rows in the log that are still to be read; null if unknown."
+    )
+    late: Count = Field(0, description="Late rows that were read.")
+    late_by_ms: Count | None = Field(
+        None, description="How far the latest of them was below the bound; null if none was."
+    )
+    late_writers: dict[Name, Count] = Field(
+        default_factory=dict,
+        max_length=MOST_LATE_WRITERS,
+        description="Late rows by writer, of those that wrote most of them.",
+    )
+    late_output: Count = Field(
+        0, description="Rows that operators handed to their `late` output."
+    )
+    partially_late: Count = Field(
+        0, description="Rows that some of their windows were closed to, and others took."
+    )
+    state_bytes: Count | None = Field(
+        None, description="Size of the query's state; null if unknown."
+    )
+
+
+class NotedProgress(GroupProgress):
+    """Progress as it was last told."""
+
+    model_config = ConfigDict(extra="ignore")
+    silent_ms: int = Field(description="How long ago; after 5 minutes it is forgotten.")
+
+
+class GroupDetails(GroupInfo):
+    """``GET /v1/reader-groups/{scope}/{group}``."""
+
+    progress: NotedProgress | None = Field(
+        description="Of the query that reads with it; null without news for 5 minutes."
+    )
 
 
 class GroupList(Answer):

@@ -97,9 +97,17 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 
 @router.get(ONE)
-async def describe(named: GroupOf) -> wire.GroupInfo:
-    """Describe a group and its shared state."""
-    return (await named.read()).describe()
+async def describe(named: GroupOf) -> wire.GroupDetails:
+    """Describe a group, its shared state, and the progress of its query."""
+    info = (await named.read()).describe()
+    progress = named.groups.progress_of(named.groups.get(named.name))
+    return wire.GroupDetails(**dict(info), progress=progress)
+
+
+@router.post(ONE + "/progress", status_code=204, response_class=Response)
+async def note_progress(named: GroupOf, progress: wire.GroupProgress) -> None:
+    """Tell how far the query has come that reads with a group; shown for 5 minutes."""
+    named.groups.note_progress(named.name, progress)
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
