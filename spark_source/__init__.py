@@ -9,6 +9,8 @@ from spark_source._errors import (
     TouchedLoadError,
     WrongPythonError,
 )
+from spark_source._listener import ProgressListener
+from spark_source._report import QueryReport, query_report
 from spark_source._source import TidegaugeDataSource
 from spark_source._watermark import plain, read_stream, watermarked
 
@@ -17,11 +19,14 @@ __all__ = [
     "EventTimeOutOfRangeError",
     "InvalidOptionError",
     "LoadError",
+    "ProgressListener",
+    "QueryReport",
     "SparkSourceError",
     "TidegaugeDataSource",
     "TouchedLoadError",
     "WrongPythonError",
     "plain",
+    "query_report",
     "read_stream",
     "watermarked",
 ]

@@ -70,6 +70,7 @@ NEEDED = {
     f"GET {_GROUP}/state": "read",
     f"PUT {_GROUP}/state": "read",
     f"GET {_GROUP}/time-window": "read",
+    f"POST {_GROUP}/progress": "read",
     f"POST {_READER}": "read",
     f"POST {_READER}/position": "read",
     f"POST {_READER}/heartbeat": "read",

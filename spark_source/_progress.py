@@ -1,0 +1,150 @@
+"""What a query tells of a batch, out of the progress that Spark hands to listeners and notebooks."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a query stands in one stream after a batch.
+
+    Attributes
+    ----------
+    stream
+        ``scope/stream``.
+    reader_group
+        ``scope/group``; None if the query reads without one.
+    bound
+        No later batch has an on-time row below it, ms; None before the first mark.
+    lag_ms
+        Event time from the bound to the watermark; None if one of them is not there.
+    backlog
+        Rows that are still to be read.
+    """
+
+    stream: str
+    reader_group: str | None
+    bound: int | None
+    lag_ms: int | None
+    backlog: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """Rows that were late, of a batch or of all since a query started.
+
+    Attributes
+    ----------
+    late
+        Rows that the source flagged.
+    late_by_ms
+        How far the latest of them was below the bound; None if none was.
+    late_writers
+        Rows by writer.
+    late_output
+        Rows that operators handed to their ``late`` output.
+    partially_late
+        Rows that only some of their windows took.
+    """
+
+    late: int = 0
+    late_by_ms: int | None = None
+    late_writers: Counter[str] = field(default_factory=Counter)
+    late_output: int = 0
+    partially_late: int = 0
+
+    def __add__(self, other: "Lateness") -> "Lateness":
+        latest = [one for one in (self.late_by_ms, other.late_by_ms) if one is not None]
+        return Lateness(
+            self.late + other.late,
+            max(latest, default=None),
+            self.late_writers + other.late_writers,
+            self.late_output + other.late_output,
+            self.partially_late + other.partially_late,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class BatchProgress:
+    """One batch of a query."""
+
+    batch: int
+    timestamp: str
+    rows: int
+    standings: list[Standing]
+    lateness: Lateness
+    state_bytes: int
+
+
+def read_progress(progress: StreamingQueryProgress) -> BatchProgress:
+    """Find in the progress of a batch what is told of our sources and operators."""
+    observed = [row.asDict() for row in progress.observedMetrics.values()]
+    sources = [one for one in observed if "bound" in one and "rows" in one]
+    operators = [one for one in observed if "late" in one and one.keys() & _HELD]
+    return BatchProgress(
+        batch=progress.batchId,
+        timestamp=progress.timestamp,
+        rows=sum(one["rows"] for one in sources),
+        standings=list(_standings(progress)),
+        lateness=sum(map(_flagged, sources), sum(map(_refused, operators), Lateness())),
+        state_bytes=sum(map(_state_bytes, progress.stateOperators)),
+    )
+
+
+_HELD = {"keys", "windows"}
+"""What operators hold is observed under one of these names."""
+
+
+def _flagged(observed: Mapping[str, Any]) -> Lateness:
+    # Over no rows at all a greatest is null, and a list of the worst may be.
+    return Lateness(
+        late=observed.get("late") or 0,
+        late_by_ms=observed.get("late_by"),
+        late_writers=_by_writer(observed.get("late_writers") or []),
+    )
+
+
+def _refused(observed: Mapping[str, Any]) -> Lateness:
+    return Lateness(
+        late_output=observed["late"] or 0, partially_late=observed.get("partially_late") or 0
+    )
+
+
+def _by_writer(worst: list[Any]) -> Counter[str]:
+    """Read pairs of writer and count, which Spark Connect hands over as JSON."""
+    pairs = (tuple(one.values()) if isinstance(one, Mapping) else one for one in worst)
+    return Counter({writer: count for writer, count in pairs if writer is not None})
+
+
+def _standings(progress: StreamingQueryProgress) -> Iterator[Standing]:
+    for source in progress.sources:
+        latest, end = _offset(source.latestOffset), _offset(source.endOffset)
+        if "reader_group" in latest:
+            yield Standing(
+                stream=latest["stream"],
+                reader_group=latest["reader_group"],
+                bound=end.get("bound"),
+                lag_ms=latest["lag_ms"],
+                backlog=latest["backlog_rows"],
+            )
+
+
+def _offset(text: str) -> dict[str, Any]:
+    """Read an offset of ours; those of other sources are any text, and before the first there is none."""
+    try:
+        offset = json.loads(text)
+    except ValueError:
+        return {}
+    return offset if isinstance(offset, dict) else {}
+
+
+def _state_bytes(operator: Any) -> int:  # noqa: ANN401 (StateOperatorProgress, which Spark does not export)
+    """Add up what the state of an operator takes: in memory, and with RocksDB in its files."""
+    files: int = operator.customMetrics.get("rocksdbSstFileSize", 0)
+    memory: int = operator.memoryUsedBytes
+    return memory + files
