@@ -53,7 +53,8 @@ def watermarked(
     Returns
     -------
     DataFrame
-        Columns ``key, event_time, value, segment, offset, watermark, late``.
+        Columns ``key, event_time, value, segment, offset, watermark, late, late_by, late_below,
+        writer, append_time``.
 
     Raises
     ------
@@ -75,6 +76,10 @@ def watermarked(
         "offset",
         F.col("watermark").alias("watermark", metadata={}),
         "late",
+        "late_by",
+        "late_below",
+        "writer",
+        "append_time",
     )
 
 
