@@ -160,5 +160,5 @@ class ProgressListener(StreamingQueryListener, Closing):
     async def _close(self) -> None:
         for group in list(self._waiting):
             await self._tell_newest(group)
-        for group in self._groups.values():
-            await group.aclose()
+        for client in self._groups.values():
+            await client.aclose()

@@ -84,7 +84,7 @@ class BatchProgress:
 def read_progress(progress: StreamingQueryProgress) -> BatchProgress:
     """Find in the progress of a batch what is told of our sources and operators."""
     observed = [row.asDict() for row in progress.observedMetrics.values()]
-    sources = [one for one in observed if "bound" in one and "rows" in one]
+    sources = [one for one in observed if "late_writers" in one]
     operators = [one for one in observed if "late" in one and one.keys() & _HELD]
     return BatchProgress(
         batch=progress.batchId,
@@ -101,24 +101,17 @@ _HELD = {"keys", "windows"}
 
 
 def _flagged(observed: Mapping[str, Any]) -> Lateness:
-    # Over no rows at all a greatest is null, and a list of the worst may be.
-    return Lateness(
-        late=observed.get("late") or 0,
-        late_by_ms=observed.get("late_by"),
-        late_writers=_by_writer(observed.get("late_writers") or []),
-    )
+    # The writer "" stands for rows of which the log does not know who wrote them.
+    known = {name: rows for name, rows in observed["late_writers"].items() if name}
+    return Lateness(observed["late"], observed["late_by"], Counter(known))
 
 
 def _refused(observed: Mapping[str, Any]) -> Lateness:
     return Lateness(
-        late_output=observed["late"] or 0, partially_late=observed.get("partially_late") or 0
+        # Sums over no bucket are null.
+        late_output=observed["late"] or 0,
+        partially_late=observed.get("partially_late") or 0,
     )
-
-
-def _by_writer(worst: list[Any]) -> Counter[str]:
-    """Read pairs of writer and count, which Spark Connect hands over as JSON."""
-    pairs = (tuple(one.values()) if isinstance(one, Mapping) else one for one in worst)
-    return Counter({writer: count for writer, count in pairs if writer is not None})
 
 
 def _standings(progress: StreamingQueryProgress) -> Iterator[Standing]:

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import (
     LoadError,
+    ProgressListener,
     TidegaugeDataSource,
     TouchedLoadError,
     read_stream,
@@ -53,12 +54,20 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .getOrCreate()
     )
     counted = (
-        read_stream(spark, operators="windows", url=url, stream=stream, token=token)
+        read_stream(
+            spark,
+            operators="windows",
+            url=url,
+            stream=stream,
+            token=token,
+            readerGroup=f"{stream}-group",
+        )
         .where("key = 'seen'")
         .groupBy(F.window("event_time", "5 seconds"))
         .count()
         .select(F.unix_millis("window.start").alias("start"), "count")
     )
+    spark.streams.addListener(ProgressListener(url, token))
     query = (
         counted.writeStream.outputMode("append")
         .option("checkpointLocation", checkpoint)

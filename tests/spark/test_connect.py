@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from reader_client import ReaderGroup
+from tests.patience import wait_until
 from tests.spark.feed import DAY, Feed
+from writer_client import Writer
 
 TOKEN = "tg_that_a_service_without_tokens_takes_too"
 
@@ -32,7 +35,12 @@ def said(
         query.kill()
 
 
-def test_windows_close_exactly_errors_are_short_and_no_log_shows_the_token(
+def _late_writers(group: ReaderGroup) -> dict[str, int]:
+    progress = group.describe().progress
+    return {} if progress is None else progress.late_writers
+
+
+def test_windows_close_exactly_late_rows_are_told_errors_are_short_and_no_log_shows_the_token(
     feed: Feed, said: Iterator[dict[str, object]], tmp_path: Path
 ) -> None:
     feed.write(4_000, 4_999, key="seen")
@@ -47,6 +55,10 @@ def test_windows_close_exactly_errors_are_short_and_no_log_shows_the_token(
     assert next(said) == {"rows": [], "dropped": 0}
     feed.note(5_000)
     assert next(said) == {"rows": [[DAY, 2]], "dropped": 0}
+    with Writer(feed.url, feed.stream, "liar") as liar:
+        liar.write(b"v", key="unseen", event_time=DAY + 1_000)
+    with ReaderGroup(feed.url, f"{feed.stream}-group") as group:
+        wait_until(lambda: _late_writers(group) == {"liar": 1})
     feed.write(5_000, key="seen")
     feed.seal()
     assert next(said) == {"rows": [[DAY, 2], [DAY + 5_000, 1]], "dropped": 0}

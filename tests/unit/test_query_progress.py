@@ -5,12 +5,12 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
-from pyspark.sql import Row
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
 from spark_source import ProgressListener, query_report
@@ -19,7 +19,7 @@ from tests.patience import wait_until
 from tests.server import free_port
 
 NOON = 1_704_110_400_000
-FLAGGED = {"late": 3, "late_by": 60_000, "late_writers": [{"item": "a", "count": 2}]}
+FLAGGED = {"late": 3, "late_by": 60_000, "late_writers": {"a": 2, "": 1}}
 TEN = {"rows": 10, "bound": "2024-01-01T12:00:00.000Z", **FLAGGED}
 
 
@@ -91,16 +91,11 @@ def test_a_batch_is_read_from_what_source_and_operators_observe_whatever_the_nam
     )
 
 
-def test_metrics_of_a_classic_session_are_rows() -> None:
-    progress = _progress()
-    worst = [Row(item="a", count=2), Row(item=None, count=9)]
-    progress["observedMetrics"] = {"x": Row(rows=1, bound=None, late=2, late_writers=worst)}
-    assert read_progress(progress).lateness == Lateness(2, None, Counter(a=2))
-
-
 def test_a_batch_without_rows_has_none_that_are_late() -> None:
-    nothing = dict.fromkeys(("bound", "late", "late_by", "late_writers"))
-    assert read_progress(_progress(x={"rows": 0, **nothing})).lateness == Lateness()
+    source: dict[str, Any]
+    source = {"rows": 0, "bound": None, "late": 0, "late_by": None, "late_writers": {}}
+    operator = {"late": None, "partially_late": None, "windows": None}
+    assert read_progress(_progress(x=source, y=operator)).lateness == Lateness()
 
 
 @pytest.mark.parametrize("offset", ["null", "None", "17", '{"topic": {"0": 5}}', "offset 3"])
@@ -114,9 +109,8 @@ def listener() -> Iterator[ProgressListener]:
         yield one
 
 
-def _batch(listener: ProgressListener, **observed: Mapping[str, Any]) -> None:
-    progress = _progress(**observed)
-    listener.onQueryProgress(SimpleNamespace(progress=progress))  # type: ignore[arg-type]
+def _has_failed(listener: ProgressListener, times: int) -> bool:
+    return listener.failures == times
 
 
 def test_a_service_that_is_down_is_logged_once_and_counted_and_no_query_learns_of_it(
@@ -124,8 +118,9 @@ def test_a_service_that_is_down_is_logged_once_and_counted_and_no_query_learns_o
 ) -> None:
     with caplog.at_level(logging.WARNING):
         for failures in (1, 2, 3):
-            _batch(listener, x=TEN)
-            wait_until(lambda expected=failures: listener.failures == expected)
+            event = SimpleNamespace(progress=_progress(x=TEN))
+            listener.onQueryProgress(event)  # type: ignore[arg-type]
+            wait_until(partial(_has_failed, listener, failures))
     (said,) = [one.getMessage() for one in caplog.records]
     assert said.startswith("the progress of demo/counts is not told: no answer from http://")
 
