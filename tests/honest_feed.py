@@ -25,12 +25,10 @@ class Step(NamedTuple):
 def fly(days: int) -> list[Reading]:
     """Make the flights of the first days of the year readings, written when they land."""
     flights = of_first_days(read_flights()[0], days)
-    return [
-        Reading(
-            one.carrier, f"{one.carrier}-{one.origin}", one.departed, one.landed, int(one.delay)
-        )
-        for one in flights.itertuples(index=False)
-    ]
+    keys = flights["carrier"] + "-" + flights["origin"]
+    times = flights["departed"].tolist(), flights["landed"].tolist()
+    delays = flights["delay"].astype(int).tolist()
+    return list(map(Reading, flights["carrier"].tolist(), keys.tolist(), *times, delays))
 
 
 def steps_of(readings: Sequence[Reading], every_ms: int) -> list[Step]:

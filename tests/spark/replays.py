@@ -23,6 +23,7 @@ Rows = list[tuple[Any, ...]]
 # 9999-12-31: about the latest time that Spark can hold. A row of it closes every window.
 _END_MS = 253_402_214_400_000
 _ROW = "key string, at long, value long"
+_ARROW = pa.schema([("key", pa.string()), ("at", pa.int64()), ("value", pa.int64())])
 
 
 def read_readings(spark: SparkSession, feed: HonestFeed, **options: Any) -> DataFrame:
@@ -82,13 +83,15 @@ def divide_unevenly(
 def write_batches(batches: Sequence[Sequence[Reading]], folder: Path) -> None:
     """Write a file for each batch, and the end into one more."""
     folder.mkdir()
-    rows = [[(one.key, one.event_time, one.value) for one in batch] for batch in batches]
-    for number, batch in enumerate([*rows, [(None, _END_MS, None)]]):
-        columns = zip(*batch, strict=True) if batch else ([], [], [])
-        types = (pa.string(), pa.int64(), pa.int64())
-        arrays = [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    end = Reading("", "", _END_MS, _END_MS, 0)
+    for number, batch in enumerate([*batches, [end]]):
+        columns = {
+            "key": [one.key or None for one in batch],
+            "at": [one.event_time for one in batch],
+            "value": [one.value for one in batch],
+        }
         path = folder / f"{number:05}.parquet"
-        parquet.write_table(pa.table(arrays, names=["key", "at", "value"]), path)
+        parquet.write_table(pa.table(columns, schema=_ARROW), path)
         os.utime(path, (number, number))  # Spark reads the oldest file first
 
 
