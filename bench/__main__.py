@@ -8,8 +8,10 @@ from rich.console import Console
 
 from bench import (
     ancestry,
+    backfill,
     core,
     crowd,
+    exactness,
     history,
     latency,
     log,
@@ -36,6 +38,8 @@ PARTS = {
     "scrape": scrape,
     "memory": memory,
     "spark": spark_source,
+    "exactness": exactness,
+    "backfill": backfill,
 }
 _HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
 
