@@ -67,7 +67,6 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .count()
         .select(F.unix_millis("window.start").alias("start"), "count")
     )
-    spark.streams.addListener(ProgressListener(url, token))
     query = (
         counted.writeStream.outputMode("append")
         .option("checkpointLocation", checkpoint)
@@ -75,6 +74,7 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .queryName("counted")
         .start()
     )
+    ProgressListener(url, token).follow(query)
     told = _tells_what_is_wrong(spark, url)
     refuses = _refuses_a_touched_load(spark, url, stream)
     print(json.dumps({"refuses": refuses, "told": told}), flush=True)  # noqa: T201 (the test reads it)

@@ -98,6 +98,12 @@ def test_a_batch_without_rows_has_none_that_are_late() -> None:
     assert read_progress(_progress(x=source, y=operator)).lateness == Lateness()
 
 
+def test_names_and_values_of_what_was_observed_may_lie_apart() -> None:
+    schema = {"type": "struct", "fields": [{"name": name} for name in TEN]}
+    apart = {"values": list(TEN.values()), "schema": schema}
+    assert read_progress(_progress(x=apart)) == read_progress(_progress(x=TEN))
+
+
 @pytest.mark.parametrize("offset", ["null", "None", "17", '{"topic": {"0": 5}}', "offset 3"])
 def test_other_sources_are_left_out(offset: str) -> None:
     assert read_progress(_progress(sources=[_source(offset, offset)])).standings == []
