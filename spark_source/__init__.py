@@ -9,6 +9,7 @@ from spark_source._errors import (
     TouchedLoadError,
     WrongPythonError,
 )
+from spark_source._late import in_open_window, split_late
 from spark_source._source import TidegaugeDataSource
 from spark_source._watermark import plain, read_stream, watermarked
 
@@ -21,7 +22,9 @@ __all__ = [
     "TidegaugeDataSource",
     "TouchedLoadError",
     "WrongPythonError",
+    "in_open_window",
     "plain",
     "read_stream",
+    "split_late",
     "watermarked",
 ]

@@ -44,12 +44,16 @@ def test_windows_close_exactly_errors_are_short_and_no_log_shows_the_token(
         "spark/none; to create it: tidegauge create spark/none (in Python StreamClient.create, over "
         "HTTP PUT /v1/streams/spark/none)",
     }
-    assert next(said) == {"rows": [], "dropped": 0}
+    assert next(said) == {"rows": [], "dropped": 0, "late": {}}
     feed.note(5_000)
-    assert next(said) == {"rows": [[DAY, 2]], "dropped": 0}
-    feed.write(5_000, key="seen")
+    assert next(said) == {"rows": [[DAY, 2]], "dropped": 0, "late": {}}
+    feed.write(4_000, 5_000, key="seen")
     feed.seal()
-    assert next(said) == {"rows": [[DAY, 2], [DAY + 5_000, 1]], "dropped": 0}
+    assert next(said) == {
+        "rows": [[DAY, 2], [DAY + 5_000, 1]],
+        "dropped": 0,
+        "late": {"": 1},
+    }
     logged = "".join(one.read_text() for one in tmp_path.glob("eventlog*/events*"))
     assert "*********(redacted)" in logged
     assert TOKEN not in logged
