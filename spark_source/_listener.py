@@ -28,7 +28,7 @@ from tidegauge.wire.groups import MOST_LATE_WRITERS
 
 _ONCE = timedelta(0)
 """What could not be told is not repeated: the next batch tells what is true by then."""
-_LOOK_S = 1.0
+_LOOK_S = 2.0
 """Between two looks at a query that is followed; Spark remembers its latest 100 batches."""
 _MOST_WRITERS = 1_000
 """Late rows are counted for so many writers of a query, those with the fewest are forgotten first."""
@@ -111,7 +111,7 @@ class ProgressListener(StreamingQueryListener, Closing):
         self._thread = LoopThread("tidegauge-progress")
         self._waiting: _Messages = {}
         self._groups: dict[str, AsyncReaderGroup] = {}
-        self._telling: set[str] = set()
+        self._telling: dict[str, asyncio.Task[Any] | None] = {}
         self._failing: set[str] = set()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 (Spark's)
@@ -174,12 +174,12 @@ class ProgressListener(StreamingQueryListener, Closing):
         """Tell what waits, unless that is under way: then it goes on with the newest."""
         if group in self._telling:
             return
-        self._telling.add(group)
+        self._telling[group] = asyncio.current_task()
         try:
             while (message := self._waiting.pop(group, None)) is not None:
                 await self._report(group, message)
         finally:
-            self._telling.discard(group)
+            del self._telling[group]
 
     async def _report(self, group: str, message: dict[str, Any]) -> None:
         if group not in self._groups:
@@ -202,7 +202,6 @@ class ProgressListener(StreamingQueryListener, Closing):
                 _log.warning("the progress of %s is told again", group)
 
     async def _close(self) -> None:
-        for group in list(self._waiting):
-            await self._tell_newest(group)
+        await asyncio.gather(*filter(None, self._telling.values()))
         for client in self._groups.values():
             await client.aclose()
