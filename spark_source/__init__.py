@@ -9,6 +9,7 @@ from spark_source._errors import (
     TouchedLoadError,
     WrongPythonError,
 )
+from spark_source._late import in_open_window, split_late
 from spark_source._listener import ProgressListener
 from spark_source._report import QueryReport, query_report
 from spark_source._source import TidegaugeDataSource
@@ -25,8 +26,10 @@ __all__ = [
     "TidegaugeDataSource",
     "TouchedLoadError",
     "WrongPythonError",
+    "in_open_window",
     "plain",
     "query_report",
     "read_stream",
+    "split_late",
     "watermarked",
 ]

@@ -2,6 +2,12 @@
 
 from tidegauge.errors import TidegaugeError
 
+OUT_OF_RANGE = (
+    "event time {event_time} at offset {offset} of segment {segment} is outside what "
+    "Spark can hold (1970-01-01T00:00:00.001Z to 9999-12-31T23:59:59.999Z); correct "
+    "the writer, or set outOfRange=null to read such times as null"
+)
+
 
 class SparkSourceError(TidegaugeError):
     """The base of what this package raises."""
@@ -49,9 +55,7 @@ class EventTimeOutOfRangeError(SparkSourceError):
         self.segment = segment
         self.offset = offset
         super().__init__(
-            f"event time {event_time} at offset {offset} of segment {segment} is outside what "
-            "Spark can hold (1970-01-01T00:00:00.001Z to 9999-12-31T23:59:59.999Z); correct "
-            "the writer, or set outOfRange=null to read such times as null"
+            OUT_OF_RANGE.format(event_time=event_time, offset=offset, segment=segment)
         )
 
 

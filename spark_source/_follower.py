@@ -8,6 +8,8 @@ from typing import Any
 
 from reader_client import StreamClient
 from spark_source._planner import Offset, View
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.lattice import count_between
 from tidegauge.marks import Mark
 from tidegauge.wire.streams import Tail
 
@@ -90,15 +92,24 @@ class Follower:
         """Whether event time has stood still for a second of wall clock."""
         return time.monotonic() - self._mark_at >= _SETTLED_S
 
-    def report(self) -> dict[str, Any]:
-        """Say where the stream stands, for Spark's progress."""
+    def report(self, reached: Offset) -> dict[str, Any]:
+        """Say where the stream stands and what a query has still to read, for Spark's progress.
+
+        The lag is in event time; null before the first mark, and for who has not reached the end
+        of time, which is endlessly far.
+        """
         with self._lock:
-            return {
-                "tail": {str(n): offset for n, offset in sorted(self._tail.tail.items())},
-                "watermark": self._tail.watermark,
-                "revision": self._tail.revision,
-                "explanation": self._explanation,
-            }
+            tail, topology = self._tail, self._topology
+            explanation = self._explanation
+        known = {n: offset for n, offset in tail.tail.items() if n in topology}
+        return {
+            "tail": {str(n): offset for n, offset in sorted(tail.tail.items())},
+            "watermark": tail.watermark,
+            "revision": tail.revision,
+            "explanation": explanation,
+            "lag_ms": _lag_ms(reached.bound, tail.watermark),
+            "backlog_rows": count_between(topology, reached.position, known),
+        }
 
     def stop(self) -> None:
         """Stop following."""
@@ -176,3 +187,10 @@ class Follower:
         if self._rows_at is not None and now - self._rows_at >= _STUCK_S:
             self._rows_at = now
             _log.warning("rows come and the watermark stands still: %s", sentence)
+
+
+def _lag_ms(reached: int | None, watermark: int | None) -> int | None:
+    if watermark is None or reached is None:
+        return None
+    lag = max(0, watermark - reached)
+    return None if lag and watermark == END_OF_TIME else lag

@@ -1,7 +1,9 @@
 """A listener of Spark that tells the service how far queries with a reader group have come."""
 
+import asyncio
 import logging
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,10 +15,11 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
+    StreamingQueryProgress,
 )
 
 from reader_client import AsyncReaderGroup
-from spark_source._progress import BatchProgress, Lateness, Standing, read_progress
+from spark_source._progress import BatchProgress, Lateness, Query, Standing, read_progress
 from tidegauge.client.addresses import check_url
 from tidegauge.client.blocks import Closing
 from tidegauge.client.sync import LoopThread
@@ -25,6 +28,8 @@ from tidegauge.wire.groups import MOST_LATE_WRITERS
 
 _ONCE = timedelta(0)
 """What could not be told is not repeated: the next batch tells what is true by then."""
+_LOOK_S = 2.0
+"""Between two looks at a query that is followed; Spark remembers its latest 100 batches."""
 _MOST_WRITERS = 1_000
 """Late rows are counted for so many writers of a query, those with the fewest are forgotten first."""
 _log = logging.getLogger(__name__)
@@ -65,6 +70,11 @@ class _Run:
         }
 
 
+def _look(query: Query) -> tuple[bool, bool, Sequence[StreamingQueryProgress]]:
+    """Look whether a query is active and whether it has nothing to do; last, what it has done."""
+    return query.isActive, not query.status["isDataAvailable"], query.recentProgress
+
+
 class ProgressListener(StreamingQueryListener, Closing):
     """Tells the service of each batch of the queries that have a ``readerGroup``.
 
@@ -85,7 +95,12 @@ class ProgressListener(StreamingQueryListener, Closing):
 
     Examples
     --------
-    >>> spark.streams.addListener(ProgressListener("http://127.0.0.1:8470"))  # doctest: +SKIP
+    >>> listener = ProgressListener("http://127.0.0.1:8470")
+    >>> spark.streams.addListener(listener)  # doctest: +SKIP
+
+    Over Spark Connect:
+
+    >>> listener.follow(query)  # doctest: +SKIP
     """
 
     def __init__(self, url: str, token: str | None = None) -> None:
@@ -96,7 +111,7 @@ class ProgressListener(StreamingQueryListener, Closing):
         self._thread = LoopThread("tidegauge-progress")
         self._waiting: _Messages = {}
         self._groups: dict[str, AsyncReaderGroup] = {}
-        self._telling: set[str] = set()
+        self._telling: dict[str, asyncio.Task[Any] | None] = {}
         self._failing: set[str] = set()
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 (Spark's)
@@ -117,9 +132,38 @@ class ProgressListener(StreamingQueryListener, Closing):
         """Tell no more."""
         self._runs.pop(event.runId, None)
 
+    def follow(self, query: Query) -> None:
+        """Ask a query for its batches until it ends, in place of being added to Spark.
+
+        For Spark Connect, which in 4.3 drops all listeners as soon as a data source in Python runs
+        (SPARK-59135).
+
+        Parameters
+        ----------
+        query
+            That was just started: late rows of batches that Spark has forgotten are not counted.
+        """
+        self._thread.submit(self._follow(query))
+
     def close(self) -> None:
         """Tell what waits, and close the connections; remove the listener from Spark before."""
         self._thread.end(self._close)
+
+    async def _follow(self, query: Query) -> None:
+        run, last, active = _Run(), -1, True
+        try:
+            while active:
+                active, idle, recent = await asyncio.to_thread(_look, query)
+                fresh = [one for one in recent if one.batchId > last]
+                for progress in fresh:
+                    run.take_in(read_progress(progress))
+                    last = progress.batchId
+                if fresh or idle:
+                    self._tell(run)
+                await asyncio.sleep(_LOOK_S)
+        except Exception:  # noqa: BLE001 (there is nobody to raise it to)
+            self.failures += 1
+            _log.exception("the progress of %s is told no more", query.name or "a query")
 
     def _tell(self, run: _Run) -> None:
         for group, message in run.messages.items():
@@ -130,12 +174,12 @@ class ProgressListener(StreamingQueryListener, Closing):
         """Tell what waits, unless that is under way: then it goes on with the newest."""
         if group in self._telling:
             return
-        self._telling.add(group)
+        self._telling[group] = asyncio.current_task()
         try:
             while (message := self._waiting.pop(group, None)) is not None:
                 await self._report(group, message)
         finally:
-            self._telling.discard(group)
+            del self._telling[group]
 
     async def _report(self, group: str, message: dict[str, Any]) -> None:
         if group not in self._groups:
@@ -158,7 +202,6 @@ class ProgressListener(StreamingQueryListener, Closing):
                 _log.warning("the progress of %s is told again", group)
 
     async def _close(self) -> None:
-        for group in list(self._waiting):
-            await self._tell_newest(group)
+        await asyncio.gather(*filter(None, self._telling.values()))
         for client in self._groups.values():
             await client.aclose()

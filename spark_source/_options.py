@@ -37,6 +37,8 @@ class Options:
     min_time_step_ms: int = 1_000
     fail_on_data_loss: bool = True
     out_of_range_as_null: bool = False
+    max_rows_of_partition: int | None = None
+    time_is_expression: bool = False
 
 
 def read_options(given: Mapping[str, str]) -> Options:
@@ -80,6 +82,8 @@ def read_options(given: Mapping[str, str]) -> Options:
         min_time_step_ms=take("minTimeStep", _duration) or 1_000,
         fail_on_data_loss=take("failOnDataLoss", _one_of("true", "false"), "true") == "true",
         out_of_range_as_null=take("outOfRange", _one_of("fail", "null"), "fail") == "null",
+        max_rows_of_partition=take("maxRowsPerPartition", _max_rows),
+        time_is_expression=take("eventTime", _one_of("stored", "expression")) == "expression",
     )
     for name, _ in rest.values():
         near = [known[one] for one in get_close_matches(name.lower(), known, n=1)]

@@ -197,6 +197,15 @@ def rows_between(topology: Topology, start: Position, end: Position) -> dict[int
     }
 
 
+def divided(offsets: range, most: int | None) -> list[range]:
+    """Divide offsets into equal parts of at most so many; None for no limit."""
+    if most is None or len(offsets) <= most:
+        return [offsets]
+    parts = -(-len(offsets) // most)
+    size = -(-len(offsets) // parts)
+    return [offsets[at : at + size] for at in range(0, len(offsets), size)]
+
+
 def _marks_to(goal: int, marks: Sequence[Mark]) -> Sequence[Mark]:
     """List the marks up to the first that reaches an event time; none while it is awaited."""
     at = bisect_left(marks, goal, key=lambda mark: mark.lower)

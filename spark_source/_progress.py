@@ -2,11 +2,32 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
+from pyspark.sql import Row
 from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+
+class Query(Protocol):
+    """What a streaming query of Spark has, classic or over Connect."""
+
+    @property
+    def name(self) -> str | None:
+        """Its name, if it has one."""
+
+    @property
+    def isActive(self) -> bool:  # noqa: N802 (Spark's)
+        """Whether it runs."""
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """What it does."""
+
+    @property
+    def recentProgress(self) -> Sequence[StreamingQueryProgress]:  # noqa: N802 (Spark's)
+        """Its latest batches, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +104,7 @@ class BatchProgress:
 
 def read_progress(progress: StreamingQueryProgress) -> BatchProgress:
     """Find in the progress of a batch what is told of our sources and operators."""
-    observed = [row.asDict() for row in progress.observedMetrics.values()]
+    observed = list(map(_fields, progress.observedMetrics.values()))
     sources = [one for one in observed if "late_writers" in one]
     operators = [one for one in observed if "late" in one and one.keys() & _HELD]
     return BatchProgress(
@@ -98,6 +119,15 @@ def read_progress(progress: StreamingQueryProgress) -> BatchProgress:
 
 _HELD = {"keys", "windows"}
 """What operators hold is observed under one of these names."""
+
+
+def _fields(row: Row) -> dict[str, Any]:
+    """Name the fields of what was observed; over Spark Connect names and values may lie apart."""
+    fields: dict[str, Any] = row.asDict()
+    if fields.keys() != {"values", "schema"}:
+        return fields
+    names = [one["name"] for one in fields["schema"]["fields"]]
+    return dict(zip(names, fields["values"], strict=True))
 
 
 def _flagged(observed: Mapping[str, Any]) -> Lateness:

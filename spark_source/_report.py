@@ -4,11 +4,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from html import escape
 from io import StringIO
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.streaming.listener import StreamingQueryProgress
-
-from spark_source._progress import BatchProgress, read_progress
+from spark_source._progress import BatchProgress, Query, read_progress
 from tidegauge.event_time import describe_event_time, describe_span
 
 if TYPE_CHECKING:  # executors import this package, and need not wait a second for pandas
@@ -27,18 +25,6 @@ _COLUMNS = (
     "backlog",
     "state_bytes",
 )
-
-
-class Query(Protocol):
-    """What a streaming query of Spark has, classic or over Connect."""
-
-    @property
-    def name(self) -> str | None:
-        """Its name, if it has one."""
-
-    @property
-    def recentProgress(self) -> Sequence[StreamingQueryProgress]:  # noqa: N802 (Spark's)
-        """Its latest batches, oldest first."""
 
 
 class QueryReport:

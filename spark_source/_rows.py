@@ -46,7 +46,7 @@ SCHEMA = StructType(
 )
 ARROW_SCHEMA = to_arrow_schema(SCHEMA, timezone="UTC")
 _TIMESTAMP = ARROW_SCHEMA.field("event_time").type
-_NO_LATENESS = pa.scalar(None, pa.int64())
+_NO_TIME = pa.scalar(None, pa.int64())
 
 LEAST_TIME = 1
 GREATEST_TIME = 253_402_300_799_999
@@ -136,7 +136,11 @@ def rows_of(events: Events, partition: SegmentPartition) -> pa.RecordBatch:
     """Turn events into rows."""
     count = events.batch.num_rows
     times = events.batch.column("event_time")
-    late, late_by = _lateness(times, _bound_in_force(events, partition))
+    if partition.options.time_is_expression:  # what is stored is judged by nobody
+        in_force: pa.Scalar | pa.Array = _NO_TIME
+    else:
+        in_force = _bound_in_force(events, partition)
+    late, late_by = _lateness(times, in_force)
     rows = pa.RecordBatch.from_arrays(
         [
             events.batch.column("key"),
@@ -154,6 +158,8 @@ def rows_of(events: Events, partition: SegmentPartition) -> pa.RecordBatch:
         ],
         schema=ARROW_SCHEMA,
     )
+    if partition.options.time_is_expression:
+        return rows
     return _within_times(rows, times, partition.options)
 
 
@@ -192,14 +198,14 @@ def _lateness(times: pa.Array, in_force: pa.Scalar | pa.Array) -> tuple[pa.Array
     gap = pc.subtract(in_force, times)
     # A gap that 64 bits do not hold wraps round to below 0.
     endless = pc.or_(pc.equal(in_force, END_OF_TIME), pc.less(gap, 0))
-    return late, pc.if_else(late, pc.if_else(endless, END_OF_TIME, gap), _NO_LATENESS)
+    return late, pc.if_else(late, pc.if_else(endless, END_OF_TIME, gap), _NO_TIME)
 
 
 def _timestamps(times: pa.Array, events: Events, options: Options) -> pa.Array:
     beyond = pc.or_(pc.less(times, LEAST_TIME), pc.greater(times, GREATEST_TIME))
     outside = pc.fill_null(beyond, False)
     if pc.any(outside).as_py():
-        if not options.out_of_range_as_null:
+        if not (options.out_of_range_as_null or options.time_is_expression):
             at = pc.index(outside, True).as_py()
             raise EventTimeOutOfRangeError(
                 times[at].as_py(), events.segment, events.first_offset + at

@@ -22,7 +22,15 @@ from spark_source._errors import InvalidOptionError
 from spark_source._follower import Follower
 from spark_source._group import QueryGroup
 from spark_source._options import Options, read_options
-from spark_source._planner import Limits, Offset, begin, plan, rows_between, time_to_reach
+from spark_source._planner import (
+    Limits,
+    Offset,
+    begin,
+    divided,
+    plan,
+    rows_between,
+    time_to_reach,
+)
 from spark_source._rows import SCHEMA, SegmentPartition, TickPartition, read_rows
 from spark_source._starts import (
     check_load,
@@ -78,8 +86,18 @@ class TidegaugeDataSource(DataSource):
     | ``maxRowsPerTrigger`` | 1 000 000 by default; ``none`` lifts it. |
     | ``admission`` | ``tail`` (default) reads on beyond the newest mark, ``marks`` never does. |
     | ``minTimeStep`` | Event time alone makes a batch when it rose by so much; 1 second by default. |
+    | ``maxRowsPerPartition`` | A task reads at most so many rows of a segment; what a batch has of one is divided equally. ``none`` by default: a task for each segment. |
     | ``failOnDataLoss`` | ``false``: go on with what is there when the log lost events that the query needs. |
     | ``outOfRange`` | ``null``: read a time that Spark cannot hold as null; ``fail`` is the default. |
+    | ``eventTime`` | ``expression``: event times are inside the values, and ``event_time=`` of `watermarked` takes them out; `read_stream` sets it. The source flags no row as late then, and leaves ``startingTime`` and ``endingTime`` to what stands above it: it starts at the beginning, since the log knows of no such times. ``stored`` is the default. |
+
+    A row has the columns ``key string, event_time timestamp, value binary, segment long, offset long,
+    watermark timestamp, late boolean, tick boolean, late_by long, late_below timestamp, writer
+    string, append_time timestamp``. ``watermark`` is the bound of the batch's end, ``late_below``
+    that of its start: a row below it is late, by ``late_by`` ms. ``writer`` and ``append_time``
+    are null where the log does not know who appended and when. A tick row carries the two bounds
+    alone. Batch reads have neither ticks nor bounds, and there a row is late by the mark that was
+    newest where it lies.
     """
 
     @classmethod
@@ -104,6 +122,8 @@ class TidegaugeDataSource(DataSource):
         options = read_options(dict(self.options))
         if options.reader_group is not None:
             raise InvalidOptionError("readerGroup", "is for streaming reads; leave it out")
+        if options.time_is_expression:
+            raise InvalidOptionError("eventTime", "is for streaming reads; leave it out")
         return BatchReader(options)
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 (Spark's)
@@ -125,6 +145,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._topology: Topology | None = None
         self._end: Any = None
         self._group: QueryGroup | None = None
+        self._planned: Offset | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
         """Find where a query without a checkpoint starts."""
@@ -153,11 +174,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             run=self._run,
             is_settled=self._drain or follower.is_settled,
         )
+        self._planned = end
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's)
-        """Say where the stream stands, for Spark's progress."""
-        return None if self._follower is None else self._follower.report()
+        """Say where the stream stands and what is still to read, for Spark's progress."""
+        if self._follower is None or self._planned is None:
+            return None
+        names = {"stream": self._options.stream, "reader_group": self._options.reader_group}
+        return self._follower.report(self._planned) | names
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's)
         """Read up to what is there now, and the newest bound."""
@@ -172,8 +197,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._join_group(begun)
         topology = self._topology_for(ended)
         has_tick = (begun.bound, begun.run) != (ended.bound, ended.run)
-        ranges = rows_between(topology, begun.position, ended.position)
-        if not ranges:
+        parts = _parts(topology, begun.position, ended.position, self._options)
+        if not parts:
             return [TickPartition(ended.bound, begun.bound)] if has_tick else []
         return [
             SegmentPartition(
@@ -186,7 +211,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 late_below=begun.bound,
                 tick=has_tick and place == 0,
             )
-            for place, (segment, offsets) in enumerate(ranges.items())
+            for place, (segment, offsets) in enumerate(parts)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -252,7 +277,7 @@ class BatchReader(DataSourceReader):
             start = starting_offset(client, self._options)
             end = ending_position(client, self._options) or client.tail().tail
             topology = client.topology()  # last: it knows the segments of both then
-            ranges = rows_between(topology, start.position, end)
+            parts = _parts(topology, start.position, end, self._options)
             marks = _marks_between(client, topology, start, end)
         return [
             SegmentPartition(
@@ -263,12 +288,23 @@ class BatchReader(DataSourceReader):
                 offsets.stop,
                 marks=marks.get(segment, ([], [])),
             )
-            for segment, offsets in ranges.items()
+            for segment, offsets in parts
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, on an executor."""
         return read_rows(partition)
+
+
+def _parts(
+    topology: Topology, start: Position, end: Position, options: Options
+) -> list[tuple[int, range]]:
+    """List what each task reads, segment by segment."""
+    return [
+        (segment, part)
+        for segment, offsets in rows_between(topology, start, end).items()
+        for part in divided(offsets, options.max_rows_of_partition)
+    ]
 
 
 def _marks_between(

@@ -38,7 +38,7 @@ def starting_offset(client: StreamClient, options: Options) -> Offset:
         position = info.tail or {}
     elif options.starting_cut is not None:
         position = options.starting_cut
-    elif options.starting_time is not None:
+    elif options.starting_time is not None and not options.time_is_expression:
         position = client.marks_at_time(options.starting_time).start or {}
     position = starting_position(options, position)
     # Last, since a segment that the stream was scaled to meanwhile may be in the position.

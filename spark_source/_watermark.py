@@ -15,10 +15,18 @@ from typing import Any, Literal
 from uuid import uuid4
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
-from spark_source._errors import LoadError, TouchedLoadError, WrongPythonError
+from spark_source._errors import (
+    InvalidOptionError,
+    LoadError,
+    TouchedLoadError,
+    WrongPythonError,
+)
+from spark_source._event_time import with_event_time
+from spark_source._late import late_metrics
+from spark_source._options import Options, read_options
 from spark_source._source import TidegaugeDataSource
 
 _MARKER = "spark.watermarkDelayMs"
@@ -33,6 +41,7 @@ def watermarked(
     operators: Literal["any", "windows"] = "any",
     dedup_horizon: timedelta | None = None,
     name: str | None = None,
+    event_time: Column | str | None = None,
 ) -> DataFrame:
     """Make Spark's watermark follow the bound of the source.
 
@@ -48,7 +57,14 @@ def watermarked(
         How long `dropDuplicatesWithinWatermark` remembers; without it that operator is useless,
         since the bound itself has no delay.
     name
-        Of the observation, unique in the query; the progress shows rows and bound under it.
+        Of the observation, unique in the query. The progress shows under it of each batch: its
+        ``rows`` and ``bound``, how many are ``late``, the greatest ``late_by``, and
+        ``late_writers``, the late rows by writer.
+    event_time
+        A column or SQL expression that takes the event time, a timestamp, out of a row, such as
+        ``timestamp_millis(get_json_object(cast(value AS string), '$.at'))``, for a load with the
+        option ``eventTime=expression``. ``late``, ``late_by``, ``startingTime``, ``endingTime``
+        and ``outOfRange`` then apply to it.
 
     Returns
     -------
@@ -60,12 +76,22 @@ def watermarked(
     ------
     TouchedLoadError
         If something was done to the load before.
+    InvalidOptionError
+        If only one of ``event_time`` and the option ``eventTime`` says where the time is.
     """
     _refuse_touched(df)
-    observed = df.withWatermark("watermark", _DELAYS[operators]).observe(
+    options = _options_of(df)
+    driven = df.withWatermark("watermark", _DELAYS[operators])
+    if event_time is not None and options.time_is_expression:
+        driven = with_event_time(driven, event_time, options)
+    elif event_time is not None or options.time_is_expression:
+        cure = "event_time= of watermarked() and the option's value 'expression' go together"
+        raise InvalidOptionError("eventTime", cure)
+    observed = driven.observe(
         name or f"tidegauge-{uuid4().hex}",
-        F.count(F.lit(1)).alias("rows"),
+        F.expr("count_if(NOT tick)").alias("rows"),
         F.max("watermark").alias("bound"),
+        *late_metrics(),
     )
     horizon = 0 if dedup_horizon is None else dedup_horizon // timedelta(milliseconds=1)
     return observed.where("NOT tick").select(
@@ -98,6 +124,7 @@ def read_stream(
     operators: Literal["any", "windows"] = "any",
     dedup_horizon: timedelta | None = None,
     name: str | None = None,
+    event_time: Column | str | None = None,
     **options: Any,  # noqa: ANN401 (options of the source)
 ) -> DataFrame:
     """Load a stream with Spark's watermark following it.
@@ -106,7 +133,7 @@ def read_stream(
     ----------
     spark
         The session.
-    operators, dedup_horizon, name
+    operators, dedup_horizon, name, event_time
         See `watermarked`.
     **options
         Of the source, such as ``url`` and ``stream``; see `TidegaugeDataSource`. With ``token``
@@ -125,11 +152,19 @@ def read_stream(
     ... # doctest: +SKIP
     """
     check_python(spark)
+    if event_time is not None:
+        options["eventTime"] = "expression"
     if any(option.lower() == "token" for option in options):
         _hide_tokens(spark)
     spark.dataSource.register(TidegaugeDataSource)
     loaded = _load(spark, options)
-    return watermarked(loaded, operators=operators, dedup_horizon=dedup_horizon, name=name)
+    return watermarked(
+        loaded,
+        operators=operators,
+        dedup_horizon=dedup_horizon,
+        name=name,
+        event_time=event_time,
+    )
 
 
 def _load(spark: SparkSession, options: dict[str, Any]) -> DataFrame:
@@ -178,3 +213,12 @@ def _refuse_touched(df: DataFrame) -> None:
         expected = "StreamingRelationV2"
     if found != expected:
         raise TouchedLoadError(found)
+
+
+def _options_of(df: DataFrame) -> Options:
+    """Read the options of an untouched load back."""
+    plan = getattr(df, "_plan", None)
+    if plan is not None:
+        return read_options(plan._options)  # noqa: SLF001 (no public way)
+    relation = df._jdf.queryExecution().analyzed()  # noqa: SLF001 (no public way)
+    return read_options(dict(relation.extraOptions().asCaseSensitiveMap()))

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import pytest
 
 from reader_client import ReaderGroup
+from spark_source import ProgressListener
 from tests.conformance.hand_clock import HandClock
 from tests.conftest import NewServer
 from tests.integration.controllers import controllers, create
 from tests.postgres import Cluster
+from tests.query_progress import TEN, batch_progress
 from tests.server import Api, ServerProcess
 
 STREAM = "queries/events"
@@ -132,6 +135,21 @@ def test_progress_that_cannot_be_is_refused(api: Api, wrong: Any, field: str) ->
     answer = api.client.post(f"{PATH}/progress", json=wrong)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
     assert answer.json()["errors"][0]["field"].startswith(field)
+
+
+def test_a_listener_that_is_closed_has_told_the_newest_batch(
+    served: ServerProcess, api: Api
+) -> None:
+    path = "/v1/reader-groups/demo/counts"
+    api.client.put(path, json={"streams": [STREAM]}).raise_for_status()
+    with ProgressListener(served.url) as listener:
+        for _ in range(3):  # each has three late rows, two of them by a
+            event = SimpleNamespace(progress=batch_progress(x=TEN))
+            listener.onQueryProgress(event)  # type: ignore[arg-type]
+    told = api.client.get(path).json()["progress"]
+    assert (told["bound"], told["late"], told["late_writers"]) == (NOON, 9, {"a": 6})
+    assert listener.failures == 0
+    api.client.delete(path).raise_for_status()
 
 
 @pytest.mark.only_on("postgresql", "a database of several controllers")

@@ -4,6 +4,7 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -14,6 +15,7 @@ from spark_source import (
     ProgressListener,
     TidegaugeDataSource,
     TouchedLoadError,
+    in_open_window,
     read_stream,
     watermarked,
 )
@@ -53,21 +55,22 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .config(map=dict(QUICK_SETTINGS))
         .getOrCreate()
     )
+    loaded = read_stream(
+        spark,
+        operators="windows",
+        event_time="event_time + INTERVAL 0 SECONDS",  # stands for one inside the value
+        url=url,
+        stream=stream,
+        token=token,
+        readerGroup=f"{stream}-group",
+    )
     counted = (
-        read_stream(
-            spark,
-            operators="windows",
-            url=url,
-            stream=stream,
-            token=token,
-            readerGroup=f"{stream}-group",
-        )
+        in_open_window(loaded, "5 seconds")
         .where("key = 'seen'")
         .groupBy(F.window("event_time", "5 seconds"))
         .count()
         .select(F.unix_millis("window.start").alias("start"), "count")
     )
-    spark.streams.addListener(ProgressListener(url, token))
     query = (
         counted.writeStream.outputMode("append")
         .option("checkpointLocation", checkpoint)
@@ -75,6 +78,7 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .queryName("counted")
         .start()
     )
+    ProgressListener(url, token).follow(query)
     told = _tells_what_is_wrong(spark, url)
     refuses = _refuses_a_touched_load(spark, url, stream)
     print(json.dumps({"refuses": refuses, "told": told}), flush=True)  # noqa: T201 (the test reads it)
@@ -86,8 +90,20 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         rows = [[row["start"], row["count"]] for row in spark.table("counted").collect()]
         if len(rows) != shown:
             shown = len(rows)
-            print(json.dumps({"rows": sorted(rows), "dropped": _dropped(query)}), flush=True)  # noqa: T201 (the test reads it)
+            said = {"rows": sorted(rows), "dropped": _dropped(query), "late": _late(query)}
+            print(json.dumps(said), flush=True)  # noqa: T201 (the test reads it)
         time.sleep(0.1)
+
+
+def _late(query: object) -> dict[str, int]:
+    """Count late rows by writer."""
+    counts = Counter[str]()
+    for progress in query.recentProgress:  # type: ignore[attr-defined]
+        for observed in progress["observedMetrics"].values():
+            # Over Connect a row of metrics is handed over as its values and its schema.
+            names = [field["name"] for field in observed.schema["fields"]]
+            counts.update(dict(zip(names, observed.values, strict=True))["late_writers"])
+    return dict(counts)
 
 
 def _dropped(query: object) -> int:

@@ -52,16 +52,20 @@ def test_windows_close_exactly_late_rows_are_told_errors_are_short_and_no_log_sh
         "spark/none; to create it: tidegauge create spark/none (in Python StreamClient.create, over "
         "HTTP PUT /v1/streams/spark/none)",
     }
-    assert next(said) == {"rows": [], "dropped": 0}
+    assert next(said) == {"rows": [], "dropped": 0, "late": {}}
     feed.note(5_000)
-    assert next(said) == {"rows": [[DAY, 2]], "dropped": 0}
+    assert next(said) == {"rows": [[DAY, 2]], "dropped": 0, "late": {}}
     with Writer(feed.url, feed.stream, "liar") as liar:
-        liar.write(b"v", key="unseen", event_time=DAY + 1_000)
+        liar.write(b"v", key="seen", event_time=DAY + 4_000)
     with ReaderGroup(feed.url, f"{feed.stream}-group") as group:
         wait_until(lambda: _late_writers(group) == {"liar": 1})
     feed.write(5_000, key="seen")
     feed.seal()
-    assert next(said) == {"rows": [[DAY, 2], [DAY + 5_000, 1]], "dropped": 0}
+    assert next(said) == {
+        "rows": [[DAY, 2], [DAY + 5_000, 1]],
+        "dropped": 0,
+        "late": {"liar": 1},
+    }
     logged = "".join(one.read_text() for one in tmp_path.glob("eventlog*/events*"))
     assert "*********(redacted)" in logged
     assert TOKEN not in logged

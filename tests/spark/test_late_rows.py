@@ -1,11 +1,22 @@
 """Late rows are data: how late, by whose broken promise, and what becomes of them."""
 
 import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
 
-from pyspark.sql import SparkSession
+import pytest
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import TidegaugeDataSource, watermarked
+from reader_client import StreamClient
+from spark_source import (
+    InvalidOptionError,
+    TidegaugeDataSource,
+    in_open_window,
+    split_late,
+    watermarked,
+)
 from tests.spark.feed import DAY, Feed, Followed
 from writer_client import Writer
 
@@ -48,3 +59,188 @@ def test_a_row_says_who_appended_it_and_when(
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+class _Split(Followed):
+    """Splits each batch by the source's flag."""
+
+    def _take(self, batch: DataFrame, number: int) -> None:
+        halves = [half.drop("late").collect() for half in split_late(batch)]
+        self.batches[number] = [(len(half), tuple(map(tuple, half))) for half in halves]
+
+    @property
+    def halves(self) -> tuple[list[Any], list[Any]]:
+        """All rows on time, and all late ones."""
+        on_time = [row for halves in self.batches.values() for row in halves[0][1]]
+        return sorted(on_time), sorted(
+            row for one in self.batches.values() for row in one[1][1]
+        )
+
+
+def _write(writer: Writer, *times: int) -> None:
+    for one in times:
+        writer.write(b"v", key="k", event_time=DAY + one)
+    writer.flush()
+
+
+def test_every_row_is_on_time_or_late_and_a_broken_promise_has_a_name(
+    spark: SparkSession, feed: Feed, checkpoint: str
+) -> None:
+    names = ["honest", "dishonest", "expired", "restarted"]
+    rows = feed.load(spark, name="source").select(
+        "writer", F.unix_millis("event_time") - DAY, "late_by", "late"
+    )
+    with ExitStack() as stack:
+        writers = {one: Writer(feed.url, feed.stream, one) for one in names}
+        for writer in writers.values():
+            stack.callback(writer.close)
+            _write(writer, 1_000)
+        for writer in writers.values():
+            writer.note_time(DAY + 5_000)
+            writer.flush()
+        split = stack.enter_context(_Split(rows, checkpoint))
+        split.until_read(5_000)
+        writers["restarted"].close()
+        writers["restarted"] = Writer(feed.url, feed.stream, "restarted")
+        stack.callback(writers["restarted"].close)
+        for name in ("honest", "dishonest", "restarted"):
+            _write(writers[name], 6_000)
+            writers[name].note_time(DAY + 10_000)
+            writers[name].flush()
+        with StreamClient(feed.url, feed.stream) as client:
+            client.expire("expired")
+        split.until_read(10_000)
+        _write(writers["dishonest"], 6_500, 9_999)
+        _write(writers["expired"], 5_500)
+        _write(writers["honest"], 10_000)
+        _write(writers["restarted"], 12_000)
+        split.until(lambda: sum(map(len, split.halves)) == 12, "all rows")
+        split.query.processAllAvailable()
+        on_time, late = split.halves
+        observed = _observed(split)
+        counts = [(one["rows"], one["late"]) for one in observed if one["late"]]
+    assert on_time == [
+        ("dishonest", 1_000, None),
+        ("dishonest", 6_000, None),
+        ("expired", 1_000, None),
+        ("honest", 1_000, None),
+        ("honest", 6_000, None),
+        ("honest", 10_000, None),
+        ("restarted", 1_000, None),
+        ("restarted", 6_000, None),
+        ("restarted", 12_000, None),
+    ]
+    assert late == [
+        ("dishonest", 6_500, 3_500),
+        ("dishonest", 9_999, 1),
+        ("expired", 5_500, 4_500),
+    ]
+    assert sum(late for _, late in counts) == 3
+    assert max(one["late_by"] or 0 for one in observed) == 4_500
+    by_writer = [count for one in observed for count in one["late_writers"].items()]
+    assert _sums(by_writer) == {"dishonest": 2, "expired": 1}
+
+
+def _observed(followed: Followed) -> list[Any]:
+    """List what was observed of the batches; while idle nothing is."""
+    found = [one["observedMetrics"].get("source") for one in followed.query.recentProgress]
+    return [one for one in found if one is not None]
+
+
+def _sums(counts: list[tuple[str, int]]) -> dict[str, int]:
+    return {name: sum(n for one, n in counts if one == name) for name, _ in counts}
+
+
+def test_late_rows_of_nobody_are_counted_without_a_name(
+    spark: SparkSession, feed: Feed, checkpoint: str
+) -> None:
+    feed.note(10_000)
+    with Followed(feed.load(spark, name="source"), checkpoint) as followed:
+        followed.until_read(10_000)
+        feed.write(4_000)
+        followed.until(lambda: len(followed.rows) == 1, "the row")
+        followed.query.processAllAvailable()
+        observed = _observed(followed)
+    assert [one["late_writers"] for one in observed if one["late"]] == [{"": 1}]
+
+
+def _all(df: DataFrame) -> DataFrame:
+    return df
+
+
+def _on_time(df: DataFrame) -> DataFrame:
+    return split_late(df)[0]
+
+
+def _in_open(df: DataFrame) -> DataFrame:
+    return in_open_window(df, "5 seconds")
+
+
+@pytest.mark.parametrize(
+    ("choose", "counted"),
+    [
+        (_in_open, [(0, 2), (5_000, 2), (10_000, 1)]),
+        (_all, [(0, 3), (5_000, 2), (10_000, 1)]),  # one came in with the batch that closed it
+        (_on_time, [(0, 2), (5_000, 1), (10_000, 1)]),  # the window of one was open
+    ],
+)
+def test_sparks_own_windows_are_exact_with_the_late_rows_whose_window_is_open(
+    spark: SparkSession,
+    feed: Feed,
+    checkpoint: str,
+    choose: Callable[[DataFrame], DataFrame],
+    counted: list[tuple[int, int]],
+) -> None:
+    _break_promises(feed)
+    chosen = choose(_replayed(spark, feed))
+    assert _counts(chosen, F.window("event_time", "5 seconds"), checkpoint) == counted
+
+
+def test_windows_with_an_offset_and_sliding_ones_are_exact_too(
+    spark: SparkSession, feed: Feed, checkpoint: str
+) -> None:
+    _break_promises(feed)
+    shifted = in_open_window(_replayed(spark, feed), "5 seconds", offset="1 second")
+    window = F.window("event_time", "5 seconds", startTime="1 second")
+    assert _counts(shifted, window, checkpoint) == [(1_000, 3), (6_000, 2), (11_000, 1)]
+    sliding = F.window("event_time", "10 seconds", "5 seconds")
+    placed = _replayed(spark, feed).select("*", sliding)
+    kept = placed.where("NOT late OR window.end > late_below")
+    assert _counts(kept, F.col("window"), checkpoint + "-sliding") == [
+        (-5_000, 2),
+        (0, 5),
+        (5_000, 3),
+        (10_000, 1),
+    ]
+
+
+def test_a_window_without_length_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(InvalidOptionError, match="option 'size': is 0"):
+        in_open_window(spark.range(1).toDF("event_time"), "0 seconds")
+
+
+def _break_promises(feed: Feed) -> None:
+    """Write a row late for its window, and one below the bound whose window is open."""
+    feed.write(1_000, 4_000)
+    feed.note(5_000)
+    feed.write(2_000, 6_000)
+    feed.note(7_000)
+    feed.write(6_500, 11_000)
+    feed.seal()
+
+
+def _replayed(spark: SparkSession, feed: Feed) -> DataFrame:
+    """Load it mark by mark."""
+    paces = {"admission": "marks", "maxEventTimePerTrigger": "1 second"}
+    return feed.load(spark, operators="windows", **paces)
+
+
+def _counts(df: DataFrame, window: Column, checkpoint: str) -> list[tuple[Any, ...]]:
+    counts = df.groupBy(window.alias("window")).count()
+    with Followed(
+        counts.select(F.unix_millis("window.start") - DAY, "count"), checkpoint
+    ) as followed:
+        followed.until(lambda: len(followed.rows) >= 3, "the windows")
+        followed.query.processAllAvailable()
+        assert followed.dropped == 0
+        return sorted(followed.rows)

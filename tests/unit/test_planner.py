@@ -7,7 +7,16 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source._planner import Limits, Offset, Origin, View, begin, plan, rows_between
+from spark_source._planner import (
+    Limits,
+    Offset,
+    Origin,
+    View,
+    begin,
+    divided,
+    plan,
+    rows_between,
+)
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import covers, down_set
 from tidegauge.marks import Mark
@@ -114,6 +123,13 @@ def test_a_successor_is_entered_once_every_predecessor_is_read() -> None:
 
 def test_the_rows_of_a_batch_follow_from_its_offsets() -> None:
     assert rows_between(SPLIT, {0: 4}, {1: 2, 2: 0}) == {0: range(4, 10), 1: range(2)}
+
+
+def test_the_rows_of_a_segment_are_divided_into_equal_parts_that_are_small_enough() -> None:
+    assert divided(range(5, 15), None) == [range(5, 15)]
+    assert divided(range(5, 15), 10) == [range(5, 15)]
+    assert divided(range(5, 15), 9) == [range(5, 10), range(10, 15)]
+    assert divided(range(5, 15), 4) == [range(5, 9), range(9, 13), range(13, 15)]
 
 
 @given(

@@ -21,8 +21,9 @@ def test_what_is_left_out_has_a_default() -> None:
 
 def test_names_are_read_in_any_case_as_spark_changes_it() -> None:
     given = _NEEDED | {"MAXROWSPERTRIGGER": "none", "failondataloss": "False"}
-    found = read_options(given)
+    found = read_options(given | {"maxrowsperpartition": "5000"})
     assert (found.max_rows, found.fail_on_data_loss) == (None, False)
+    assert found.max_rows_of_partition == 5_000
 
 
 @pytest.mark.parametrize(
