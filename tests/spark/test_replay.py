@@ -144,6 +144,21 @@ def test_sparks_own_watermark_loses_rows_where_partitions_are_read_at_different_
     assert counts == {"alike": len(readings), "apart": 614}
 
 
+def test_a_backfill_holds_no_more_windows_than_two_of_its_batches_span(
+    spark: SparkSession, new_feed: NewFeed, tmp_path: Path
+) -> None:
+    readings = _DATA["telemetry"](1)
+    feed = new_feed(4)
+    feed.write_all(steps_of(readings, HOUR_MS))
+    loaded = read_readings(spark, feed, maxEventTimePerTrigger="4 hours")
+    with Replay(count_by_hour(loaded), tmp_path).running() as followed:
+        followed.until(lambda: has_ended(followed.query), "the end of the stream")
+        progress = followed.query.recentProgress
+    held = [one["stateOperators"][0]["numRowsTotal"] for one in progress]
+    # Windows close one batch after the bound that they wait for.
+    assert max(held) <= 8 * 2 * 4 < len(count_by_window(readings))
+
+
 Batches = list[list[tuple[Any, ...]]]
 
 
