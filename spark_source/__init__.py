@@ -1,18 +1,23 @@
 """The Spark source: a stream as a DataFrame, and Spark's watermark driven exactly."""
 
 from spark_source._errors import (
+    CheckpointError,
     DataLossError,
     EventTimeOutOfRangeError,
     InvalidOptionError,
     LoadError,
     SparkSourceError,
     TouchedLoadError,
+    UnclearDelayError,
+    UnknownColumnsError,
     WrongPythonError,
 )
 from spark_source._source import TidegaugeDataSource
 from spark_source._watermark import plain, read_stream, watermarked
+from spark_source._write import as_events, write_stream
 
 __all__ = [
+    "CheckpointError",
     "DataLossError",
     "EventTimeOutOfRangeError",
     "InvalidOptionError",
@@ -20,8 +25,12 @@ __all__ = [
     "SparkSourceError",
     "TidegaugeDataSource",
     "TouchedLoadError",
+    "UnclearDelayError",
+    "UnknownColumnsError",
     "WrongPythonError",
+    "as_events",
     "plain",
     "read_stream",
     "watermarked",
+    "write_stream",
 ]

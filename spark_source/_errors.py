@@ -80,3 +80,37 @@ class WrongPythonError(SparkSourceError):
             f"Spark runs Python sources with {found!r}, not with this interpreter; before the "
             f"session starts, set os.environ['PYSPARK_PYTHON'] = {expected!r}"
         )
+
+
+class CheckpointError(SparkSourceError):
+    """The sink cannot read the checkpoint of its query."""
+
+    def __init__(self, location: str, problem: str) -> None:
+        self.location = location
+        self.problem = problem
+        super().__init__(
+            f"the checkpoint {location} cannot be read: {problem}; the sink reads it from the "
+            "driver, by a path or an address that pyarrow.fs knows"
+        )
+
+
+class UnknownColumnsError(SparkSourceError):
+    """A frame with other columns than events have."""
+
+    def __init__(self, columns: list[str]) -> None:
+        self.columns = columns
+        super().__init__(
+            f"format('tidegauge') writes the columns key, event_time and value, and the frame "
+            f"has {', '.join(columns)}; write_stream() makes them, and so does as_events()"
+        )
+
+
+class UnclearDelayError(SparkSourceError):
+    """A frame with corrections, and nothing said of how late they may come."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the frame has a column 'pane': its corrections are older than the watermark. Pass "
+            "output_delay=, the allowed lateness of its windows, to hold the target's watermark "
+            "back for them, or late_panes='flagged' to have them arrive as late rows"
+        )

@@ -24,6 +24,8 @@ from spark_source._group import QueryGroup
 from spark_source._options import Options, read_options
 from spark_source._planner import Limits, Offset, begin, plan, rows_between, time_to_reach
 from spark_source._rows import SCHEMA, SegmentPartition, TickPartition, read_rows
+from spark_source._sink import BatchSink, StreamSink, check_columns
+from spark_source._sink_options import read_batch_options, read_stream_options
 from spark_source._starts import (
     check_load,
     check_nothing_lost,
@@ -80,6 +82,18 @@ class TidegaugeDataSource(DataSource):
     | ``minTimeStep`` | Event time alone makes a batch when it rose by so much; 1 second by default. |
     | ``failOnDataLoss`` | ``false``: go on with what is there when the log lost events that the query needs. |
     | ``outOfRange`` | ``null``: read a time that Spark cannot hold as null; ``fail`` is the default. |
+
+    It writes frames with the columns ``key``, ``event_time`` (a timestamp, or ms) and ``value``
+    (a string or binary), see `as_events`; a query by `write_stream`. ``url``, ``stream`` and
+    ``token`` are as above.
+
+    | option of a write | meaning |
+    |---|---|
+    | ``checkpointLocation`` | Of a query, required. |
+    | ``outputDelay`` | How far below Spark's watermark the query emits rows; none by default. |
+    | ``seal`` | ``true``: end the stream when what the query reads has ended. |
+    | ``writer`` | Of a batch write, required: its name in the stream. |
+    | ``noteTime`` | A time to note behind a batch write. |
     """
 
     @classmethod
@@ -109,6 +123,22 @@ class TidegaugeDataSource(DataSource):
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 (Spark's)
         """Read what is there and what comes."""
         return StreamReader(read_options(dict(self.options)))
+
+    @_without_traceback()
+    def writer(self, schema: StructType, overwrite: bool) -> "BatchSink":  # noqa: FBT001 (Spark's)
+        """Write a frame; a stream is appended to."""
+        options = read_batch_options(dict(self.options))
+        check_columns(schema)
+        if overwrite:
+            raise InvalidOptionError("mode", "a stream is appended to; use mode('append')")
+        return BatchSink(options)
+
+    @_without_traceback()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamSink":  # noqa: ARG002, FBT001, N802 (Spark's)
+        """Write what a query emits, batch by batch."""
+        options = read_stream_options(dict(self.options))
+        check_columns(schema)
+        return StreamSink(options)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
