@@ -1,6 +1,25 @@
-"""What can go wrong with the Spark source."""
+"""What can go wrong with the Spark source and its sink."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tidegauge.errors import TidegaugeError
+
+
+@contextmanager
+def without_traceback() -> Iterator[None]:
+    """Let Spark tell an error of the source or the sink in its own words alone, without a traceback.
+
+    For what Spark asks in a Python process that answers one question and ends.
+    """
+    try:
+        yield
+    except TidegaugeError:
+        # Spark's Python processes read this when they hand an error over; it is what the setting
+        # spark.sql.execution.pyspark.udf.hideTraceback.enabled is for the user's own functions.
+        os.environ["SPARK_HIDE_TRACEBACK"] = "true"
+        raise
 
 
 class SparkSourceError(TidegaugeError):

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_source._checkpoint import Checkpoint
-from spark_source._errors import UnknownColumnsError
+from spark_source._errors import UnknownColumnsError, without_traceback
 from spark_source._sink_options import BatchSinkOptions, StreamSinkOptions
 from spark_source._target import REQUEST_BYTES, Target, encode, in_parts
 from tidegauge.errors import StreamSealedError, WriterFencedError
@@ -60,6 +60,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         with self._target() as target:
             return gather(iterator, target)
 
+    @without_traceback()
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 (Spark's)
         """Publish a batch, with what may be noted behind it; again after a crash, to no effect."""
         batch = Checkpoint(self._options.checkpoint).batch(batchId)
@@ -112,6 +113,7 @@ class BatchSink(DataSourceArrowWriter):
         with self._target() as target:
             return gather(iterator, target)
 
+    @without_traceback()
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the rows.
 

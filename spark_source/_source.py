@@ -1,9 +1,7 @@
 """The data source: ``format("tidegauge")``."""
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from reader_client import StreamClient
-from spark_source._errors import InvalidOptionError
+from spark_source._errors import InvalidOptionError, without_traceback
 from spark_source._follower import Follower
 from spark_source._group import QueryGroup
 from spark_source._options import Options, read_options
@@ -32,28 +30,13 @@ from spark_source._starts import (
     ending_position,
     starting_offset,
 )
-from tidegauge.errors import StreamReplacedError, TidegaugeError
+from tidegauge.errors import StreamReplacedError
 from tidegauge.lattice import covers, cut_of, down_set
 from tidegauge.topology import Position, Topology
 
 _log = logging.getLogger(__name__)
 _FIRST_CONTACT = timedelta(seconds=5)
 """A wrong address is told soon: at the first contact it is likelier than an outage."""
-
-
-@contextmanager
-def _without_traceback() -> Iterator[None]:
-    """Let Spark tell an error of the source in its own words alone, without a traceback.
-
-    For what Spark asks in a Python process that answers one question and ends.
-    """
-    try:
-        yield
-    except TidegaugeError:
-        # Spark's Python processes read this when they hand an error over; it is what the setting
-        # spark.sql.execution.pyspark.udf.hideTraceback.enabled is for the user's own functions.
-        os.environ["SPARK_HIDE_TRACEBACK"] = "true"
-        raise
 
 
 class TidegaugeDataSource(DataSource):
@@ -101,7 +84,7 @@ class TidegaugeDataSource(DataSource):
         """Name the format."""
         return "tidegauge"
 
-    @_without_traceback()
+    @without_traceback()
     def schema(self) -> StructType:
         """Name the columns of a row, unless the load is wrong: Spark asks for them at once.
 
@@ -112,7 +95,7 @@ class TidegaugeDataSource(DataSource):
             check_load(client, options)
         return SCHEMA
 
-    @_without_traceback()
+    @without_traceback()
     def reader(self, schema: StructType) -> "BatchReader":  # noqa: ARG002 (it is fixed)
         """Read what is there."""
         options = read_options(dict(self.options))
@@ -124,7 +107,7 @@ class TidegaugeDataSource(DataSource):
         """Read what is there and what comes."""
         return StreamReader(read_options(dict(self.options)))
 
-    @_without_traceback()
+    @without_traceback()
     def writer(self, schema: StructType, overwrite: bool) -> "BatchSink":  # noqa: FBT001 (Spark's)
         """Write a frame; a stream is appended to."""
         options = read_batch_options(dict(self.options))
@@ -133,7 +116,7 @@ class TidegaugeDataSource(DataSource):
             raise InvalidOptionError("mode", "a stream is appended to; use mode('append')")
         return BatchSink(options)
 
-    @_without_traceback()
+    @without_traceback()
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamSink":  # noqa: ARG002, FBT001, N802 (Spark's)
         """Write what a query emits, batch by batch."""
         options = read_stream_options(dict(self.options))

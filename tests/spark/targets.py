@@ -1,7 +1,8 @@
 """A stream that a query writes to, and what a test reads from it."""
 
 import json
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from reader_client import StreamClient
 from tests.spark.feed import DAY, Feed
@@ -37,5 +38,22 @@ class Target(Feed):
             return {one.writer: one.state for one in client.writers()}
 
 
+class Logged(NamedTuple):
+    """What Spark planned for a batch: its watermark, ms, and where the sources end."""
+
+    watermark: int
+    ends: list[dict[str, Any]]
+
+
+def logged_batches(checkpoint: Path) -> list[Logged]:
+    """Read the offset log of a query, as far back as Spark keeps it."""
+    numbers = sorted(int(one.name) for one in (checkpoint / "offsets").glob("[0-9]*"))
+    entries = [(checkpoint / "offsets" / str(one)).read_text().split("\n") for one in numbers]
+    return [
+        Logged(json.loads(watermark)["batchWatermarkMs"], [json.loads(end) for end in ends])
+        for _version, watermark, *ends in entries
+    ]
+
+
 def _less_a_day(time: int | None) -> int | None:
-    return time if time in {None, END_OF_TIME} else time - DAY  # type: ignore[operator] # no None
+    return time if time is None or time == END_OF_TIME else time - DAY

@@ -129,19 +129,18 @@ def test_without_seal_the_target_stays_open_where_it_was(
     assert target.watermark == 5_999
 
 
+@pytest.mark.parametrize("tasks", [1, 6])
 def test_more_than_a_request_is_published_as_one_batch(
-    spark: SparkSession, feed: Feed, target: Target, checkpoint: str
+    spark: SparkSession, feed: Feed, target: Target, checkpoint: str, tasks: int
 ) -> None:
+    """Of one task, which stages it, or of several that each have too little for that."""
     feed.write(*range(6), key="a")
     feed.note(1_000)
-    large = F.repeat(F.col("key"), 4_000_000)
-    rows = feed.load(spark).select(
-        "event_time", (F.col("offset") % 3).alias("key"), large.alias("v")
-    )
-    rows = rows.repartition(3, "key")  # tasks that stage, and some that have nothing
-    _write(rows, target, checkpoint, event_time="event_time", value="v")
+    large = F.repeat(F.col("key"), 4_000_000).alias("value")
+    rows = feed.load(spark).select("event_time", F.col("offset").alias("key"), large)
+    _write(rows.repartition(tasks), target, checkpoint, event_time="event_time", value="value")
     found = [(key, time, len(value)) for key, time, value in target.rows()]
-    assert found == [(str(n % 3), n, 4_000_000) for n in (0, 3, 1, 4, 2, 5)]
+    assert found == [(str(n), n, 4_000_000) for n in range(6)]
     assert target.watermark == 1_000
 
 
@@ -218,7 +217,7 @@ def test_a_batch_write_is_one_transaction_and_notes_only_when_told(
         "concat('k', id) AS key", f"{DAY} + id AS event_time", "string(id) AS value"
     )
 
-    def write(**options: object) -> None:
+    def write(**options: str | int) -> None:
         given = {"url": target.url, "stream": target.stream, "writer": "nightly"} | options
         rows.write.format("tidegauge").mode("append").options(**given).save()
 
