@@ -97,7 +97,7 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
     Parameters
     ----------
     df
-        A streaming frame.
+        A streaming frame. Sessions need a source with ``operators="any"``.
     url, stream, token
         The target, which is there already; tokens need the role to write, with ``seal`` to
         operate.

@@ -15,6 +15,7 @@ from spark_source import (
     TouchedLoadError,
     read_stream,
     watermarked,
+    write_stream,
 )
 from tests.quick_spark import QUICK_SETTINGS
 
@@ -65,6 +66,16 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .format("memory")
         .queryName("counted")
         .start()
+    )
+    write_stream(
+        counted,
+        url=url,
+        stream=f"{stream}-counted",
+        key="start",
+        event_time="start + 5000",
+        seal=True,
+        checkpoint=f"{checkpoint}-of-sink",
+        token=token,
     )
     told = _tells_what_is_wrong(spark, url)
     refuses = _refuses_a_touched_load(spark, url, stream)
