@@ -1,12 +1,15 @@
 """The Spark source: a stream as a DataFrame, and Spark's watermark driven exactly."""
 
 from spark_source._errors import (
+    CheckpointError,
     DataLossError,
     EventTimeOutOfRangeError,
     InvalidOptionError,
     LoadError,
     SparkSourceError,
     TouchedLoadError,
+    UnclearDelayError,
+    UnknownColumnsError,
     WrongPythonError,
 )
 from spark_source._late import in_open_window, split_late
@@ -14,8 +17,10 @@ from spark_source._listener import ProgressListener
 from spark_source._report import QueryReport, query_report
 from spark_source._source import TidegaugeDataSource
 from spark_source._watermark import plain, read_stream, watermarked
+from spark_source._write import as_events, write_stream
 
 __all__ = [
+    "CheckpointError",
     "DataLossError",
     "EventTimeOutOfRangeError",
     "InvalidOptionError",
@@ -25,11 +30,15 @@ __all__ = [
     "SparkSourceError",
     "TidegaugeDataSource",
     "TouchedLoadError",
+    "UnclearDelayError",
+    "UnknownColumnsError",
     "WrongPythonError",
+    "as_events",
     "in_open_window",
     "plain",
     "query_report",
     "read_stream",
     "split_late",
     "watermarked",
+    "write_stream",
 ]

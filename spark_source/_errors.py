@@ -1,4 +1,8 @@
-"""What can go wrong with the Spark source."""
+"""What can go wrong with the Spark source and its sink."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tidegauge.errors import TidegaugeError
 
@@ -7,6 +11,21 @@ OUT_OF_RANGE = (
     "Spark can hold (1970-01-01T00:00:00.001Z to 9999-12-31T23:59:59.999Z); correct "
     "the writer, or set outOfRange=null to read such times as null"
 )
+
+
+@contextmanager
+def without_traceback() -> Iterator[None]:
+    """Let Spark tell an error of the source or the sink in its own words alone, without a traceback.
+
+    For what Spark asks in a Python process that answers one question and ends.
+    """
+    try:
+        yield
+    except TidegaugeError:
+        # Spark's Python processes read this when they hand an error over; it is what the setting
+        # spark.sql.execution.pyspark.udf.hideTraceback.enabled is for the user's own functions.
+        os.environ["SPARK_HIDE_TRACEBACK"] = "true"
+        raise
 
 
 class SparkSourceError(TidegaugeError):
@@ -83,4 +102,38 @@ class WrongPythonError(SparkSourceError):
         super().__init__(
             f"Spark runs Python sources with {found!r}, not with this interpreter; before the "
             f"session starts, set os.environ['PYSPARK_PYTHON'] = {expected!r}"
+        )
+
+
+class CheckpointError(SparkSourceError):
+    """The sink cannot read the checkpoint of its query."""
+
+    def __init__(self, location: str, problem: str) -> None:
+        self.location = location
+        self.problem = problem
+        super().__init__(
+            f"the checkpoint {location} cannot be read: {problem}; the sink reads it from the "
+            "driver, by a path or an address that pyarrow.fs knows"
+        )
+
+
+class UnknownColumnsError(SparkSourceError):
+    """A frame with other columns than events have."""
+
+    def __init__(self, columns: list[str]) -> None:
+        self.columns = columns
+        super().__init__(
+            f"format('tidegauge') writes the columns key, event_time and value, and the frame "
+            f"has {', '.join(columns)}; write_stream() makes them, and so does as_events()"
+        )
+
+
+class UnclearDelayError(SparkSourceError):
+    """A frame with corrections, and nothing said of how late they may come."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the frame has a column 'pane': its corrections are older than the watermark. Pass "
+            "output_delay=, the allowed lateness of its windows, to hold the target's watermark "
+            "back for them, or late_panes='flagged' to have them arrive as late rows"
         )

@@ -41,14 +41,30 @@ class Options:
     time_is_expression: bool = False
 
 
-def read_options(given: Mapping[str, str]) -> Options:
-    """Read the options of a load, whatever the case of their names; refuse with the cure."""
-    rest = {name.lower(): (name, value) for name, value in given.items()}
-    known = dict[str, str]()
+class GivenOptions:
+    """What was given to a format, whatever the case of the names; each is taken once.
 
-    def take(name: str, parse: Callable[[str], _T], default: str | None = None) -> _T | None:
-        known[name.lower()] = name
-        value = rest.pop(name.lower(), (name, None))[1]
+    Parameters
+    ----------
+    given
+        By name.
+    of
+        Whose options they are, as errors say it.
+    listed
+        Where those that there are can be read.
+    """
+
+    def __init__(self, given: Mapping[str, str], *, of: str, listed: str) -> None:
+        self._rest = {name.lower(): (name, value) for name, value in given.items()}
+        self._of, self._listed = of, listed
+        self._known = dict[str, str]()
+
+    def take(
+        self, name: str, parse: Callable[[str], _T], default: str | None = None
+    ) -> _T | None:
+        """Read one that may be left out."""
+        self._known[name.lower()] = name
+        value = self._rest.pop(name.lower(), (name, None))[1]
         if default is not None:
             value = value or default
         try:
@@ -56,12 +72,33 @@ def read_options(given: Mapping[str, str]) -> Options:
         except (ValueError, InvalidTokenError) as error:
             raise InvalidOptionError(name, str(error)) from None
 
-    def need(name: str, parse: Callable[[str], _T], example: str) -> _T:
-        value = take(name, parse)
+    def need(self, name: str, parse: Callable[[str], _T], example: str) -> _T:
+        """Read one that may not."""
+        value = self.take(name, parse)
         if value is None:
             raise InvalidOptionError(name, f"is required, for example {example}")
         return value
 
+    def is_true(self, name: str) -> bool:
+        """Read one that is ``true`` or ``false``, and false if it is left out."""
+        return self.take(name, _one_of("true", "false")) == "true"
+
+    def refuse_others(self) -> None:
+        """Refuse what was not taken, with the cure."""
+        for name, _ in self._rest.values():
+            near = [
+                self._known[one] for one in get_close_matches(name.lower(), self._known, n=1)
+            ]
+            cure = (
+                f"did you mean {near[0]}?" if near else f"see {self._listed} for those it has"
+            )
+            raise InvalidOptionError(name, f"{self._of} has no such option; {cure}")
+
+
+def read_options(given: Mapping[str, str]) -> Options:
+    """Read the options of a load, whatever the case of their names; refuse with the cure."""
+    asked = GivenOptions(given, of="the source", listed="TidegaugeDataSource")
+    take, need = asked.take, asked.need
     stream = need("stream", StreamName.parse, "demo/rides")
     options = Options(
         url=need("url", check_url, "http://127.0.0.1:8470"),
@@ -85,12 +122,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         max_rows_of_partition=take("maxRowsPerPartition", _max_rows),
         time_is_expression=take("eventTime", _one_of("stored", "expression")) == "expression",
     )
-    for name, _ in rest.values():
-        near = [known[one] for one in get_close_matches(name.lower(), known, n=1)]
-        cure = (
-            f"did you mean {near[0]}?" if near else "see TidegaugeDataSource for those it has"
-        )
-        raise InvalidOptionError(name, f"the source has no such option; {cure}")
+    asked.refuse_others()
     _check_combination(options)
     return options
 

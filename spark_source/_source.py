@@ -1,9 +1,7 @@
 """The data source: ``format("tidegauge")``."""
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -18,7 +16,7 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from reader_client import StreamClient
-from spark_source._errors import InvalidOptionError
+from spark_source._errors import InvalidOptionError, without_traceback
 from spark_source._follower import Follower
 from spark_source._group import QueryGroup
 from spark_source._options import Options, read_options
@@ -32,34 +30,21 @@ from spark_source._planner import (
     time_to_reach,
 )
 from spark_source._rows import SCHEMA, SegmentPartition, TickPartition, read_rows
+from spark_source._sink import BatchSink, StreamSink, check_columns
+from spark_source._sink_options import read_batch_options, read_stream_options
 from spark_source._starts import (
     check_load,
     check_nothing_lost,
     ending_position,
     starting_offset,
 )
-from tidegauge.errors import StreamReplacedError, TidegaugeError
+from tidegauge.errors import StreamReplacedError
 from tidegauge.lattice import covers, cut_of, down_set
 from tidegauge.topology import Position, Topology
 
 _log = logging.getLogger(__name__)
 _FIRST_CONTACT = timedelta(seconds=5)
 """A wrong address is told soon: at the first contact it is likelier than an outage."""
-
-
-@contextmanager
-def _without_traceback() -> Iterator[None]:
-    """Let Spark tell an error of the source in its own words alone, without a traceback.
-
-    For what Spark asks in a Python process that answers one question and ends.
-    """
-    try:
-        yield
-    except TidegaugeError:
-        # Spark's Python processes read this when they hand an error over; it is what the setting
-        # spark.sql.execution.pyspark.udf.hideTraceback.enabled is for the user's own functions.
-        os.environ["SPARK_HIDE_TRACEBACK"] = "true"
-        raise
 
 
 class TidegaugeDataSource(DataSource):
@@ -98,6 +83,18 @@ class TidegaugeDataSource(DataSource):
     are null where the log does not know who appended and when. A tick row carries the two bounds
     alone. Batch reads have neither ticks nor bounds, and there a row is late by the mark that was
     newest where it lies.
+
+    It writes frames with the columns ``key``, ``event_time`` (a timestamp, or ms) and ``value``
+    (a string or binary), see `as_events`; a query by `write_stream`. ``url``, ``stream`` and
+    ``token`` are as above.
+
+    | option of a write | meaning |
+    |---|---|
+    | ``checkpointLocation`` | Of a query, required. |
+    | ``outputDelay`` | How far below Spark's watermark the query emits rows; none by default. |
+    | ``seal`` | ``true``: end the stream when what the query reads has ended. |
+    | ``writer`` | Of a batch write, required: its name in the stream. |
+    | ``noteTime`` | A time to note behind a batch write. |
     """
 
     @classmethod
@@ -105,7 +102,7 @@ class TidegaugeDataSource(DataSource):
         """Name the format."""
         return "tidegauge"
 
-    @_without_traceback()
+    @without_traceback()
     def schema(self) -> StructType:
         """Name the columns of a row, unless the load is wrong: Spark asks for them at once.
 
@@ -116,7 +113,7 @@ class TidegaugeDataSource(DataSource):
             check_load(client, options)
         return SCHEMA
 
-    @_without_traceback()
+    @without_traceback()
     def reader(self, schema: StructType) -> "BatchReader":  # noqa: ARG002 (it is fixed)
         """Read what is there."""
         options = read_options(dict(self.options))
@@ -129,6 +126,22 @@ class TidegaugeDataSource(DataSource):
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 (Spark's)
         """Read what is there and what comes."""
         return StreamReader(read_options(dict(self.options)))
+
+    @without_traceback()
+    def writer(self, schema: StructType, overwrite: bool) -> "BatchSink":  # noqa: FBT001 (Spark's)
+        """Write a frame; a stream is appended to."""
+        options = read_batch_options(dict(self.options))
+        check_columns(schema)
+        if overwrite:
+            raise InvalidOptionError("mode", "a stream is appended to; use mode('append')")
+        return BatchSink(options)
+
+    @without_traceback()
+    def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamSink":  # noqa: ARG002, FBT001, N802 (Spark's)
+        """Write what a query emits, batch by batch."""
+        options = read_stream_options(dict(self.options))
+        check_columns(schema)
+        return StreamSink(options)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):

@@ -155,7 +155,7 @@ def read_stream(
     if event_time is not None:
         options["eventTime"] = "expression"
     if any(option.lower() == "token" for option in options):
-        _hide_tokens(spark)
+        hide_tokens(spark)
     spark.dataSource.register(TidegaugeDataSource)
     loaded = _load(spark, options)
     return watermarked(
@@ -180,7 +180,7 @@ def _load(spark: SparkSession, options: dict[str, Any]) -> DataFrame:
     return loaded
 
 
-def _hide_tokens(spark: SparkSession) -> None:
+def hide_tokens(spark: SparkSession) -> None:
     """Make a session over Spark Connect redact tokens, and what it redacted before.
 
     Spark leaves tokens out of plans by itself, but a Connect server writes each request into its

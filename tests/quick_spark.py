@@ -29,3 +29,10 @@ def link_spark_home(folder: Path) -> Path:
     for part in ("bin", "jars"):
         (folder / part).symlink_to(installed / part)
     return folder
+
+
+def write_quick_defaults(spark_home: Path) -> None:
+    """Make the quick settings those of every program that runs with this ``SPARK_HOME``."""
+    (spark_home / "conf").mkdir()
+    lines = [f"{name} {value}\n" for name, value in QUICK_SETTINGS.items()]
+    (spark_home / "conf" / "spark-defaults.conf").write_text("".join(lines))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.quick_spark import QUICK_SETTINGS, link_spark_home
+from tests.quick_spark import QUICK_SETTINGS, link_spark_home, write_quick_defaults
 from tests.server import ServerProcess
 from tests.spark.feed import Feed
 
@@ -20,6 +20,14 @@ _NUMBERS = count(1)
 @pytest.fixture(scope="session")
 def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return link_spark_home(tmp_path_factory.mktemp("spark"))
+
+
+@pytest.fixture(scope="session")
+def driver_home(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The ``SPARK_HOME`` of drivers in processes of their own."""
+    home = link_spark_home(tmp_path_factory.mktemp("driver"))
+    write_quick_defaults(home)
+    return str(home)
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from spark_source import (
     in_open_window,
     read_stream,
     watermarked,
+    write_stream,
 )
 from tests.quick_spark import QUICK_SETTINGS
 
@@ -79,6 +80,16 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .start()
     )
     ProgressListener(url, token).follow(query)
+    write_stream(
+        counted,
+        url=url,
+        stream=f"{stream}-counted",
+        key="start",
+        event_time="start + 5000",
+        seal=True,
+        checkpoint=f"{checkpoint}-of-sink",
+        token=token,
+    )
     told = _tells_what_is_wrong(spark, url)
     refuses = _refuses_a_touched_load(spark, url, stream)
     print(json.dumps({"refuses": refuses, "told": told}), flush=True)  # noqa: T201 (the test reads it)

@@ -12,14 +12,24 @@ import pytest
 from reader_client import ReaderGroup
 from tests.patience import wait_until
 from tests.spark.feed import DAY, Feed
+from tests.spark.targets import Target
+from tidegauge.event_time import END_OF_TIME
 from writer_client import Writer
 
 TOKEN = "tg_that_a_service_without_tokens_takes_too"
 
 
 @pytest.fixture
+def counted(feed: Feed) -> Iterator[Target]:
+    """The stream that the query writes to."""
+    with Target(feed.url, f"{feed.stream}-counted") as target:
+        target.create()
+        yield target
+
+
+@pytest.fixture
 def said(
-    feed: Feed, checkpoint: str, tmp_path: Path, spark_home: Path
+    feed: Feed, counted: Target, checkpoint: str, tmp_path: Path, spark_home: Path
 ) -> Iterator[Iterator[dict[str, object]]]:
     """What a query over Spark Connect prints."""
     command = [sys.executable, "-m", "tests.spark.connect_query", feed.url, feed.stream]
@@ -41,7 +51,7 @@ def _late_writers(group: ReaderGroup) -> dict[str, int]:
 
 
 def test_windows_close_exactly_late_rows_are_told_errors_are_short_and_no_log_shows_the_token(
-    feed: Feed, said: Iterator[dict[str, object]], tmp_path: Path
+    feed: Feed, counted: Target, said: Iterator[dict[str, object]], tmp_path: Path
 ) -> None:
     feed.write(4_000, 4_999, key="seen")
     feed.write(9_999, key="unseen")
@@ -66,6 +76,8 @@ def test_windows_close_exactly_late_rows_are_told_errors_are_short_and_no_log_sh
         "dropped": 0,
         "late": {"liar": 1},
     }
+    wait_until(lambda: counted.watermark == END_OF_TIME)
+    assert [(time, count) for _, time, count in counted.counts()] == [(5_000, 2), (10_000, 1)]
     logged = "".join(one.read_text() for one in tmp_path.glob("eventlog*/events*"))
     assert "*********(redacted)" in logged
     assert TOKEN not in logged

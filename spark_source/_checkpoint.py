@@ -1,0 +1,123 @@
+"""What a query's checkpoint says of a batch: who asks, and what may be noted behind it."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from pyarrow import fs
+
+from spark_source._errors import CheckpointError
+from spark_source._rows import GREATEST_TIME
+from tidegauge.event_time import END_OF_TIME
+
+_FORMAT = "v1"
+_NO_OFFSET = "-"
+_LAST_MS = GREATEST_TIME - 1
+"""Spark's watermark at the end of time, less the millisecond of ``operators="any"``."""
+
+
+class Promise(NamedTuple):
+    """What a query may promise behind a batch.
+
+    Attributes
+    ----------
+    time
+        Nothing below it will be emitted, ms; None if nothing is known.
+    is_end
+        Whether nothing will be emitted at all.
+    """
+
+    time: int | None
+    is_end: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedBatch:
+    """A batch as Spark planned it.
+
+    Attributes
+    ----------
+    is_stateful
+        Whether the query has operators with state.
+    watermark
+        Spark's watermark in this batch, ms; 0 while there is none.
+    ends
+        Where each source was read to, as its own JSON; None of one that was not asked yet.
+    """
+
+    is_stateful: bool
+    watermark: int
+    ends: Sequence[Any]
+
+    def promise(self, output_delay_ms: int) -> Promise:
+        """Tell what may be noted behind it, if rows may be so much older than the watermark.
+
+        A stateful query emits nothing at or below Spark's watermark any more. One without state
+        has none, but hands on what it reads: nothing below the least bound of its sources. A
+        source that is none of ours has no bound.
+        """
+        if self.is_stateful:
+            reached = self.watermark or None
+            is_end = self.watermark >= _LAST_MS
+        else:
+            bounds = [_bound(end) for end in self.ends]
+            known = [bound for bound in bounds if bound is not None]
+            reached = min(known) if known and len(known) == len(bounds) else None
+            is_end = reached == END_OF_TIME
+        if reached is None or is_end:
+            return Promise(None, is_end)
+        return Promise(reached - output_delay_ms, is_end=False)
+
+
+class Checkpoint:
+    """Reads a checkpoint where the query's driver has it.
+
+    Parameters
+    ----------
+    location
+        As Spark was given it: a path, or the address of a file system that pyarrow knows.
+    """
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        try:
+            # Spark writes file:/tmp/x; a relative path is one of the driver's working directory.
+            local = location.removeprefix("file:") if "://" not in location else location
+            place = local if "://" in local else os.path.abspath(local)  # noqa: PTH100 (kept as it is)
+            self._files, self._root = fs.FileSystem.from_uri(place)
+        except (pa.ArrowException, OSError) as error:
+            raise CheckpointError(location, str(error)) from error
+
+    def query_id(self) -> str:
+        """Tell the id that the query keeps over restarts."""
+        metadata: dict[str, str] = json.loads(self._read("metadata"))
+        return metadata["id"]
+
+    def batch(self, number: int) -> LoggedBatch:
+        """Look a batch up."""
+        version, metadata, *ends = self._read(f"offsets/{number}").splitlines()
+        if version != _FORMAT:
+            problem = f"offsets/{number} is of format {version}, not {_FORMAT}"
+            raise CheckpointError(self._location, problem)
+        state = self._files.get_file_info(f"{self._root}/state")
+        return LoggedBatch(
+            is_stateful=state.type == fs.FileType.Directory,
+            watermark=json.loads(metadata)["batchWatermarkMs"],
+            ends=[None if end == _NO_OFFSET else json.loads(end) for end in ends],
+        )
+
+    def _read(self, name: str) -> str:
+        try:
+            with self._files.open_input_stream(f"{self._root}/{name}") as file:
+                content: bytes = file.read()
+        except OSError as error:
+            raise CheckpointError(self._location, str(error)) from error
+        return content.decode()
+
+
+def _bound(end: Any) -> int | None:  # noqa: ANN401 (of any source)
+    is_ours = isinstance(end, dict) and {"stream_id", "bound"} <= end.keys()
+    return end["bound"] if is_ours else None

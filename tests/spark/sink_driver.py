@@ -1,0 +1,81 @@
+"""A query that writes to a stream, in a process of its own that is killed where it is told to be."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+
+import spark_source._write
+from spark_source import TidegaugeDataSource, read_stream, write_stream
+from spark_source._sink import StreamSink
+from spark_source._sink_options import read_stream_options
+
+MOMENTS = ("before the tasks write", "after the tasks wrote", "after the publish")
+_MOMENT = "TESTS_SINK_MOMENT"
+
+
+def _die_at(moment: str) -> None:
+    """Kill the driver and its JVM, which are the session's process group, as a power cut would."""
+    if os.environ.get(_MOMENT) == moment:
+        os.killpg(os.getsid(0), signal.SIGKILL)
+        signal.pause()  # a worker of Spark is in a group of its own, and ends with the JVM
+
+
+class FragileSink(StreamSink):
+    """Dies at the moment that the environment names, in the first batch that has rows."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        batches = [one for one in iterator if one.num_rows]
+        if batches:
+            _die_at(MOMENTS[0])
+        return super().write(iter(batches))
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        _die_at(MOMENTS[1])
+        super().commit(messages, batchId)
+        _die_at(MOMENTS[2])
+
+
+class FragileDataSource(TidegaugeDataSource):
+    """Writes by that sink."""
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamSink:
+        return FragileSink(read_stream_options(dict(self.options)))
+
+
+def main(url: str, source: str, target: str, checkpoint: str) -> None:
+    """Count in windows until the source is read to its end."""
+    vars(spark_source._write)["TidegaugeDataSource"] = FragileDataSource
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "ERROR")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .getOrCreate()
+    )
+    rows = read_stream(
+        spark, operators="windows", url=url, stream=source, maxEventTimePerTrigger="10 seconds"
+    )
+    query = write_stream(
+        rows.groupBy("key", F.window("event_time", "5 seconds")).count(),
+        url=url,
+        stream=target,
+        seal=True,
+        checkpoint=checkpoint,
+        trigger="availableNow",
+    )
+    query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,106 @@
+"""Whenever a driver is killed, each row is in the target once, and its watermark is exact."""
+
+import signal
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from reader_client import StreamClient
+from tests.effort import Effort
+from tests.server import ServerProcess
+from tests.spark.drivers import PATIENCE_S, driver, end_of, kill_later
+from tests.spark.feed import DAY, Feed
+from tests.spark.sink_driver import MOMENTS
+from tests.spark.targets import Target, logged_batches
+from tidegauge.event_time import END_OF_TIME
+
+pytestmark = pytest.mark.timeout(PATIENCE_S)
+_NUMBERS = count(1)
+_WINDOW_S = 5
+_KEYS = ("k0", "k1")
+
+
+class Job:
+    """A query over a sealed source, its target and its checkpoint."""
+
+    def __init__(self, url: str, number: int, folder: Path, *, windows: int, home: str) -> None:
+        self.source = Feed(url, f"spark/crash-source-{number}")
+        self.target = Target(url, f"spark/crash-target-{number}")
+        self.checkpoint = folder / "checkpoint"
+        self._home = home
+        self._log = folder / "driver.log"
+        self._starts = range(0, windows * _WINDOW_S, _WINDOW_S)
+
+    def fill(self) -> None:
+        """Write an event of each key a second, with a mark at the end of each window, and seal."""
+        self.source.create(segments=2)
+        self.target.create(segments=2)
+        for start in self._starts:
+            times = [second * 1_000 for second in range(start, start + _WINDOW_S)]
+            for key in _KEYS:
+                self.source.write(*times, key=key)
+            self.source.note((start + _WINDOW_S) * 1_000)
+        self.source.seal()
+
+    def run(self, moment: str = "", *, kill_after_s: float | None = None) -> int:
+        """Run the query to its end, or until it is killed, and tell the driver's status.
+
+        It kills itself at a moment, or is killed so long after its first batch.
+        """
+        streams = (self.source.url, self.source.stream, self.target.stream)
+        arguments = ("-m", "tests.spark.sink_driver", *streams, str(self.checkpoint))
+        named = {"TESTS_SINK_MOMENT": moment}
+        with driver(*arguments, home=self._home, log=self._log, **named) as process:
+            if kill_after_s is not None:
+                kill_later(process, self.checkpoint, kill_after_s)
+            return end_of(process, self._log)
+
+    def drop_last_commit(self) -> None:
+        """Bring the checkpoint to where it was before the newest batch was done."""
+        log = self.checkpoint / "commits"
+        newest = max(int(one.name) for one in log.glob("[0-9]*"))
+        (log / str(newest)).unlink()
+        (log / f".{newest}.crc").unlink()
+
+    def check(self) -> None:
+        """See that all is there once, and that the marks are Spark's watermarks."""
+        ends = [(start + _WINDOW_S) * 1_000 for start in self._starts]
+        assert self.target.counts() == [(key, end, _WINDOW_S) for key in _KEYS for end in ends]
+        logged = {one.watermark - DAY for one in logged_batches(self.checkpoint)}
+        with StreamClient(self.target.url, self.target.stream) as client:
+            *marks, last = [mark.lower for mark in client.marks()]
+        assert [mark - DAY for mark in marks] == sorted(
+            one for one in logged if 0 < one <= ends[-1]
+        )
+        assert last == END_OF_TIME
+
+
+@pytest.fixture
+def job(
+    shared_server: ServerProcess, driver_home: str, tmp_path: Path, effort: Effort
+) -> Iterator[Job]:
+    windows = effort.times("windows", short=8, long=40)
+    number = next(_NUMBERS)
+    one = Job(shared_server.url, number, tmp_path, windows=windows, home=driver_home)
+    with one.source, one.target:
+        one.fill()
+        yield one
+
+
+def test_a_driver_may_die_at_every_step_of_a_batch(job: Job) -> None:
+    for moment in MOMENTS:
+        assert job.run(moment) == -signal.SIGKILL
+    job.drop_last_commit()  # a batch that is published, and whose commit is not logged
+    assert job.run() == 0
+    job.check()
+
+
+def test_a_driver_may_die_at_any_moment(job: Job, effort: Effort) -> None:
+    kills = effort.times("kills", short=2, long=20)
+    for seed in range(kills):
+        job.run(kill_after_s=Random(seed).uniform(0, 1.5))
+    assert job.run() == 0
+    job.check()
