@@ -20,6 +20,7 @@ from bench import (
     spark_source,
     takeover,
     transactions,
+    windowed,
 )
 
 PARTS = {
@@ -36,6 +37,7 @@ PARTS = {
     "scrape": scrape,
     "memory": memory,
     "spark": spark_source,
+    "windowed": windowed,
 }
 _HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
 
