@@ -103,8 +103,10 @@ class ArrowWindows:
         refuse_missing_times(rows)
         times = numbers(rows[TIME])
         panes = times - (times - self._offset) % gcd(self._size, self._slide)
+        # Timestamps come in the zone of the session, which may change while state is kept.
+        keys = rows[KEY].cast(self._kept.field(KEY).type)
         lifted = pa.table(
-            {KEY: rows[KEY], "pane": panes, "arrived": np.ones(len(panes), np.int64)}
+            {KEY: keys, "pane": panes, "arrived": np.ones(len(panes), np.int64)}
             | self._aggregates.lift(rows)
         )
         safe = pa.array(self._safe(rows, self._last_starts(panes)))
@@ -281,7 +283,9 @@ class ArrowWindows:
         )
         if not len(windows):
             return HostedStep(state=None, next_bound=None, out=out, counts=counts)
-        blob = blobs.save(self._state_settings, (step.bound, to_cell(windows)))
+        # Each step divides the table into more pieces.
+        table = to_cell(windows.combine_chunks())
+        blob = blobs.save(self._state_settings, (step.bound, table))
         due = self._next_bound(windows, step)
         return HostedStep(state=blob, next_bound=due, out=out, counts=counts)
 

@@ -13,24 +13,27 @@ from spark_source.processing import Firing, SlidingWindows, WindowSettings, Wind
 from spark_source.processing.keys import Row
 from tidegauge.event_time import END_OF_TIME
 
+_STRING = pa.string()
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _RESULTS = {name: pa.int64() for name in ("count", "sum", "min", "max")} | {
     "mean": pa.float64()
 }
 
 
-def schemas_of(value: pa.DataType, results: dict[str, pa.DataType]) -> WindowSchemas:
+def schemas_of(
+    value: pa.DataType, results: dict[str, pa.DataType], *, key: pa.DataType = _STRING
+) -> WindowSchemas:
     """Make the schemas for one column, and aggregates by their names."""
     place = {"segment": pa.int64(), "offset": pa.int64()}
     said = {"kind": pa.string(), "pane": pa.string(), "pane_index": pa.int64()}
     window = pa.struct({"start": _TIMESTAMP, "end": _TIMESTAMP})
-    late = {"key": pa.string(), "event_time": _TIMESTAMP, **place, "value": value}
+    late = {"key": key, "event_time": _TIMESTAMP, **place, "value": value}
     output = {
         "output": pa.string(),
-        "result": pa.struct({"key": pa.string(), "window": window, **results, **said}),
+        "result": pa.struct({"key": key, "window": window, **results, **said}),
         "late": pa.struct(late | {"late_by": pa.int64()}),
     }
-    rows = {KEY: pa.string(), TIME: pa.int64(), SEGMENT: pa.int64(), OFFSET: pa.int64()}
+    rows = {KEY: key, TIME: pa.int64(), SEGMENT: pa.int64(), OFFSET: pa.int64()}
     return WindowSchemas(pa.schema(rows | {"value": value}), ["value"], pa.schema(output))
 
 

@@ -139,6 +139,20 @@ def test_rows_that_were_merged_and_are_late_after_all_are_refused() -> None:
         windows.step(None, 10, rows)
 
 
+def test_keys_may_be_times_whatever_the_zone_of_the_session() -> None:
+    schemas = schemas_of(pa.int64(), {"n": pa.int64()}, key=pa.timestamp("us", tz="UTC"))
+    windows = ArrowWindows(
+        WindowSettings(assigner=TUMBLING, aggregates={"n": count()}), schemas
+    )
+    state = None
+    for zone in ("UTC", "Europe/Berlin"):
+        keys = pa.array([0]).cast(pa.timestamp("us", tz=zone))
+        rows = {KEY: keys, TIME: [5], SEGMENT: [0], OFFSET: [0], "value": [1]}
+        step = windows.step(state, None, windows.combine(pa.table(rows)))
+        state = step.state
+    assert step.counts["windows"] == 1
+
+
 def test_state_of_a_column_of_another_type_is_refused() -> None:
     settings = WindowSettings(assigner=TUMBLING, aggregates={"least": aggregates.min("value")})
     old = ArrowOperator(settings, schemas=schemas_of(pa.int32(), {"least": pa.int32()}))
