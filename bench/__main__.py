@@ -22,6 +22,7 @@ from bench import (
     spark_source,
     takeover,
     transactions,
+    windowed,
 )
 
 PARTS = {
@@ -40,6 +41,7 @@ PARTS = {
     "spark": spark_source,
     "exactness": exactness,
     "backfill": backfill,
+    "windowed": windowed,
 }
 _HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
 

@@ -6,7 +6,11 @@ from spark_source._errors import (
     EventTimeOutOfRangeError,
     InvalidOptionError,
     LoadError,
+    MissingColumnError,
+    NoWatermarkError,
+    OutputError,
     SparkSourceError,
+    StateStoreError,
     TouchedLoadError,
     UnclearDelayError,
     UnknownColumnsError,
@@ -14,10 +18,13 @@ from spark_source._errors import (
 )
 from spark_source._late import in_open_window, split_late
 from spark_source._listener import ProgressListener
+from spark_source._process import process
 from spark_source._report import QueryReport, query_report
 from spark_source._source import TidegaugeDataSource
 from spark_source._watermark import plain, read_stream, watermarked
+from spark_source._windowed import windowed
 from spark_source._write import as_events, write_stream
+from spark_source.hosting import Outputs
 
 __all__ = [
     "CheckpointError",
@@ -25,9 +32,14 @@ __all__ = [
     "EventTimeOutOfRangeError",
     "InvalidOptionError",
     "LoadError",
+    "MissingColumnError",
+    "NoWatermarkError",
+    "OutputError",
+    "Outputs",
     "ProgressListener",
     "QueryReport",
     "SparkSourceError",
+    "StateStoreError",
     "TidegaugeDataSource",
     "TouchedLoadError",
     "UnclearDelayError",
@@ -36,9 +48,11 @@ __all__ = [
     "as_events",
     "in_open_window",
     "plain",
+    "process",
     "query_report",
     "read_stream",
     "split_late",
     "watermarked",
+    "windowed",
     "write_stream",
 ]

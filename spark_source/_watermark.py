@@ -28,8 +28,10 @@ from spark_source._event_time import with_event_time
 from spark_source._late import late_metrics
 from spark_source._options import Options, read_options
 from spark_source._source import TidegaugeDataSource
+from spark_source.hosting import OPERATORS
 
 _MARKER = "spark.watermarkDelayMs"
+_MARKS = _MARKER, OPERATORS
 _REDACTION = "spark.sql.redaction.string.regex"
 _SHOWN_OPTION = r'(?i)key: "token"\s+value: "[^"]*"'
 _DELAYS = {"any": "1 millisecond", "windows": "0 milliseconds"}
@@ -96,7 +98,9 @@ def watermarked(
     horizon = 0 if dedup_horizon is None else dedup_horizon // timedelta(milliseconds=1)
     return observed.where("NOT tick").select(
         "key",
-        F.col("event_time").alias("event_time", metadata={_MARKER: horizon}),
+        F.col("event_time").alias(
+            "event_time", metadata={_MARKER: horizon, OPERATORS: operators}
+        ),
         "value",
         "segment",
         "offset",
@@ -110,10 +114,10 @@ def watermarked(
 
 
 def plain(df: DataFrame) -> DataFrame:
-    """Strip the marker of the event time, before a sink that stores schemas."""
+    """Strip the marks of the event time, before a sink that stores schemas."""
     columns = []
     for field in df.schema.fields:
-        metadata = {key: value for key, value in field.metadata.items() if key != _MARKER}
+        metadata = {key: value for key, value in field.metadata.items() if key not in _MARKS}
         columns.append(df[field.name].alias(field.name, metadata=metadata))
     return df.select(*columns)
 
