@@ -47,6 +47,7 @@ SCHEMA = StructType(
 ARROW_SCHEMA = to_arrow_schema(SCHEMA, timezone="UTC")
 _TIMESTAMP = ARROW_SCHEMA.field("event_time").type
 _NO_TIME = pa.scalar(None, pa.int64())
+_REPEATED = 65_536  # what a chunk of the log holds at most
 
 LEAST_TIME = 1
 GREATEST_TIME = 253_402_300_799_999
@@ -202,9 +203,10 @@ def _lateness(times: pa.Array, in_force: pa.Scalar | pa.Array) -> tuple[pa.Array
 
 
 def _timestamps(times: pa.Array, events: Events, options: Options) -> pa.Array:
-    beyond = pc.or_(pc.less(times, LEAST_TIME), pc.greater(times, GREATEST_TIME))
-    outside = pc.fill_null(beyond, False)
-    if pc.any(outside).as_py():
+    least, greatest = pc.min_max(times).values()
+    if least.is_valid and (least.as_py() < LEAST_TIME or greatest.as_py() > GREATEST_TIME):
+        beyond = pc.or_(pc.less(times, LEAST_TIME), pc.greater(times, GREATEST_TIME))
+        outside = pc.fill_null(beyond, False)
         if not (options.out_of_range_as_null or options.time_is_expression):
             at = pc.index(outside, True).as_py()
             raise EventTimeOutOfRangeError(
@@ -236,4 +238,12 @@ def _spark_time(bound: int | None) -> int | None:
 
 
 def _constant(value: Any, count: int, kind: pa.DataType) -> pa.Array:  # noqa: ANN401 (any value)
-    return pa.repeat(pa.scalar(value, kind), count)
+    if count > _REPEATED:
+        return pa.repeat(pa.scalar(value, kind), count)
+    return _repeated(value, kind)[:count]
+
+
+@lru_cache(maxsize=16)
+def _repeated(value: Any, kind: pa.DataType) -> pa.Array:  # noqa: ANN401 (any value)
+    """Keep the constants of a batch from chunk to chunk; to write them costs more than to read."""
+    return pa.repeat(pa.scalar(value, kind), _REPEATED)

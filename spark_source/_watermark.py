@@ -64,7 +64,7 @@ def watermarked(
         ``late_writers``, the late rows by writer.
     event_time
         A column or SQL expression that takes the event time, a timestamp, out of a row, such as
-        ``timestamp_millis(get_json_object(cast(value AS string), '$.at'))``, for a load with the
+        ``timestamp_millis(bigint(get_json_object(string(value), '$.at')))``, for a load with the
         option ``eventTime=expression``. ``late``, ``late_by``, ``startingTime``, ``endingTime``
         and ``outOfRange`` then apply to it.
 

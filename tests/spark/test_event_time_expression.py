@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from spark_source import InvalidOptionError, TidegaugeDataSource, watermarked
 from tests.spark.feed import DAY, Feed, Followed
 
-INSIDE = "timestamp_millis(cast(get_json_object(cast(value AS string), '$.at') AS bigint))"
+INSIDE = "timestamp_millis(bigint(get_json_object(string(value), '$.at')))"
 
 
 def _write(feed: Feed, *times: int | None) -> None:
