@@ -14,6 +14,7 @@ from bench import (
     latency,
     log,
     memory,
+    process,
     scaling,
     scrape,
     service,
@@ -36,6 +37,7 @@ PARTS = {
     "scrape": scrape,
     "memory": memory,
     "spark": spark_source,
+    "process": process,
 }
 _HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
 
