@@ -8,8 +8,10 @@ from rich.console import Console
 
 from bench import (
     ancestry,
+    backfill,
     core,
     crowd,
+    exactness,
     history,
     latency,
     log,
@@ -38,6 +40,8 @@ PARTS = {
     "memory": memory,
     "spark": spark_source,
     "process": process,
+    "exactness": exactness,
+    "backfill": backfill,
 }
 _HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
 
