@@ -320,7 +320,7 @@ def test_another_state_store_is_refused_with_the_line_to_set(
     spark: SparkSession, feed: Feed
 ) -> None:
     rows = feed.load(spark)
-    provider = spark.conf.get(_PROVIDER)
+    provider = spark.conf.get(_PROVIDER) or ""
     spark.conf.set(_PROVIDER, "org.example.Elsewhere")
     try:
         with pytest.raises(StateStoreError, match=rf'spark\.conf\.set\("{_PROVIDER}"'):
