@@ -17,7 +17,12 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from spark_source._errors import InvalidOptionError, MissingColumnError, StateStoreError
+from spark_source._errors import (
+    InvalidOptionError,
+    MissingColumnError,
+    NoWatermarkError,
+    StateStoreError,
+)
 from spark_source.hosting.bucket import BucketHost, HostedOperator
 from spark_source.hosting.packing import KEY, OFFSET, PACKED, SEGMENT, TIME, pack, unpack
 
@@ -60,6 +65,8 @@ def host(
         If the frame is no stream, or the key or the number of buckets is none.
     MissingColumnError
         If the frame lacks a column.
+    NoWatermarkError
+        If nothing drives Spark's watermark.
     StateStoreError
         If the session keeps state elsewhere than in RocksDB.
     """
@@ -124,6 +131,8 @@ def _buckets(df: DataFrame, buckets: int | None) -> int:
 def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
     if not df.isStreaming:
         raise InvalidOptionError("df", "it is no stream; begin with read_stream(…)")
+    if not _has_watermark(df):
+        raise NoWatermarkError
     check_columns(df, ["event_time", "segment", "offset", key, *columns])
     schema = df.schema
     if not isinstance(schema["event_time"].dataType, TimestampType):
@@ -136,6 +145,14 @@ def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
         raise InvalidOptionError(
             "key", f"column {key!r} is {found}, and keys have an order; take a field of it"
         )
+
+
+def _has_watermark(df: DataFrame) -> bool:
+    plan = getattr(df, "_plan", None)
+    if plan is not None:
+        return "with_watermark" in str(plan.to_proto(df.sparkSession.client))
+    analyzed = df._jdf.queryExecution().analyzed()  # noqa: SLF001 (no public way)
+    return "EventTimeWatermark" in analyzed.toString()
 
 
 def _check_state_store(df: DataFrame) -> None:

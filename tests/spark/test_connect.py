@@ -1,4 +1,4 @@
-"""The same watermark over Spark Connect."""
+"""The same watermark, and a processor, over Spark Connect."""
 
 import json
 import os
@@ -78,6 +78,13 @@ def test_windows_close_exactly_late_rows_are_told_errors_are_short_and_no_log_sh
     }
     wait_until(lambda: counted.watermark == END_OF_TIME)
     assert [(time, count) for _, time, count in counted.counts()] == [(5_000, 2), (10_000, 1)]
+    assert next(said) == {
+        "processed": [
+            ["seen", DAY + 4_015, "OFF"],
+            ["seen", DAY + 5_015, "OFF"],
+            ["unseen", DAY + 10_014, "OFF"],
+        ]
+    }
     logged = "".join(one.read_text() for one in tmp_path.glob("eventlog*/events*"))
     assert "*********(redacted)" in logged
     assert TOKEN not in logged
