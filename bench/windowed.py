@@ -16,8 +16,8 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from spark_source import windowed
 from spark_source.processing import count, mean, session, tumbling
 
-_BATCHES = 10
-_WARM_UP = 3
+_BATCHES = 8
+_WARM_UP = 2
 _ROUNDS = 3
 _ROWS = 100_000
 _KEYS = 1_000
