@@ -8,12 +8,15 @@ from rich.console import Console
 
 from bench import (
     ancestry,
+    backfill,
     core,
     crowd,
+    exactness,
     history,
     latency,
     log,
     memory,
+    process,
     scaling,
     scrape,
     service,
@@ -37,7 +40,10 @@ PARTS = {
     "scrape": scrape,
     "memory": memory,
     "spark": spark_source,
+    "process": process,
     "windowed": windowed,
+    "exactness": exactness,
+    "backfill": backfill,
 }
 _HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
 

@@ -33,7 +33,7 @@ from spark_source.hosting import (
     TIME,
     HostedOperator,
     Outputs,
-    check_columns,
+    check_stream,
     host,
 )
 from spark_source.hosting.arrow_windows import ArrowWindows
@@ -48,8 +48,7 @@ from spark_source.processing.windowed import Accumulation, Trigger
 RESULT = "result"
 
 _OF_WINDOWS = "window", "kind", "pane", "pane_index"
-_PLACE = "event_time", "segment", "offset"
-_OF_LATE_ROWS = *_PLACE, "late_by"
+_OF_LATE_ROWS = "event_time", "segment", "offset", "late_by"
 _WINDOW = {"spark.timeWindow": True}
 _NO_TIME = timedelta()
 
@@ -128,7 +127,7 @@ def windowed(  # noqa: PLR0913 (options)
         If the session does not keep state in RocksDB.
     """
     columns = list(dict.fromkeys(one.column for one in aggregates.values() if one.column))
-    check_columns(df, [key, *_PLACE, *columns])
+    check_stream(df, key, columns)
     _check_names(key, aggregates)
     settings = WindowSettings(
         assigner=assigner,

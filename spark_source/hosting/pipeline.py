@@ -17,7 +17,12 @@ from pyspark.sql.types import (
     VariantType,
 )
 
-from spark_source._errors import InvalidOptionError, MissingColumnError, StateStoreError
+from spark_source._errors import (
+    InvalidOptionError,
+    MissingColumnError,
+    NoWatermarkError,
+    StateStoreError,
+)
 from spark_source.hosting.bucket import BucketHost, HostedOperator
 from spark_source.hosting.packing import KEY, OFFSET, PACKED, SEGMENT, TIME, pack, unpack
 
@@ -60,10 +65,12 @@ def host(
         If the frame is no stream, or the key or the number of buckets is none.
     MissingColumnError
         If the frame lacks a column.
+    NoWatermarkError
+        If nothing drives Spark's watermark.
     StateStoreError
         If the session keeps state elsewhere than in RocksDB.
     """
-    _check(df, key, operator.columns)
+    check_stream(df, key, operator.columns)
     _check_state_store(df)
     count = _buckets(df, buckets)
     packed = _rows(df, key, operator.columns).mapInArrow(
@@ -85,13 +92,6 @@ def host(
         f"tidegauge-{operator.name}-{uuid4().hex}", *(F.sum(each).alias(each) for each in names)
     )
     return observed.select("out").mapInArrow(unpack, operator.output)
-
-
-def check_columns(df: DataFrame, columns: Sequence[str]) -> None:
-    """Raise `MissingColumnError` if a stream lacks a column."""
-    for column in columns:
-        if column not in df.columns:
-            raise MissingColumnError(column, df.columns)
 
 
 def _rows(df: DataFrame, key: str, columns: Sequence[str]) -> DataFrame:
@@ -121,11 +121,16 @@ def _buckets(df: DataFrame, buckets: int | None) -> int:
     return buckets
 
 
-def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
+def check_stream(df: DataFrame, key: str, columns: Sequence[str]) -> None:
+    """Raise if an operator could not run over a stream; see `host`."""
     if not df.isStreaming:
         raise InvalidOptionError("df", "it is no stream; begin with read_stream(…)")
-    check_columns(df, ["event_time", "segment", "offset", key, *columns])
+    if not _has_watermark(df):
+        raise NoWatermarkError
     schema = df.schema
+    for column in ("event_time", "segment", "offset", key, *columns):
+        if column not in schema.names:
+            raise MissingColumnError(column, schema.names)
     if not isinstance(schema["event_time"].dataType, TimestampType):
         found = schema["event_time"].dataType.simpleString()
         raise InvalidOptionError(
@@ -136,6 +141,14 @@ def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
         raise InvalidOptionError(
             "key", f"column {key!r} is {found}, and keys have an order; take a field of it"
         )
+
+
+def _has_watermark(df: DataFrame) -> bool:
+    plan = getattr(df, "_plan", None)
+    if plan is not None:
+        return "with_watermark" in str(plan.to_proto(df.sparkSession.client))
+    analyzed = df._jdf.queryExecution().analyzed()  # noqa: SLF001 (no public way)
+    return "EventTimeWatermark" in analyzed.toString()
 
 
 def _check_state_store(df: DataFrame) -> None:

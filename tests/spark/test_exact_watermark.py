@@ -4,6 +4,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.spark.feed import DAY, Feed, Followed
+from tidegauge_cli.demo.queries import batches_done, events_read
 
 
 def _windows(df: DataFrame) -> DataFrame:
@@ -95,3 +96,22 @@ def test_a_query_that_drains_a_sealed_stream_closes_its_last_windows(
     assert query.lastProgress is not None
     dropped = [one["numRowsDroppedByWatermark"] for one in query.lastProgress["stateOperators"]]
     assert dropped == [0]
+
+
+def test_a_window_comes_within_two_batches_of_the_note_that_decides_it(
+    spark: SparkSession, feed: Feed, checkpoint: str
+) -> None:
+    lags = list[int]()
+    with Followed(_windows(feed.load(spark, operators="windows")), checkpoint) as followed:
+        for end in (5_000, 10_000, 15_000):
+            feed.write(end - 1_000, end)
+            written = 2 * end // 5_000
+            followed.until(lambda: events_read(followed.query) == written, "the events")  # noqa: B023 (called here)
+            followed.query.processAllAvailable()
+            done = batches_done(followed.query)
+            feed.note(end)
+            window = (end - 5_000, 1 if end == 5_000 else 2)
+            followed.until(lambda: window in followed.rows, f"{window}")  # noqa: B023 (called here)
+            (emitted,) = (at for at, rows in followed.batches.items() if window in rows)
+            lags.append(emitted - done + 1)
+    assert lags == [2, 2, 2]

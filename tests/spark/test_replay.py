@@ -1,0 +1,212 @@
+"""The same stream read live, anew, in other portions and with restarts gives the same results."""
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from math import inf
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from examples.telemetry import (
+    HOUR_MS,
+    MINUTE_MS,
+    Reading,
+    count_by_window,
+    generate,
+)
+from tests.effort import Effort
+from tests.honest_feed import HonestFeed, Step, fly, steps_of
+from tests.server import ServerProcess
+from tests.spark.feed import Feed, Followed
+from tests.spark.replays import (
+    Replay,
+    Rows,
+    count_by_hour,
+    divide_unevenly,
+    guess_watermark,
+    read_readings,
+    write_batches,
+)
+from tidegauge_cli.demo.queries import events_read, has_ended
+
+NewFeed = Callable[[int], HonestFeed]
+_NUMBERS = count(1)
+
+
+class Portions(NamedTuple):
+    """How a stream is read: its segments, the limits of a batch, and batches between restarts."""
+
+    segments: int
+    limits: dict[str, str]
+    batches_a_run: float
+
+
+_BY_ROWS = {"maxRowsPerTrigger": "200"}
+_BY_TIME = {"maxEventTimePerTrigger": "7 hours"}
+_AT_ONCE = {"maxRowsPerTrigger": "none"}
+_SHORT = {
+    "flights": [Portions(1, _AT_ONCE, inf), Portions(2, _BY_TIME, 4)],
+    "telemetry": [Portions(7, _BY_ROWS, 5)],
+}
+_LONG = [
+    Portions(segments, limits, batches_a_run)
+    for segments in (1, 2, 7)
+    for limits in (_BY_ROWS, _BY_TIME, _AT_ONCE)
+    for batches_a_run in (inf, 4)
+]
+
+
+@pytest.fixture
+def new_feed(shared_server: ServerProcess) -> Iterator[NewFeed]:
+    feeds = list[HonestFeed]()
+
+    def create(segments: int) -> HonestFeed:
+        feed = HonestFeed(shared_server.url, f"replay/stream-{next(_NUMBERS)}")
+        feed.create(segments)
+        feeds.append(feed)
+        return feed
+
+    yield create
+    for feed in feeds:
+        feed.__exit__()
+
+
+def _read_live(live: Replay, feed: HonestFeed, steps: list[Step], *, steps_a_run: int) -> None:
+    """Write steps while the query runs; it reads each third one before the next is written."""
+    written = 0
+    for at in range(0, len(steps), steps_a_run):
+        part = steps[at : at + steps_a_run]
+        with live.running() as followed:
+            for number, step in enumerate(part):
+                feed.write(step)
+                written += len(step.readings)
+                if number % 3 == 2 or step is part[-1]:
+                    _wait_until_read(followed, written)
+    feed.seal()
+    live.finish()
+
+
+def _wait_until_read(followed: Followed, count: int) -> None:
+    followed.until(lambda: events_read(followed.query) == count, f"{count} readings")
+
+
+def _in_rows(windows: dict[tuple[str, int], tuple[int, int]]) -> Rows:
+    return sorted((*window, *values) for window, values in windows.items())
+
+
+_DATA: dict[str, Callable[[int], list[Reading]]] = {
+    "flights": fly,
+    "telemetry": lambda days: generate(devices=8, hours=24 * days, every_ms=10 * MINUTE_MS),
+}
+
+
+@pytest.mark.parametrize("data", _DATA)
+def test_windows_are_the_same_live_and_replayed_in_any_portions(
+    spark: SparkSession, new_feed: NewFeed, tmp_path: Path, effort: Effort, data: str
+) -> None:
+    days = effort.times("days", short=1, long=3)
+    readings = _DATA[data](days)
+    steps = steps_of(readings, 3 * HOUR_MS)
+    expected = _in_rows(count_by_window(readings))
+    feeds = {2: new_feed(2)}
+    live = Replay(count_by_hour(read_readings(spark, feeds[2])), tmp_path / "live")
+    _read_live(live, feeds[2], steps, steps_a_run=len(steps) // 2 + 1)
+    assert (live.rows, live.dropped) == (expected, 0)
+    for number, one in enumerate(_SHORT[data] if days == 1 else _LONG):
+        if one.segments not in feeds:
+            feeds[one.segments] = new_feed(one.segments)
+            feeds[one.segments].write_all(steps)
+        loaded = read_readings(spark, feeds[one.segments], **one.limits)
+        replay = Replay(count_by_hour(loaded), tmp_path / f"{number}")
+        replay.finish(one.batches_a_run)
+        assert (one, replay.rows, replay.dropped) == (one, expected, 0)
+
+
+def test_sparks_own_watermark_loses_rows_where_partitions_are_read_at_different_speeds(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    readings = _DATA["telemetry"](1)
+    expected = _in_rows(count_by_window(readings))
+    counts = dict[str, int]()
+    for name, speeds in {"alike": (1, 1, 1, 1), "apart": (1, 1, 1, 3)}.items():
+        write_batches(divide_unevenly(readings, speeds, batches=4), tmp_path / name)
+        # Longer than a link is ever lost: nothing is late by it where arrival is the order.
+        counted = count_by_hour(guess_watermark(spark, tmp_path / name, "3 hours"))
+        guessed = Replay(counted, tmp_path / f"{name}-checkpoint")
+        with guessed.running() as followed:
+            followed.query.processAllAvailable()
+        counts[name] = sum(count for _, _, count, _ in guessed.rows)
+        if name == "alike":
+            assert guessed.rows == expected
+    assert counts == {"alike": len(readings), "apart": 614}
+
+
+def test_a_backfill_holds_no_more_windows_than_two_of_its_batches_span(
+    spark: SparkSession, new_feed: NewFeed, tmp_path: Path
+) -> None:
+    readings = _DATA["telemetry"](1)
+    feed = new_feed(4)
+    feed.write_all(steps_of(readings, HOUR_MS))
+    loaded = read_readings(spark, feed, maxEventTimePerTrigger="4 hours")
+    with Replay(count_by_hour(loaded), tmp_path).running() as followed:
+        followed.until(lambda: has_ended(followed.query), "the end of the stream")
+        progress = followed.query.recentProgress
+    held = [one["stateOperators"][0]["numRowsTotal"] for one in progress]
+    # Windows close one batch after the bound that they wait for.
+    assert max(held) <= 8 * 2 * 4 < len(count_by_window(readings))
+
+
+Batches = list[list[tuple[Any, ...]]]
+
+
+def _read_broken_promises(
+    spark: SparkSession, feed: Feed, folder: Path, **options: str
+) -> tuple[Batches, Batches]:
+    """Read offset and lateness of rows, by batch, live and then from the beginning."""
+    chance = Random(5)
+    rows = feed.load(spark, **options).select("offset", "late")
+    with Followed(rows, str(folder / "live")) as live:
+        for second in range(1, 13):
+            feed.write(*(second * 1_000 + chance.randrange(-3_000, 3_000) for _ in range(5)))
+            feed.note(second * 1_000 + 1_000)
+            if second % 4 == 0:
+                live.until_read(second * 1_000)  # a multiple of what a batch takes
+        feed.seal()
+        live.until(lambda: has_ended(live.query), "the end")
+    with Followed(rows, str(folder / "replayed")) as replayed:
+        replayed.until(lambda: has_ended(replayed.query), "the end")
+    return _with_rows(live), _with_rows(replayed)
+
+
+def _with_rows(followed: Followed) -> Batches:
+    return [sorted(rows) for _, rows in sorted(followed.batches.items()) if rows]
+
+
+def test_a_row_that_was_late_live_may_be_on_time_in_a_backfill(
+    spark: SparkSession, feed: Feed, checkpoint: str
+) -> None:
+    rows = feed.load(spark).select("offset", "late")
+    with Followed(rows, checkpoint) as live:
+        feed.write(1_000)
+        feed.note(10_000)
+        live.until_read(10_000)
+        feed.write(2_000, 12_000)
+        feed.note(20_000)
+        live.until_read(20_000)
+        assert live.rows == [(0, False), (1, True), (2, False)]
+    with Followed(rows, f"{checkpoint}-replayed") as replayed:
+        replayed.until_read(20_000)
+        assert replayed.rows == [(0, False), (1, False), (2, False)]
+
+
+def test_batches_that_end_at_marks_make_the_same_rows_late_live_and_replayed(
+    spark: SparkSession, feed: Feed, tmp_path: Path
+) -> None:
+    by_marks = {"admission": "marks", "maxEventTimePerTrigger": "2 seconds"}
+    live, replayed = _read_broken_promises(spark, feed, tmp_path, **by_marks)
+    assert replayed == live
+    assert [len(rows) for rows in live] == [5, 10, 10, 10, 10, 10, 5]
+    assert sum(late for rows in live for _, late in rows) == 31
