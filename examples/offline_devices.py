@@ -61,7 +61,10 @@ def fly(days: int) -> list[Reading]:
     """Make the flights of the first days of the year readings of their aircraft."""
     flights = of_first_days(read_flights()[0], days)
     columns = (flights[name].tolist() for name in ("carrier", "tail", "departed", "landed"))
-    return [Reading(*flight, value=1) for flight in zip(*columns, strict=True)]
+    return [
+        Reading(carrier, tail, departed, landed, 1)
+        for carrier, tail, departed, landed in zip(*columns, strict=True)
+    ]
 
 
 def write_readings(url: str, stream: str, readings: Sequence[Reading]) -> None:

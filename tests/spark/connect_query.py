@@ -13,10 +13,12 @@ from spark_source import (
     LoadError,
     TidegaugeDataSource,
     TouchedLoadError,
+    process,
     read_stream,
     watermarked,
 )
 from tests.quick_spark import QUICK_SETTINGS
+from tests.spark.processors import Timeouts
 
 
 def _refuses_a_touched_load(spark: SparkSession, url: str, stream: str) -> bool:
@@ -38,13 +40,17 @@ def _tells_what_is_wrong(spark: SparkSession, url: str) -> str:
 
 
 def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> None:
-    """Count events in windows until the stream is sealed, and print what came out."""
+    """Count events in windows until the stream is sealed, process it, and print what came out."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_TESTING"] = "yes"  # Spark Connect then listens on a free port.
     spark = (
         SparkSession.builder.remote("local[2]")
         .config("spark.sql.shuffle.partitions", "1")
         .config("spark.sql.session.timeZone", "UTC")
+        .config(
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        )
         .config("spark.sql.redaction.string.regex", "nothing of this kind")
         .config("spark.eventLog.enabled", "true")
         .config("spark.eventLog.compress", "false")
@@ -70,7 +76,7 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
     refuses = _refuses_a_touched_load(spark, url, stream)
     print(json.dumps({"refuses": refuses, "told": told}), flush=True)  # noqa: T201 (the test reads it)
     shown = -1
-    while True:
+    while shown < 2:
         failure: PySparkException | None = query.exception()
         if failure is not None:
             raise failure
@@ -79,6 +85,24 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
             shown = len(rows)
             print(json.dumps({"rows": sorted(rows), "dropped": _dropped(query)}), flush=True)  # noqa: T201 (the test reads it)
         time.sleep(0.1)
+    processed = _process(spark, url, stream, checkpoint)
+    print(json.dumps({"processed": processed}), flush=True)  # noqa: T201 (the test reads it)
+
+
+def _process(spark: SparkSession, url: str, stream: str, checkpoint: str) -> list[list[object]]:
+    """Run a processor over the stream, which is sealed by now, and return what it emits."""
+    timeouts = process(read_stream(spark, url=url, stream=stream), Timeouts(), columns=[])
+    query = (
+        timeouts.output()
+        .writeStream.option("checkpointLocation", f"{checkpoint}-process")
+        .format("memory")
+        .queryName("timeouts")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    found = spark.table("timeouts").select("key", F.unix_millis("at"), "status").collect()
+    return sorted(list(row) for row in found)
 
 
 def _dropped(query: object) -> int:

@@ -1,4 +1,4 @@
-"""The same watermark over Spark Connect."""
+"""The same watermark, and a processor, over Spark Connect."""
 
 import json
 import os
@@ -50,6 +50,13 @@ def test_windows_close_exactly_errors_are_short_and_no_log_shows_the_token(
     feed.write(5_000, key="seen")
     feed.seal()
     assert next(said) == {"rows": [[DAY, 2], [DAY + 5_000, 1]], "dropped": 0}
+    assert next(said) == {
+        "processed": [
+            ["seen", DAY + 4_015, "OFF"],
+            ["seen", DAY + 5_015, "OFF"],
+            ["unseen", DAY + 10_014, "OFF"],
+        ]
+    }
     logged = "".join(one.read_text() for one in tmp_path.glob("eventlog*/events*"))
     assert "*********(redacted)" in logged
     assert TOKEN not in logged

@@ -297,7 +297,7 @@ def test_a_stream_without_what_is_needed_is_refused_at_once(
     with pytest.raises(MissingColumnError, match="no column 'shown'"):
         process(rows, Timeouts(), columns=["shown"])
     with pytest.raises(NoWatermarkError, match=r"load the stream with read_stream\(\)"):
-        process(spark.readStream.format("rate").load(), Timeouts(), key="value")
+        process(_without_watermark(spark), Timeouts())
     with pytest.raises(InvalidOptionError, match="it is no stream"):
         process(spark.range(1), Timeouts())
     with pytest.raises(InvalidOptionError, match="is string; cast it to timestamp"):
@@ -310,11 +310,17 @@ def test_a_stream_without_what_is_needed_is_refused_at_once(
         process(rows, Timeouts()).output("early")
 
 
+def _without_watermark(spark: SparkSession) -> DataFrame:
+    rates = spark.readStream.format("rate").load()
+    places = [f"value AS {name}" for name in ("key", "segment", "offset", "value")]
+    return rates.selectExpr("timestamp AS event_time", *places)
+
+
 def test_another_state_store_is_refused_with_the_line_to_set(
     spark: SparkSession, feed: Feed
 ) -> None:
     rows = feed.load(spark)
-    provider = spark.conf.get(_PROVIDER)
+    provider = spark.conf.get(_PROVIDER) or ""
     spark.conf.set(_PROVIDER, "org.example.Elsewhere")
     try:
         with pytest.raises(StateStoreError, match=rf'spark\.conf\.set\("{_PROVIDER}"'):

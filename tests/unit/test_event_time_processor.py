@@ -318,3 +318,12 @@ def test_an_event_brings_a_value_for_each_column() -> None:
 def test_an_end_that_is_neither_drained_nor_suspended_is_refused() -> None:
     with pytest.raises(InvalidOptionError, match="none of drain, suspend"):
         ProcessorHarness(Echo(), at_end="stop")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("values", ["yz", "zy"])
+def test_events_of_one_place_come_by_what_they_show_wherever_steps_end(values: str) -> None:
+    operator = ProcessOperator(Echo(), columns=["value"])
+    state = None
+    for value in values:
+        state = operator.step(state, 0, [("k", 5, 0, 0, value)]).state
+    assert operator.step(state, 6, []).out == [("k", 5, "y"), ("k", 5, "z")]
