@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from spark_source._durations import duration_ms
-from spark_source._errors import InvalidOptionError
+from spark_source._errors import InvalidOptionError, MissingColumnError
 from spark_source.hosting import (
     KEY,
     OFFSET,
@@ -33,7 +33,6 @@ from spark_source.hosting import (
     TIME,
     HostedOperator,
     Outputs,
-    check_stream,
     host,
 )
 from spark_source.hosting.arrow_windows import ArrowWindows
@@ -127,8 +126,7 @@ def windowed(  # noqa: PLR0913 (options)
         If the session does not keep state in RocksDB.
     """
     columns = list(dict.fromkeys(one.column for one in aggregates.values() if one.column))
-    check_stream(df, key, columns)
-    _check_names(key, aggregates)
+    _check_names(df.columns, key, columns, aggregates)
     settings = WindowSettings(
         assigner=assigner,
         aggregates=dict(aggregates),
@@ -142,7 +140,12 @@ def windowed(  # noqa: PLR0913 (options)
     return Outputs(frame, {name: [f"{name}.*"] for name in (RESULT, LATE)})
 
 
-def _check_names(key: str, aggregates: Mapping[str, Aggregate]) -> None:
+def _check_names(
+    found: list[str], key: str, columns: list[str], aggregates: Mapping[str, Aggregate]
+) -> None:
+    for column in (key, *columns):
+        if column not in found:
+            raise MissingColumnError(column, found)
     if not aggregates:
         raise InvalidOptionError("aggregates", 'there are none; {"n": count()} counts rows')
     if key in (*_OF_WINDOWS, *_OF_LATE_ROWS):
