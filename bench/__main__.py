@@ -41,9 +41,9 @@ PARTS = {
     "memory": memory,
     "spark": spark_source,
     "process": process,
+    "windowed": windowed,
     "exactness": exactness,
     "backfill": backfill,
-    "windowed": windowed,
 }
 _HEAD = ("part", "what", "measured", "ratio or goal"), ("---",) * 4
 

@@ -167,7 +167,7 @@ def _shown(at: datetime) -> str:
 
 def _running_spark() -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    settings = {
+    settings: dict[str, bool | float | int | str | None] = {
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.sql.session.timeZone": "UTC",

@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 )
 
 from spark_source._durations import duration_ms
-from spark_source._errors import InvalidOptionError
+from spark_source._errors import InvalidOptionError, MissingColumnError
 from spark_source.hosting import (
     KEY,
     OFFSET,
@@ -33,7 +33,6 @@ from spark_source.hosting import (
     TIME,
     HostedOperator,
     Outputs,
-    check_columns,
     host,
 )
 from spark_source.hosting.arrow_windows import ArrowWindows
@@ -48,7 +47,7 @@ from spark_source.processing.windowed import Accumulation, Trigger
 RESULT = "result"
 
 _OF_WINDOWS = "window", "kind", "pane", "pane_index"
-_OF_LATE_ROWS = "event_time", "segment", "offset"
+_OF_LATE_ROWS = "event_time", "segment", "offset", "late_by"
 _WINDOW = {"spark.timeWindow": True}
 _NO_TIME = timedelta()
 
@@ -127,8 +126,7 @@ def windowed(  # noqa: PLR0913 (options)
         If the session does not keep state in RocksDB.
     """
     columns = list(dict.fromkeys(one.column for one in aggregates.values() if one.column))
-    check_columns(df, [key, *_OF_LATE_ROWS, *columns])
-    _check_names(key, aggregates)
+    _check_names(df.columns, key, columns, aggregates)
     settings = WindowSettings(
         assigner=assigner,
         aggregates=dict(aggregates),
@@ -142,14 +140,21 @@ def windowed(  # noqa: PLR0913 (options)
     return Outputs(frame, {name: [f"{name}.*"] for name in (RESULT, LATE)})
 
 
-def _check_names(key: str, aggregates: Mapping[str, Aggregate]) -> None:
+def _check_names(
+    found: list[str], key: str, columns: list[str], aggregates: Mapping[str, Aggregate]
+) -> None:
+    for column in (key, *columns):
+        if column not in found:
+            raise MissingColumnError(column, found)
     if not aggregates:
         raise InvalidOptionError("aggregates", 'there are none; {"n": count()} counts rows')
-    taken = sorted(aggregates.keys() & {key, *_OF_WINDOWS})
-    if taken or key in _OF_WINDOWS:
-        name = key if key in _OF_WINDOWS else taken[0]
-        option = "key" if key in _OF_WINDOWS else "aggregates"
-        raise InvalidOptionError(option, f"the output has another column {name!r}; rename it")
+    if key in (*_OF_WINDOWS, *_OF_LATE_ROWS):
+        raise InvalidOptionError("key", f"the output has another column {key!r}; rename it")
+    for name in aggregates:
+        if name in (key, *_OF_WINDOWS):
+            raise InvalidOptionError(
+                "aggregates", f"the output has another column {name!r}; rename it"
+            )
 
 
 def _operator(schema: StructType, key: str, settings: WindowSettings) -> HostedOperator:
@@ -181,7 +186,7 @@ def _packed(schema: StructType, key: str, settings: WindowSettings) -> pa.Schema
 
 def _shown(settings: WindowSettings, key: str) -> list[str]:
     """Name the columns that late rows show besides those that all have."""
-    return [name for name in settings.columns if name not in (key, *_OF_LATE_ROWS, "late_by")]
+    return [name for name in settings.columns if name not in (key, *_OF_LATE_ROWS)]
 
 
 def _output(schema: StructType, key: str, settings: WindowSettings) -> StructType:
