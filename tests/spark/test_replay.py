@@ -111,10 +111,12 @@ def test_windows_are_the_same_live_and_replayed_in_any_portions(
     readings = _DATA[data](days)
     steps = steps_of(readings, 3 * HOUR_MS)
     expected = _in_rows(count_by_window(readings))
-    feeds = {2: new_feed(2)}
-    live = Replay(count_by_hour(read_readings(spark, feeds[2])), tmp_path / "live")
-    _read_live(live, feeds[2], steps, steps_a_run=len(steps) // 2 + 1)
-    assert (live.rows, live.dropped) == (expected, 0)
+    feeds = dict[int, HonestFeed]()
+    for segments in [2] if days == 1 else [1, 2, 7]:
+        feed = feeds[segments] = new_feed(segments)
+        live = Replay(count_by_hour(read_readings(spark, feed)), tmp_path / f"live-{segments}")
+        _read_live(live, feed, steps, steps_a_run=len(steps) // 2 + 1)
+        assert (live.rows, live.dropped) == (expected, 0)
     for number, one in enumerate(_SHORT[data] if days == 1 else _LONG):
         if one.segments not in feeds:
             feeds[one.segments] = new_feed(one.segments)
