@@ -16,6 +16,7 @@ from bench import (
     latency,
     log,
     memory,
+    process,
     scaling,
     scrape,
     service,
@@ -38,6 +39,7 @@ PARTS = {
     "scrape": scrape,
     "memory": memory,
     "spark": spark_source,
+    "process": process,
     "exactness": exactness,
     "backfill": backfill,
 }

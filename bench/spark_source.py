@@ -96,7 +96,7 @@ class MemoryReader(DataSourceReader):
         from spark_source._rows import ARROW_SCHEMA, tick_row  # noqa: PLC0415
 
         rows = 31_250
-        batch = pa.Table.from_batches([tick_row(0)] * rows, ARROW_SCHEMA).combine_chunks()
+        batch = pa.Table.from_batches([tick_row(0, 0)] * rows, ARROW_SCHEMA).combine_chunks()
         value = pa.repeat(pa.scalar(b"x" * 100, pa.binary()), rows)
         at = ARROW_SCHEMA.get_field_index("value")
         filled = batch.set_column(at, ARROW_SCHEMA.field("value"), value).to_batches()[0]

@@ -5,23 +5,35 @@ from spark_source._errors import (
     EventTimeOutOfRangeError,
     InvalidOptionError,
     LoadError,
+    MissingColumnError,
+    NoWatermarkError,
+    OutputError,
     SparkSourceError,
+    StateStoreError,
     TouchedLoadError,
     WrongPythonError,
 )
+from spark_source._process import process
 from spark_source._source import TidegaugeDataSource
 from spark_source._watermark import plain, read_stream, watermarked
+from spark_source.hosting import Outputs
 
 __all__ = [
     "DataLossError",
     "EventTimeOutOfRangeError",
     "InvalidOptionError",
     "LoadError",
+    "MissingColumnError",
+    "NoWatermarkError",
+    "OutputError",
+    "Outputs",
     "SparkSourceError",
+    "StateStoreError",
     "TidegaugeDataSource",
     "TouchedLoadError",
     "WrongPythonError",
     "plain",
+    "process",
     "read_stream",
     "watermarked",
 ]

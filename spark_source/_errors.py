@@ -1,5 +1,7 @@
 """What can go wrong with the Spark source."""
 
+from collections.abc import Sequence
+
 from tidegauge.errors import TidegaugeError
 
 
@@ -38,6 +40,46 @@ class TouchedLoadError(SparkSourceError):
             f"watermarked() takes the DataFrame of format('tidegauge').load() as it is, and "
             f"found {found} above it; a filter there would remove the rows that carry the "
             "watermark. Call watermarked() first and filter afterwards"
+        )
+
+
+class MissingColumnError(SparkSourceError):
+    """A stream lacks a column that an operator reads.
+
+    Attributes
+    ----------
+    column
+        Its name.
+    found
+        The columns that are there.
+    """
+
+    def __init__(self, column: str, found: Sequence[str]) -> None:
+        self.column = column
+        self.found = found
+        super().__init__(
+            f"there is no column {column!r} among {', '.join(found)}; an operator in event time "
+            "reads event_time, segment and offset of the source besides the key and the columns "
+            "it is told: carry them through what is done to the stream before it"
+        )
+
+
+class StateStoreError(SparkSourceError):
+    """The session keeps state where Spark cannot keep timers.
+
+    Attributes
+    ----------
+    found
+        The class that is set.
+    """
+
+    def __init__(self, found: str | None) -> None:
+        self.found = found
+        super().__init__(
+            "operators in event time keep their state in RocksDB; before the query starts, set "
+            'spark.conf.set("spark.sql.streaming.stateStore.providerClass", '
+            '"org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"); '
+            f"it is {found!r} now"
         )
 
 
@@ -80,3 +122,27 @@ class WrongPythonError(SparkSourceError):
             f"Spark runs Python sources with {found!r}, not with this interpreter; before the "
             f"session starts, set os.environ['PYSPARK_PYTHON'] = {expected!r}"
         )
+
+
+class NoWatermarkError(SparkSourceError):
+    """An operator of event time was given a DataFrame without a watermark."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "nothing drives Spark's watermark here; load the stream with read_stream(), or call "
+            "watermarked() on the load, before the operator"
+        )
+
+
+class OutputError(SparkSourceError):
+    """A row that a processor emitted and that is not what it declares.
+
+    Attributes
+    ----------
+    output
+        The name of the output.
+    """
+
+    def __init__(self, output: str, message: str) -> None:
+        self.output = output
+        super().__init__(f"output {output!r}: {message}")

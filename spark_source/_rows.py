@@ -1,6 +1,7 @@
 """Rows for Spark: Arrow record batches with exactly the schema that Spark expects."""
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,7 @@ from reader_client import Events, StreamClient
 from spark_source._errors import DataLossError, EventTimeOutOfRangeError
 from spark_source._options import Options
 from tidegauge.errors import TruncatedError
+from tidegauge.event_time import END_OF_TIME, FIRST_TIME
 
 SCHEMA = StructType(
     [
@@ -36,10 +38,15 @@ SCHEMA = StructType(
         StructField("watermark", TimestampType()),
         StructField("late", BooleanType()),
         StructField("tick", BooleanType()),
+        StructField("late_by", LongType()),
+        StructField("late_below", TimestampType()),
+        StructField("writer", StringType()),
+        StructField("append_time", TimestampType()),
     ]
 )
 ARROW_SCHEMA = to_arrow_schema(SCHEMA, timezone="UTC")
 _TIMESTAMP = ARROW_SCHEMA.field("event_time").type
+_NO_LATENESS = pa.scalar(None, pa.int64())
 
 LEAST_TIME = 1
 GREATEST_TIME = 253_402_300_799_999
@@ -55,8 +62,11 @@ class SegmentPartition(InputPartition):
     bound
         Of the batch's end, ms: the watermark of every row; None in batch reads.
     late_below
-        Offsets from which a bound counts, and those bounds: an event is late if its time is
-        below the last bound whose offset it has reached.
+        Bound of the batch's start, ms: an event is late if its time is below it. None before the
+        first mark and in batch reads.
+    marks
+        Of batch reads: offsets from which a bound counts, and those bounds. There an event is
+        late if its time is below the last bound whose offset it has reached.
     tick
         Whether the tick row of the batch comes with it.
     """
@@ -66,8 +76,9 @@ class SegmentPartition(InputPartition):
     segment: int
     start: int
     end: int
-    bound: int | None
-    late_below: tuple[list[int], list[int]]
+    bound: int | None = None
+    late_below: int | None = None
+    marks: tuple[list[int], list[int]] = ([], [])
     tick: bool = False
 
 
@@ -76,12 +87,13 @@ class TickPartition(InputPartition):
     """The tick row of a batch without events."""
 
     bound: int | None
+    late_below: int | None
 
 
 def read_rows(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
     """Read a partition, over HTTP, on an executor; Spark reads None where there is none."""
     if isinstance(partition, TickPartition):
-        yield tick_row(partition.bound)
+        yield tick_row(partition.bound, partition.late_below)
     if isinstance(partition, SegmentPartition):
         yield from _segment_rows(partition)
 
@@ -89,7 +101,7 @@ def read_rows(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
 def _segment_rows(partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
     options = partition.options
     if partition.tick:
-        yield tick_row(partition.bound)
+        yield tick_row(partition.bound, partition.late_below)
     client = _client_of_worker(
         options.url, options.stream, options.token, partition.stream_id, os.getpid()
     )
@@ -124,47 +136,63 @@ def rows_of(events: Events, partition: SegmentPartition) -> pa.RecordBatch:
     """Turn events into rows."""
     count = events.batch.num_rows
     times = events.batch.column("event_time")
-    offsets = np.arange(events.first_offset, events.first_offset + count)
-    late = _late(times, offsets, *partition.late_below)
+    late, late_by = _lateness(times, _bound_in_force(events, partition))
     rows = pa.RecordBatch.from_arrays(
         [
             events.batch.column("key"),
             _timestamps(times, events, partition.options),
             events.batch.column("value"),
             _constant(events.segment, count, pa.int64()),
-            pa.array(offsets),
+            pa.array(np.arange(events.first_offset, events.end_offset)),
             _constant(_spark_time(partition.bound), count, _TIMESTAMP),
             late,
             _constant(False, count, pa.bool_()),
+            late_by,
+            _constant(_spark_time(partition.late_below), count, _TIMESTAMP),
+            events.batch.column("writer"),
+            _from_ms(events.batch.column("append_time")),
         ],
         schema=ARROW_SCHEMA,
     )
     return _within_times(rows, times, partition.options)
 
 
-def tick_row(bound: int | None) -> pa.RecordBatch:
-    """Make the row that carries a bound and nothing else."""
+def tick_row(bound: int | None, late_below: int | None) -> pa.RecordBatch:
+    """Make the row that carries the bounds of a batch and nothing else."""
     values: dict[str, Any] = dict.fromkeys(ARROW_SCHEMA.names)
-    values |= {"watermark": _spark_time(bound), "late": False, "tick": True}
+    values |= {"watermark": _spark_time(bound), "late_below": _spark_time(late_below)}
+    values |= {"late": False, "tick": True}
     return pa.RecordBatch.from_arrays(
         [_constant(values[field.name], 1, field.type) for field in ARROW_SCHEMA],
         schema=ARROW_SCHEMA,
     )
 
 
-def _late(
-    times: pa.Array, offsets: np.ndarray[Any, Any], starts: list[int], bounds: list[int]
-) -> pa.Array:
-    """Flag events below the bound in force at their offset; events without time are not late."""
-    if not starts:
-        return _constant(False, len(times), pa.bool_())
-    if len(starts) == 1 and starts[0] <= offsets[0]:
-        late = pc.less(times, bounds[0])
-    else:
-        places = np.searchsorted(starts, offsets, side="right")
-        in_force = np.concatenate(([np.iinfo(np.int64).min], bounds))[places]
-        late = pc.less(times, pa.array(in_force))
-    return pc.fill_null(late, False)
+def _bound_in_force(events: Events, partition: SegmentPartition) -> pa.Scalar | pa.Array:
+    """Find below which time, ms, events are late: one for all, or one each; null for none."""
+    if partition.late_below is not None:
+        return pa.scalar(partition.late_below, pa.int64())
+    starts, bounds = partition.marks
+    first = bisect_right(starts, events.first_offset)
+    if first == bisect_right(starts, events.end_offset - 1):
+        return pa.scalar(bounds[first - 1] if first else None, pa.int64())
+    offsets = np.arange(events.first_offset, events.end_offset)
+    places = np.searchsorted(starts, offsets, side="right")
+    return pa.array(np.concatenate(([FIRST_TIME], bounds))[places])
+
+
+def _lateness(times: pa.Array, in_force: pa.Scalar | pa.Array) -> tuple[pa.Array, pa.Array]:
+    """Flag events below the bound in force, and say by how much; no others have a lateness.
+
+    Events without time are not late. At the end of time lateness has no measure but the greatest.
+    """
+    late = pc.fill_null(pc.less(times, in_force), False)
+    if not pc.any(late).as_py():
+        return late, _constant(None, len(times), pa.int64())
+    gap = pc.subtract(in_force, times)
+    # A gap that 64 bits do not hold wraps round to below 0.
+    endless = pc.or_(pc.equal(in_force, END_OF_TIME), pc.less(gap, 0))
+    return late, pc.if_else(late, pc.if_else(endless, END_OF_TIME, gap), _NO_LATENESS)
 
 
 def _timestamps(times: pa.Array, events: Events, options: Options) -> pa.Array:
@@ -177,7 +205,7 @@ def _timestamps(times: pa.Array, events: Events, options: Options) -> pa.Array:
                 times[at].as_py(), events.segment, events.first_offset + at
             )
         times = pc.if_else(outside, pa.scalar(None, pa.int64()), times)
-    return times.cast(pa.timestamp("ms", "UTC")).cast(_TIMESTAMP)
+    return _from_ms(times)
 
 
 def _within_times(rows: pa.RecordBatch, times: pa.Array, options: Options) -> pa.RecordBatch:
@@ -190,6 +218,10 @@ def _within_times(rows: pa.RecordBatch, times: pa.Array, options: Options) -> pa
             kept = pc.fill_null(compare(times, option), True)
             rows, times = rows.filter(kept), times.filter(kept)
     return rows
+
+
+def _from_ms(times: pa.Array) -> pa.Array:
+    return times.cast(pa.timestamp("ms", "UTC")).cast(_TIMESTAMP)
 
 
 def _spark_time(bound: int | None) -> int | None:

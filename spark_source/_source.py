@@ -171,11 +171,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun = begin(Offset.from_json(start), ended)
         self._join_group(begun)
         topology = self._topology_for(ended)
-        late_below = ([], []) if begun.bound is None else ([0], [begun.bound])
         has_tick = (begun.bound, begun.run) != (ended.bound, ended.run)
         ranges = rows_between(topology, begun.position, ended.position)
         if not ranges:
-            return [TickPartition(ended.bound)] if has_tick else []
+            return [TickPartition(ended.bound, begun.bound)] if has_tick else []
         return [
             SegmentPartition(
                 self._options,
@@ -183,8 +182,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 segment,
                 offsets.start,
                 offsets.stop,
-                ended.bound,
-                late_below,
+                bound=ended.bound,
+                late_below=begun.bound,
                 tick=has_tick and place == 0,
             )
             for place, (segment, offsets) in enumerate(ranges.items())
@@ -262,8 +261,7 @@ class BatchReader(DataSourceReader):
                 segment,
                 offsets.start,
                 offsets.stop,
-                None,
-                marks.get(segment, ([], [])),
+                marks=marks.get(segment, ([], [])),
             )
             for segment, offsets in ranges.items()
         ]

@@ -20,8 +20,10 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
 from spark_source._errors import LoadError, TouchedLoadError, WrongPythonError
 from spark_source._source import TidegaugeDataSource
+from spark_source.hosting import OPERATORS
 
 _MARKER = "spark.watermarkDelayMs"
+_MARKS = _MARKER, OPERATORS
 _REDACTION = "spark.sql.redaction.string.regex"
 _SHOWN_OPTION = r'(?i)key: "token"\s+value: "[^"]*"'
 _DELAYS = {"any": "1 millisecond", "windows": "0 milliseconds"}
@@ -53,7 +55,8 @@ def watermarked(
     Returns
     -------
     DataFrame
-        Columns ``key, event_time, value, segment, offset, watermark, late``.
+        Columns ``key, event_time, value, segment, offset, watermark, late, late_by, late_below,
+        writer, append_time``.
 
     Raises
     ------
@@ -69,20 +72,26 @@ def watermarked(
     horizon = 0 if dedup_horizon is None else dedup_horizon // timedelta(milliseconds=1)
     return observed.where("NOT tick").select(
         "key",
-        F.col("event_time").alias("event_time", metadata={_MARKER: horizon}),
+        F.col("event_time").alias(
+            "event_time", metadata={_MARKER: horizon, OPERATORS: operators}
+        ),
         "value",
         "segment",
         "offset",
         F.col("watermark").alias("watermark", metadata={}),
         "late",
+        "late_by",
+        "late_below",
+        "writer",
+        "append_time",
     )
 
 
 def plain(df: DataFrame) -> DataFrame:
-    """Strip the marker of the event time, before a sink that stores schemas."""
+    """Strip the marks of the event time, before a sink that stores schemas."""
     columns = []
     for field in df.schema.fields:
-        metadata = {key: value for key, value in field.metadata.items() if key != _MARKER}
+        metadata = {key: value for key, value in field.metadata.items() if key not in _MARKS}
         columns.append(df[field.name].alias(field.name, metadata=metadata))
     return df.select(*columns)
 

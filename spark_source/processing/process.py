@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
-from operator import itemgetter
+from operator import eq, itemgetter
 from typing import Any, Literal, TypeAlias
 
 from spark_source._errors import InvalidOptionError
@@ -31,7 +31,6 @@ _MOST_FIRINGS_AT_ONCE = 100
 _MOST_FIRINGS_AT_END = 100_000
 
 _TIME = itemgetter(0)
-# Not the whole row: events of two sources may have the same place, and values need no order.
 _TIME_AND_PLACE = itemgetter(0, 1, 2)
 
 
@@ -176,8 +175,9 @@ class ProcessOperator:
         elif self._drains:
             self._drain()
         self._current.prune()
-        buffer = buffer[released:] + arrived
-        buffer.sort(key=_TIME_AND_PLACE)
+        buffer = buffer[released:]
+        if arrived:
+            buffer = _merge(buffer, arrived)
         due_times = timers.due_times()
         due = min([*(row[0] for row in buffer[:1]), *due_times.values()], default=inf)
         return due, buffer, due_times, named
@@ -233,6 +233,19 @@ class ProcessOperator:
         step.keys = len(keys)
         step.buffered = sum(len(saved[1]) for saved in keys.values())
         step.timers = sum(len(saved[2]) for saved in keys.values())
+
+
+def _merge(buffer: list[Row], arrived: list[Row]) -> list[Row]:
+    """Order rows by time, segment and offset.
+
+    Rows of two streams may have the same: what they show as text then orders them, since values
+    need have no order of their own, and where steps end must not decide.
+    """
+    merged = sorted(buffer + arrived, key=_TIME_AND_PLACE)
+    places = list(map(_TIME_AND_PLACE, merged))
+    if any(map(eq, places, places[1:])):
+        merged.sort(key=lambda row: (row[:3], repr(row[3:])))
+    return merged
 
 
 class _KeyContext(Context):

@@ -74,7 +74,8 @@ def _wait_for_rows(replayed: Followed, count: int) -> None:
 def _batch(spark: SparkSession, feed: Feed, **options: str) -> list[Row]:
     spark.dataSource.register(TidegaugeDataSource)
     loaded = spark.read.format("tidegauge").options(**feed.options, **options).load()
-    return loaded.select("offset", "late", "watermark", "tick").orderBy("offset").collect()
+    columns = ("offset", "late", "late_by", "late_below", "watermark", "tick")
+    return loaded.select(*columns).orderBy("offset").collect()
 
 
 def test_a_batch_read_of_a_slice_of_time_has_its_rows_and_says_what_was_late(
@@ -85,11 +86,11 @@ def test_a_batch_read_of_a_slice_of_time_has_its_rows_and_says_what_was_late(
     feed.write(2_500, 3_000, 4_500)
     feed.note(5_000)
     assert _batch(spark, feed) == [
-        (0, False, None, False),
-        (1, False, None, False),
-        (2, True, None, False),
-        (3, False, None, False),
-        (4, False, None, False),
+        (0, False, None, None, None, False),
+        (1, False, None, None, None, False),
+        (2, True, 500, None, None, False),
+        (3, False, None, None, None, False),
+        (4, False, None, None, None, False),
     ]
     times = {"startingTime": str(DAY + 2_000), "endingTime": str(DAY + 4_000)}
     assert [row.offset for row in _batch(spark, feed, **times)] == [1, 2, 3]

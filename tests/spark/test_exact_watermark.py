@@ -61,16 +61,17 @@ def test_a_row_below_the_bound_is_flagged_and_handed_over(
 ) -> None:
     feed.write(1_000)
     feed.note(10_000)
-    rows = feed.load(spark).select("offset", _ms("event_time"), "late")
+    columns = ("late", "late_by", _ms("late_below"))
+    rows = feed.load(spark).select("offset", _ms("event_time"), *columns)
     with Followed(rows, checkpoint) as followed:
         followed.until_read(10_000)
         feed.write(2_000, 11_000, None)
         followed.until(lambda: len(followed.rows) == 4, "all rows")
     assert followed.rows == [
-        (0, 1_000, False),
-        (1, 2_000, True),
-        (2, 11_000, False),
-        (3, None, False),
+        (0, 1_000, False, None, None),
+        (1, 2_000, True, 8_000, 10_000),
+        (2, 11_000, False, None, 10_000),
+        (3, None, False, None, 10_000),
     ]
 
 

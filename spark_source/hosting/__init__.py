@@ -1,0 +1,25 @@
+"""Operators of event-time processing on Spark: keys in buckets, one blob and one timer each.
+
+A group, an entry of a map or a timer for each key would cost Spark around a millisecond a batch;
+so keys are divided over buckets, a bucket's rows travel as one cell, and an operator runs over
+one bucket at a time.
+"""
+
+from spark_source.hosting.bucket import BucketOperator, HostedOperator, HostedStep
+from spark_source.hosting.outputs import Outputs
+from spark_source.hosting.packing import KEY, OFFSET, SEGMENT, TIME
+from spark_source.hosting.pipeline import OPERATORS, check_columns, host
+
+__all__ = [
+    "KEY",
+    "OFFSET",
+    "OPERATORS",
+    "SEGMENT",
+    "TIME",
+    "BucketOperator",
+    "HostedOperator",
+    "HostedStep",
+    "Outputs",
+    "check_columns",
+    "host",
+]

@@ -1,0 +1,99 @@
+"""The rows of a bucket as one cell, in Arrow's stream format.
+
+Spark hands rows to Python cell by cell where state is kept, so there a cell is a bucket's rows.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+
+from spark_source.processing import bucket_of
+
+KEY, TIME, SEGMENT, OFFSET = "_key", "_time_ms", "_segment", "_offset"
+"""The first columns of packed rows; names of the user's own columns follow."""
+
+PACKED = "bucket int, rows binary"
+_PACKED_SCHEMA = pa.schema([("bucket", pa.int32()), ("rows", pa.binary())])
+
+# Enough that a cell's schema and Spark's work for a cell are small beside its rows; a task holds
+# that many rows.
+_ROWS_AT_ONCE = 100_000
+
+Combine: TypeAlias = Callable[[pa.Table], pa.Table]
+"""What makes fewer rows of some before they are shuffled; the key's column stays."""
+
+
+def pack(
+    batches: Iterator[pa.RecordBatch], *, buckets: int, combine: Combine | None
+) -> Iterator[pa.RecordBatch]:
+    """Divide rows over buckets, a cell each.
+
+    One task names every bucket without rows: so in every batch with data each bucket is asked,
+    one with another number of buckets is found at once, and what they hold adds up.
+    """
+    context = TaskContext.get()
+    if context is not None and context.partitionId() == 0:
+        yield _packed(list(range(buckets)), [None] * buckets)
+    for table in _tables(batches):
+        combined = table if combine is None else combine(table)
+        yield _packed(*_cells(combined, buckets))
+
+
+def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Turn cells, in the first column, into the rows they are of."""
+    for batch in batches:
+        tables = [from_cell(cell.as_buffer()) for cell in batch.column(0) if cell.is_valid]
+        if tables:
+            yield from pa.concat_tables(tables).combine_chunks().to_batches()
+
+
+def to_cell(rows: pa.Table) -> bytes:
+    """Write rows, with their schema."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_table(rows)
+    cell: bytes = sink.getvalue().to_pybytes()
+    return cell
+
+
+def from_cell(cell: bytes | pa.Buffer) -> pa.Table:
+    """Read what `to_cell` wrote."""
+    with pa.ipc.open_stream(cell) as stream:
+        return stream.read_all()
+
+
+def _tables(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Gather batches; those without rows are left out."""
+    gathered: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        if batch.num_rows:
+            gathered.append(batch)
+            rows += batch.num_rows
+        if rows >= _ROWS_AT_ONCE:
+            yield pa.Table.from_batches(gathered)
+            gathered, rows = [], 0
+    if gathered:
+        yield pa.Table.from_batches(gathered)
+
+
+def _cells(table: pa.Table, buckets: int) -> tuple[list[int], list[bytes | None]]:
+    keys = table.column(KEY).combine_chunks().dictionary_encode(null_encoding="encode")
+    of_keys = np.array([bucket_of(key, buckets) for key in keys.dictionary.to_pylist()])
+    of_rows = of_keys[keys.indices.to_numpy()]
+    order = np.argsort(of_rows, kind="stable")
+    found, starts = np.unique(of_rows[order], return_index=True)
+    ends = [*starts[1:], len(order)]
+    ordered = table.take(order).combine_chunks()
+    cells: list[bytes | None] = [
+        to_cell(ordered.slice(start, end - start))
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    return found.tolist(), cells
+
+
+def _packed(buckets: list[int], cells: list[bytes | None]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"bucket": buckets, "rows": cells}, _PACKED_SCHEMA)
