@@ -23,6 +23,7 @@ from bench import (
     spark_source,
     takeover,
     transactions,
+    windowed,
 )
 
 PARTS = {
@@ -40,6 +41,7 @@ PARTS = {
     "memory": memory,
     "spark": spark_source,
     "process": process,
+    "windowed": windowed,
     "exactness": exactness,
     "backfill": backfill,
 }

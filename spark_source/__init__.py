@@ -16,6 +16,7 @@ from spark_source._errors import (
 from spark_source._process import process
 from spark_source._source import TidegaugeDataSource
 from spark_source._watermark import plain, read_stream, watermarked
+from spark_source._windowed import windowed
 from spark_source.hosting import Outputs
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "process",
     "read_stream",
     "watermarked",
+    "windowed",
 ]

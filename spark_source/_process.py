@@ -8,7 +8,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
 from spark_source._errors import InvalidOptionError
-from spark_source.hosting import HostedOperator, Outputs, check_columns, host
+from spark_source.hosting import HostedOperator, Outputs, check_stream, host
 from spark_source.hosting.outputs import LATE
 from spark_source.hosting.processors import MAIN, HostedProcessor
 from spark_source.processing import EventTimeProcessor
@@ -71,6 +71,7 @@ def process(  # noqa: PLR0913 (options)
     >>> changes = process(rides, OfflineDevices(), key="key", columns=["value"]).output()
     ... # doctest: +SKIP
     """
+    check_stream(df, key, columns)
     output = _output(df, processor, key, columns)
     open_operator = partial(
         HostedProcessor,
@@ -96,7 +97,6 @@ def _output(
 ) -> StructType:
     """Name the columns: which output a row is of, and one with the row for each output."""
     late_columns = [key, "event_time", "segment", "offset", *columns]
-    check_columns(df, late_columns)
     if len(set(late_columns)) < len(late_columns):
         raise InvalidOptionError("columns", "key, event_time, segment and offset come anyway")
     late = StructType([df.schema[name] for name in late_columns]).add("late_by", LongType())

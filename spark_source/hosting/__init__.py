@@ -8,7 +8,7 @@ one bucket at a time.
 from spark_source.hosting.bucket import BucketOperator, HostedOperator, HostedStep
 from spark_source.hosting.outputs import Outputs
 from spark_source.hosting.packing import KEY, OFFSET, SEGMENT, TIME
-from spark_source.hosting.pipeline import OPERATORS, check_columns, host
+from spark_source.hosting.pipeline import OPERATORS, check_stream, host
 
 __all__ = [
     "KEY",
@@ -20,6 +20,6 @@ __all__ = [
     "HostedOperator",
     "HostedStep",
     "Outputs",
-    "check_columns",
+    "check_stream",
     "host",
 ]

@@ -70,7 +70,7 @@ def host(
     StateStoreError
         If the session keeps state elsewhere than in RocksDB.
     """
-    _check(df, key, operator.columns)
+    check_stream(df, key, operator.columns)
     _check_state_store(df)
     count = _buckets(df, buckets)
     packed = _rows(df, key, operator.columns).mapInArrow(
@@ -92,13 +92,6 @@ def host(
         f"tidegauge-{operator.name}-{uuid4().hex}", *(F.sum(each).alias(each) for each in names)
     )
     return observed.select("out").mapInArrow(unpack, operator.output)
-
-
-def check_columns(df: DataFrame, columns: Sequence[str]) -> None:
-    """Raise `MissingColumnError` if a stream lacks a column."""
-    for column in columns:
-        if column not in df.columns:
-            raise MissingColumnError(column, df.columns)
 
 
 def _rows(df: DataFrame, key: str, columns: Sequence[str]) -> DataFrame:
@@ -128,13 +121,16 @@ def _buckets(df: DataFrame, buckets: int | None) -> int:
     return buckets
 
 
-def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
+def check_stream(df: DataFrame, key: str, columns: Sequence[str]) -> None:
+    """Raise if an operator could not run over a stream; see `host`."""
     if not df.isStreaming:
         raise InvalidOptionError("df", "it is no stream; begin with read_stream(…)")
     if not _has_watermark(df):
         raise NoWatermarkError
-    check_columns(df, ["event_time", "segment", "offset", key, *columns])
     schema = df.schema
+    for column in ("event_time", "segment", "offset", key, *columns):
+        if column not in schema.names:
+            raise MissingColumnError(column, schema.names)
     if not isinstance(schema["event_time"].dataType, TimestampType):
         found = schema["event_time"].dataType.simpleString()
         raise InvalidOptionError(

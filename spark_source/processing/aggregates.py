@@ -1,7 +1,9 @@
 """Aggregates of windows: what is kept of rows, and what is said of them."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
+
+Kind: TypeAlias = Literal["count", "sum", "min", "max", "mean"]
 
 
 class Aggregate(Protocol):
@@ -104,6 +106,20 @@ class _Mean:
     def result(self, accumulator: tuple[Any, int]) -> Any:  # noqa: ANN401 (as above)
         total, count = accumulator
         return total / count if count else None
+
+
+_KINDS: dict[type, Kind] = {
+    _Count: "count",
+    _Sum: "sum",
+    _Min: "min",
+    _Max: "max",
+    _Mean: "mean",
+}
+
+
+def kind_of(aggregate: Aggregate) -> Kind | None:
+    """Tell which of the functions below has made an aggregate; None for one of the user's own."""
+    return _KINDS.get(type(aggregate))
 
 
 def count() -> Aggregate:

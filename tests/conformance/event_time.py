@@ -24,12 +24,15 @@ from spark_source.processing import (
 )
 from spark_source.processing.assigners import Assigner
 from spark_source.processing.keys import Row
+from tests.conformance.arrow_windows import ArrowOperator
 from tests.conformance.processors import build_processor
 from tidegauge.event_time import END_OF_TIME
 
 Case: TypeAlias = dict[str, Any]
-Way: TypeAlias = Literal["as it stands", "in another order", "by an operator a step"]
-Operator: TypeAlias = ProcessOperator | WindowOperator
+Way: TypeAlias = Literal[
+    "as it stands", "in another order", "by an operator a step", "as on Spark"
+]
+Operator: TypeAlias = ProcessOperator | WindowOperator | ArrowOperator
 
 AGGREGATES = {
     "count": count(),
@@ -42,7 +45,8 @@ WAYS: list[Way] = ["as it stands", "in another order", "by an operator a step"]
 
 
 def run_event_time_case(case: Case, way: Way) -> None:
-    operator = build_operator(case)
+    build = build_on_spark if way == "as on Spark" else build_operator
+    operator = build(case)
     state: bytes | None = None
     for number, (given, expected) in enumerate(zip(case["steps"], case["expect"], strict=True)):
         if way == "by an operator a step":
@@ -60,14 +64,22 @@ def build_operator(case: Case) -> Operator:
     if case["operator"] == "process":
         at_end = case.get("at_end", "drain")
         return ProcessOperator(build_processor(case), at_end=at_end)
-    settings = WindowSettings(
+    return WindowOperator(_window_settings(case))
+
+
+def build_on_spark(case: Case) -> ArrowOperator:
+    """Make the operator that runs on Spark for a case about windows."""
+    return ArrowOperator(_window_settings(case))
+
+
+def _window_settings(case: Case) -> WindowSettings:
+    return WindowSettings(
         assigner=_ASSIGNERS[case["assigner"]["type"]](case["assigner"]),
         aggregates=AGGREGATES,
         lateness_ms=case["lateness"],
         accumulation=case["accumulation"],
         trigger=case["trigger"],
     )
-    return WindowOperator(settings)
 
 
 _ASSIGNERS: dict[str, Callable[[Case], Assigner]] = {

@@ -12,3 +12,12 @@ from tests.conformance.test_vectors import EVENT_TIME_CASES
 def test_vector(case: dict[str, Any]) -> None:
     for way in WAYS:
         run_event_time_case(case, way)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in EVENT_TIME_CASES if case["operator"] == "windowed"],
+    ids=lambda case: str(case["name"]),
+)
+def test_vector_of_windows_as_on_spark(case: dict[str, Any]) -> None:
+    run_event_time_case(case, "as on Spark")

@@ -1,41 +1,57 @@
 """Processors of tests, in a module that executors import, too."""
 
 from datetime import timedelta
+from typing import ClassVar
 
 from spark_source.processing import Context, Event, EventTimeProcessor, OpenContext
 from spark_source.processing.keys import Key
-from tests.spark.feed import DAY
 
 
 class Timeouts(EventTimeProcessor):
-    """Tells when a key was silent for 15 ms; times are less a day, as they are written."""
+    """Tells when a key was silent for 15 ms."""
 
-    output = "key string, at long, status string"
+    output = "key string, at timestamp, status string"
 
     def on_event(self, key: Key, event: Event, ctx: Context) -> None:  # noqa: ARG002 (as called)
         ctx.set_timer("timeout", ctx.time_ms + 15)
 
     def on_timer(self, key: Key, name: str, ctx: Context) -> None:  # noqa: ARG002 (as called)
-        ctx.emit(key, ctx.time_ms - DAY, "OFF")
+        ctx.emit(key, ctx.time, "OFF")
 
 
-class OfflineKeys(EventTimeProcessor):
-    """Tells when a key was silent for too long, and when it came back."""
+class Visits(EventTimeProcessor):
+    """Counts what a key shows, and tells of silence apart."""
 
-    output = "key string, at timestamp, status string"
-
-    def __init__(self, longest: timedelta) -> None:
-        self.longest = longest
+    output = "key string, at timestamp, number long, seen array<string>"
+    side_outputs: ClassVar = {"silent": "key string, since timestamp"}
 
     def open(self, ctx: OpenContext) -> None:
-        self.seen = ctx.value("seen")
+        self.seen = ctx.list("seen")
 
-    def on_event(self, key: Key, event: Event, ctx: Context) -> None:  # noqa: ARG002 (as called)
-        if self.seen.get() == "offline":
-            ctx.emit(key, ctx.time, "online")
-        self.seen.set("online")
-        ctx.set_timer("timeout", ctx.time + self.longest)
+    def on_event(self, key: Key, event: Event, ctx: Context) -> None:
+        self.seen.append(event.shown)
+        ctx.emit(key, event.time, event.number, list(self.seen))
+        ctx.set_timer("silent", ctx.time + timedelta(milliseconds=15))
 
     def on_timer(self, key: Key, name: str, ctx: Context) -> None:  # noqa: ARG002 (as called)
-        ctx.emit(key, ctx.time, "offline")
-        self.seen.set("offline")
+        ctx.emit_to("silent", key, ctx.time)
+        self.seen.clear()
+
+
+class Broken(EventTimeProcessor):
+    """Raises."""
+
+    output = "key string"
+
+    def on_event(self, key: Key, event: Event, ctx: Context) -> None:  # noqa: ARG002 (as called)
+        msg = "no luck today"
+        raise RuntimeError(msg)
+
+
+class Mistyped(EventTimeProcessor):
+    """Emits what it does not declare."""
+
+    output = "key string, at timestamp"
+
+    def on_event(self, key: Key, event: Event, ctx: Context) -> None:  # noqa: ARG002 (as called)
+        ctx.emit(key, "noon")

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from examples.offline_devices import OfflineDevices
 from examples.telemetry import (
     HOUR_MS,
     MINUTE_MS,
@@ -20,12 +21,12 @@ from examples.telemetry import (
     find_silences,
     generate,
 )
-from spark_source import process
+from spark_source import process, windowed
+from spark_source.processing import aggregates, tumbling
 from tests.effort import Effort
 from tests.honest_feed import HonestFeed, Step, fly, steps_of
 from tests.server import ServerProcess
 from tests.spark.feed import Feed, Followed
-from tests.spark.processors import OfflineKeys
 from tests.spark.replays import (
     Replay,
     count_by_hour,
@@ -58,7 +59,7 @@ class Job(NamedTuple):
 _BY_ROWS = {"maxRowsPerTrigger": "200"}
 _BY_TIME = {"maxEventTimePerTrigger": "7 hours"}
 _AT_ONCE = {"maxRowsPerTrigger": "none"}
-_SHORT = [Portions(1, _AT_ONCE, inf), Portions(7, _BY_ROWS, 5)]
+_SHORT = {"flights": Portions(1, _AT_ONCE, inf), "telemetry": Portions(7, _BY_ROWS, 5)}
 _LONG = [
     Portions(segments, limits, batches_a_run)
     for segments in (1, 2, 7)
@@ -110,9 +111,16 @@ def _expect_windows(readings: list[Reading]) -> Iterable[tuple[Any, ...]]:
 
 
 def _read_changes(*args: Any, **options: Any) -> DataFrame:
-    silent = OfflineKeys(timedelta(milliseconds=_SILENCE_MS))
+    silent = OfflineDevices(timedelta(milliseconds=_SILENCE_MS))
     changes = process(read_readings(*args, **options), silent).output()
-    return changes.select("key", F.unix_millis("at"), "status")
+    return changes.select("device", F.unix_millis("at"), "status")
+
+
+def _read_corrected(*args: Any, **options: Any) -> DataFrame:
+    values = {"count": aggregates.count(), "sum": aggregates.sum("value")}
+    readings = read_readings(*args, **options)
+    counted = windowed(readings, tumbling("1 hour"), key="key", aggregates=values).output()
+    return counted.select("key", F.unix_millis("window.start"), "count", "sum")
 
 
 def _expect_changes(readings: list[Reading]) -> Iterable[tuple[Any, ...]]:
@@ -127,6 +135,7 @@ _SILENCE_MS = 30 * MINUTE_MS
 _JOBS = {
     "windows": Job(_read_windows, _expect_windows),
     "changes": Job(_read_changes, _expect_changes),
+    "corrected": Job(_read_corrected, _expect_windows),
 }
 
 
@@ -137,6 +146,8 @@ _JOBS = {
         ("telemetry", "changes"),
         pytest.param("telemetry", "windows", marks=pytest.mark.soak),
         pytest.param("flights", "changes", marks=pytest.mark.soak),
+        pytest.param("flights", "corrected", marks=pytest.mark.soak),
+        pytest.param("telemetry", "corrected", marks=pytest.mark.soak),
     ],
 )
 def test_results_are_the_same_live_and_replayed_in_any_portions(
@@ -158,7 +169,7 @@ def test_results_are_the_same_live_and_replayed_in_any_portions(
         live = Replay(_JOBS[job].read(spark, feed), tmp_path / f"live-{segments}")
         _read_live(live, feed, steps, steps_a_run=len(steps) // 2 + 1)
         assert (live.rows, live.dropped) == (expected, 0)
-    portions = _LONG if days > 1 else [_SHORT[job == "changes"]]
+    portions = _LONG if days > 1 else [_SHORT[data]]
     for number, one in enumerate(portions):
         if one.segments not in feeds:
             feeds[one.segments] = new_feed(one.segments)

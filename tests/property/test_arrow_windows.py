@@ -1,0 +1,55 @@
+"""Windows as Spark runs them do what the operator without Spark does."""
+
+from dataclasses import replace
+from typing import get_args
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_source.processing import (
+    SessionWindows,
+    SlidingWindows,
+    WindowOperator,
+    WindowSettings,
+    WindowStep,
+)
+from spark_source.processing.assigners import Assigner
+from spark_source.processing.windowed import Accumulation, Trigger
+from tests.conformance.arrow_windows import ArrowOperator
+from tests.conformance.event_time import AGGREGATES
+from tests.property.arrivals import Step, any_steps
+
+_SIZES = st.integers(1, 8)
+_ASSIGNERS: st.SearchStrategy[Assigner] = st.one_of(
+    st.tuples(_SIZES, st.integers(0, 7), st.integers(-20, 20)).map(
+        lambda drawn: SlidingWindows(drawn[0], 1 + drawn[1] % drawn[0], drawn[2])
+    ),
+    st.builds(SessionWindows, _SIZES),
+)
+_SETTINGS = st.builds(
+    WindowSettings,
+    assigner=_ASSIGNERS,
+    aggregates=st.just(AGGREGATES),
+    lateness_ms=st.integers(0, 15),
+    accumulation=st.sampled_from(get_args(Accumulation)),
+    trigger=st.sampled_from(get_args(Trigger)),
+)
+
+
+@given(_SETTINGS, any_steps(), st.booleans())
+def test_windows_on_spark_say_what_those_of_the_operator_say(
+    settings: WindowSettings,
+    steps: list[Step],
+    promised: bool,  # noqa: FBT001 (drawn)
+) -> None:
+    operator, on_spark = WindowOperator(settings), ArrowOperator(settings, promised=promised)
+    state = state_on_spark = None
+    for one in steps:
+        expected = operator.step(state, one.bound, one.rows)
+        found = on_spark.step(state_on_spark, one.bound, one.rows)
+        assert _without_state(found) == _without_state(expected)
+        state, state_on_spark = expected.state, found.state
+
+
+def _without_state(step: WindowStep) -> WindowStep:
+    return replace(step, state=None, late=sorted(step.late, key=str))

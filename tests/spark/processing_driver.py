@@ -1,0 +1,50 @@
+"""A driver that processes a stream until its end and keeps each batch, to be killed by tests."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_source import process, read_stream
+from tests.quick_spark import QUICK_SETTINGS
+from tests.spark.processors import Visits
+
+
+def main(url: str, stream: str, folder: Path) -> None:
+    """Write the rows of batch 3 to ``3.json``, all at once, and so on."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    spark = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.log.level", "OFF")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config(
+            "spark.sql.streaming.stateStore.providerClass",
+            "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+        )
+        .config(map=dict(QUICK_SETTINGS))
+        .getOrCreate()
+    )
+    readings = (
+        read_stream(spark, url=url, stream=stream, maxRowsPerTrigger=100)
+        .withColumn("number", F.col("offset"))
+        .withColumn("shown", F.col("value").cast("string"))
+    )
+    visits = process(readings, Visits(), columns=["number", "shown"], buckets=4)
+
+    def keep(batch: DataFrame, number: int) -> None:
+        rows = batch.select("output", F.to_json("main"), F.to_json("silent"), "late.offset")
+        written = folder / f"{number}.tmp"
+        written.write_text(json.dumps([list(row) for row in rows.collect()]))
+        written.rename(folder / f"{number}.json")
+
+    visits.frame.writeStream.foreachBatch(keep).option(
+        "checkpointLocation", str(folder / "checkpoint")
+    ).trigger(availableNow=True).start().awaitTermination()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))

@@ -1,0 +1,33 @@
+"""The example of devices that fall silent, as users run it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.server import ServerProcess
+
+
+@pytest.mark.parametrize(
+    ("options", "stream", "said"),
+    [
+        (["--days", "1"], "example/telemetry", "as plain Python finds them"),
+        (["--days", "2", "--flights"], "example/aircraft", "as plain Python finds them"),
+    ],
+)
+def test_the_example_finds_what_plain_python_finds(
+    shared_server: ServerProcess, spark_home: Path, options: list[str], stream: str, said: str
+) -> None:
+    command = [sys.executable, "-m", "examples.offline_devices", *options]
+    ended = subprocess.run(
+        [*command, "--url", shared_server.url, "--stream", stream],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"SPARK_HOME": str(spark_home)},
+        text=True,
+        check=False,
+    )
+    last = ended.stdout.splitlines()[-1]
+    assert last.endswith(f"changes, {said}")
+    assert ended.returncode == 0

@@ -1,0 +1,162 @@
+"""What aggregates say of columns of Arrow, and what is refused."""
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import permutations
+from math import isnan, nan
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_source.hosting.arrow_windows import ArrowWindows
+from spark_source.hosting.packing import KEY, OFFSET, SEGMENT, TIME
+from spark_source.hosting.window_errors import AggregateTypeError, BoundAheadError
+from spark_source.hosting.window_rows import LATE_BELOW
+from spark_source.processing import (
+    MissingEventTimeError,
+    SessionWindows,
+    SlidingWindows,
+    StateMismatchError,
+    WindowSettings,
+    aggregates,
+    count,
+)
+from spark_source.processing.aggregates import Aggregate
+from spark_source.processing.assigners import Assigner
+from tests.conformance.arrow_windows import ArrowOperator, schemas_of
+
+TUMBLING = SlidingWindows(10, 10)
+SESSION = SessionWindows(10)
+
+
+def result_of(
+    aggregate: Aggregate,
+    value_type: pa.DataType,
+    values: list[Any],
+    *,
+    of: pa.DataType | None = None,
+    assigner: Assigner = TUMBLING,
+) -> Any:
+    """Aggregate values, of which the last comes in a step of its own."""
+    schemas = schemas_of(value_type, {"it": of or value_type})
+    settings = WindowSettings(assigner=assigner, aggregates={"it": aggregate})
+    operator = ArrowOperator(settings, schemas=schemas)
+    rows = [("a", 1, 0, offset, value) for offset, value in enumerate(values)]
+    state = operator.step(None, None, rows[:-1]).state
+    state = operator.step(state, None, rows[-1:]).state
+    [firing] = operator.step(state, 20, []).out
+    return firing.values[0]
+
+
+def test_nan_is_the_greatest_number_in_whichever_order_it_comes() -> None:
+    for values in permutations([2.0, nan, -1.0, None]):
+        assert result_of(aggregates.min("value"), pa.float64(), list(values)) == -1.0
+        assert isnan(result_of(aggregates.max("value"), pa.float64(), list(values)))
+    assert isnan(result_of(aggregates.min("value"), pa.float64(), [nan, None]))
+    assert result_of(aggregates.max("value"), pa.float64(), [None, None]) is None
+
+
+@pytest.mark.parametrize("assigner", [TUMBLING, SESSION])
+@pytest.mark.parametrize(
+    ("value_type", "values", "least", "greatest"),
+    [
+        (pa.string(), ["b", "ä", None, "a"], "a", "ä"),
+        (pa.binary(), [b"b", b"a"], b"a", b"b"),
+        (pa.bool_(), [True, False], False, True),
+        (pa.int8(), [5, None, -3], -3, 5),
+        (pa.float32(), [0.5, None, -0.5], -0.5, 0.5),
+        (pa.date32(), [date(2024, 1, 2), date(2024, 1, 1)], date(2024, 1, 1), date(2024, 1, 2)),
+        (pa.decimal128(5, 2), [Decimal("1.50"), None], Decimal("1.50"), Decimal("1.50")),
+    ],
+)
+def test_the_least_and_the_greatest_are_of_the_type_of_their_column(
+    assigner: Assigner, value_type: pa.DataType, values: Any, least: Any, greatest: Any
+) -> None:
+    assert result_of(aggregates.min("value"), value_type, values, assigner=assigner) == least
+    assert result_of(aggregates.max("value"), value_type, values, assigner=assigner) == greatest
+
+
+def test_the_least_of_timestamps_is_a_timestamp() -> None:
+    timestamp = pa.timestamp("us", tz="UTC")
+    values = [datetime(2024, 1, day, tzinfo=UTC) for day in (2, 1)]
+    # The operator of the tests shows times as numbers, here microseconds.
+    least = result_of(aggregates.min("value"), timestamp, values)
+    assert least == values[1].timestamp() * 1_000_000
+
+
+@pytest.mark.parametrize("assigner", [TUMBLING, SESSION])
+def test_sums_and_means_are_exact_beyond_what_a_float_can_hold(assigner: Assigner) -> None:
+    values = [2**62, 1, 2**62, -(2**62)]
+    total = result_of(aggregates.sum("value"), pa.int64(), values, assigner=assigner)
+    assert total == 2**62 + 1
+    large = [2**63 - 1] * 3
+    mean = result_of(
+        aggregates.mean("value"), pa.int64(), large, of=pa.float64(), assigner=assigner
+    )
+    assert mean == float(2**63 - 1)
+    small = [127] * 3
+    total = result_of(
+        aggregates.sum("value"), pa.int8(), small, of=pa.int64(), assigner=assigner
+    )
+    assert total == 381
+
+
+@pytest.mark.parametrize("assigner", [TUMBLING, SESSION])
+def test_a_sum_that_does_not_fit_its_type_is_refused(assigner: Assigner) -> None:
+    with pytest.raises(AggregateTypeError, match="'it' does not fit its type int64; cast"):
+        result_of(aggregates.sum("value"), pa.int64(), [2**63 - 1, 1], assigner=assigner)
+
+
+@pytest.mark.parametrize("assigner", [TUMBLING, SESSION])
+def test_sums_of_decimals_are_decimals_and_means_are_doubles(assigner: Assigner) -> None:
+    money, wider = pa.decimal128(5, 2), pa.decimal128(15, 2)
+    values = [Decimal("0.10"), None, Decimal("0.20")]
+    total = result_of(aggregates.sum("value"), money, values, of=wider, assigner=assigner)
+    assert total == Decimal("0.30")
+    mean = result_of(
+        aggregates.mean("value"), money, values, of=pa.float64(), assigner=assigner
+    )
+    assert mean == 0.15
+
+
+def test_a_row_without_event_time_is_refused_before_it_is_merged() -> None:
+    for assigner in (TUMBLING, SESSION):
+        operator = ArrowOperator(WindowSettings(assigner=assigner, aggregates={"n": count()}))
+        with pytest.raises(MissingEventTimeError, match="offset 7 of segment 3"):
+            operator.step(None, None, [("a", 1, 3, 6, 1), ("a", None, 3, 7, 1)])
+
+
+def test_rows_that_were_merged_and_are_late_after_all_are_refused() -> None:
+    schemas = schemas_of(pa.int64(), {"n": pa.int64()})
+    settings = WindowSettings(assigner=TUMBLING, aggregates={"n": count()})
+    windows = ArrowWindows(settings, schemas)
+    columns = {KEY: ["a"], TIME: [5], SEGMENT: [0], OFFSET: [0], "value": [1]}
+    promise = pa.array([9_000]).cast(pa.timestamp("us", tz="UTC"))
+    rows = windows.combine(pa.table(columns | {LATE_BELOW: promise}))
+    assert windows.step(None, 9, rows).counts["windows"] == 1
+    with pytest.raises(BoundAheadError, match="multipleWatermarkPolicy to min"):
+        windows.step(None, 10, rows)
+
+
+def test_keys_may_be_times_whatever_the_zone_of_the_session() -> None:
+    schemas = schemas_of(pa.int64(), {"n": pa.int64()}, key=pa.timestamp("us", tz="UTC"))
+    windows = ArrowWindows(
+        WindowSettings(assigner=TUMBLING, aggregates={"n": count()}), schemas
+    )
+    state = None
+    for zone in ("UTC", "Europe/Berlin"):
+        keys = pa.array([0]).cast(pa.timestamp("us", tz=zone))
+        rows = {KEY: keys, TIME: [5], SEGMENT: [0], OFFSET: [0], "value": [1]}
+        step = windows.step(state, None, windows.combine(pa.table(rows)))
+        state = step.state
+    assert step.counts["windows"] == 1
+
+
+def test_state_of_a_column_of_another_type_is_refused() -> None:
+    settings = WindowSettings(assigner=TUMBLING, aggregates={"least": aggregates.min("value")})
+    old = ArrowOperator(settings, schemas=schemas_of(pa.int32(), {"least": pa.int32()}))
+    new = ArrowOperator(settings, schemas=schemas_of(pa.string(), {"least": pa.string()}))
+    state = old.step(None, None, [("a", 1, 0, 0, 1)]).state
+    with pytest.raises(StateMismatchError, match=r"columns = .*part0: int32"):
+        new.step(state, None, [("a", 1, 0, 1, "x")])
