@@ -49,7 +49,9 @@ def measure() -> Iterator[tuple[str, str, str]]:
             feed.create(segments=4)
             feed.write_all(steps_of(readings, HOUR_MS))
             with running_spark(log=folder / "spark.log") as spark:
-                ours = read_readings(spark, feed, maxEventTimePerTrigger="12 hours")
+                ours = read_readings(
+                    spark, feed, operators="windows", maxEventTimePerTrigger="12 hours"
+                )
                 run = "Tidegauge, maxEventTimePerTrigger=12 hours"
                 curves[run] = _follow(ours, readings, folder / "ours")
                 for skew in _SKEWS:

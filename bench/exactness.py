@@ -181,7 +181,9 @@ def _read_live(
     """Read each hour of arrivals before the next is written; return the windows and progress."""
     named = {"key": "origin", "value": "delay"}
     query = WindowQuery(
-        "tidegauge", read_readings(spark, feed).withColumnsRenamed(named), folder
+        "tidegauge",
+        read_readings(spark, feed, operators="windows").withColumnsRenamed(named),
+        folder,
     )
     written = 0
     for step in steps_of(readings, HOUR_MS):

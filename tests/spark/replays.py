@@ -28,10 +28,9 @@ _ARROW = pa.schema([("key", pa.string()), ("at", pa.int64()), ("value", pa.int64
 
 def read_readings(spark: SparkSession, feed: HonestFeed, **options: Any) -> DataFrame:
     """Read a stream of readings; the value is a number again."""
-    options = {"operators": "windows", **options}
     loaded = read_stream(spark, url=feed.url, stream=feed.stream, **options)
-    number = F.col("value").cast("string").cast("long")
-    return loaded.select("key", "event_time", number.alias("value"), "late")
+    number = F.col("value").cast("string").cast("long").alias("value")
+    return loaded.select("key", "event_time", "segment", "offset", number)
 
 
 def count_by_hour(readings: DataFrame) -> DataFrame:

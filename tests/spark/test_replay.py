@@ -1,6 +1,7 @@
 """The same stream read live, anew, in other portions and with restarts gives the same results."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from itertools import count
 from math import inf
 from pathlib import Path
@@ -8,22 +9,26 @@ from random import Random
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
+from examples.offline_devices import OfflineDevices
 from examples.telemetry import (
     HOUR_MS,
     MINUTE_MS,
     Reading,
     count_by_window,
+    find_silences,
     generate,
 )
+from spark_source import process, windowed
+from spark_source.processing import aggregates, tumbling
 from tests.effort import Effort
 from tests.honest_feed import HonestFeed, Step, fly, steps_of
 from tests.server import ServerProcess
 from tests.spark.feed import Feed, Followed
 from tests.spark.replays import (
     Replay,
-    Rows,
     count_by_hour,
     divide_unevenly,
     guess_watermark,
@@ -44,13 +49,17 @@ class Portions(NamedTuple):
     batches_a_run: float
 
 
+class Job(NamedTuple):
+    """A query over readings, and what it has to say of them."""
+
+    read: Callable[..., DataFrame]
+    expect: Callable[[list[Reading]], Iterable[tuple[Any, ...]]]
+
+
 _BY_ROWS = {"maxRowsPerTrigger": "200"}
 _BY_TIME = {"maxEventTimePerTrigger": "7 hours"}
 _AT_ONCE = {"maxRowsPerTrigger": "none"}
-_SHORT = {
-    "flights": [Portions(1, _AT_ONCE, inf), Portions(2, _BY_TIME, 4)],
-    "telemetry": [Portions(7, _BY_ROWS, 5)],
-}
+_SHORT = {"flights": Portions(1, _AT_ONCE, inf), "telemetry": Portions(7, _BY_ROWS, 5)}
 _LONG = [
     Portions(segments, limits, batches_a_run)
     for segments in (1, 2, 7)
@@ -93,34 +102,80 @@ def _wait_until_read(followed: Followed, count: int) -> None:
     followed.until(lambda: events_read(followed.query) == count, f"{count} readings")
 
 
-def _in_rows(windows: dict[tuple[str, int], tuple[int, int]]) -> Rows:
-    return sorted((*window, *values) for window, values in windows.items())
+def _read_windows(*args: Any, **options: Any) -> DataFrame:
+    return count_by_hour(read_readings(*args, operators="windows", **options))
+
+
+def _expect_windows(readings: list[Reading]) -> Iterable[tuple[Any, ...]]:
+    return ((*window, *values) for window, values in count_by_window(readings).items())
+
+
+def _read_changes(*args: Any, **options: Any) -> DataFrame:
+    silent = OfflineDevices(timedelta(milliseconds=_SILENCE_MS))
+    changes = process(read_readings(*args, **options), silent).output()
+    return changes.select("device", F.unix_millis("at"), "status")
+
+
+def _read_corrected(*args: Any, **options: Any) -> DataFrame:
+    values = {"count": aggregates.count(), "sum": aggregates.sum("value")}
+    readings = read_readings(*args, **options)
+    counted = windowed(readings, tumbling("1 hour"), key="key", aggregates=values).output()
+    return counted.select("key", F.unix_millis("window.start"), "count", "sum")
+
+
+def _expect_changes(readings: list[Reading]) -> Iterable[tuple[Any, ...]]:
+    return find_silences(readings, _SILENCE_MS)
 
 
 _DATA: dict[str, Callable[[int], list[Reading]]] = {
     "flights": fly,
     "telemetry": lambda days: generate(devices=8, hours=24 * days, every_ms=10 * MINUTE_MS),
 }
+_SILENCE_MS = 30 * MINUTE_MS
+_JOBS = {
+    "windows": Job(_read_windows, _expect_windows),
+    "changes": Job(_read_changes, _expect_changes),
+    "corrected": Job(_read_corrected, _expect_windows),
+}
 
 
-@pytest.mark.parametrize("data", _DATA)
-def test_windows_are_the_same_live_and_replayed_in_any_portions(
-    spark: SparkSession, new_feed: NewFeed, tmp_path: Path, effort: Effort, data: str
+@pytest.mark.parametrize(
+    ("data", "job"),
+    [
+        ("flights", "windows"),
+        ("telemetry", "changes"),
+        pytest.param("telemetry", "windows", marks=pytest.mark.soak),
+        pytest.param("flights", "changes", marks=pytest.mark.soak),
+        pytest.param("flights", "corrected", marks=pytest.mark.soak),
+        pytest.param("telemetry", "corrected", marks=pytest.mark.soak),
+    ],
+)
+def test_results_are_the_same_live_and_replayed_in_any_portions(
+    spark: SparkSession,
+    new_feed: NewFeed,
+    tmp_path: Path,
+    effort: Effort,
+    *,
+    data: str,
+    job: str,
 ) -> None:
     days = effort.times("days", short=1, long=3)
     readings = _DATA[data](days)
     steps = steps_of(readings, 3 * HOUR_MS)
-    expected = _in_rows(count_by_window(readings))
-    feeds = {2: new_feed(2)}
-    live = Replay(count_by_hour(read_readings(spark, feeds[2])), tmp_path / "live")
-    _read_live(live, feeds[2], steps, steps_a_run=len(steps) // 2 + 1)
-    assert (live.rows, live.dropped) == (expected, 0)
-    for number, one in enumerate(_SHORT[data] if days == 1 else _LONG):
+    expected = sorted(_JOBS[job].expect(readings))
+    feeds = dict[int, HonestFeed]()
+    for segments in [2] if days == 1 else [1, 2, 7]:
+        feed = feeds[segments] = new_feed(segments)
+        live = Replay(_JOBS[job].read(spark, feed), tmp_path / f"live-{segments}")
+        _read_live(live, feed, steps, steps_a_run=len(steps) // 2 + 1)
+        assert (live.rows, live.dropped) == (expected, 0)
+    portions = _LONG if days > 1 else [_SHORT[data]]
+    for number, one in enumerate(portions):
         if one.segments not in feeds:
             feeds[one.segments] = new_feed(one.segments)
             feeds[one.segments].write_all(steps)
-        loaded = read_readings(spark, feeds[one.segments], **one.limits)
-        replay = Replay(count_by_hour(loaded), tmp_path / f"{number}")
+        df = _JOBS[job].read(spark, feeds[one.segments], **one.limits)
+        replay = Replay(df, tmp_path / f"{number}")
         replay.finish(one.batches_a_run)
         assert (one, replay.rows, replay.dropped) == (one, expected, 0)
 
@@ -129,10 +184,10 @@ def test_sparks_own_watermark_loses_rows_where_partitions_are_read_at_different_
     spark: SparkSession, tmp_path: Path
 ) -> None:
     readings = _DATA["telemetry"](1)
-    expected = _in_rows(count_by_window(readings))
+    expected = sorted(_expect_windows(readings))
     counts = dict[str, int]()
     for name, speeds in {"alike": (1, 1, 1, 1), "apart": (1, 1, 1, 3)}.items():
-        write_batches(divide_unevenly(readings, speeds, batches=4), tmp_path / name)
+        write_batches(divide_unevenly(readings, speeds, batches=3), tmp_path / name)
         # Longer than a link is ever lost: nothing is late by it where arrival is the order.
         counted = count_by_hour(guess_watermark(spark, tmp_path / name, "3 hours"))
         guessed = Replay(counted, tmp_path / f"{name}-checkpoint")
@@ -141,7 +196,7 @@ def test_sparks_own_watermark_loses_rows_where_partitions_are_read_at_different_
         counts[name] = sum(count for _, _, count, _ in guessed.rows)
         if name == "alike":
             assert guessed.rows == expected
-    assert counts == {"alike": len(readings), "apart": 614}
+    assert counts == {"alike": len(readings), "apart": 683}
 
 
 def test_a_backfill_holds_no_more_windows_than_two_of_its_batches_span(
@@ -150,10 +205,13 @@ def test_a_backfill_holds_no_more_windows_than_two_of_its_batches_span(
     readings = _DATA["telemetry"](1)
     feed = new_feed(4)
     feed.write_all(steps_of(readings, HOUR_MS))
-    loaded = read_readings(spark, feed, maxEventTimePerTrigger="4 hours")
-    with Replay(count_by_hour(loaded), tmp_path).running() as followed:
+    by_time = _read_windows(spark, feed, maxEventTimePerTrigger="4 hours")
+    backfill = Replay(by_time, tmp_path)
+    with backfill.running() as followed:
         followed.until(lambda: has_ended(followed.query), "the end of the stream")
+        followed.query.processAllAvailable()
         progress = followed.query.recentProgress
+    assert backfill.rows == sorted(_expect_windows(readings))
     held = [one["stateOperators"][0]["numRowsTotal"] for one in progress]
     # Windows close one batch after the bound that they wait for.
     assert max(held) <= 8 * 2 * 4 < len(count_by_window(readings))
