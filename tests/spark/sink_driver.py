@@ -6,11 +6,13 @@ import sys
 from collections.abc import Iterator
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
+import spark_source._sink
 import spark_source._write
 from spark_source import TidegaugeDataSource, read_stream, write_stream
 from spark_source._sink import StreamSink
@@ -28,13 +30,23 @@ def _die_at(moment: str) -> None:
 
 
 class FragileSink(StreamSink):
-    """Dies at the moment that the environment names, in the first batch that has rows."""
+    """Dies at the moment that the environment names, and loses the first attempt of each task.
+
+    Of two tasks one stages its rows, the other sends them with its message.
+    """
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         batches = [one for one in iterator if one.num_rows]
-        if batches:
-            _die_at(MOMENTS[0])
-        return super().write(iter(batches))
+        task = TaskContext.get()
+        if task is None or not batches:
+            return super().write(iter(batches))
+        _die_at(MOMENTS[0])
+        vars(spark_source._sink)["REQUEST_BYTES"] = 1 if task.partitionId() else 2**20
+        written = super().write(iter(batches))
+        if task.attemptNumber() == 0:
+            msg = "the first attempt of every task is lost after it wrote"
+            raise RuntimeError(msg)
+        return written
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         _die_at(MOMENTS[1])
@@ -54,7 +66,7 @@ def main(url: str, source: str, target: str, checkpoint: str) -> None:
     vars(spark_source._write)["TidegaugeDataSource"] = FragileDataSource
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
-        SparkSession.builder.master("local[2]")
+        SparkSession.builder.master("local[2, 2]")
         .config("spark.ui.enabled", "false")
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
