@@ -51,7 +51,7 @@ def process(  # noqa: PLR0913 (options)
     Returns
     -------
     Outputs
-        ``output()`` has the columns of `EventTimeProcessor.output`, ``output(name)`` those of a
+        ``output()`` has the columns of the processor's ``output``, ``output(name)`` those of a
         side output, and ``output("late")`` the key, ``event_time``, ``segment``, ``offset``, the
         columns, and ``late_by`` in ms.
 

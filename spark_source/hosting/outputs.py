@@ -39,7 +39,7 @@ class Outputs:
         name
             Of the output; the main one unless given.
         of
-            A batch of `frame` in ``foreachBatch``, where a query writes several outputs. Two
+            A batch of ``frame`` in ``foreachBatch``, where a query writes several outputs. Two
             queries would run the operator twice, each with state of its own.
 
         Raises

@@ -95,7 +95,7 @@ class Context(ABC):
 
     @abstractmethod
     def emit_to(self, output: str, *values: object) -> None:
-        """Emit a row to one of the processor's `EventTimeProcessor.side_outputs`."""
+        """Emit a row to one of the processor's ``side_outputs``."""
 
     @abstractmethod
     def set_timer(self, name: str, time: int | datetime) -> None:
