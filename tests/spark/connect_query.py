@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import (
@@ -62,22 +62,15 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .config(map=dict(QUICK_SETTINGS))
         .getOrCreate()
     )
+    connection = {"url": url, "stream": stream, "token": token}
     loaded = read_stream(
         spark,
         operators="windows",
         event_time="event_time + INTERVAL 0 SECONDS",  # stands for one inside the value
-        url=url,
-        stream=stream,
-        token=token,
         readerGroup=f"{stream}-group",
+        **connection,
     )
-    counted = (
-        in_open_window(loaded, "5 seconds")
-        .where("key = 'seen'")
-        .groupBy(F.window("event_time", "5 seconds"))
-        .count()
-        .select(F.unix_millis("window.start").alias("start"), "count")
-    )
+    counted = _counts(in_open_window(loaded, "5 seconds").where("key = 'seen'"))
     query = (
         counted.writeStream.outputMode("append")
         .option("checkpointLocation", checkpoint)
@@ -86,8 +79,9 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .start()
     )
     ProgressListener(url, token).follow(query)
+    others = read_stream(spark, operators="windows", **connection).where("key = 'unseen'")
     write_stream(
-        counted,
+        _counts(others),
         url=url,
         stream=f"{stream}-counted",
         key="start",
@@ -112,6 +106,11 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         time.sleep(0.1)
     processed = _process(spark, url, stream, checkpoint)
     print(json.dumps({"processed": processed}), flush=True)  # noqa: T201 (the test reads it)
+
+
+def _counts(rows: DataFrame) -> DataFrame:
+    windows = rows.groupBy(F.window("event_time", "5 seconds")).count()
+    return windows.select(F.unix_millis("window.start").alias("start"), "count")
 
 
 def _process(spark: SparkSession, url: str, stream: str, checkpoint: str) -> list[list[object]]:
