@@ -56,6 +56,10 @@ def test_a_reading_at_exactly_the_longest_silence_is_in_time() -> None:
     ]
 
 
+def test_a_key_with_one_reading_is_silent_after_it() -> None:
+    assert find_silences([_at(0, 0)], 10) == [("d", 10, "offline")]
+
+
 def test_a_writer_promises_the_oldest_event_that_it_has_not_written() -> None:
     slow, quick = _at(25, 7), _at(12, 12, writer="h")
     assert steps_of([quick, slow], every_ms=10) == [
