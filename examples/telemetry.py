@@ -110,9 +110,9 @@ def find_silences(readings: Iterable[Reading], longest_ms: int) -> list[tuple[st
         times[one.key].append(one.event_time)
     found = []
     for key in sorted(times):
-        own = sorted(times[key])
-        for time, after in pairwise(own):
+        in_order = sorted(times[key])
+        for time, after in pairwise(in_order):
             if after - time > longest_ms:
                 found += [(key, time + longest_ms, "offline"), (key, after, "online")]
-        found.append((key, own[-1] + longest_ms, "offline"))
+        found.append((key, in_order[-1] + longest_ms, "offline"))
     return found

@@ -56,10 +56,10 @@ class Job(NamedTuple):
     expect: Callable[[list[Reading]], Iterable[tuple[Any, ...]]]
 
 
-_BY_ROWS = {"maxRowsPerTrigger": "200"}
+_BY_ROWS = {"maxRowsPerTrigger": "400"}
 _BY_TIME = {"maxEventTimePerTrigger": "7 hours"}
 _AT_ONCE = {"maxRowsPerTrigger": "none"}
-_SHORT = {"flights": Portions(1, _AT_ONCE, inf), "telemetry": Portions(7, _BY_ROWS, 5)}
+_SHORT = {"flights": Portions(1, _AT_ONCE, inf), "telemetry": Portions(7, _BY_ROWS, 3)}
 _LONG = [
     Portions(segments, limits, batches_a_run)
     for segments in (1, 2, 7)

@@ -56,8 +56,8 @@ def test_a_reading_at_exactly_the_longest_silence_is_in_time() -> None:
     ]
 
 
-def test_a_device_that_was_heard_once_goes_offline() -> None:
-    assert find_silences([_at(99, 20)], 10) == [("d", 30, "offline")]
+def test_a_key_with_one_reading_is_silent_after_it() -> None:
+    assert find_silences([_at(0, 0)], 10) == [("d", 10, "offline")]
 
 
 def test_a_writer_promises_the_oldest_event_that_it_has_not_written() -> None:
