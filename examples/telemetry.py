@@ -6,6 +6,7 @@ in. The same seed gives the same readings.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from random import Random
 from typing import NamedTuple
 
@@ -109,9 +110,9 @@ def find_silences(readings: Iterable[Reading], longest_ms: int) -> list[tuple[st
         times[one.key].append(one.event_time)
     found = []
     for key in sorted(times):
-        *before, last = sorted(times[key])
-        for time, after in zip(before, [*before[1:], last], strict=True):
+        in_order = sorted(times[key])
+        for time, after in pairwise(in_order):
             if after - time > longest_ms:
                 found += [(key, time + longest_ms, "offline"), (key, after, "online")]
-        found.append((key, last + longest_ms, "offline"))
+        found.append((key, in_order[-1] + longest_ms, "offline"))
     return found

@@ -56,6 +56,10 @@ def test_a_reading_at_exactly_the_longest_silence_is_in_time() -> None:
     ]
 
 
+def test_a_key_with_one_reading_goes_offline_once() -> None:
+    assert find_silences([_at(99, 20)], 10) == [("d", 30, "offline")]
+
+
 def test_a_writer_promises_the_oldest_event_that_it_has_not_written() -> None:
     slow, quick = _at(25, 7), _at(12, 12, writer="h")
     assert steps_of([quick, slow], every_ms=10) == [
