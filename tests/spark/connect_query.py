@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections import Counter
+from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -62,7 +63,7 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .config(map=dict(QUICK_SETTINGS))
         .getOrCreate()
     )
-    connection = {"url": url, "stream": stream, "token": token}
+    connection: dict[str, Any] = {"url": url, "stream": stream, "token": token}
     loaded = read_stream(
         spark,
         operators="windows",
