@@ -178,6 +178,7 @@ class Distinct:
 
 
 class Untyped(Distinct):
+    column = "offset"
     output = None  # type: ignore[assignment]
 
 
