@@ -1,6 +1,8 @@
 """A bucket on an executor: its state, its timer, and the operator that runs over it."""
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -160,7 +162,8 @@ class BucketHost(StatefulProcessor):
                 # So that another number of buckets is found even if none of those holds anything.
                 self._kept.update((None, None, self._buckets, *held))
             return self._row(None, [0] * len(self._described.counted), held)
-        step = self._operator.step(state, self._bound(watermark), rows)
+        with _without_collector():
+            step = self._operator.step(state, self._bound(watermark), rows)
         held = [step.counts[name] for name in self._described.held]
         due = self._due(step.next_bound, watermark)
         self._move_timer(None if fires else timer, due)
@@ -207,3 +210,19 @@ class BucketHost(StatefulProcessor):
 
     def _row(self, cell: bytes | None, counted: Sequence[int], held: Sequence[int]) -> Row:
         return self._row_of(cell, *counted, *held)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause Python's collector of cycles, as it is found afterwards.
+
+    The state of a bucket is many objects, which live until the step ends: to go through all of
+    them again and again, as the collector does where so many are made, is a third of the time.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

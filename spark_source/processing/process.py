@@ -179,7 +179,9 @@ class ProcessOperator:
         if arrived:
             buffer = _merge(buffer, arrived)
         due_times = timers.due_times()
-        due = min([*(row[0] for row in buffer[:1]), *due_times.values()], default=inf)
+        due = buffer[0][0] if buffer else inf
+        if due_times:
+            due = min(due, *due_times.values())
         return due, buffer, due_times, named
 
     def _handle(self, row: Row) -> None:
