@@ -26,6 +26,9 @@ from tests.spark.processors import Broken, Mistyped, Timeouts, Visits
 from tests.spark.restarts import crashed
 from tidegauge.event_time import END_OF_TIME
 
+# Batches end at the same marks then, so that the same rows are late after a restart.
+EACH_MARK = {"admission": "marks", "maxEventTimePerTrigger": "1 ms"}
+
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 
 
@@ -144,7 +147,7 @@ def whole(
 ) -> tuple[str, Followed]:
     """A query that nothing disturbed, and its checkpoint."""
     checkpoint = str(tmp_path_factory.mktemp("whole") / "checkpoint")
-    outputs = visits(whole_feed.load(spark, admission="marks"), buckets=3)
+    outputs = visits(whole_feed.load(spark, **EACH_MARK), buckets=3)
     with Followed(outputs.frame, checkpoint) as followed:
         play(whole_feed, followed)
     return checkpoint, followed
@@ -178,11 +181,13 @@ def test_a_crash_between_offset_log_and_commit_log_repeats_the_batch_as_it_was(
     checkpoint, before = whole
     for batch in sorted(before.batches):
         copy = crashed(checkpoint, tmp_path / str(batch), batch, committed=False)
-        outputs = visits(whole_feed.load(spark, admission="marks"), buckets=3)
+        outputs = visits(whole_feed.load(spark, **EACH_MARK), buckets=3)
         with Followed(outputs.frame, copy) as again:
             again.until(lambda again=again: drained(again), "the end")  # type: ignore[misc]
             again.query.processAllAvailable()
-        collected = {**before.batches, **again.batches}
+        # After the start there may be fewer batches than there were behind the crash.
+        kept = {number: rows for number, rows in before.batches.items() if number < batch}
+        collected = {**kept, **again.batches}
         assert min(again.batches) == batch
         assert again.batches[batch] == before.batches[batch]
         assert (
@@ -209,7 +214,7 @@ def test_another_number_of_buckets_and_other_columns_are_refused_on_restart(  # 
     words: str,
 ) -> None:
     touched = (
-        whole_feed.load(spark, admission="marks")
+        whole_feed.load(spark, **EACH_MARK)
         .withColumn("number", F.col("offset") * 2)
         .withColumn("shown", F.lit("nothing"))
     )
@@ -299,7 +304,7 @@ def test_a_stream_without_what_is_needed_is_refused_at_once(
     with pytest.raises(NoWatermarkError, match=r"load the stream with read_stream\(\)"):
         process(_without_watermark(spark), Timeouts())
     with pytest.raises(InvalidOptionError, match="it is no stream"):
-        process(spark.range(1), Timeouts())
+        process(spark.read.format("tidegauge").options(**feed.options).load(), Timeouts())
     with pytest.raises(InvalidOptionError, match="is string; cast it to timestamp"):
         process(rows.withColumn("event_time", F.lit("now")), Timeouts())
     with pytest.raises(InvalidOptionError, match="keys have an order"):
