@@ -73,7 +73,7 @@ def test_chained_jobs_killed_at_random_end_where_pandas_does(
 ) -> None:
     days = effort.times("days of flights", short=2, long=7)
     chain = Chain(shared_server.url, "chain", tmp_path, days=days, home=driver_home)
-    for seed in range(effort.times("kills", short=2, long=10)):
+    for seed in range(effort.times("kills", short=1, long=10)):
         with chain.start() as process:
             kill_later(process, chain.folder, Random(seed).uniform(0, 4))
     with chain.start() as process:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from spark_source import (
     process,
 )
 from spark_source.processing import EventTimeProcessor, ProcessOperator
+from tests.effort import Effort
 from tests.server import ServerProcess
 from tests.spark.feed import DAY, Feed, Followed
 from tests.spark.processors import Broken, Mistyped, Timeouts, Visits
@@ -176,10 +178,15 @@ def test_the_progress_counts_late_rows_and_what_is_held(whole: tuple[str, Follow
 
 
 def test_a_crash_between_offset_log_and_commit_log_repeats_the_batch_as_it_was(
-    spark: SparkSession, whole_feed: Feed, whole: tuple[str, Followed], tmp_path: Path
+    spark: SparkSession,
+    whole_feed: Feed,
+    whole: tuple[str, Followed],
+    tmp_path: Path,
+    effort: Effort,
 ) -> None:
     checkpoint, before = whole
-    for batch in sorted(before.batches):
+    numbers = sorted(before.batches)
+    for batch in Random(1).sample(numbers, effort.times("crashes", short=2, long=len(numbers))):
         copy = crashed(checkpoint, tmp_path / str(batch), batch, committed=False)
         outputs = visits(whole_feed.load(spark, **EACH_MARK), buckets=3)
         with Followed(outputs.frame, copy) as again:

@@ -99,7 +99,7 @@ def test_a_driver_may_die_at_every_step_of_a_batch(job: Job) -> None:
 
 
 def test_a_driver_may_die_at_any_moment(job: Job, effort: Effort) -> None:
-    kills = effort.times("kills", short=2, long=20)
+    kills = effort.times("kills", short=1, long=20)
     for seed in range(kills):
         job.run(kill_after_s=Random(seed).uniform(0, 1.5))
     assert job.run() == 0
