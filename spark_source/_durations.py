@@ -3,6 +3,8 @@
 import re
 from datetime import timedelta
 
+from spark_source._errors import InvalidOptionError
+
 _UNITS_MS = (
     {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
     | {"millisecond": 1, "second": 1_000, "min": 60_000, "minute": 60_000}
@@ -25,10 +27,24 @@ def duration_ms(value: str | timedelta) -> int:
             msg = f"{value!r} is no whole number of milliseconds, the unit of event time"
             raise ValueError(msg)
         return value // _MILLISECOND
-    match = _DURATION.match(value)
+    match = _DURATION.match(value) if isinstance(value, str) else None
     unit = "" if match is None else match[2].lower()
     scale = _UNITS_MS.get(unit) or _UNITS_MS.get(unit.rstrip("s"))
     if match is None or scale is None:
         msg = f"{value!r} is no duration such as '10 minutes'"
         raise ValueError(msg)
     return int(match[1]) * scale
+
+
+def option_ms(option: str, value: str | timedelta) -> int:
+    """Read the duration that an option has.
+
+    Raises
+    ------
+    InvalidOptionError
+        If it is none.
+    """
+    try:
+        return duration_ms(value)
+    except ValueError as error:
+        raise InvalidOptionError(option, str(error)) from None

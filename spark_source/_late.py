@@ -5,7 +5,7 @@ from datetime import timedelta
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
-from spark_source._durations import duration_ms
+from spark_source._durations import option_ms
 from spark_source._errors import InvalidOptionError
 
 _WRITERS_COUNTED = 100
@@ -67,7 +67,7 @@ def in_open_window(
     df
         What `read_stream` or `watermarked` returned.
     size, offset
-        Of the tumbling windows, as Spark's ``window`` takes ``windowDuration`` and ``startTime``.
+        Of the tumbling windows, such as ``"10 minutes"`` or a ``timedelta``.
         Rows of sliding windows are in several: make the windows first, with
         ``select("*", window(…))``, and keep ``NOT late OR window.end > late_below``.
 
@@ -82,16 +82,9 @@ def in_open_window(
     ... # doctest: +SKIP
     >>> hourly = rides.groupBy(window("event_time", "1 hour")).count()  # doctest: +SKIP
     """
-    size_us, offset_us = _microseconds("size", size), _microseconds("offset", offset)
-    if size_us == 0:
-        raise InvalidOptionError("size", "is 0; windows have a length, such as '1 hour'")
+    size_us, offset_us = option_ms("size", size) * 1_000, option_ms("offset", offset) * 1_000
+    if size_us <= 0:
+        raise InvalidOptionError("size", f"{size!r} is not above 0; say how long, as '1 hour'")
     time = F.unix_micros("event_time")
     end = time - F.pmod(time - offset_us, F.lit(size_us)) + size_us
     return df.where(~F.col("late") | (end > F.unix_micros("late_below")))
-
-
-def _microseconds(name: str, length: str | timedelta) -> int:
-    try:
-        return duration_ms(length) * 1_000
-    except ValueError as error:
-        raise InvalidOptionError(name, str(error)) from None

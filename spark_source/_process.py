@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from typing import get_args
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -71,6 +72,11 @@ def process(  # noqa: PLR0913 (options)
     >>> changes = process(rides, OfflineDevices(), key="key", columns=["value"]).output()
     ... # doctest: +SKIP
     """
+    if not isinstance(processor, EventTimeProcessor):
+        cure = "is no EventTimeProcessor; pass an instance of one, such as OfflineDevices()"
+        raise InvalidOptionError("processor", f"{processor!r} {cure}")
+    if at_end not in get_args(AtEnd):
+        raise InvalidOptionError("at_end", f"{at_end!r} is none of drain, suspend")
     output = _output(df, processor, key, columns)
     open_operator = partial(
         HostedProcessor,

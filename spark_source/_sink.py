@@ -13,7 +13,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_source._checkpoint import Checkpoint
-from spark_source._errors import UnknownColumnsError, without_traceback
+from spark_source._errors import InvalidOptionError, UnknownColumnsError, without_traceback
 from spark_source._sink_options import BatchSinkOptions, StreamSinkOptions
 from spark_source._target import REQUEST_BYTES, Target, encode, in_parts
 from tidegauge.errors import StreamSealedError, WriterFencedError
@@ -147,7 +147,7 @@ def check_columns(schema: StructType) -> None:
 
 def gather(batches: Iterator[pa.RecordBatch], target: Target) -> TaskRows:
     """Take the rows of a task into its message, or stage them if they are too many."""
-    parts = _in_requests(to_events(batch, None, None) for batch in batches)
+    parts = _in_requests(to_events(_with_keys(batch), None, None) for batch in batches)
     first = next(parts, EVENT_SCHEMA.empty_table())
     if first.nbytes < REQUEST_BYTES:
         return TaskRows(encode(first), None)
@@ -158,6 +158,15 @@ def gather(batches: Iterator[pa.RecordBatch], target: Target) -> TaskRows:
             yield from in_parts(part)
 
     return TaskRows(b"", target.stage(staged()))
+
+
+def _with_keys(batch: pa.RecordBatch) -> pa.RecordBatch:
+    if batch.column("key").null_count:
+        cure = (
+            "is null in a row, and routes it; give it one, such as key=\"coalesce(taxi, '')\""
+        )
+        raise InvalidOptionError("key", cure)
+    return batch
 
 
 def _in_requests(batches: Iterator[pa.Table]) -> Iterator[pa.Table]:

@@ -18,6 +18,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
+from spark_source._durations import option_ms
 from spark_source._errors import (
     InvalidOptionError,
     LoadError,
@@ -41,7 +42,7 @@ def watermarked(
     df: DataFrame,
     *,
     operators: Literal["any", "windows"] = "any",
-    dedup_horizon: timedelta | None = None,
+    dedup_horizon: timedelta | str | None = None,
     name: str | None = None,
     event_time: Column | str | None = None,
 ) -> DataFrame:
@@ -83,6 +84,8 @@ def watermarked(
     """
     _refuse_touched(df)
     options = _options_of(df)
+    if operators not in _DELAYS:
+        raise InvalidOptionError("operators", f"{operators!r} is none of {', '.join(_DELAYS)}")
     driven = df.withWatermark("watermark", _DELAYS[operators])
     if event_time is not None and options.time_is_expression:
         driven = with_event_time(driven, event_time, options)
@@ -95,7 +98,7 @@ def watermarked(
         F.max("watermark").alias("bound"),
         *late_metrics(),
     )
-    horizon = 0 if dedup_horizon is None else dedup_horizon // timedelta(milliseconds=1)
+    horizon = 0 if dedup_horizon is None else option_ms("dedup_horizon", dedup_horizon)
     return observed.where("NOT tick").select(
         "key",
         F.col("event_time").alias(
@@ -126,7 +129,7 @@ def read_stream(
     spark: SparkSession,
     *,
     operators: Literal["any", "windows"] = "any",
-    dedup_horizon: timedelta | None = None,
+    dedup_horizon: timedelta | str | None = None,
     name: str | None = None,
     event_time: Column | str | None = None,
     **options: Any,  # noqa: ANN401 (options of the source)

@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_source._durations import duration_ms
+from spark_source._durations import option_ms
 from spark_source._errors import InvalidOptionError, MissingColumnError
 from spark_source.hosting import (
     KEY,
@@ -46,6 +46,7 @@ from spark_source.processing.windowed import Accumulation, Trigger
 
 RESULT = "result"
 
+_OF_AGGREGATES = "column", "zero", "add", "merge", "result"
 _OF_WINDOWS = "window", "kind", "pane", "pane_index"
 _OF_LATE_ROWS = "event_time", "segment", "offset", "late_by"
 _WINDOW = {"spark.timeWindow": True}
@@ -125,19 +126,31 @@ def windowed(  # noqa: PLR0913 (options)
     StateStoreError
         If the session does not keep state in RocksDB.
     """
+    _check_kinds(assigner, aggregates)
     columns = list(dict.fromkeys(one.column for one in aggregates.values() if one.column))
     _check_names(df.columns, key, columns, aggregates)
     settings = WindowSettings(
         assigner=assigner,
         aggregates=dict(aggregates),
         columns=columns,
-        lateness_ms=duration_ms(allowed_lateness),
+        lateness_ms=option_ms("allowed_lateness", allowed_lateness),
         accumulation=accumulation,
         trigger=trigger,
     )
     operator = _operator(df.schema, key, settings)
     frame = host(df, operator, key=key, buckets=buckets)
     return Outputs(frame, {name: [f"{name}.*"] for name in (RESULT, LATE)})
+
+
+def _check_kinds(assigner: object, aggregates: Mapping[str, object]) -> None:
+    """Refuse at once what could not be told from a failure on an executor."""
+    if not hasattr(assigner, "closing_delay_ms"):
+        cure = "makes no windows; pass tumbling('1 hour'), sliding(…) or session(…)"
+        raise InvalidOptionError("assigner", f"{assigner!r} {cure}")
+    for name, one in aggregates.items():
+        if not all(hasattr(one, part) for part in _OF_AGGREGATES):
+            cure = "is no aggregate; pass one such as count() or mean('delay')"
+            raise InvalidOptionError("aggregates", f"{name!r}: {one!r} {cure}")
 
 
 def _check_names(

@@ -14,7 +14,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from spark_source._durations import duration_ms
+from spark_source._durations import option_ms
 from spark_source._errors import InvalidOptionError, UnclearDelayError
 from spark_source._source import TidegaugeDataSource
 from spark_source._watermark import check_python, hide_tokens
@@ -37,7 +37,7 @@ def as_events(
     df
         Any frame; what marks the event time in it is not handed on.
     key
-        Routes the event; written as a string.
+        Routes the event; written as a string, never null: ``"coalesce(taxi, '')"``.
     event_time
         A timestamp, whose microseconds are floored, or ms.
     value
@@ -143,10 +143,7 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
     if not df.isStreaming:
         cure = "is no stream; write it with as_events(df).write.format('tidegauge')"
         raise InvalidOptionError("df", cure)
-    if "pane" in df.columns and output_delay is None and late_panes is None:
-        raise UnclearDelayError
-    if output_delay is not None and late_panes is not None:
-        raise InvalidOptionError("late_panes", "cannot go with output_delay; choose one")
+    delay_ms = _delay_ms(output_delay, late_panes, corrects="pane" in df.columns)
     spark = df.sparkSession
     check_python(spark)
     if token is not None:
@@ -157,7 +154,7 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
         "url": url,
         "stream": stream,
         "checkpointLocation": checkpoint,
-        "outputDelay": f"{_delay_ms(output_delay)} ms",
+        "outputDelay": f"{delay_ms} ms",
         "seal": "true" if seal else "false",
     }
     if token is not None:
@@ -172,6 +169,22 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
     return writer.options(**options).start()
 
 
+def _delay_ms(
+    output_delay: timedelta | str | None, late_panes: str | None, *, corrects: bool
+) -> int:
+    """Tell how far below the watermark rows may be, which a frame with corrections has to say."""
+    if corrects and output_delay is None and late_panes is None:
+        raise UnclearDelayError
+    if output_delay is not None and late_panes is not None:
+        raise InvalidOptionError("late_panes", "cannot go with output_delay; choose one")
+    if late_panes not in {None, "flagged"}:
+        raise InvalidOptionError("late_panes", f"{late_panes!r} is not 'flagged'")
+    delay_ms = 0 if output_delay is None else option_ms("output_delay", output_delay)
+    if delay_ms < 0:
+        raise InvalidOptionError("output_delay", f"{delay_ms} ms is below 0")
+    return delay_ms
+
+
 def _column(given: Expression) -> Column:
     return F.expr(given) if isinstance(given, str) else given
 
@@ -182,10 +195,3 @@ def _check(
     if not isinstance(found, kinds):
         problem = f"is of type {found.simpleString()}; pass {expected}"
         raise InvalidOptionError(option, problem)
-
-
-def _delay_ms(delay: timedelta | str | None) -> int:
-    try:
-        return 0 if delay is None else duration_ms(delay)
-    except ValueError as error:
-        raise InvalidOptionError("output_delay", str(error)) from None

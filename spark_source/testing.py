@@ -31,6 +31,7 @@ class ProcessorHarness:
     --------
     >>> harness = ProcessorHarness(OfflineDevices())
     >>> harness.send("d1", datetime(2024, 1, 1, 12, tzinfo=UTC), b"21.5")
+    >>> step = harness.advance()  # brings it; a later step releases it
     >>> harness.advance(datetime(2024, 1, 1, 13, tzinfo=UTC)).out
     [('d1', datetime.datetime(2024, 1, 1, 12, 30, tzinfo=datetime.timezone.utc), 'offline')]
     """

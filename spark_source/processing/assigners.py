@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import ClassVar, Protocol
 
-from spark_source._durations import duration_ms
+from spark_source._durations import option_ms
 from spark_source._errors import InvalidOptionError
 from spark_source.processing.keys import Row
 from spark_source.processing.window_state import Aggregation, WindowState
@@ -201,7 +201,9 @@ def sliding(
     offset
         Windows start at ``offset + k * slide`` for every integer k.
     """
-    return SlidingWindows(duration_ms(size), duration_ms(slide), duration_ms(offset))
+    return SlidingWindows(
+        option_ms("size", size), option_ms("slide", slide), option_ms("offset", offset)
+    )
 
 
 def session(gap: str | timedelta) -> SessionWindows:
@@ -212,4 +214,4 @@ def session(gap: str | timedelta) -> SessionWindows:
     gap
         For example ``"30 minutes"``; rows that are this far apart are in one session.
     """
-    return SessionWindows(duration_ms(gap))
+    return SessionWindows(option_ms("gap", gap))

@@ -215,7 +215,7 @@ def test_windows_with_an_offset_and_sliding_ones_are_exact_too(
 
 
 def test_a_window_without_length_is_refused(spark: SparkSession) -> None:
-    with pytest.raises(InvalidOptionError, match="option 'size': is 0"):
+    with pytest.raises(InvalidOptionError, match="option 'size': '0 seconds' is not above 0"):
         in_open_window(spark.range(1).toDF("event_time"), "0 seconds")
 
 

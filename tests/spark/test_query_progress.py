@@ -67,7 +67,7 @@ def test_late_rows_are_counted_by_writer_in_the_metrics_of_the_service(
         assert told is not None
         assert (told.bound, told.lag_ms) == (DAY + 10_000, 0)
         assert (told.state_bytes or 0) > 0
-        table = query_report(followed.query).table
+        table = query_report(followed.query, batches=1_000).table
         assert table[["rows", "late"]].sum().to_list() == [5, 3]
     assert listener.failures == 0
 

@@ -175,6 +175,10 @@ def test_frames_that_are_no_events_are_refused(
     with pytest.raises(StreamingQueryException, match=r"write_stream\(\) makes them"):
         query.awaitTermination(60)
     rows = feed.load(spark)
+    feed.write(1_000)
+    null_keys = {"key": "nullif(key, key)", "event_time": "event_time"}
+    with pytest.raises(StreamingQueryException, match="'key': is null in a row"):
+        _write(rows, target, f"{checkpoint}-null", **null_keys)
     with pytest.raises(InvalidOptionError, match="'event_time': is of type string"):
         as_events(rows, event_time="key")
     with pytest.raises(InvalidOptionError, match="'value': is of type bigint"):

@@ -268,14 +268,20 @@ def test_state_of_other_aggregates_is_refused(
         ({"accumulation": "some"}, "'some' is none of accumulating,"),
         ({"aggregates": {"own": Untyped()}}, "'own' does not say its type"),
         ({"buckets": 0}, "'buckets'"),
+        ({"assigner": "1 hour"}, "'1 hour' makes no windows; pass tumbling"),
+        ({"aggregates": {"n": "count"}}, "'n': 'count' is no aggregate; pass one such as"),
     ],
 )
 def test_what_cannot_be_windows_is_refused_before_a_query_starts(
     spark: SparkSession, feed: Feed, changes: dict[str, Any], message: str
 ) -> None:
-    options: dict[str, Any] = {"key": "key", "aggregates": {"n": count()}}
-    with pytest.raises((InvalidOptionError, MissingColumnError, ValueError), match=message):
-        windowed(feed.load(spark), tumbling("1 hour"), **(options | changes))
+    options: dict[str, Any] = {
+        "assigner": tumbling("1 hour"),
+        "key": "key",
+        "aggregates": {"n": count()},
+    }
+    with pytest.raises((InvalidOptionError, MissingColumnError), match=message):
+        windowed(feed.load(spark), **(options | changes))
 
 
 def start(df: DataFrame, settings: WindowSettings, checkpoint: str) -> Followed:
