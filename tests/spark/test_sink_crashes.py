@@ -98,8 +98,9 @@ def test_a_driver_may_die_at_every_step_of_a_batch(job: Job) -> None:
     job.check()
 
 
+@pytest.mark.soak  # `make test` kills the drivers of three jobs at random in test_chained_jobs
 def test_a_driver_may_die_at_any_moment(job: Job, effort: Effort) -> None:
-    kills = effort.times("kills", short=1, long=20)
+    kills = effort.times("kills", short=20, long=20)
     for seed in range(kills):
         job.run(kill_after_s=Random(seed).uniform(0, 1.5))
     assert job.run() == 0
