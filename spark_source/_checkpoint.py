@@ -10,13 +10,11 @@ import pyarrow as pa
 from pyarrow import fs
 
 from spark_source._errors import CheckpointError
-from spark_source._rows import GREATEST_TIME
+from spark_source._rows import LAST_WATERMARK
 from tidegauge.event_time import END_OF_TIME
 
 _FORMAT = "v1"
 _NO_OFFSET = "-"
-_LAST_MS = GREATEST_TIME - 1
-"""Spark's watermark at the end of time, less the millisecond of ``operators="any"``."""
 
 
 class Promise(NamedTuple):
@@ -61,7 +59,7 @@ class LoggedBatch:
         """
         if self.is_stateful:
             reached = self.watermark or None
-            is_end = self.watermark >= _LAST_MS
+            is_end = self.watermark >= LAST_WATERMARK
         else:
             bounds = [_bound(end) for end in self.ends]
             known = [bound for bound in bounds if bound is not None]

@@ -1,8 +1,8 @@
 """Process functions, of a DataFrame."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import partial
-from typing import get_args
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -12,7 +12,7 @@ from spark_source._errors import InvalidOptionError
 from spark_source.hosting import HostedOperator, Outputs, check_columns, host
 from spark_source.hosting.outputs import LATE
 from spark_source.hosting.processors import MAIN, HostedProcessor
-from spark_source.processing import EventTimeProcessor
+from spark_source.processing import EventTimeProcessor, ProcessOperator
 from spark_source.processing.process import AtEnd
 
 
@@ -75,8 +75,9 @@ def process(  # noqa: PLR0913 (options)
     if not isinstance(processor, EventTimeProcessor):
         cure = "is no EventTimeProcessor; pass an instance of one, such as OfflineDevices()"
         raise InvalidOptionError("processor", f"{processor!r} {cure}")
-    if at_end not in get_args(AtEnd):
-        raise InvalidOptionError("at_end", f"{at_end!r} is none of drain, suspend")
+    # Here, too: on an executor its errors would come from a query that has died. It opens a
+    # copy, since the user's own is sent as it is.
+    ProcessOperator(deepcopy(processor), columns=columns, at_end=at_end)
     output = _output(df, processor, key, columns)
     open_operator = partial(
         HostedProcessor,

@@ -52,6 +52,8 @@ _REPEATED = 65_536  # what a chunk of the log holds at most
 LEAST_TIME = 1
 GREATEST_TIME = 253_402_300_799_999
 """What Spark's watermark can be, in ms: 1970-01-01T00:00:00.001Z to 9999-12-31T23:59:59.999Z."""
+LAST_WATERMARK = GREATEST_TIME - 1
+"""At or above it is the end of time: `watermarked` may hand over the bound less 1 ms."""
 
 
 @dataclass(slots=True)

@@ -16,13 +16,10 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from spark_source._rows import GREATEST_TIME
+from spark_source._rows import LAST_WATERMARK
 from spark_source.hosting.packing import Combine, from_cell, to_cell
 from spark_source.processing import StateMismatchError
 from tidegauge.event_time import END_OF_TIME
-
-# Of the end of time: with the mode "any" the watermark is 1 ms below the greatest.
-_LAST_WATERMARK = GREATEST_TIME - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +185,7 @@ class BucketHost(StatefulProcessor):
         """Tell which bound Spark's watermark stands for; it is 0 before the first mark."""
         if watermark <= 0:
             return None
-        return END_OF_TIME if watermark >= _LAST_WATERMARK else watermark + self._ahead
+        return END_OF_TIME if watermark >= LAST_WATERMARK else watermark + self._ahead
 
     def _due(self, next_bound: int | None, watermark: int) -> int | None:
         """Choose the watermark at which the bucket is next due.
@@ -198,7 +195,7 @@ class BucketHost(StatefulProcessor):
         """
         if next_bound is None:
             return None
-        return max(min(next_bound - self._ahead, _LAST_WATERMARK), watermark + 1)
+        return max(min(next_bound - self._ahead, LAST_WATERMARK), watermark + 1)
 
     def _move_timer(self, timer: int | None, due: int | None) -> None:
         if timer == due:
