@@ -101,6 +101,9 @@ class ServeSettings(BaseSettings):
     shutdown_delay_ms: int = Field(
         0, ge=0, description="Go on serving so long after SIGTERM, while /readyz says 503."
     )
+    ui_url: Annotated[str, AfterValidator(check_url)] | None = Field(
+        None, description="Where a dashboard of this service is: the page at / links to it."
+    )
     metrics_streams: int = Field(
         1_000, ge=0, description="Let so many streams have series of their own in /metrics."
     )

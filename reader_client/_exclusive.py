@@ -47,7 +47,8 @@ class AsyncExclusiveReader:
         Parameters
         ----------
         positions
-            By ``scope/stream``. May lie before where the group stood.
+            By ``scope/stream``. May lie before where the group stood. Partitions of an external
+            log that the stream does not have yet are left out.
         """
         # whoever joins next is a takeover of somebody, which alone may go back
         await self.group.change(partial(groups.join_group, reader=self.name))
@@ -57,7 +58,7 @@ class AsyncExclusiveReader:
                 groups.take_over,
                 reader=self.name,
                 topologies=topologies,
-                positions=positions,
+                positions=_within(positions, topologies),
             )
         )
         await self._stop_heartbeat()
@@ -86,7 +87,7 @@ class AsyncExclusiveReader:
                 reader=self.name,
                 epoch=self._epoch,
                 topologies=topologies,
-                positions=positions,
+                positions=_within(positions, topologies),
             )
         )
 
@@ -105,6 +106,15 @@ class AsyncExclusiveReader:
         if self._heartbeat is not None:
             await self._heartbeat.stop()
             self._heartbeat = None
+
+
+def _within(
+    positions: Mapping[str, Position], topologies: groups.Topologies
+) -> Mapping[str, Position]:
+    return {
+        stream: {n: at for n, at in position.items() if n in topologies.get(stream, position)}
+        for stream, position in positions.items()
+    }
 
 
 class ExclusiveReader(SyncFace[AsyncExclusiveReader], Closing):

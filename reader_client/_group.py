@@ -17,12 +17,13 @@ from tidegauge.errors import PreconditionFailedError, UnknownReaderError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import parse_group
 from tidegauge.topology import Position, Topology
-from tidegauge.windows import TimeWindow, joint_window
+from tidegauge.windows import TimeWindow
 from tidegauge.wire.groups import (
     CreateGroup,
     GroupDetails,
     GroupInfo,
     GroupProgress,
+    GroupWindows,
     ReaderHeartbeat,
     ReaderStanding,
     StateDocument,
@@ -116,15 +117,19 @@ class AsyncReaderGroup:
         Parameters
         ----------
         stream
-            One of its streams, ``scope/stream``; left out, all of them together.
+            One of its streams, ``scope/stream``; left out, all together that are still there.
         """
+        found: TimeWindowInfo | GroupWindows
         if stream is None:
-            streams = (await self.describe()).streams
-            return joint_window([await self.get_time_window(one) for one in streams])
-        found = await self.call(
-            "GET", "/time-window", TimeWindowInfo, params={"stream": stream}
-        )
+            found = await self.windows()
+        else:
+            asked = {"stream": stream}
+            found = await self.call("GET", "/time-window", TimeWindowInfo, params=asked)
         return TimeWindow(found.lower, found.upper)
+
+    async def windows(self) -> GroupWindows:
+        """Find its time windows in all streams that are still there, each with the next mark."""
+        return await self.call("GET", "/time-window", GroupWindows)
 
     async def position(self, stream: str) -> Position:
         """Find the joint position of the group in a stream."""
@@ -279,6 +284,7 @@ class ReaderGroup(SyncFace[AsyncReaderGroup], Closing):
     report_progress = blocking(AsyncReaderGroup.report_progress)
     delete = blocking(AsyncReaderGroup.delete)
     get_time_window = blocking(AsyncReaderGroup.get_time_window)
+    windows = blocking(AsyncReaderGroup.windows)
     position = blocking(AsyncReaderGroup.position)
     reader_offline = blocking(AsyncReaderGroup.reader_offline)
     checkpoint = blocking(AsyncReaderGroup.checkpoint)

@@ -25,6 +25,7 @@ from tidegauge.wire.streams import (
 from tidegauge.wire.values import format_position
 from tidegauge.wire.writers import (
     WriterAnswer,
+    WriterDescription,
     WriterInfo,
     WriterList,
 )
@@ -116,18 +117,71 @@ class AsyncStreamClient(StreamCalls):
         """Find the time window at a position."""
         return await self._get("/marks/at", MarksAtPosition, position=format_position(position))
 
-    async def writers(self, *, state: WriterState | None = None) -> list[WriterInfo]:
-        """List all writers, or those in one state, in order of name."""
+    async def writers(
+        self, *, state: WriterState | None = None, prefix: str = "", positions: bool = True
+    ) -> list[WriterInfo]:
+        """List all writers in order of name.
+
+        Parameters
+        ----------
+        state
+            Only those in this state.
+        prefix
+            Only those whose names begin so.
+        positions
+            Whether positions are told, which are long where there are many segments; None otherwise.
+        """
         found: list[WriterInfo] = []
         cursor: str | None = None
         while True:
             page = await self._get(
-                "/writers", WriterList, state=state, limit=_PAGE_WRITERS, cursor=cursor
+                "/writers",
+                WriterList,
+                state=state,
+                prefix=prefix,
+                positions=positions,
+                limit=_PAGE_WRITERS,
+                cursor=cursor,
             )
             found += page.writers
             cursor = page.cursor
             if cursor is None:
                 return found
+
+    async def slowest_writers(
+        self, limit: int = 10, *, state: WriterState | None = None, prefix: str = ""
+    ) -> list[WriterInfo]:
+        """List the live writers that stand lowest, those first that stand nowhere, without positions.
+
+        Parameters
+        ----------
+        limit
+            At most so many, up to 1 000.
+        state
+            Only those in this state, live or not.
+        prefix
+            Only those whose names begin so.
+        """
+        page = await self._get(
+            "/writers",
+            WriterList,
+            order="slowest",
+            positions=False,
+            state=state,
+            prefix=prefix,
+            limit=limit,
+        )
+        return page.writers
+
+    async def writer(self, name: str) -> WriterDescription:
+        """Describe a writer: where it stands, and what its clocks show.
+
+        Raises
+        ------
+        UnknownWriterError
+            If the stream has no such writer.
+        """
+        return await self._get(f"/writers/{check_name(name)}", WriterDescription)
 
     async def expire(self, writer: str) -> WriterAnswer:
         """Drop a writer that holds the others up; it returns with a time above the watermark.
@@ -239,6 +293,8 @@ class StreamClient(SyncFace[AsyncStreamClient], Closing):
     explain = blocking(AsyncStreamClient.explain)
     wait_until = blocking(AsyncStreamClient.wait_until)
     writers = blocking(AsyncStreamClient.writers)
+    slowest_writers = blocking(AsyncStreamClient.slowest_writers)
+    writer = blocking(AsyncStreamClient.writer)
     expire = blocking(AsyncStreamClient.expire)
 
     def read(self, segment: int, start: int, end: int) -> Iterator[Events]:

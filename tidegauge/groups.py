@@ -346,6 +346,17 @@ def new_names(before: GroupState, after: GroupState) -> list[str]:
     return sorted(readers | (after.checkpoints.keys() - before.checkpoints.keys()))
 
 
+def has_read_on(before: GroupState, after: GroupState, reader: str) -> bool:
+    """Tell whether a change confirmed more of a segment that a reader had, or finished it."""
+    was, now = before.readers.get(reader), after.readers.get(reader)
+    if was is None or now is None or was.epoch != now.epoch:
+        return False
+    return any(
+        now.owned.get(ref, after.completed.get(ref, offset)) > offset
+        for ref, offset in was.owned.items()
+    )
+
+
 def check_change(before: GroupState, after: GroupState, topologies: Topologies) -> None:
     """Check a change of the state, whoever made it; what is raised names the law that it breaks."""
     if after.epochs < before.epochs:

@@ -19,12 +19,24 @@ class Mark(msgspec.Struct, frozen=True):
         How far the writers behind the cut had noted time, ms: a hint, no bound on events.
     cut
         A stream cut; never goes back.
+    marked_ms
+        Wall clock at which it was made; None where nobody kept it. No part of what it says: two
+        that differ in it alone are equal.
     """
 
     revision: int
     lower: int
     upper: int
     cut: Position
+    marked_ms: int | None = None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mark):
+            return NotImplemented
+        mine, its = ((m.revision, m.lower, m.upper, m.cut) for m in (self, other))
+        return mine == its
+
+    __hash__ = None  # type: ignore[assignment]
 
     @property
     def final(self) -> bool:

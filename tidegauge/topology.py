@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from itertools import compress
@@ -35,12 +35,17 @@ class Segment:
         The segments that it continues.
     sealed_length
         How many events it holds for ever, or None while it may grow.
+    opened_ms, sealed_ms
+        Wall clock at which it was made and sealed; None where that was not kept. No part of what
+        it is: two that differ in them alone are equal.
     """
 
     number: int
     key_range: KeyRange | None = None
     predecessors: tuple[int, ...] = ()
     sealed_length: int | None = None
+    opened_ms: int | None = field(default=None, compare=False)
+    sealed_ms: int | None = field(default=None, compare=False)
 
 
 class Topology:
@@ -80,15 +85,16 @@ class Topology:
         """Every segment before each segment, direct and indirect."""
 
     @classmethod
-    def of_equal_ranges(cls, count: int) -> Self:
+    def of_equal_ranges(cls, count: int, opened_ms: int | None = None) -> Self:
         """Make the first topology of an embedded stream: ``count`` ranges of equal size."""
         edges = [number / count for number in range(count + 1)]
-        return cls(Segment(n, KeyRange(edges[n], edges[n + 1])) for n in range(count))
+        ranges = [KeyRange(edges[n], edges[n + 1]) for n in range(count)]
+        return cls(Segment(n, one, opened_ms=opened_ms) for n, one in enumerate(ranges))
 
     @classmethod
-    def of_partitions(cls, count: int) -> Self:
+    def of_partitions(cls, count: int, opened_ms: int | None = None) -> Self:
         """Make the topology of an external log: segments are its partitions."""
-        return cls(Segment(number) for number in range(count))
+        return cls(Segment(number, opened_ms=opened_ms) for number in range(count))
 
     def __contains__(self, number: object) -> bool:
         return number in self.segments
@@ -151,14 +157,24 @@ class Topology:
             raise LookupError(msg)
         return numbers[at]
 
-    def scaled(self, seal: Mapping[int, int], segments: Iterable[Segment]) -> Self:
-        """Seal some segments at their lengths and add the ones that continue them."""
+    def scaled(
+        self,
+        seal: Mapping[int, int],
+        segments: Iterable[Segment],
+        *,
+        now_ms: int | None = None,
+    ) -> Self:
+        """Seal some segments at their lengths and add the ones that continue them.
+
+        ``now_ms`` is the wall clock at which that is done.
+        """
         sealed = {
-            number: replace(self.segments[number], sealed_length=length)
+            number: replace(self.segments[number], sealed_length=length, sealed_ms=now_ms)
             for number, length in seal.items()
         }
+        added = [replace(one, opened_ms=now_ms) for one in segments]
         return type(self)(
-            [*({**self.segments, **sealed}).values(), *segments],
+            [*({**self.segments, **sealed}).values(), *added],
             revision=self.revision + 1,
             known_before=self.ancestors.before,
         )
@@ -177,9 +193,9 @@ class Topology:
                 known[one.number] = one
         return type(self)(known.values(), revision=max(self.revision, revision))
 
-    def with_roots(self, numbers: Iterable[int]) -> Self:
+    def with_roots(self, numbers: Iterable[int], *, now_ms: int | None = None) -> Self:
         """Add segments without predecessors: new partitions of an external log."""
-        return self.scaled({}, [Segment(number) for number in numbers])
+        return self.scaled({}, [Segment(number) for number in numbers], now_ms=now_ms)
 
     @cached_property
     def _routes(self) -> tuple[list[float], list[int]]:

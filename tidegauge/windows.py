@@ -68,7 +68,7 @@ def joint_window(windows: Sequence[TimeWindow]) -> TimeWindow:
     """Join the windows of several streams that are read together.
 
     Every event below ``lower`` has been read in all of them, so it is None while one of them has
-    none; ``upper`` is None once one of them is at its tail.
+    none; ``upper`` is None once one of them is at its tail. Without any, both are None.
 
     Examples
     --------
@@ -80,6 +80,6 @@ def joint_window(windows: Sequence[TimeWindow]) -> TimeWindow:
     lowers = [one.lower for one in windows if one.lower is not None]
     uppers = [one.upper for one in windows if one.upper is not None]
     return TimeWindow(
-        lower=min(lowers) if len(lowers) == len(windows) else None,
-        upper=max(uppers) if len(uppers) == len(windows) else None,
+        lower=min(lowers, default=None) if len(lowers) == len(windows) else None,
+        upper=max(uppers, default=None) if len(uppers) == len(windows) else None,
     )

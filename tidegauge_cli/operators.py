@@ -13,7 +13,7 @@ from tidegauge.client.stream_calls import StreamCalls
 from tidegauge.client.transport import RETRY_FOR
 from tidegauge.names import StreamName, parse_group
 from tidegauge.wire.groups import GroupDetails, GroupList, TimeWindowInfo
-from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo, StreamList
+from tidegauge.wire.streams import BriefStreamList, MarkInfo, MarkList, StreamInfo, StreamList
 from tidegauge.wire.writers import Watermark, WriterList
 from tidegauge_cli.listing import Listing, Output
 from tidegauge_cli.mark_pages import PAGE, describe_extent, first_marks, newest_marks
@@ -43,8 +43,13 @@ operators = typer.Typer()
 
 @asks(operators, "streams --json")
 def streams(session: Session) -> None:
-    """List the streams and where their watermarks stand."""
-    _list(session, table_of_streams, "/v1/streams", StreamList, attrgetter("streams"))
+    """List the streams, where their watermarks stand, and who holds them."""
+    path, entries = "/v1/streams", attrgetter("streams")
+    if session.as_json:
+        _list(session, table_of_streams, path, StreamList, entries, explain=True)
+    else:
+        asked = {"brief": True, "explain": True}
+        _list(session, table_of_streams, path, BriefStreamList, entries, **asked)
 
 
 @asks(operators, "writers shop/orders --state behind")
@@ -147,7 +152,7 @@ def why(session: Session, stream: Stream) -> None:
     path = f"{path_of(stream)}/watermark"
     found = session.ask(lambda service: service.get(path, Watermark))
     explanation = found.explanation
-    session.show(found, *filter(None, [explanation.sentence, explanation.hint]))
+    session.show(found, *filter(None, [explanation.in_full, explanation.hint]))
     if session.as_json:
         return
     if holders := holders_of(explanation):

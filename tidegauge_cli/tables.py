@@ -7,9 +7,8 @@ from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
 from tidegauge.explain.explanation import Reason
-from tidegauge.lattice import count_between
 from tidegauge.wire.groups import GroupDetails, GroupInfo
-from tidegauge.wire.streams import MarkInfo, StreamInfo
+from tidegauge.wire.streams import BriefExplanation, MarkInfo, StreamBrief
 from tidegauge.wire.writers import ExplanationInfo, WriterInfo
 from tidegauge_cli.listing import Listing
 
@@ -17,18 +16,21 @@ _STATE_STYLE = {"behind": "yellow", "joining": "yellow", "expired": "red", "left
 _ABOUT_WRITERS: set[Reason] = {"joining", "holding", "min_writers"}
 
 
-def table_of_streams(streams: Iterable[StreamInfo]) -> Listing:
+def table_of_streams(streams: Iterable[StreamBrief]) -> Listing:
     """Show streams, one a line."""
-    listing = Listing(stream=0, watermark=0, behind=1, marks=3, segments=4, events=2, log=5)
+    listing = Listing(
+        stream=0, watermark=0, behind=1, held=2, marks=4, segments=5, events=3, log=6
+    )
     for one in streams:
         listing.add(
             one.stream,
             describe_time(one.watermark),
-            describe_lag(one),
+            describe_lag(one.watermark, follows_clock=one.follows_clock),
+            describe_hold(one.explanation),
             str(one.revision),
-            str(len(one.topology.segments)),
-            "" if one.tail is None else str(_count_events(one)),
-            one.config.log,
+            str(one.segments),
+            "" if one.events is None else str(one.events),
+            one.log,
         )
     return listing
 
@@ -58,7 +60,7 @@ def table_of_writers(writers: Iterable[WriterInfo]) -> Listing:
             describe_clock(one),
             _span(one.expires_in_ms),
             describe_remarks(one),
-            describe_position(one.position),
+            describe_position(one.position or {}),
         )
     return listing
 
@@ -149,12 +151,22 @@ def describe_clock(writer: WriterInfo) -> str:
     return f"still {_span(writer.standing_for_ms)}"
 
 
-def describe_lag(stream: StreamInfo) -> str:
-    """Show how far the watermark is behind this machine's clock, if it follows a clock."""
-    follows_clock = stream.config.max_future_skew_ms is not None
-    if stream.watermark in {None, END_OF_TIME} or not follows_clock:
+def describe_hold(explanation: BriefExplanation | None) -> str:
+    """Show who holds a watermark while others wait, and for how long, or why else it stands."""
+    if explanation is None:
+        return "its controller does not answer"
+    if explanation.reason not in {"holding", "joining"}:
+        return explanation.reason.replace("_", " ")
+    more = explanation.holder_count - 1
+    who = f"by {explanation.holder}" + (f" and {more} more" if more else "")
+    return who if explanation.stood_ms is None else f"{who} for {_span(explanation.stood_ms)}"
+
+
+def describe_lag(watermark: int | None, *, follows_clock: bool) -> str:
+    """Show how far a watermark is behind this machine's clock, if it follows a clock."""
+    if watermark is None or watermark == END_OF_TIME or not follows_clock:
         return ""
-    return describe_span(round(time.time() * 1_000) - (stream.watermark or 0))
+    return describe_span(round(time.time() * 1_000) - watermark)
 
 
 def _span(span_ms: int | None) -> str:
@@ -166,11 +178,6 @@ def describe_position(position: Mapping[int, int]) -> str:
     shown = [f"{number}:{offset}" for number, offset in sorted(position.items())[:8]]
     more = len(position) - len(shown)
     return ",".join(shown) + (f" and {more} more" if more else "")
-
-
-def _count_events(stream: StreamInfo) -> int:
-    topology = stream.topology.to_topology()
-    return count_between(topology, stream.first_cut or {}, stream.tail or {})
 
 
 def _count(offsets: Mapping[str, Mapping[int, int]]) -> int:

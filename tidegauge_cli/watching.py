@@ -75,7 +75,7 @@ async def _tell_changes(service: Service, path: str, *, as_json: bool) -> None:
         gist = clock.mark, explanation.reason, holders
         if gist != told:
             told = gist
-            print(clock.model_dump_json() if as_json else explanation.sentence, flush=True)
+            print(clock.model_dump_json() if as_json else explanation.in_full, flush=True)
         if clock.final:
             return
         # Looked at again after the next mark, or after a while: others may hold it by then.
@@ -102,14 +102,15 @@ async def _look(service: Service, path: str) -> Look:
 
 def _picture(last: Look, now: Look) -> Group:
     stream, explanation = now.stream, now.clock.explanation
-    lag = describe_lag(stream)
+    follows_clock = stream.config.max_future_skew_ms is not None
+    lag = describe_lag(stream.watermark, follows_clock=follows_clock)
     heading = Text.assemble(
         (stream.stream, "bold"),
         f"  watermark {describe_time(stream.watermark)}",
         f", {lag} behind the clock" if lag else "",
         f"  mark {stream.revision}{now.growth(last)}",
     )
-    parts: list[RenderableType] = [heading, Text(explanation.sentence)]
+    parts: list[RenderableType] = [heading, Text(explanation.in_full)]
     if explanation.hint is not None:
         parts.append(Text(explanation.hint, style="yellow"))
     if holders := holders_of(explanation):

@@ -15,11 +15,13 @@ class Role(StrEnum):
     """What somebody may do in a scope; none includes another."""
 
     READ = "read"
+    OBSERVE = "observe"
     WRITE = "write"
     OPERATE = "operate"
 
 
 _NO_ROLES: frozenset[Role] = frozenset()
+_SEEING = frozenset({Role.READ, Role.OBSERVE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,15 @@ class Caller:
     def may(self, role: Role, scope: str) -> bool:
         """Whether the caller has a role in a scope."""
         return role in self.grants.get(scope, self._elsewhere)
+
+    def may_see(self, scope: str) -> bool:
+        """Whether the caller may look at all in a scope but events."""
+        return not _SEEING.isdisjoint(self.roles(scope))
+
+    def check_sees(self, scope: str) -> None:
+        """Raise `ForbiddenError` unless the caller may look at all in a scope but events."""
+        if not self.may_see(scope):
+            raise ForbiddenError(self.name, " or ".join(sorted(_SEEING, reverse=True)), scope)
 
     def check(self, role: Role, scope: str) -> None:
         """Raise `ForbiddenError` unless the caller has a role in a scope."""

@@ -35,19 +35,22 @@ class Need(Enum):
     READ = "Needs the role `read` in the scope."
     WRITE = "Needs the role `write` in the scope."
     OPERATE = "Needs the role `operate` in the scope."
-    READ_EVERYWHERE = "Needs the role `read` in all scopes (`*`)."
+    SEE = "Needs the role `read` or `observe` in the scope."
+    SEE_EVERYWHERE = "Needs the role `read` or `observe` in all scopes (`*`)."
 
     def check(self, caller: Caller, scope: str) -> None:
         """Raise `ForbiddenError` unless a caller has what is needed in a scope."""
         if self in _ROLES:
             caller.check(_ROLES[self], scope)
-        elif self is Need.READ_EVERYWHERE:
-            caller.check(Role.READ, EVERYWHERE)
+        elif self is Need.SEE:
+            caller.check_sees(scope)
+        elif self is Need.SEE_EVERYWHERE:
+            caller.check_sees(EVERYWHERE)
         elif self is Need.ANY_ROLE and not caller.roles(scope):
             raise ForbiddenError(caller.name, _ANY, scope)
 
 
-_ANY = "read, write or operate"
+_ANY = "read, observe, write or operate"
 _ROLES = {Need.READ: Role.READ, Need.WRITE: Role.WRITE, Need.OPERATE: Role.OPERATE}
 
 _STREAM = "/v1/streams/{scope}/{stream}"
@@ -60,7 +63,7 @@ NEEDS: Mapping[str, Need] = {
     f"GET {FRONT_PAGE}": Need.NOTHING,
     "GET /healthz": Need.NOTHING,
     "GET /readyz": Need.NOTHING,
-    "GET /metrics": Need.READ_EVERYWHERE,
+    "GET /metrics": Need.SEE_EVERYWHERE,
     "GET /v1/streams": Need.TOKEN,
     f"PUT {_STREAM}": Need.OPERATE,
     f"GET {_STREAM}": Need.ANY_ROLE,
@@ -70,9 +73,9 @@ NEEDS: Mapping[str, Need] = {
     f"POST {_STREAM}/truncate": Need.OPERATE,
     f"POST {_STREAM}/seal": Need.OPERATE,
     f"GET {_STREAM}/watermark": Need.ANY_ROLE,
-    f"GET {_STREAM}/tail": Need.READ,
-    f"GET {_STREAM}/marks": Need.READ,
-    f"GET {_STREAM}/marks/at": Need.READ,
+    f"GET {_STREAM}/tail": Need.SEE,
+    f"GET {_STREAM}/marks": Need.SEE,
+    f"GET {_STREAM}/marks/at": Need.SEE,
     f"POST {_STREAM}/events": Need.WRITE,
     f"POST {_STREAM}/segments/{{segment}}/events": Need.WRITE,
     f"GET {_STREAM}/segments/{{segment}}/events": Need.READ,
@@ -86,6 +89,7 @@ NEEDS: Mapping[str, Need] = {
     f"POST {_TRANSACTION}/abort": Need.WRITE,
     f"POST {_STREAM}/batches/{{number}}": Need.WRITE,
     f"GET {_STREAM}/writers": Need.ANY_ROLE,
+    f"GET {_WRITER}": Need.ANY_ROLE,
     f"POST {_WRITER}/register": Need.WRITE,
     f"POST {_WRITER}/note-time": Need.WRITE,
     f"POST {_WRITER}/leave": Need.WRITE,
@@ -93,11 +97,11 @@ NEEDS: Mapping[str, Need] = {
     "POST /v1/note-times": Need.TOKEN,
     "GET /v1/reader-groups": Need.TOKEN,
     f"PUT {_GROUP}": Need.READ,
-    f"GET {_GROUP}": Need.READ,
+    f"GET {_GROUP}": Need.SEE,
     f"DELETE {_GROUP}": Need.OPERATE,
-    f"GET {_GROUP}/state": Need.READ,
+    f"GET {_GROUP}/state": Need.SEE,
     f"PUT {_GROUP}/state": Need.READ,
-    f"GET {_GROUP}/time-window": Need.READ,
+    f"GET {_GROUP}/time-window": Need.SEE,
     f"POST {_GROUP}/progress": Need.READ,
     f"POST {_READER}": Need.READ,
     f"POST {_READER}/position": Need.READ,

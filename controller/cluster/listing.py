@@ -13,12 +13,11 @@ from controller.database import Database
 from controller.groups import Groups, StoredGroup, read_groups
 from controller.schema import reader_groups, streams
 from controller.store import streams as storage
-from controller.store.overview import read_overview
-from controller.streams.lifecycle import describe
+from controller.store.overview import read_briefly, read_overview
+from controller.streams.lifecycle import describe, describe_briefly
 from controller.streams.registry import Registry
 from tidegauge.names import StreamName
-from tidegauge.wire.groups import GroupInfo
-from tidegauge.wire.streams import StreamInfo
+from tidegauge.wire.streams import StreamBrief, StreamInfo
 
 _NAMES_AT_ONCE = 1_000  # a page of the most that may be asked for needs one look
 _LOOKED_AT_ONCE = 100
@@ -55,21 +54,27 @@ class Listing:
         names = partial(self._names, streams, of=of)
         return await self._page(names, after, limit, read_overview, _entries_of_stream)
 
+    async def streams_in_short(
+        self, after: StreamName | None, limit: int, *, of: _InScope
+    ) -> _Page[StreamBrief]:
+        """List streams as `streams` does, without what grows with their segments."""
+        if self._ownership.lease.controller is None:
+            states = self._registry.page(after, limit + 1, of=of)
+            return first_page(map(describe_briefly, states), limit, entries=lambda _: 1)
+        names = partial(self._names, streams, of=of)
+        return await self._page(names, after, limit, read_briefly, lambda _: 1)
+
     async def groups(
         self, after: StreamName | None, limit: int, *, of: _InScope
-    ) -> _Page[GroupInfo]:
+    ) -> _Page[StoredGroup]:
         """List groups in order of name, after one, of the scopes that ``of`` accepts."""
         if self._ownership.lease.controller is None:
             stored = await self._sequencer.read(
                 lambda: self._groups.page(after, limit + 1, of=of)
             )
-            groups, more = first_page(stored, limit, entries=_entries_of_group)
-        else:
-            names = partial(self._names, reader_groups, of=of)
-            groups, more = await self._page(
-                names, after, limit, _read_groups, _entries_of_group
-            )
-        return [group.describe() for group in groups], more
+            return first_page(stored, limit, entries=_entries_of_group)
+        names = partial(self._names, reader_groups, of=of)
+        return await self._page(names, after, limit, _read_groups, _entries_of_group)
 
     async def _names(
         self, table: Table, after: StreamName | None, limit: int, *, of: _InScope

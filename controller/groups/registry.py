@@ -16,10 +16,10 @@ from controller.store.groups import GroupSettings, StoredGroup
 from controller.streams.lease import Lease, Relocations
 from controller.streams.registry import Registry
 from tidegauge.errors import GroupExistsError, PreconditionFailedError, UnknownGroupError
-from tidegauge.groups import GroupState, check_change, check_reach, new_names
+from tidegauge.groups import GroupState, check_change, check_reach, has_read_on, new_names
 from tidegauge.names import StreamName
 from tidegauge.topology import Position, Topology
-from tidegauge.wire.groups import GroupProgress, NotedProgress
+from tidegauge.wire.groups import GroupProgress, NotedProgress, ReaderInfo
 
 PROGRESS_KEPT_MS = 300_000
 """What a query told of itself is forgotten then: who looks should see that nobody tells more."""
@@ -57,6 +57,8 @@ class Group:
         """What is decided of it; between two batches, what is on disk."""
         self.heard: dict[str, int] = {}
         """Listening time at which each reader last said that it lives, ms."""
+        self.advanced: dict[str, int] = {}
+        """Listening time at which each reader last read on, ms; of those that did."""
         self.progress: tuple[GroupProgress, int] | None = None
         """What its query last told of itself, and when, in listening time, ms."""
         self.deleted = False
@@ -112,9 +114,15 @@ class Group:
         """
         former = self.newest.state
         self.newest = newest
+        readers = newest.state.readers
+        self.advanced = {
+            name: at
+            for name, at in self.advanced.items()
+            if _is_same(former, newest.state, name)
+        } | {name: now_ms for name in readers if has_read_on(former, newest.state, name)}
         self.heard = {
             name: now_ms if reader.epoch > former.epochs else self.heard.get(name, now_ms)
-            for name, reader in newest.state.readers.items()
+            for name, reader in readers.items()
         }
 
     def before_commit(self, batch: Batch) -> None:
@@ -206,6 +214,10 @@ class Groups:
             group.deleted = True
             self.remove(group)
 
+    def find(self, name: StreamName) -> Group | None:
+        """Look a group up that this controller may hold."""
+        return self._by_name.get(name)
+
     def get(self, name: StreamName) -> Group:
         """Look a durable group up; `MovedError` if it moved away a moment ago."""
         group = self._by_name.get(name)
@@ -276,6 +288,24 @@ class Groups:
         """Note that a reader lives."""
         self.get(name).heard[reader] = self._now_ms()
 
+    def readers_of(self, group: Group) -> list[ReaderInfo]:
+        """Tell how long ago each reader of a group was heard, and read on."""
+        now_ms = self._now_ms()
+
+        def since(stamp_ms: int | None) -> int | None:
+            return None if stamp_ms is None else max(0, now_ms - stamp_ms)
+
+        return [
+            ReaderInfo(
+                reader=name,
+                epoch=reader.epoch,
+                segments=len(reader.owned),
+                silent_ms=since(group.heard.get(name)) or 0,
+                advanced_ms=since(group.advanced.get(name)),
+            )
+            for name, reader in sorted(group.state.readers.items())
+        ]
+
     def note_progress(self, name: StreamName, progress: GroupProgress) -> None:
         """Note what the query of a group tells of itself.
 
@@ -304,6 +334,12 @@ class Groups:
 
     def _now_ms(self) -> int:
         return self._clocks.now().listening_ms
+
+
+def _is_same(before: GroupState, after: GroupState, reader: str) -> bool:
+    """Tell whether a reader is there as before, and the same process has its name."""
+    was, now = before.readers.get(reader), after.readers.get(reader)
+    return was is not None and now is not None and was.epoch == now.epoch
 
 
 def _check_same(stored: StoredGroup, settings: GroupSettings) -> None:

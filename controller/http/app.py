@@ -29,6 +29,7 @@ from controller.http.calls import (
     transactions,
     writers,
 )
+from controller.http.explaining import Explaining
 from controller.http.forwarding.bulk import BulkForwarding
 from controller.http.forwarding.one import Forwarding
 from controller.http.forwarding.peers import ROUTE, Peers
@@ -122,6 +123,9 @@ def create_app(
     whole = ControllerApp(  # the lifespan closes it, too
         app, process, guard, trusted=trusted, checks_host=checks_host
     )
+    app.state.explaining = Explaining(
+        parts.registry, parts.sequencer, parts.ownership, whole.peers
+    )
     return whole
 
 
@@ -155,18 +159,18 @@ class ControllerApp:
         intake = parts.registry, parts.sequencer, parts.metrics, parts.settings
         self._hot = note_time.NoteTimeApp(*intake), note_times.NoteTimesApp(*intake)
         self._checks_host = checks_host
-        self._peers: Peers | None = None
+        self.peers: Peers | None = None
         self._dispatch: ASGIApp = self._answer_here
         ownership = parts.ownership
         if isinstance(ownership, SharedOwnership):
-            self._peers = peers = Peers(ownership, trusted=trusted)
+            self.peers = peers = Peers(ownership, trusted=trusted)
             one = Forwarding(self._answer_here, ownership, peers, max_body_bytes=limit)
             self._dispatch = BulkForwarding(one)
 
     async def aclose(self) -> None:
         """Close the connections to other controllers."""
-        if self._peers is not None:
-            await self._peers.aclose()
+        if self.peers is not None:
+            await self.peers.aclose()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""

@@ -13,6 +13,7 @@ from tidegauge.wire import events as wire
 from tidegauge.wire.columns import EVENT_SCHEMA
 from tidegauge.wire.streams import CreateStream
 
+_CREATED, _WALL = 1_357_030_800_000, 1_357_034_821_000
 STREAM_ID = "0b9f3a52-7c1e-4d6b-9a58-2f6f1c7d8e90"
 NAMES = {
     "scope": "flights",
@@ -70,15 +71,16 @@ def _at(watermark: int | None, **said: Any) -> dict[str, Any]:  # noqa: ANN401 (
 
 
 def _mark(revision: int, lower: int, offset: int) -> dict[str, Any]:
-    cut, final = {"0": offset}, lower == _END_OF_TIME
-    return {"revision": revision, "lower": lower, "upper": lower, "cut": cut, "final": final}
+    said = {"revision": revision, "lower": lower, "upper": lower, "cut": {"0": offset}}
+    return {**said, "marked_ms": _WALL, "final": lower == _END_OF_TIME}
 
 
 def _segment(
     number: int, low: float, high: float, *before: int, sealed: int | None = None
 ) -> dict[str, Any]:
-    known = {"number": number, "low": low, "high": high}
-    return {**known, "predecessors": list(before), "sealed_length": sealed}
+    known = {"number": number, "low": low, "high": high, "opened_ms": _CREATED}
+    times = {"sealed_ms": None if sealed is None else _WALL}
+    return {**known, **times, "predecessors": list(before), "sealed_length": sealed}
 
 
 def _stream(**settings: int) -> dict[str, Any]:
@@ -87,7 +89,9 @@ def _stream(**settings: int) -> dict[str, Any]:
     return _at(
         None,
         stream="flights/departures",
-        created_ms=1_357_030_800_000,
+        created_ms=_CREATED,
+        marked_ms=None,
+        explanation=None,
         config=config,
         topology={"revision": 0, "segments": [_segment(0, 0.0, 1.0)]},
         revision=0,
@@ -150,13 +154,15 @@ _REFUSED = {
     "writer": "carrier-AA",
     "incarnation": 1,
 }
+_ONE_ACTIVE = {"joining": 0, "active": 1, "behind": 0, "expired": 0, "left": 0}
 _CAUGHT_UP = {
     "reason": "caught_up",
     "sentence": "The watermark has stood at 2013-01-01T10:07:00.000Z for 1s: nobody is ahead, "
     "'carrier-AA' spoke last, 1s ago; it rises once 'carrier-AA' notes a later time.",
     "cure": None,
+    "command": None,
     "stood_ms": 1_250,
-    "states": {"joining": 0, "active": 1, "behind": 0, "expired": 0, "left": 0},
+    "states": _ONE_ACTIVE,
     "holders": [_writer("active", _NOW, offset=1, silent_ms=1_250)],
     "holder_count": 1,
     "waiting": [],
@@ -166,7 +172,7 @@ _CAUGHT_UP = {
     "next_expiry_ms": None,
     "hint": None,
 }
-_HERE = {"flights/departures": {"0": 0}}
+_HERE, _THERE = {"flights/departures": {"0": 0}}, {"flights/departures": {"0": 1}}
 _NEW_GROUP = {
     "group": "flights/delays",
     "streams": ["flights/departures"],
@@ -206,6 +212,38 @@ _FINISHED = TransactionFinishedError(NAMES["transaction"], "committed").document
 _LINES = {"Content-Type": wire.NDJSON, wire.SEQUENCE_HEADER: "1"}
 _CONTENT = {"Content-Type": wire.ARROW, wire.SEQUENCE_HEADER: "1"}
 
+_NO_WRITERS = {
+    "reason": "no_writers",
+    "stood_ms": None,
+    "states": {**_ONE_ACTIVE, "active": 0},
+    "holder": None,
+    "holder_count": 0,
+    "waiting_count": 0,
+    "next_expiry_ms": None,
+    "hint": None,
+}
+_BRIEF = _at(
+    None,
+    stream="flights/departures",
+    created_ms=_CREATED,
+    revision=0,
+    marked_ms=None,
+    explanation=_NO_WRITERS,
+    log="embedded",
+    follows_clock=True,
+    segments=1,
+    events=0,
+)
+_WINDOW = _at(
+    _NOW,
+    stream="flights/departures",
+    lower=1_357_034_760_000,
+    upper=_NOW,
+    position={"0": 0},
+    next_mark=_mark(4, _NOW, 1),
+)
+_READER_1 = {"reader": "reader-1", "epoch": 1, "segments": 1}
+
 EXAMPLES = (
     Example(
         f"PUT {_STREAM}",
@@ -216,8 +254,8 @@ EXAMPLES = (
     Example(f"GET {_STREAM}", query={"stream_id": STREAM_ID}, answer=_stream()),
     Example(
         "GET /v1/streams",
-        query={"limit": "10"},
-        answer={"streams": [_stream()], "cursor": None},
+        query={"brief": "true", "explain": "true", "limit": "10"},
+        answer={"streams": [_BRIEF], "cursor": None, "now_ms": _WALL},
     ),
     Example(
         f"PATCH {_STREAM}",
@@ -286,7 +324,9 @@ EXAMPLES = (
     Example(
         f"GET {_STREAM}/marks",
         query={"after": "2", "limit": "10", "wait_ms": "10000"},
-        answer=_at(_NOW, marks=[_mark(3, 1_357_034_760_000, 0), _mark(4, _NOW, 1)]),
+        answer=_at(
+            _NOW, marks=[_mark(3, 1_357_034_760_000, 0), _mark(4, _NOW, 1)], now_ms=_WALL
+        ),
     ),
     Example(
         f"GET {_STREAM}/marks/at",
@@ -304,12 +344,13 @@ EXAMPLES = (
     ),
     Example(f"POST {_GROUP}/progress", body=_PROGRESS, status=204),
     Example(
-        f"GET {_GROUP}", answer={**_NEW_GROUP, "progress": {**_PROGRESS, "silent_ms": 1_250}}
-    ),
-    Example(
         "GET /v1/reader-groups",
-        query={"limit": "10"},
-        answer={"groups": [_NEW_GROUP], "cursor": None},
+        query={"windows": "true", "limit": "10"},
+        answer={
+            "groups": [{**_NEW_GROUP, "windows": [_WINDOW]}],
+            "cursor": None,
+            "now_ms": _WALL,
+        },
     ),
     Example(f"POST {_READER}", answer={"reader": "reader-1", "epoch": 1, "owned": {}}),
     Example(
@@ -324,18 +365,48 @@ EXAMPLES = (
     ),
     Example(f"POST {_READER}/heartbeat", body={"epoch": 1}, answer={"balanced": True}),
     Example(
+        f"GET {_GROUP}",
+        answer={
+            **_NEW_GROUP,
+            "revision": 4,
+            "state": _group_state({"reader-1": {"epoch": 1, "owned": _THERE}}, {}),
+            "progress": {**_PROGRESS, "silent_ms": 1_250},
+            "readers": [{**_READER_1, "silent_ms": 0, "advanced_ms": 0}],
+        },
+    ),
+    Example(
         f"GET {_GROUP}/time-window",
-        query={"stream": "flights/departures"},
-        answer=_at(_NOW, lower=_NOW, upper=None, position={"0": 1}),
+        answer={
+            "group": "flights/delays",
+            "lower": _NOW,
+            "upper": None,
+            "windows": [
+                {
+                    **_WINDOW,
+                    "lower": _NOW,
+                    "upper": None,
+                    "position": {"0": 1},
+                    "next_mark": None,
+                }
+            ],
+            "now_ms": _WALL,
+        },
     ),
     Example(f"DELETE {_READER}", body={"epoch": 1}, status=204),
     Example(f"DELETE {_GROUP}", status=204),
     Example(
         f"GET {_STREAM}/writers",
-        query={"state": "active"},
+        query={"state": "active", "order": "slowest"},
         answer=_at(
-            _NOW, writers=[_writer("active", _NOW, offset=1, silent_ms=1_250)], cursor=None
+            _NOW,
+            writers=[_writer("active", _NOW, offset=1, silent_ms=1_250)],
+            cursor=None,
+            now_ms=_WALL,
         ),
+    ),
+    Example(
+        f"GET {_WRITER}",
+        answer=_at(_NOW, **_writer("active", _NOW, offset=1, silent_ms=1_250)),
     ),
     Example(
         f"POST {_STREAM}/transactions",
@@ -360,7 +431,9 @@ EXAMPLES = (
     Example(
         f"GET {_STREAM}/transactions",
         query={"state": "open"},
-        answer=_at(_NOW, transactions=[{**_STAGED, "expires_in_ms": 59_990}], cursor=None),
+        answer=_at(
+            _NOW, transactions=[{**_STAGED, "expires_in_ms": 59_990}], cursor=None, now_ms=_WALL
+        ),
     ),
     Example(
         f"POST {_TRANSACTION}/commit",

@@ -13,9 +13,9 @@ from pydantic import Field
 
 from controller.access.callers import NOBODY
 from controller.access.needs import DOCUMENTATION, DOCUMENTATION_ASSETS, FRONT_PAGE
-from controller.http.routing import CallerOf, ClocksOf, ListingOf, StrictRoute
+from controller.http.routing import CallerOf, ClocksOf, ListingOf, SettingsOf, StrictRoute
 from tidegauge.event_time import describe_event_time, describe_span
-from tidegauge.wire.streams import StreamInfo
+from tidegauge.wire.streams import StreamBrief
 from tidegauge.wire.values import Answer
 
 router = APIRouter(route_class=StrictRoute, tags=["operations"])
@@ -54,19 +54,21 @@ class FrontPage(Answer):
     response_model=FrontPage,
     responses={200: {"content": {"text/html": {}}}},
 )
-async def front_page(
+async def front_page(  # noqa: PLR0913, PLR0917 (parts of one request)
     listing: ListingOf,
     clocks: ClocksOf,
+    settings: SettingsOf,
     caller: CallerOf,
     response: Response,
     accept: Annotated[str, Header(description="`text/html` for the page.")] = "",
 ) -> FrontPage | HTMLResponse:
     """Say which version this is, where the streams stand that the caller may see, and where to go on."""
-    found: list[StreamInfo] = []
+    found: list[StreamBrief] = []
     more = False
     if caller is not NOBODY:  # who may see none would have all of their names looked through
-        found, more = await listing.streams(None, _MOST, of=caller.roles)
+        found, more = await listing.streams_in_short(None, _MOST, of=caller.roles)
     wall_ms = clocks.now().wall_ms
+    elsewhere = {} if settings.ui_url is None else {"dashboard": settings.ui_url}
     page = FrontPage(
         version=version("tidegauge"),
         streams=[_standing(one, wall_ms) for one in found],
@@ -76,6 +78,7 @@ async def front_page(
             "metrics": "/metrics",
             "openapi": "/openapi.json",
             "streams": "/v1/streams",
+            **elsewhere,
         },
     )
     if "text/html" in accept and "application/json" not in accept:
@@ -99,13 +102,13 @@ async def documentation_page() -> HTMLResponse:
     )
 
 
-def _standing(stream: StreamInfo, wall_ms: int) -> Standing:
+def _standing(stream: StreamBrief, wall_ms: int) -> Standing:
     state = "open, in logical time"
     if stream.final:
         state = "sealed"
     elif stream.watermark is None:
         state = "no mark yet"
-    elif stream.config.max_future_skew_ms is not None:
+    elif stream.follows_clock:
         behind_ms = wall_ms - stream.watermark
         side = "behind" if behind_ms >= 0 else "ahead of"
         state = f"{describe_span(abs(behind_ms))} {side} the clock"
@@ -119,7 +122,11 @@ def _write(page: FrontPage, *, is_anonymous: bool) -> str:
         cells = (one.stream, watermark, one.state)
         rows.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
     note = _note(page, is_anonymous=is_anonymous)
-    return _PAGE.substitute(version=escape(page.version), rows="\n".join(rows), note=note)
+    found = page.links.get("dashboard")
+    link = "" if found is None else f'<a href="{escape(found)}">Dashboard</a>'
+    return _PAGE.substitute(
+        version=escape(page.version), rows="\n".join(rows), note=note, dashboard=link
+    )
 
 
 def _note(page: FrontPage, *, is_anonymous: bool) -> str:

@@ -21,8 +21,10 @@ from controller.cluster import Ownership
 from controller.cluster.listing import Listing
 from controller.commit.sequencer import Sequencer
 from controller.commit.waiting import Reason, WaitingRoom, until_hung_up
+from controller.configuration import ServeSettings
 from controller.database import Database
 from controller.groups import GroupCreation, Groups
+from controller.http.explaining import Explaining
 from controller.http.messages.decoding import read_json
 from controller.http.messages.headers import Headers, check_json, check_page
 from controller.http.messages.scopes import is_head, request_fields
@@ -122,6 +124,12 @@ async def get_caller(request: Request) -> Caller:
     return caller
 
 
+async def get_explaining(request: Request) -> Explaining:
+    """Give what explains the streams of a list."""
+    explaining: Explaining = request.app.state.explaining
+    return explaining
+
+
 async def get_hung_up(request: Request) -> Reason:
     """Give what returns once the caller has closed its connection."""
     return partial(until_hung_up, request.receive)
@@ -137,6 +145,7 @@ def _part(name: str) -> Any:  # noqa: ANN401 (a parameter's default)
 
 
 CallerOf = Annotated[Caller, Depends(get_caller)]
+ExplainingOf = Annotated[Explaining, Depends(get_explaining)]
 HungUp = Annotated[Reason, Depends(get_hung_up)]
 ClocksOf = Annotated[Clocks, _part("clocks")]
 DatabaseOf = Annotated[Database, _part("database")]
@@ -150,6 +159,7 @@ MetricsOf = Annotated[Metrics, _part("metrics")]
 OwnershipOf = Annotated[Ownership, _part("ownership")]
 RegistryOf = Annotated[Registry, _part("registry")]
 SequencerOf = Annotated[Sequencer, _part("sequencer")]
+SettingsOf = Annotated[ServeSettings, _part("settings")]
 WaitingOf = Annotated[WaitingRoom, _part("waiting")]
 
 

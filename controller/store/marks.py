@@ -44,12 +44,6 @@ class StoredMarks(Sequence[Mark]):
         row = self._newest_row
         return None if row is None else _mark(row)
 
-    @property
-    def newest_created_ms(self) -> int | None:
-        """Wall clock at which it was made."""
-        row = self._newest_row
-        return None if row is None else row.created_ms
-
     def after(self, revision: int, limit: int) -> list[Mark]:
         """Read marks after a revision, oldest first."""
         query = self._of_stream.where(marks.c.revision > revision)
@@ -133,7 +127,7 @@ def delete_marks(connection: Connection, stream_key: int, revisions: Sequence[in
 
 
 def _mark(row: Row[Any]) -> Mark:
-    return Mark(row.revision, row.lower, row.upper, load_position(row.cut))
+    return Mark(row.revision, row.lower, row.upper, load_position(row.cut), row.created_ms)
 
 
 def dump_position(position: Position) -> str:

@@ -9,15 +9,33 @@ from sqlalchemy import ARRAY, BigInteger, Connection, Row, cast, func, select, t
 from controller.schema import chunks, marks, streams
 from controller.store.truncation import Truncation
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.lattice import DownSet, down_set, frontier
+from tidegauge.lattice import DownSet, count_between, down_set, frontier
 from tidegauge.names import StreamName
-from tidegauge.wire.streams import StreamConfig, StreamInfo, TopologyInfo
+from tidegauge.wire.streams import StreamBrief, StreamConfig, StreamInfo, TopologyInfo
+
+
+def read_briefly(connection: Connection, names: Iterable[StreamName]) -> list[StreamBrief]:
+    """Describe streams as `read_overview` does, in short."""
+    return [_in_short(one) for one in read_overview(connection, names)]
+
+
+def _in_short(info: StreamInfo) -> StreamBrief:
+    events = None
+    if info.tail is not None and info.first_cut is not None:
+        events = count_between(info.topology.to_topology(), info.first_cut, info.tail)
+    return StreamBrief(
+        **info.model_dump(include=set(StreamBrief.model_fields)),
+        log=info.config.log,
+        follows_clock=info.config.max_future_skew_ms is not None,
+        segments=len(info.topology.segments),
+        events=events,
+    )
 
 
 def read_overview(connection: Connection, names: Iterable[StreamName]) -> list[StreamInfo]:
     """Describe streams in order of name; those that are not there are left out."""
     newest = (
-        select(marks.c.revision, marks.c.lower)
+        select(marks.c.revision, marks.c.lower, marks.c.created_ms.label("marked_ms"))
         .where(marks.c.stream_key == streams.c.key)
         .order_by(marks.c.revision.desc())
         .limit(1)
@@ -72,6 +90,7 @@ def _describe(row: Row[Any], topology: TopologyInfo, ends: dict[int, int]) -> St
         topology=topology,
         watermark=row.lower,
         revision=row.revision or 0,
+        marked_ms=row.marked_ms,
         final=row.lower == END_OF_TIME,
         tail=tail if is_embedded else None,
         first_cut=frontier(whole, first) if is_embedded else None,

@@ -16,7 +16,7 @@ from tidegauge.lattice import check_known, covers
 from tidegauge.marks import Mark
 from tidegauge.starts import starting_position
 from tidegauge.topology import Position
-from tidegauge.windows import TimeWindow, count_passed, time_window
+from tidegauge.windows import count_passed, time_window
 
 _T = TypeVar("_T")
 _ENTRIES_PER_PAGE = 50_000
@@ -87,28 +87,30 @@ async def start_of(
     return await database.read(read), True
 
 
-async def at_position(
-    database: Database, state: StreamState, position: Position
-) -> tuple[TimeWindow, Mark | None]:
-    """Find the time window at a position, and the newest mark that it covers."""
+async def at_position(database: Database, state: StreamState, position: Position) -> SeenWindow:
+    """Find the time window at a position, and the marks on both sides of it."""
     topology, seen = state.published_topology, state.windows
     check_known(topology, position)
 
-    def find(marks: Sequence[Mark]) -> tuple[TimeWindow, Mark | None]:
+    def find(marks: Sequence[Mark]) -> SeenWindow:
         passed = count_passed(topology, marks, position)
-        window = time_window(topology, marks, position)
-        return window, marks[passed - 1] if passed else None
+        return SeenWindow(
+            time_window(topology, marks, position),
+            marks[passed - 1] if passed else None,
+            marks[passed] if passed < len(marks) else None,
+            revision,
+        )
 
+    key, revision = frozenset(position.items()), state.revision
     newest = await _newest_marks(database, state)
     if newest and covers(topology, position, newest[0].cut):
         return find(newest)
-    key, revision = frozenset(position.items()), state.revision
     known = seen.lagging.get(key)
     if known is None or not (known.window.upper is not None or known.revision == revision):
         if len(seen.lagging) >= _LAGGING:
             seen.lagging.clear()
-        known = seen.lagging[key] = SeenWindow(*await _look(database, state, find), revision)
-    return known.window, known.passed
+        known = seen.lagging[key] = await _look(database, state, find)
+    return known
 
 
 async def _newest_marks(database: Database, state: StreamState) -> Sequence[Mark]:

@@ -25,16 +25,20 @@ from tidegauge.errors import (
     TopologyChangedError,
     UnknownStreamSegmentError,
 )
+from tidegauge.explain.explanation import reason_of
+from tidegauge.explain.hints import hint_of
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
 from tidegauge.scaling import MOST_SEGMENTS, continued, continuing
 from tidegauge.scaling_policy import Action, Load, scaled
 from tidegauge.topology import KeyRange, Position, Topology
 from tidegauge.wire.streams import (
+    BriefExplanation,
     ChangeStream,
     CreateStream,
     ScaleStream,
     SettingsFields,
+    StreamBrief,
     StreamConfig,
     StreamInfo,
     TopologyInfo,
@@ -60,10 +64,49 @@ def describe(state: StreamState) -> StreamInfo:
         topology=TopologyInfo.of(state.published_topology),
         watermark=state.watermark,
         revision=state.revision,
+        marked_ms=None if state.published is None else state.published.marked_ms,
         final=state.final,
         tail=state.published_tails,
         first_cut=state.published_first,
         scaling=load.describe(state),
+    )
+
+
+def describe_briefly(state: StreamState) -> StreamBrief:
+    """Describe a stream in a list, without what grows with its segments."""
+    log, config = state.log, state.published_config
+    events = None
+    if isinstance(log, EmbeddedLog):
+        events = sum(state.durable_tails.values()) - sum(log.first.values())
+    return StreamBrief(
+        stream=str(state.identity.name),
+        stream_id=state.identity.stream_id,
+        created_ms=state.identity.created_ms,
+        watermark=state.watermark,
+        revision=state.revision,
+        marked_ms=None if state.published is None else state.published.marked_ms,
+        final=state.final,
+        log=config.log,
+        follows_clock=config.max_future_skew_ms is not None,
+        segments=len(state.published_topology.segments),
+        events=events,
+    )
+
+
+def explain_briefly(state: StreamState) -> BriefExplanation:
+    """Say in short why the watermark is where it is, between two batches."""
+    seen = state.aggregator.inspect(state.now())
+    situation = seen.situation(hot=state.load.hot_until_ms, in_short=True)
+    holders = situation.holders
+    return BriefExplanation(
+        reason=reason_of(situation),
+        stood_ms=situation.stood_ms,
+        states=dict(situation.states),
+        holder=holders[0].writer if holders else None,
+        holder_count=situation.holder_count,
+        waiting_count=situation.waiting_count,
+        next_expiry_ms=situation.next_expiry_ms,
+        hint=hint_of(situation),
     )
 
 
@@ -93,11 +136,11 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     config = _config_of(request)
     load.check_policy(str(name), config)
     log: EmbeddedLog | ExternalLog = ExternalLog()
-    topology = Topology.of_partitions(config.segments)
-    if config.log == "embedded":
-        topology = Topology.of_equal_ranges(config.segments)
-        log = EmbeddedLog(tails=dict.fromkeys(topology.in_order, 0))
     created_ms = registry.clocks.now().wall_ms
+    topology = Topology.of_partitions(config.segments, created_ms)
+    if config.log == "embedded":
+        topology = Topology.of_equal_ranges(config.segments, created_ms)
+        log = EmbeddedLog(tails=dict.fromkeys(topology.in_order, 0))
     identity = Identity(key or registry.last_key + 1, name, str(uuid4()), created_ms)
     aggregator = Aggregator(str(name), settings_of(config), topology)
     state = StreamState(identity, config, aggregator, log, registry)
@@ -226,7 +269,8 @@ def scale_stream(
         raise InvalidRequestError.of("ranges", str(error)) from error
     _check_room_to_grow(state, len(seal), len(added))
     log.begin(one.number for one in added)
-    grown = topology.scaled({number: log.tails[number] for number in seal}, added)
+    lengths = {number: log.tails[number] for number in seal}
+    grown = topology.scaled(lengths, added, now_ms=state.now().wall_ms)
     state.aggregator.change_topology(grown)
     values = {"topology": storage.dump_topology(grown)}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))

@@ -152,7 +152,7 @@ def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Ite
     added = sorted(position.keys() - before.segments.keys())
     limit = state.config.max_segments or state.config.segments
     if added[0] >= 0 and len(before.segments) + len(added) <= limit:
-        state.aggregator.change_topology(before.with_roots(added))
+        state.aggregator.change_topology(before.with_roots(added, now_ms=state.now().wall_ms))
     try:
         yield
     except Exception as error:

@@ -86,6 +86,8 @@ class SeenWindow(NamedTuple):
     window: TimeWindow
     passed: Mark | None
     """The newest mark that the position covers."""
+    following: Mark | None
+    """The first mark that it does not cover."""
     revision: int
     """Of the newest mark then."""
 
@@ -219,7 +221,7 @@ class StreamState:
             return
         now = self.now()
         self._run_due_pass(now)  # before anything is handed out: its marks are part of it
-        self._write_changes(batch, now)
+        self._write_changes(batch)
 
     def after_commit(self) -> None:
         """Publish what is durable now, wake who waits, and plan the next pass."""
@@ -355,7 +357,7 @@ class StreamState:
         """When the interval of marks is over, on the monotonic clock."""
         return self._last_pass + self.config.mark_interval_ms / 1_000
 
-    def _write_changes(self, batch: Batch, now: Now) -> None:
+    def _write_changes(self, batch: Batch) -> None:
         key = self.identity.key
         changes = self.aggregator.take_changes(
             stagger=key % _STAGGERED_BY, compact=self._is_to_be_compacted
@@ -364,7 +366,7 @@ class StreamState:
         if self.listening_offset_ms:
             changes = in_stream_time(changes, self.listening_offset_ms)
         if changes:
-            self._host.change_store.add(batch, key, changes, now.wall_ms)
+            self._host.change_store.add(batch, key, changes)
         self.log.write(batch, key, changes.entry.forgotten)
 
     def _plan(self) -> None:

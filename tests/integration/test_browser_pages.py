@@ -125,3 +125,14 @@ def test_the_first_hundred_streams_are_named(server: ServerProcess) -> None:
         page = client.get("/").json()
         assert (len(page["streams"]), page["more"]) == (100, True)
         assert "These are the first" in client.get("/", headers=HTML).text
+
+
+def test_the_page_links_to_a_dashboard_if_it_is_told_where_one_is(
+    new_server: NewServer,
+) -> None:
+    with new_server(ui_url="http://127.0.0.1:8787/") as server:
+        assert httpx.get(f"{server.url}/").json()["links"]["dashboard"] == (
+            "http://127.0.0.1:8787/"
+        )
+        page = httpx.get(f"{server.url}/", headers=HTML).text
+        assert '<a href="http://127.0.0.1:8787/">Dashboard</a>' in page

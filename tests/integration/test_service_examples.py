@@ -12,11 +12,16 @@ from tests.server import ServerProcess
 from tidegauge.errors import PROBLEMS
 
 CHANGING = {
+    "advanced_ms",
     "created_ms",
     "detail",
     "expires_in_ms",
     "finished_ms",
     "id",
+    "marked_ms",
+    "now_ms",
+    "opened_ms",
+    "sealed_ms",
     "sentence",
     "silent_ms",
     "stood_ms",

@@ -1,5 +1,6 @@
 """Lists of streams that several controllers hold: what each says of its own, in few queries."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,45 @@ def test_every_controller_lists_what_the_holders_say(two: Controllers) -> None:
             None,
         )
         assert [name for name, one in by_name.items() if one["final"]] == ["b/sealed"]
+
+
+def test_every_controller_explains_streams_that_another_one_holds(two: Controllers) -> None:
+    for server in two.servers:
+        for brief in ("true", "false"):
+            asked = {"explain": "true", "brief": brief}
+            answer = httpx.get(f"{server.url}/v1/streams", params=asked).raise_for_status()
+            listed = answer.json()["streams"]
+            assert [one["stream"] for one in listed] == sorted(NAMES, key=StreamName.parse)
+            reasons = {one["stream"]: one["explanation"]["reason"] for one in listed}
+            assert reasons == dict.fromkeys(NAMES, "no_writers") | {
+                "b/external": "caught_up",
+                "b/sealed": "sealed",
+            }
+        page = httpx.get(f"{server.url}/v1/streams", params=asked | {"limit": "2"}).json()
+        assert all(one["explanation"] for one in page["streams"])
+        more = asked | {"limit": "2", "cursor": page["cursor"]}
+        following = httpx.get(f"{server.url}/v1/streams", params=more).json()["streams"]
+        names = [one["stream"] for one in listed]
+        assert [one["stream"] for one in following] == names[2:4]
+        assert all(one["explanation"] for one in following)
+
+
+def test_a_holder_that_does_not_answer_leaves_its_streams_without_an_explanation(
+    two: Controllers,
+) -> None:
+    paused = two.holder_of("a/Z")
+    asked = next(one for one in two.servers if one is not paused)
+    paused.process.send_signal(signal.SIGSTOP)
+    try:
+        answer = httpx.get(
+            f"{asked.url}/v1/streams", params={"explain": "true", "brief": "true"}, timeout=20
+        ).raise_for_status()
+    finally:
+        paused.process.send_signal(signal.SIGCONT)
+    listed = {one["stream"]: one["explanation"] for one in answer.json()["streams"]}
+    assert listed.keys() == set(NAMES)
+    unknown = {name for name, explanation in listed.items() if explanation is None}
+    assert unknown == {name for name in NAMES if two.holder_of(name) is paused}
 
 
 def test_partitions_may_have_great_numbers(cluster: Cluster, tmp_path: Path) -> None:

@@ -221,9 +221,9 @@ def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(
     shop.notes("skewed", now + 50 * MINUTE, 1)
     explained = shop.explanation()
     assert explained["hint"].startswith("Writer 'skewed' noted a time 49m ")
-    assert explained["cure"].endswith(
-        f"stop it, and: tidegauge expire {shop.path.removeprefix('/v1/streams/')} skewed"
-    )
+    assert explained["cure"].endswith("stop it, and drop it")
+    stream = shop.path.removeprefix("/v1/streams/")
+    assert explained["command"] == f"tidegauge expire {stream} skewed"
 
 
 def test_a_duplicate_name_is_fenced_by_whoever_registered_last(

@@ -84,7 +84,7 @@ class Stream:
         self.changes = self.core.take_changes(compact=self.compacts)
         self.compacts = False
         if self.changes:
-            self.house.store.add(batch, self.key, self.changes, self.house.now.wall_ms)
+            self.house.store.add(batch, self.key, self.changes)
 
     def after_commit(self) -> None:
         if self.deleted:

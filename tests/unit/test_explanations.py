@@ -1,7 +1,5 @@
 """What an operator reads at three in the morning, word by word."""
 
-from dataclasses import replace
-
 from tests.property.memory import Memory
 from tidegauge import Aggregator, Now, StreamSettings, Topology
 from tidegauge.explain.explanation import Explanation
@@ -65,8 +63,8 @@ class Night:
         self.memory.apply(self.core.take_changes())
 
     def restart(self) -> None:
-        """Go on with what is stored, of which the mark is of noon."""
-        stored = replace(self.memory.stored(), marked_ms=NOON)
+        """Go on with what is stored."""
+        stored = self.memory.stored()
         self.core = Aggregator.restore(
             "shop/orders", StreamSettings(), self.core.topology, stored
         )
@@ -75,7 +73,7 @@ class Night:
         return self.core.inspect(self.now).explain()
 
     def says(self) -> str:
-        return self.explain().sentence
+        return self.explain().in_full
 
 
 def test_no_writers() -> None:
@@ -177,8 +175,8 @@ def test_a_dead_writer_that_all_others_have_left_holds_until_somebody_acts() -> 
         "time behind, silent for 13s) holds it while 'fast' waits; all others have left: time "
         "stands still for the clocks until somebody goes on (its clock of silence shows 13s of "
         "1m), and it holds until the stream is sealed or it is expired by hand; let it note a "
-        "later time or leave, or drop it (what it writes below is late then): tidegauge expire "
-        "shop/orders dead, or end the stream: tidegauge seal shop/orders."
+        "later time or leave, end the stream (tidegauge seal shop/orders), or drop it (what it "
+        "writes below is late then): tidegauge expire shop/orders dead."
     )
 
 
@@ -394,7 +392,7 @@ def test_the_writer_whose_clock_is_ahead_is_doubted_first() -> None:
         "The watermark stands at 2024-01-01T12:00:00.000Z: writer 'good' (5h of event time "
         "behind) holds it while 'skewed' waits; it is dropped in 1m if others go on reporting (its "
         "clock of silence shows 0ms of 1m); first look at 'skewed', whose times are in the "
-        "future: if its clock is wrong, stop it, and: tidegauge expire shop/orders skewed."
+        "future: if its clock is wrong, stop it, and drop it: tidegauge expire shop/orders skewed."
     )
     assert night.explain().hint == (
         "Writer 'skewed' noted a time 5h ahead of this server's clock: is its clock wrong?"

@@ -78,7 +78,7 @@ def test_a_file_keeps_what_people_wrote_into_it(file: Path) -> None:
     ("words", "problem"),
     [
         (("a", "--grant", "flights"), "is no grant; write SCOPE:ROLES"),
-        (("a", "--grant", "flights:admin"), "with some of read, write, operate"),
+        (("a", "--grant", "flights:admin"), "with some of read, observe, write, operate"),
         (("a", "--grant", "fli ghts:read"), "is no valid name"),
         (("a b", "--grant", "flights:read"), "is no valid name"),
         (("taken", "--grant", "flights:read"), "there is a token 'taken' already"),

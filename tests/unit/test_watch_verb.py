@@ -29,7 +29,7 @@ class _Flickering:
 
 
 class _Explanation:
-    sentence, reason = "It stands.", "no_writers"
+    in_full, reason = "It stands.", "no_writers"
     holders: tuple[()] = ()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from tidegauge.aggregation.intake import Bounds
-from tidegauge.aggregation.writers import Writer
+from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.errors import (
     IncarnationRequiredError,
     InvalidPositionError,
@@ -164,7 +164,7 @@ def check_incarnation(name: str, stored: int, given: int | None) -> None:
 
 
 def sealed_topology(
-    topology: Topology, lengths: Position, writers: Iterable[Writer], cut: Position
+    topology: Topology, lengths: Position, writers: Iterable[Writer], cut: Position, now: Now
 ) -> Topology:
     """Seal every growing segment at its length.
 
@@ -188,7 +188,8 @@ def sealed_topology(
         if lengths.get(number, -1) < least:
             reason = f"the end must be given, and writers reported {least}"
             raise InvalidPositionError(number, lengths.get(number, -1), reason, reported)
-    return topology.scaled({n: lengths[n] for n in topology.unsealed}, [])
+    seal = {n: lengths[n] for n in topology.unsealed}
+    return topology.scaled(seal, [], now_ms=now.wall_ms)
 
 
 def _raise_to_maximum(counts: dict[int, int], position: Mapping[int, int]) -> None:

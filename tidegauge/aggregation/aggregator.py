@@ -27,6 +27,7 @@ from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import KeptReport, Now, Writer, WriterState
 from tidegauge.explain.inspection import Inspection
+from tidegauge.explain.slowest import Slowest
 from tidegauge.lattice import cut_of, down_set, raise_to
 from tidegauge.marks import Mark
 from tidegauge.topology import Position, Topology
@@ -60,6 +61,7 @@ class Aggregator:
         """What the others have reached, as the latest pass found it."""
         self._stored_state = ClockState()
         self._departures = Departures()
+        self._slow = Slowest()
         self._marking = Marking(
             roster=self._roster,
             progress=self._progress,
@@ -86,7 +88,7 @@ class Aggregator:
     ) -> "Aggregator":
         """Make the aggregation that wrote all this, as of its last transaction."""
         self = cls(stream, settings, topology)
-        self._marking.restore(stored.newest, stored.marked_ms, topology)
+        self._marking.restore(stored.newest, topology)
         self._acceptance = self._acceptance_now()
         replay = Replay(self.watermark, self._clocks)
         for entry in stored.entries:
@@ -353,7 +355,7 @@ class Aggregator:
         """
         self._acceptance.refuse_if_sealed()
         newest = {} if self.newest is None else self.newest.cut
-        sealed = sealed_topology(self.topology, lengths, self._roster, newest)
+        sealed = sealed_topology(self.topology, lengths, self._roster, newest, now)
         outcome = self.run_pass(now)
         self.change_topology(sealed)
         cut = cut_of(sealed, {n: one.sealed_length or 0 for n, one in sealed.segments.items()})
@@ -441,12 +443,12 @@ class Aggregator:
             settings=self.settings,
             topology=self.topology,
             newest=self.newest,
-            marked_ms=self._marking.marked_ms,
             reach=self._cut.reach,
             roster=self._roster,
             progress=self._progress,
             clocks=self._clocks,
             view=self._view(now),
+            slow=self._slow,
         )
 
     @property

@@ -195,7 +195,5 @@ class StoredAggregation:
     """Everything that `Changes` wrote so far, but for what is needless."""
 
     newest: Mark | None = None
-    marked_ms: int | None = None
-    """Wall clock of the newest mark."""
     entries: Iterable[Entry] = ()
     """In order."""

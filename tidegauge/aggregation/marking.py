@@ -27,8 +27,6 @@ class Marking:
         The newest mark.
     watermark
         Its ``lower``, ms; None before the first.
-    marked_ms
-        Wall clock at which it was made.
     covered
         Its cut, as a down-set.
     """
@@ -38,7 +36,6 @@ class Marking:
     ) -> None:
         self.newest: Mark | None = None
         self.watermark: int | None = None
-        self.marked_ms: int | None = None
         self.covered: DownSet = {}
         self._roster = roster
         self._progress = progress
@@ -55,9 +52,8 @@ class Marking:
         """Whether the newest mark ends the stream."""
         return self.newest is not None and self.newest.final
 
-    def restore(self, newest: Mark | None, marked_ms: int | None, topology: Topology) -> None:
+    def restore(self, newest: Mark | None, topology: Topology) -> None:
         """Take in the newest mark that is stored."""
-        self.marked_ms = marked_ms
         if newest is not None:
             self.newest, self.watermark = newest, newest.lower
             self.covered = down_set(topology, newest.cut)
@@ -73,8 +69,8 @@ class Marking:
         lowers = thinned(times, target, self.watermark, settings.mark_resolution_ms, most=most)
         marks = []
         for lower in self._cut.advance(passed, lowers):
-            marks.append(self._mark(lower, topology))
-            self._publish(marks[-1], now, covers_reach=lower == lowers[-1])
+            marks.append(self._mark(lower, topology, now))
+            self._publish(marks[-1], covers_reach=lower == lowers[-1])
         for report in passed:
             if report.following is None:
                 self._progress.classify(report.writer, self.watermark)
@@ -88,9 +84,9 @@ class Marking:
 
     def end(self, cut: Position, topology: Topology, now: Now) -> Mark:
         """Make the final mark, at the end of time."""
-        final = Mark(self.revision + 1, END_OF_TIME, END_OF_TIME, cut)
+        final = Mark(self.revision + 1, END_OF_TIME, END_OF_TIME, cut, now.wall_ms)
         self._cut.release(down_set(topology, cut), END_OF_TIME)
-        self._publish(final, now, covers_reach=True)
+        self._publish(final, covers_reach=True)
         for writer in self._roster:
             self._progress.classify(writer, self.watermark)
         return final
@@ -107,12 +103,13 @@ class Marking:
         greatest = self._progress.greatest
         return self._cut.take_reached(END_OF_TIME if greatest is None else greatest)
 
-    def _mark(self, lower: int, topology: Topology) -> Mark:
+    def _mark(self, lower: int, topology: Topology, now: Now) -> Mark:
         upper = lower if self._cut.upper is None else max(lower, self._cut.upper)
-        return Mark(self.revision + 1, lower, upper, frontier(topology, self._cut.reach))
+        cut = frontier(topology, self._cut.reach)
+        return Mark(self.revision + 1, lower, upper, cut, now.wall_ms)
 
-    def _publish(self, mark: Mark, now: Now, *, covers_reach: bool) -> None:
-        self.newest, self.watermark, self.marked_ms = mark, mark.lower, now.wall_ms
+    def _publish(self, mark: Mark, *, covers_reach: bool) -> None:
+        self.newest, self.watermark = mark, mark.lower
         self._cut.upper = mark.upper
         if covers_reach:  # once a pass: it is as long as the stream has segments
             self.covered = self._cut.reach.copy()

@@ -1,8 +1,9 @@
 """The writers of one stream by name, and what is remembered of those that are forgotten."""
 
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, ValuesView
+from itertools import takewhile
 
 from tidegauge.aggregation.changes import Standing
 from tidegauge.aggregation.writers import Writer
@@ -66,12 +67,16 @@ class Roster:
             raise UnknownWriterError(name)
         return writer
 
-    def after(self, name: str) -> Iterator[Writer]:
-        """List the writers whose names come after one, in order of name."""
+    def after(self, name: str, prefix: str = "") -> Iterator[Writer]:
+        """List the writers whose names come after one, in order of name.
+
+        ``prefix`` is how the names of those begin that are wanted.
+        """
         if self._names is None:
             self._names = sorted(self._by_name)
         names = self._names
-        places = range(bisect_right(names, name), len(names))
+        first = max(bisect_right(names, name), bisect_left(names, prefix))
+        places = takewhile(lambda at: names[at].startswith(prefix), range(first, len(names)))
         return (self._by_name[names[at]] for at in places)
 
     def restore(self, writer: Writer) -> None:

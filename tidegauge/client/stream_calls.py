@@ -67,7 +67,7 @@ class WatermarkTimeoutError(TidegaugeError, TimeoutError):
         waited = describe_span(round(timeout / timedelta(milliseconds=1)))
         super().__init__(
             f"{seen.stream} is not complete below {describe_event_time(time)} after {waited}. "
-            f"{seen.explanation.sentence}"
+            f"{seen.explanation.in_full}"
         )
 
 

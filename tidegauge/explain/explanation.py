@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.explain.hints import hint_of
-from tidegauge.explain.sentences import cure_of, sentence_of
+from tidegauge.explain.sentences import cure_of, in_full, sentence_of
 from tidegauge.explain.situation import Situation, WriterStatus
 
 Reason: TypeAlias = Literal[
@@ -28,6 +28,7 @@ class Explanation:
     reason: Reason
     sentence: str
     cure: str | None
+    command: str | None
     hint: str | None
     stood_ms: int | None
     states: Mapping[WriterState, int]
@@ -39,14 +40,21 @@ class Explanation:
     returning_count: int
     next_expiry_ms: int | None
 
+    @property
+    def in_full(self) -> str:
+        """The sentence, with what to do."""
+        return in_full(self.sentence, self.cure, self.command)
+
 
 def explain(situation: Situation) -> Explanation:
     """Choose the reason and say it."""
     reason = reason_of(situation)
+    cure = cure_of(situation, reason)
     return Explanation(
         reason=reason,
         sentence=sentence_of(situation, reason),
-        cure=cure_of(situation, reason),
+        cure=None if cure is None else cure.words,
+        command=None if cure is None else cure.command,
         hint=hint_of(situation),
         stood_ms=situation.stood_ms,
         states=situation.states,

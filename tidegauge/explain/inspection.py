@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
 from itertools import chain, islice
 from math import inf
 
@@ -14,11 +15,13 @@ from tidegauge.aggregation.writers import Now, Writer, WriterState
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.explanation import Explanation, explain
 from tidegauge.explain.situation import Situation, StandBy, WriterStatus
+from tidegauge.explain.slowest import Slowest, order
 from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 
 _SHOWN = 10
+_LIVE: tuple[WriterState, ...] = ("joining", "active", "behind")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,14 +36,14 @@ class Inspection:
         What it is.
     newest
         Its newest mark.
-    marked_ms
-        Wall clock of that mark.
     reach
         What the next cut is made of.
     roster, progress, clocks
         Its writers, where they stand, and what may drop them.
     view
         The stream as a look would see it now.
+    slow
+        Which of its writers stand lowest.
     """
 
     now: Now
@@ -48,24 +51,42 @@ class Inspection:
     settings: StreamSettings
     topology: Topology
     newest: Mark | None
-    marked_ms: int | None
     reach: DownSet
     roster: Roster
     progress: Progress
     clocks: HoldClocks
     view: View
+    slow: Slowest
 
     def status(self, writer: str) -> WriterStatus:
         """Describe a writer; raises `UnknownWriterError`."""
         return self._status(self.roster.get(writer))
 
     def statuses(
-        self, *, after: str = "", states: Collection[WriterState] = ()
+        self, *, after: str = "", prefix: str = "", states: Collection[WriterState] = ()
     ) -> Iterator[WriterStatus]:
-        """Describe all writers, or those in some states, after a name, in order of name."""
-        for writer in self.roster.after(after):
+        """Describe all writers, or those in some states, after a name, in order of name.
+
+        ``prefix`` is how the names of those begin that are wanted.
+        """
+        for writer in self.roster.after(after, prefix):
             if not states or self._state(writer) in states:
                 yield self._status(writer)
+
+    def slowest(
+        self, count: int, *, prefix: str = "", states: Collection[WriterState] = ()
+    ) -> list[WriterStatus]:
+        """Describe the live writers that stand lowest, or those in some states, lowest first.
+
+        Those that stand nowhere come before all others.
+        """
+        if prefix or states:
+            wanted = states or _LIVE
+            some = (one for one in self.roster.after("", prefix) if self._state(one) in wanted)
+            chosen = nsmallest(count, some, key=order)
+        else:
+            chosen = self.slow.first(count, self.progress, self.now)
+        return [self._status(one) for one in chosen]
 
     def count_states(self) -> Counter[WriterState]:
         """Count the writers in each state; the cost does not grow with the writers."""
@@ -90,7 +111,7 @@ class Inspection:
         """
         if not (self.progress.ahead and self.progress.holders):
             return 0
-        waited_ms, stood_ms = self.clocks.waited_ms(self.view), self._since(self.marked_ms)
+        waited_ms, stood_ms = self.clocks.waited_ms(self.view), self._stood_ms
         return waited_ms if stood_ms is None else min(waited_ms, stood_ms)
 
     def explain(self, *, hot: Collection[int] = ()) -> Explanation:
@@ -98,39 +119,43 @@ class Inspection:
 
         ``hot`` are the segments whose load a split did not spread.
         """
-        progress, leader, heard = self.progress, self.progress.leader, self.roster.last_heard
-        return explain(
-            Situation(
-                stream=self.stream,
-                newest=self.newest,
-                stood_ms=self._since(self.marked_ms),
-                settings=self.settings,
-                states=self.count_states(),
-                reporters=self.roster.reporters,
-                holders=[self._status(one) for one in self._first_holders()],
-                holder_count=len(progress.holders),
-                waiting=[one.name for one in islice(progress.ahead, _SHOWN)],
-                waiting_count=len(progress.ahead),
-                returning=[self._status(one) for one in islice(progress.returning, _SHOWN)],
-                returning_count=len(progress.returning),
-                stopped_ms=self.clocks.stopped_ms(self.view),
-                leader=None if leader is None else self._status(leader),
-                heard=None if heard is None else self._status(heard),
-                wall_ms=self.now.wall_ms,
-                nowhere=any(one.stand is None for one in progress.joining),
-                unplaced=self._is_unplaced(),
-                hot=hot,
-            )
+        return explain(self.situation(hot=hot))
+
+    def situation(self, *, hot: Collection[int] = (), in_short: bool = False) -> Situation:
+        """Gather all that may be the reason; in short, without those that only a sentence names."""
+        shown = 1 if in_short else _SHOWN
+        progress, leader = self.progress, self.progress.leader
+        heard = None if in_short else self.roster.last_heard
+        return Situation(
+            stream=self.stream,
+            newest=self.newest,
+            stood_ms=self._stood_ms,
+            settings=self.settings,
+            states=self.count_states(),
+            reporters=self.roster.reporters,
+            holders=[self._status(one) for one in self._first_holders(shown)],
+            holder_count=len(progress.holders),
+            waiting=[one.name for one in islice(progress.ahead, shown)],
+            waiting_count=len(progress.ahead),
+            returning=[self._status(one) for one in islice(progress.returning, shown)],
+            returning_count=len(progress.returning),
+            stopped_ms=self.clocks.stopped_ms(self.view),
+            leader=None if leader is None else self._status(leader),
+            heard=None if heard is None else self._status(heard),
+            wall_ms=self.now.wall_ms,
+            nowhere=any(one.stand is None for one in progress.joining),
+            unplaced=self._is_unplaced(),
+            hot=hot,
         )
 
-    def _first_holders(self) -> list[Writer]:
+    def _first_holders(self, shown: int) -> list[Writer]:
         """Choose whom to show: who is dropped first, all that have said nothing, then others."""
         progress = self.progress
         some = (progress.joining, self.clocks.firsts(_SHOWN), progress.behind, progress.holders)
         chosen = chain.from_iterable(islice(those, 2 * _SHOWN) for those in some)
         holders = [one for one in chosen if one.holds]
         first = sorted(holders, key=self._dropped_in)[:1]
-        return list(islice(dict.fromkeys(first + holders), _SHOWN))
+        return list(islice(dict.fromkeys(first + holders), shown))
 
     def _dropped_in(self, writer: Writer) -> tuple[bool, int, float]:
         """Order writers as they are dropped: the lowest first, of equals who has least time."""
@@ -189,6 +214,10 @@ class Inspection:
             return None
         # Two times can lie further apart than 64 bits tell.
         return min(max(0, goal - writer.stand), END_OF_TIME)
+
+    @property
+    def _stood_ms(self) -> int | None:
+        return None if self.newest is None else self._since(self.newest.marked_ms)
 
     def _since(self, wall_ms: int | None) -> int | None:
         return None if wall_ms is None else max(0, self.now.wall_ms - wall_ms)

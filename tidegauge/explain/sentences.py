@@ -1,6 +1,7 @@
 """The sentence of an explanation: for a person at three in the morning."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.settings import StreamSettings
@@ -19,28 +20,49 @@ _GO_ON: dict[Clock, tuple[str, str]] = {
 }
 
 
+class Cure(NamedTuple):
+    """What to do, in words, and the command line that does it, if one does."""
+
+    words: str
+    command: str | None = None
+
+
+def in_full(sentence: str, cure: str | None, command: str | None) -> str:
+    """Put together what an explanation says, where it is one line.
+
+    Examples
+    --------
+    >>> in_full("There is no mark yet: nobody writes.", "register a writer", None)
+    'There is no mark yet: nobody writes; register a writer.'
+    """
+    if cure is None:
+        return sentence
+    said = f"{sentence.removesuffix('.')}; {cure}"
+    return f"{said}." if command is None else f"{said}: {command}."
+
+
 def sentence_of(situation: Situation, reason: str) -> str:
-    """Say in one sentence where the watermark stands, why, and what to do."""
+    """Say in one sentence where the watermark stands, and why."""
     if reason == "sealed":
         return "The stream is sealed: its watermark is the end of time, and nothing follows."
     facts = f"{_standing(situation)}: {_facts(situation, reason)}"
     if situation.returning:
         facts = f"{facts}; {_returning(situation)}"
-    cure = cure_of(situation, reason)
-    return f"{facts}." if cure is None else f"{facts}; {cure}."
+    return f"{facts}."
 
 
-def cure_of(situation: Situation, reason: str) -> str | None:
+def cure_of(situation: Situation, reason: str) -> Cure | None:
     """Say what to do; None if there is nothing."""
     if reason == "no_writers":
-        return "register a writer, or note a time"
+        return Cure("register a writer, or note a time")
     if reason == "min_writers":
-        return (
-            "start the others, or ask for fewer: tidegauge configure "
-            f"{situation.stream} --min-writers {max(situation.reporters, 1)}"
+        fewer = f"--min-writers {max(situation.reporters, 1)}"
+        return Cure(
+            "start the others, or ask for fewer",
+            f"tidegauge configure {situation.stream} {fewer}",
         )
     if reason == "nobody_live":
-        return "start a writer"
+        return Cure("start a writer")
     if reason in {"joining", "holding"}:
         return _cure_of_holding(situation, situation.holders[0])
     return None
@@ -201,21 +223,22 @@ def _approach(one: WriterStatus, situation: Situation) -> str:
     return f"{at}: {pace}, it is let in at {describe_span(most_ms)}, or when it registers"
 
 
-def _cure_of_holding(situation: Situation, first: WriterStatus) -> str:
+def _cure_of_holding(situation: Situation, first: WriterStatus) -> Cure:
     leader = situation.doubtful_leader
     if leader is not None:
-        return (
+        return Cure(
             f"first look at {leader.writer!r}, whose times are in the future: if its clock is "
-            f"wrong, stop it, and: tidegauge expire {situation.stream} {leader.writer}"
+            "wrong, stop it, and drop it",
+            f"tidegauge expire {situation.stream} {leader.writer}",
         )
     what = "let it note a time" if first.time is None else "let it note a later time"
     if not situation.waiting_count:
-        return what
-    seal = f", or end the stream: tidegauge seal {situation.stream}"
-    return (
-        f"{what} or leave, or drop it (what it writes below is late then): "
-        f"tidegauge expire {situation.stream} {first.writer}"
-        f"{seal if situation.all_others_left else ''}"
+        return Cure(what)
+    seal = f"end the stream (tidegauge seal {situation.stream}), or "
+    return Cure(
+        f"{what} or leave, {seal if situation.all_others_left else 'or '}"
+        "drop it (what it writes below is late then)",
+        f"tidegauge expire {situation.stream} {first.writer}",
     )
 
 

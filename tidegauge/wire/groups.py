@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import ConfigDict, Field, model_validator
 
 from tidegauge import groups
-from tidegauge.wire.streams import StreamFacts
+from tidegauge.wire.streams import MarkInfo, StreamFacts
 from tidegauge.wire.values import (
     Answer,
     Between,
@@ -117,6 +117,64 @@ class GroupInfo(Answer):
     state: StateDocument = Field(description="The shared state.")
 
 
+class TimeWindowInfo(StreamFacts):
+    """The time window of a group in one of its streams."""
+
+    stream: str = Field(description="scope/stream.")
+    lower: int | None = Field(description="Everything older has been read, ms.")
+    upper: int | None = Field(
+        description="How far writers had noted time at the next mark, ms."
+    )
+    position: WirePosition = Field(description="Of the whole group.")
+    next_mark: MarkInfo | None = Field(
+        None,
+        description="The first mark whose cut the group has not read up to: it keeps the window "
+        "back; null where it stands at the newest.",
+    )
+
+
+class GroupWindows(Answer):
+    """``GET …/time-window``: in all streams of the group, but for those that are deleted."""
+
+    group: str = Field(description="scope/group.")
+    lower: int | None = Field(
+        description="Everything older has been read in all streams, ms; null while one has none."
+    )
+    upper: int | None = Field(
+        description="How far writers had noted time at the next marks, ms; null once the group is at "
+        "the tail of one stream."
+    )
+    windows: list[TimeWindowInfo] = Field(
+        description="One for each stream of the group that is still there."
+    )
+    now_ms: int = Field(description="Wall clock of the service, ms.")
+
+
+class ListedGroup(GroupInfo):
+    """A group in a list."""
+
+    windows: list[TimeWindowInfo] | None = Field(
+        None,
+        description="With `windows`, in each of its streams that is still there and that the caller may "
+        "see; null without.",
+    )
+
+
+class ReaderInfo(Answer):
+    """One reader of a group, as its heartbeats and positions tell."""
+
+    reader: str = Field(description="Its name.")
+    epoch: int = Field(description="Of the process that has the name.")
+    segments: int = Field(description="How many it owns.")
+    silent_ms: int = Field(
+        description="Since it last said that it lives, ms: beyond `dead_after_ms` it is taken offline."
+    )
+    advanced_ms: int | None = Field(
+        description="Since it last read on, ms; null if it has not since it joined, or the group moved "
+        "to its controller."
+    )
+
+
 Count = Annotated[Integer, Between(0)]
 
 
@@ -168,23 +226,17 @@ class GroupDetails(GroupInfo):
     progress: NotedProgress | None = Field(
         description="Of the query that reads with it; null without news for 5 minutes."
     )
+    readers: list[ReaderInfo] = Field(
+        default_factory=list, description="Those of the shared state, in order of name."
+    )
 
 
 class GroupList(Answer):
     """``GET /v1/reader-groups``."""
 
-    groups: list[GroupInfo] = Field(description="In order of name.")
+    groups: list[ListedGroup] = Field(description="In order of name.")
     cursor: str | None = Field(description="Where the next page starts; null on the last.")
-
-
-class TimeWindowInfo(StreamFacts):
-    """``GET …/time-window``."""
-
-    lower: int | None = Field(description="Everything older has been read, ms.")
-    upper: int | None = Field(
-        description="How far writers had noted time at the next mark, ms."
-    )
-    position: WirePosition = Field(description="Of the whole group.")
+    now_ms: int = Field(description="Wall clock of the service, ms.")
 
 
 class ReaderJoined(Answer):

@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
+from tidegauge.aggregation.writers import WriterState
+from tidegauge.explain.explanation import Reason
 from tidegauge.marks import Mark
 from tidegauge.scaling import MOST_SEGMENTS
 from tidegauge.scaling_policy import Unit
@@ -165,6 +167,14 @@ class SegmentInfo(Answer):
     high: float | None = Field(description="End (exclusive) of its key range.")
     predecessors: list[int] = Field(description="The segments that it continues.")
     sealed_length: int | None = Field(description="Events it holds for ever; null: it grows.")
+    opened_ms: int | None = Field(
+        None, description="Wall clock at which it was made, ms; null if that was not kept."
+    )
+    sealed_ms: int | None = Field(
+        None,
+        description="Wall clock at which it was sealed, ms; null while it grows, or if that was not "
+        "kept.",
+    )
 
     @classmethod
     def of(cls, segment: Segment) -> "SegmentInfo":
@@ -176,12 +186,21 @@ class SegmentInfo(Answer):
             high=high,
             predecessors=list(segment.predecessors),
             sealed_length=segment.sealed_length,
+            opened_ms=segment.opened_ms,
+            sealed_ms=segment.sealed_ms,
         )
 
     def to_segment(self) -> Segment:
         """Read the description back."""
         owned = None if self.low is None or self.high is None else KeyRange(self.low, self.high)
-        return Segment(self.number, owned, tuple(self.predecessors), self.sealed_length)
+        return Segment(
+            self.number,
+            owned,
+            tuple(self.predecessors),
+            self.sealed_length,
+            self.opened_ms,
+            self.sealed_ms,
+        )
 
 
 class TopologyInfo(Answer):
@@ -210,6 +229,7 @@ class MarkInfo(Answer):
     lower: int = Field(description="The watermark, ms of event time.")
     upper: int = Field(description="How far the writers behind the cut had noted time, ms.")
     cut: WirePosition = Field(description="A stream cut: segment to offset.")
+    marked_ms: int | None = Field(None, description="Wall clock at which it was made, ms.")
     final: bool = Field(description="Whether the stream is sealed.")
 
     @classmethod
@@ -220,12 +240,13 @@ class MarkInfo(Answer):
             lower=mark.lower,
             upper=mark.upper,
             cut=dict(mark.cut),
+            marked_ms=mark.marked_ms,
             final=mark.final,
         )
 
     def to_mark(self) -> Mark:
         """Read the description back."""
-        return Mark(self.revision, self.lower, self.upper, self.cut)
+        return Mark(self.revision, self.lower, self.upper, self.cut, self.marked_ms)
 
 
 class StreamConfig(Answer):
@@ -279,14 +300,60 @@ class ScalingInfo(Answer):
     actions: list[ScalingAction] = Field(description="The newest scalings, oldest first.")
 
 
-class StreamInfo(StreamFacts):
-    """``GET {stream}``."""
+class BriefExplanation(Answer):
+    """Why the watermark of a listed stream is where it is, in short."""
 
+    reason: Reason = Field(description="One word for it.")
+    stood_ms: int | None = Field(
+        description="Since the newest mark, wall clock, ms; null before the first."
+    )
+    states: dict[WriterState, int] = Field(description="How many writers are in each state.")
+    holder: str | None = Field(
+        description="The writer that holds the watermark, or the first of those that do."
+    )
+    holder_count: int = Field(description="How many hold it in all.")
+    waiting_count: int = Field(description="How many are ahead and wait.")
+    next_expiry_ms: int | None = Field(
+        description="When the first clock runs out, ms from now."
+    )
+    hint: str | None = Field(
+        description="What looks wrong: times in seconds, or a hot key, for example."
+    )
+
+
+class _StreamEntry(StreamFacts):
     stream: str = Field(description="scope/stream.")
     created_ms: int = Field(description="Wall clock of its creation, ms.")
+    revision: int = Field(description="Of the newest mark; 0 before the first.")
+    marked_ms: int | None = Field(
+        None, description="Wall clock of the newest mark, ms; null before the first."
+    )
+    explanation: BriefExplanation | None = Field(
+        None,
+        description="In lists, with `explain`; null without, and while the controller that holds the "
+        "stream does not answer.",
+    )
+
+
+class StreamBrief(_StreamEntry):
+    """A stream in a list with `brief`."""
+
+    log: Literal["embedded", "external"] = Field(description="Where the events live.")
+    follows_clock: bool = Field(
+        description="Whether times are ms of wall clock: `max_future_skew_ms` is set."
+    )
+    segments: int = Field(description="How many there are, sealed ones too.")
+    events: int | None = Field(
+        description="How many the log holds, without those that were truncated; null on external "
+        "logs."
+    )
+
+
+class StreamInfo(_StreamEntry):
+    """``GET {stream}``."""
+
     config: StreamConfig = Field(description="Its settings.")
     topology: TopologyInfo = Field(description="Its segments.")
-    revision: int = Field(description="Of the newest mark; 0 before the first.")
     tail: WirePosition | None = Field(
         description="Next offset of each growing or sealed segment; null on external logs."
     )
@@ -303,6 +370,15 @@ class StreamList(Answer):
 
     streams: list[StreamInfo] = Field(description="In order of name.")
     cursor: str | None = Field(description="Where the next page starts; null on the last.")
+    now_ms: int = Field(description="Wall clock of the service, ms.")
+
+
+class BriefStreamList(Answer):
+    """``GET /v1/streams?brief=true``."""
+
+    streams: list[StreamBrief] = Field(description="In order of name.")
+    cursor: str | None = Field(description="Where the next page starts; null on the last.")
+    now_ms: int = Field(description="Wall clock of the service, ms.")
 
 
 class ScaleStream(Request):
@@ -368,6 +444,7 @@ class MarkList(StreamFacts):
     """``GET {stream}/marks``."""
 
     marks: list[MarkInfo] = Field(description="Oldest first; empty if none came in time.")
+    now_ms: int = Field(description="Wall clock of the service, ms.")
 
 
 class Tail(StreamFacts):

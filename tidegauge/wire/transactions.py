@@ -101,6 +101,7 @@ class TransactionList(StreamFacts):
 
     transactions: list[TransactionInfo] = Field(description="In order of id.")
     cursor: str | None = Field(description="Where the next page starts; null on the last.")
+    now_ms: int = Field(description="Wall clock of the service, ms.")
 
 
 class BatchOfTransactions(Request):

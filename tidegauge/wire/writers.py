@@ -5,6 +5,7 @@ from pydantic import Field
 from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.writers import WriterState
 from tidegauge.explain.explanation import Reason
+from tidegauge.explain.sentences import in_full
 from tidegauge.explain.situation import StandBy
 from tidegauge.wire.streams import MarkInfo, StreamFacts
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
@@ -97,7 +98,9 @@ class WriterInfo(Answer):
     state: WriterState = Field(description="Live are `joining`, `active` and `behind`.")
     incarnation: int = Field(description="0: it never registered.")
     time: int | None = Field(description="Latest noted in this incarnation, ms.")
-    position: WirePosition = Field(description="How far it reported, former incarnations too.")
+    position: WirePosition | None = Field(
+        description="How far it reported, former incarnations too; null in a list without `positions`."
+    )
     behind_ms: int | None = Field(
         description="Event time to the writer furthest ahead, or to the watermark, ms."
     )
@@ -130,6 +133,10 @@ class WriterInfo(Answer):
     )
 
 
+class WriterDescription(WriterInfo, StreamFacts):
+    """``GET {stream}/writers/{writer}``."""
+
+
 class WriterAnswer(WriterInfo, TimeNoted):
     """The answer to leave and expire: that of a report, and what became of the writer."""
 
@@ -137,8 +144,11 @@ class WriterAnswer(WriterInfo, TimeNoted):
 class WriterList(StreamFacts):
     """``GET {stream}/writers``."""
 
-    writers: list[WriterInfo] = Field(description="In order of name.")
-    cursor: str | None = Field(description="Where the next page starts; null on the last.")
+    writers: list[WriterInfo] = Field(description="In order of name, or the slowest first.")
+    cursor: str | None = Field(
+        description="Where the next page starts; null on the last, and of the slowest."
+    )
+    now_ms: int = Field(description="Wall clock of the service, ms.")
 
 
 class ExplanationInfo(Answer):
@@ -146,9 +156,15 @@ class ExplanationInfo(Answer):
 
     reason: Reason = Field(description="One word for it.")
     sentence: str = Field(
-        description="For a person: who holds it, since when, who waits, until when, what to do."
+        description="For a person: who holds it, since when, who waits, until when."
     )
-    cure: str | None = Field(None, description="What to do, if there is anything.")
+    cure: str | None = Field(
+        None,
+        description="What to do, if there is anything; in lower case, without a full stop.",
+    )
+    command: str | None = Field(
+        None, description="The command line that does it, after the words of the cure."
+    )
     stood_ms: int | None = Field(
         None, description="Since the newest mark, wall clock, ms; null before the first."
     )
@@ -170,6 +186,11 @@ class ExplanationInfo(Answer):
     hint: str | None = Field(
         None, description="What looks wrong: times in seconds, or a hot key, for example."
     )
+
+    @property
+    def in_full(self) -> str:
+        """The sentence, with what to do."""
+        return in_full(self.sentence, self.cure, self.command)
 
 
 class Watermark(StreamFacts):

@@ -13,7 +13,7 @@ from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.groups import Groups, StoredGroup, read_logs
 from controller.http import routing
-from controller.streams import history
+from controller.http.windows import Windows
 from controller.streams.registry import Registry
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
 from tidegauge.groups import GroupState, advance, go_offline, has_its_share, join_group
@@ -71,7 +71,15 @@ async def get_group(
     return NamedGroup(StreamName(scope, group), groups, registry, sequencer)
 
 
+async def get_windows(
+    database: routing.DatabaseOf, registry: routing.RegistryOf, groups: routing.GroupsOf
+) -> Windows:
+    """Give what finds time windows."""
+    return Windows(database, registry, groups)
+
+
 GroupOf = Annotated[NamedGroup, Depends(get_group)]
+WindowsOf = Annotated[Windows, Depends(get_windows)]
 
 
 @router.put(ONE, responses={201: {"model": wire.GroupInfo, "description": "Created."}})
@@ -100,8 +108,12 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
 async def describe(named: GroupOf) -> wire.GroupDetails:
     """Describe a group, its shared state, and the progress of its query."""
     info = (await named.read()).describe()
-    progress = named.groups.progress_of(named.groups.get(named.name))
-    return wire.GroupDetails(**dict(info), progress=progress)
+    group = named.groups.get(named.name)
+    return wire.GroupDetails(
+        **dict(info),
+        progress=named.groups.progress_of(group),
+        readers=named.groups.readers_of(group),
+    )
 
 
 @router.post(ONE + "/progress", status_code=204, response_class=Response)
@@ -117,18 +129,32 @@ async def delete(named: GroupOf) -> None:
 
 
 @router.get(ALL)
-async def list_groups(
+async def list_groups(  # noqa: PLR0913 (parts of one request)
     listing: routing.ListingOf,
     caller: routing.CallerOf,
+    clocks: routing.ClocksOf,
+    found: WindowsOf,
+    *,
+    windows: Annotated[
+        bool, Query(description="Tell the time windows of each group in its streams.")
+    ] = False,
     limit: routing.Limit = 100,
     cursor: routing.Cursor = None,
 ) -> wire.GroupList:
-    """List groups in order of name, those in scopes where the caller reads."""
-    reads = partial(caller.may, Role.READ)
+    """List groups in order of name, those in scopes where the caller reads or observes."""
     after = routing.read_cursor(cursor, StreamName.parse)
-    page, more = await listing.groups(after, limit, of=reads)
+    page, more = await listing.groups(after, limit, of=caller.may_see)
+    groups = []
+    for one in page:
+        seen = None
+        if windows:
+            visible = [s for s in one.settings.streams if caller.may_see(_scope_of(s))]
+            seen = await found.of_those_left(one, visible)
+        groups.append(wire.ListedGroup(**dict(one.describe()), windows=seen))
     return wire.GroupList(
-        groups=page, cursor=routing.write_cursor(page[-1].group) if more else None
+        groups=groups,
+        cursor=routing.write_cursor(groups[-1].group) if more else None,
+        now_ms=clocks.now().wall_ms,
     )
 
 
@@ -159,26 +185,30 @@ async def write_state(
 
 @router.get(ONE + "/time-window")
 async def time_window(
-    database: routing.DatabaseOf,
+    clocks: routing.ClocksOf,
     caller: routing.CallerOf,
     named: GroupOf,
-    stream: Annotated[str, Query(description="One of the group's streams, scope/stream.")],
-) -> wire.TimeWindowInfo:
+    windows: WindowsOf,
+    stream: Annotated[
+        str | None,
+        Query(
+            description="One of the group's streams, scope/stream; left out, all that are still there."
+        ),
+    ] = None,
+) -> wire.TimeWindowInfo | wire.GroupWindows:
     """Find the time window of the group: the same for all of its readers."""
-    _check_reads(caller, stream)
-    group = named.groups.get(named.name)
+    if stream is not None:
+        caller.check_sees(_scope_of(stream))
+    group = await named.read()
+    if stream is None:
+        for one in group.settings.streams:
+            caller.check_sees(_scope_of(one))
+        return await windows.of_all(group, now_ms=clocks.now().wall_ms)
     if stream not in group.settings.streams:
         read = ", ".join(group.settings.streams)
         message = f"{stream!r} is not read by the group; it reads {read}"
         raise InvalidRequestError.of("stream", message)
-    state = await named.registry.look_at(StreamName.parse(stream))
-    state.check_id(group.settings.stream_ids[stream])
-    topology = state.published_topology
-    position = await named.sequencer.read(lambda: group.frontier(stream, topology))
-    window, _ = await history.at_position(database, state, position)
-    return wire.TimeWindowInfo(
-        lower=window.lower, upper=window.upper, position=position, **routing.stream_facts(state)
-    )
+    return await windows.of(group, stream)
 
 
 @router.post(READER)
@@ -233,8 +263,11 @@ async def offline(
 
 
 def _check_reads(caller: Caller, stream: str) -> None:
-    scope, _, _ = stream.partition("/")
-    caller.check(Role.READ, scope)
+    caller.check(Role.READ, _scope_of(stream))
+
+
+def _scope_of(stream: str) -> str:
+    return stream.partition("/")[0]
 
 
 def _check_positions(limits: Limits, positions: Mapping[str, Position]) -> None:

@@ -103,7 +103,11 @@ async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
         news = [state.published]
     elif state.revision > after:
         news = await history.marks_after(database, state, after, limit=limit)
-    return MarkList(marks=[MarkInfo.of(mark) for mark in news], **routing.stream_facts(state))
+    return MarkList(
+        marks=[MarkInfo.of(mark) for mark in news],
+        now_ms=state.now().wall_ms,
+        **routing.stream_facts(state),
+    )
 
 
 @router.get(ONE + "/marks/at")
@@ -134,14 +138,14 @@ async def marks_at(
         )
     asked = _position(state, position or "", "position")
     try:
-        window, passed = await history.at_position(database, state, asked)
+        found = await history.at_position(database, state, asked)
     except UnknownSegmentError as error:
         reason = "there is no such segment"
         raise InvalidPositionError(error.segment, asked[error.segment], reason, {}) from error
     return MarksAtPosition(
-        lower=window.lower,
-        upper=window.upper,
-        passed=None if passed is None else MarkInfo.of(passed),
+        lower=found.window.lower,
+        upper=found.window.upper,
+        passed=None if found.passed is None else MarkInfo.of(found.passed),
         **routing.stream_facts(state),
     )
 

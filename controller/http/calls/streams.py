@@ -1,11 +1,13 @@
 """Calls about streams: create, describe, change, list, scale, truncate, seal, delete."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 
 from controller.http import routing
+from controller.http.forwarding.peers import is_passed_on
 from controller.streams import lifecycle
 from controller.streams.truncation import truncate_at_cut, truncate_at_time
 from tidegauge.errors import InvalidRequestError, PreconditionRequiredError
@@ -83,19 +85,48 @@ async def delete(sequencer: routing.SequencerOf, state: routing.StreamOf) -> Non
     await sequencer.submit(partial(lifecycle.delete_stream, state=state))
 
 
-@router.get("/v1/streams")
-async def list_streams(
+@router.get("/v1/streams", response_model=wire.StreamList | wire.BriefStreamList)
+async def list_streams(  # noqa: PLR0913 (parts of one request)
+    request: Request,
     listing: routing.ListingOf,
+    explaining: routing.ExplainingOf,
+    clocks: routing.ClocksOf,
     caller: routing.CallerOf,
+    *,
+    brief: Annotated[bool, Query(description="Leave settings and segments out.")] = False,
+    explain: Annotated[
+        bool, Query(description="Say of each stream in short why its watermark is where it is.")
+    ] = False,
     limit: routing.Limit = 100,
     cursor: routing.Cursor = None,
-) -> wire.StreamList:
+) -> Response:
     """List streams in order of name, those in scopes where the caller has a role."""
-    after = routing.read_cursor(cursor, StreamName.parse)
-    page, more = await listing.streams(after, limit, of=caller.roles)
-    return wire.StreamList(
-        streams=page, cursor=routing.write_cursor(page[-1].stream) if more else None
+    after, of = routing.read_cursor(cursor, StreamName.parse), caller.roles
+    listed: Sequence[wire.StreamInfo] | Sequence[wire.StreamBrief]
+    explained: Mapping[str, wire.BriefExplanation] = {}
+    if is_passed_on(request.scope):  # by another controller, which lists all
+        held = explaining.held(after, limit, of=of)
+        listed, more, brief = [lifecycle.describe_briefly(one) for one in held], False, True
+        explained = await explaining.here(held)
+    else:
+        pages = listing.streams_in_short if brief else listing.streams
+        listed, more = await pages(after, limit, of=of)
+        if explain:
+            explained = await explaining.everywhere(listed, request.scope, cursor=cursor)
+    answer = wire.BriefStreamList if brief else wire.StreamList
+    entries: list[Any] = list(listed)
+    if explained:
+        entries = [
+            one.model_copy(update={"explanation": explained.get(one.stream_id)})
+            for one in listed
+        ]
+    found = answer.model_construct(
+        streams=entries,
+        cursor=routing.write_cursor(listed[-1].stream) if more else None,
+        now_ms=clocks.now().wall_ms,
     )
+    # FastAPI would make a document of a thousand streams first, and JSON of that.
+    return Response(found.model_dump_json(), media_type="application/json")
 
 
 @router.post(ONE + "/scale")

@@ -172,6 +172,7 @@ async def list_transactions(
     )
     page = [wire.TransactionInfo(**_info(state, one)) for one in found[:limit]]
     return wire.TransactionList(
+        now_ms=state.now().wall_ms,
         transactions=page,
         cursor=routing.write_cursor(page[-1].id) if len(found) > limit else None,
         **routing.stream_facts(state),

@@ -1,7 +1,8 @@
 """Calls of and about writers: register, leave, expire, list."""
 
+from collections.abc import Iterable
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
 
@@ -11,6 +12,7 @@ from controller.http.calls.reporting import ReportingRoute
 from controller.streams import reports
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.writers import WriterState
+from tidegauge.errors import InvalidRequestError
 from tidegauge.explain.situation import WriterStatus
 from tidegauge.names import check_name
 from tidegauge.wire import writers as wire
@@ -73,33 +75,66 @@ def _answer(state: StreamState, status: WriterStatus, hint: str | None) -> wire.
 
 
 @router.get(WRITERS)
-async def list_writers(
+async def list_writers(  # noqa: PLR0913 (parts of one request)
     sequencer: routing.SequencerOf,
     state: routing.StreamOf,
+    *,
     states: Annotated[
         tuple[WriterState, ...],
         Query(
             alias="state", description="Only writers in this state; repeated, in any of them."
         ),
     ] = (),
+    order: Annotated[
+        Literal["name", "slowest"],
+        Query(
+            description="`slowest`: one page of those that stand lowest, without a cursor; the live "
+            "ones, unless states are given. Those that stand nowhere are first."
+        ),
+    ] = "name",
+    prefix: Annotated[str, Query(description="How the names begin that are wanted.")] = "",
+    positions: Annotated[bool, Query(description="Whether to tell positions.")] = True,
     limit: routing.Limit = 100,
     cursor: routing.Cursor = None,
 ) -> wire.WriterList:
-    """List writers in order of name, all or those in one state."""
+    """List writers in order of name, or the slowest: all, or those in one state."""
     after = routing.read_cursor(cursor, check_name) or ""
+    if order == "slowest" and cursor is not None:
+        reason = "the slowest are one page; raise its limit, or leave the cursor out"
+        raise InvalidRequestError.of("cursor", reason)
 
     def look() -> tuple[list[wire.WriterInfo], bool]:
         seen = state.aggregator.inspect(state.now())
-        statuses = seen.statuses(after=after, states=states)
+        statuses: Iterable[WriterStatus]
+        if order == "slowest":
+            statuses = seen.slowest(limit, prefix=prefix, states=states)
+        else:
+            statuses = seen.statuses(after=after, prefix=prefix, states=states)
+        if not positions:
+            return first_page(map(_info_in_short, statuses), limit, entries=lambda _: 1)
         page, more = first_page(statuses, limit, entries=lambda one: len(one.position))
         return [_info(one) for one in page], more
 
     page, more = await sequencer.read(look)
     return wire.WriterList(
         writers=page,
-        cursor=routing.write_cursor(page[-1].writer) if more else None,
+        now_ms=state.now().wall_ms,
+        cursor=routing.write_cursor(page[-1].writer) if more and order == "name" else None,
         **routing.stream_facts(state),
     )
+
+
+@router.get(WRITERS + "/{writer}")
+async def describe(
+    sequencer: routing.SequencerOf, state: routing.StreamOf, writer: routing.WriterName
+) -> wire.WriterDescription:
+    """Describe a writer: where it stands, and what its clocks show."""
+    status = await sequencer.read(lambda: state.aggregator.inspect(state.now()).status(writer))
+    return wire.WriterDescription(**_info(status).model_dump(), **routing.stream_facts(state))
+
+
+def _info_in_short(status: WriterStatus) -> wire.WriterInfo:
+    return _info(status).model_copy(update={"position": None})
 
 
 def _info(status: Any) -> wire.WriterInfo:  # noqa: ANN401 (a dataclass of the same fields)

@@ -23,8 +23,8 @@ class ChangeStore(ABC):
     """Stores what happened to the aggregations of streams."""
 
     @abstractmethod
-    def add(self, batch: Batch, stream_key: int, changes: Changes, wall_ms: int) -> None:
-        """Store what happened to a stream, at most once a batch; its marks were made then."""
+    def add(self, batch: Batch, stream_key: int, changes: Changes) -> None:
+        """Store what happened to a stream, at most once a batch."""
 
     @abstractmethod
     def entries(self, connection: Connection, stream_key: int) -> Iterable[bytes]:
@@ -39,15 +39,15 @@ class ChangeStore(ABC):
         found = StoredMarks(connection, stream_key)
         return StoredAggregation(
             newest=found.newest,
-            marked_ms=found.newest_created_ms,
             entries=map(load_entry, self.entries(connection, stream_key)),
         )
 
 
-def add_marks(batch: Batch, stream_key: int, made: Iterable[Mark], wall_ms: int) -> None:
+def add_marks(batch: Batch, stream_key: int, made: Iterable[Mark]) -> None:
     """Store marks where everybody looks them up."""
     for one in made:
-        row = (stream_key, one.revision, one.lower, one.upper, dump_position(one.cut), wall_ms)
+        cut = dump_position(one.cut)
+        row = (stream_key, one.revision, one.lower, one.upper, cut, one.marked_ms)
         batch.write_together(_write_marks, row)
 
 

@@ -43,9 +43,9 @@ class OwnLogs(ChangeStore):
     def __init__(self) -> None:
         self._logs: dict[int, _Log] = {}
 
-    def add(self, batch: Batch, stream_key: int, changes: Changes, wall_ms: int) -> None:
+    def add(self, batch: Batch, stream_key: int, changes: Changes) -> None:
         """Store what happened to a stream."""
-        add_marks(batch, stream_key, changes.marks, wall_ms)
+        add_marks(batch, stream_key, changes.marks)
         log = self._logs.setdefault(stream_key, _Log())
         if changes.entry:
             log.last += 1

@@ -96,9 +96,9 @@ class SharedLog(ChangeStore):
             entries = [one for one in _load_row(text) if one[0] in there]
             self._take_in(number, len(text), entries)
 
-    def add(self, batch: Batch, stream_key: int, changes: Changes, wall_ms: int) -> None:
+    def add(self, batch: Batch, stream_key: int, changes: Changes) -> None:
         """Store what happened to a stream."""
-        add_marks(batch, stream_key, changes.marks, wall_ms)
+        add_marks(batch, stream_key, changes.marks)
         draft = self._draft_for(batch)
         if changes.entry:
             text = dump_entry(changes.entry)

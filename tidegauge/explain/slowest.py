@@ -1,0 +1,56 @@
+"""The slowest writers of a stream, looked for among all of them once a second at most."""
+
+from heapq import nsmallest
+from itertools import chain, islice
+from math import inf
+from operator import attrgetter
+
+from tidegauge.aggregation.progress import Progress
+from tidegauge.aggregation.writers import Now, Writer
+from tidegauge.event_time import FIRST_TIME
+
+_LEAST = 100
+"""More are found than are asked for: some will have gone on before all are looked at again."""
+_KEPT_MS = 1_000
+"""A look at each of 100 000 writers takes as long as a page of them, and all others wait."""
+
+
+class Slowest:
+    """Knows which live writers stand lowest; how high they stand is always as of now.
+
+    Besides those that have noted no time yet, it misses who began to stand low since the latest
+    look at all writers.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[Writer] = []
+        self._found_ms = -inf
+        self._most = 0
+        """How many were asked for then."""
+
+    def first(self, count: int, progress: Progress, now: Now) -> list[Writer]:
+        """Give the lowest, those first that stand nowhere."""
+        if now.listening_ms - self._found_ms >= _KEPT_MS or count > self._most:
+            self._found = lowest(progress, max(_LEAST, 2 * count))
+            self._found_ms, self._most = now.listening_ms, count
+        some = dict.fromkeys(chain(islice(progress.joining, count), self._found))
+        return nsmallest(count, (one for one in some if one.live), key=order)
+
+
+def lowest(progress: Progress, count: int) -> list[Writer]:
+    """Choose so many live writers; whoever holds the watermark stands below whoever is ahead."""
+    nowhere = list(islice((one for one in progress.joining if one.stand is None), count))
+    holding = (one for one in progress.holders if one.stand is not None)
+    chosen = [*nowhere, *nsmallest(count - len(nowhere), holding, key=_stand)]
+    if len(chosen) < count:
+        ahead = (one for one in progress.ahead if one.live)
+        chosen += nsmallest(count - len(chosen), ahead, key=_stand)
+    return chosen
+
+
+def order(writer: Writer) -> tuple[int, str]:
+    """Order writers by where they stand, those first that stand nowhere, and then by name."""
+    return FIRST_TIME - 1 if writer.stand is None else writer.stand, writer.name
+
+
+_stand = attrgetter("stand")
