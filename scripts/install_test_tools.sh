@@ -10,6 +10,7 @@ if ! command -v prometheus >/dev/null 2>&1 || ! command -v promtool >/dev/null 2
     packages="$packages prometheus"
 fi
 command -v chromium >/dev/null 2>&1 || packages="$packages chromium"
+command -v mvn >/dev/null 2>&1 || packages="$packages maven"
 [ -z "$packages" ] && exit 0
 
 as_root=""
@@ -27,5 +28,5 @@ if command -v apt-get >/dev/null 2>&1; then
         $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >/dev/null &&
         exit 0
 fi
-printf 'The tests trace system calls with strace, start PostgreSQL, HAProxy and Prometheus, and look at pages with Chromium; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
+printf 'The tests trace system calls with strace, start PostgreSQL, HAProxy and Prometheus,\n  fetch a Kafka broker with Maven, and look at pages with Chromium; missing here:%s.\n  Get it with: apt-get install%s\n' " $packages" " $packages" >&2
 exit 1

@@ -13,6 +13,7 @@ from tests.effort import Effort
 from tests.patience import PATIENCE_S
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess
+from tidegauge_cli.demo.kafka.broker import Broker
 
 NewDatabase = Callable[[Path], str]
 """Makes a database of its own, in a directory if it is a file, and returns its address."""
@@ -107,6 +108,13 @@ def effort(
 def cluster() -> Iterator[Cluster]:
     """A PostgreSQL server, which tests make databases on."""
     with running_cluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A Kafka broker for tests that only need topics with names of their own."""
+    with Broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
 
 

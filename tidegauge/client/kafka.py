@@ -1,0 +1,269 @@
+"""What everything of ours that talks to Kafka shares: its settings, a topic's ends, and errors.
+
+Needs the extra ``kafka``.
+"""
+
+import logging
+import re
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
+
+from tidegauge.client.transport import RETRY_FOR
+from tidegauge.errors import TidegaugeError
+from tidegauge.extras import needs_extra
+from tidegauge.topology import Position
+
+with needs_extra("Kafka", extra="kafka"):
+    from confluent_kafka import (
+        IsolationLevel,
+        KafkaError,
+        KafkaException,
+        TopicCollection,
+        TopicPartition,
+    )
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin._listoffsets import OffsetSpec
+
+_T = TypeVar("_T")
+_CALL_S = 10.0
+_SECRET = re.compile("password|secret|token|passphrase|pem|oauthbearer")
+_CURE = "is bootstrap.servers right, and security.protocol?"
+_UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001 (its name)
+_TRANSIENT = {
+    KafkaError._TIMED_OUT,  # noqa: SLF001
+    KafkaError._TRANSPORT,  # noqa: SLF001
+    KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
+    KafkaError._NOENT,  # noqa: SLF001 (no leader of a partition is known)
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.REQUEST_TIMED_OUT,
+}
+
+
+class _Once(logging.Filter):
+    """Lets what librdkafka says ten times a second, while a broker is away, through once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether it is new, whenever it happened."""
+        said = _without_time(record.getMessage())
+        is_new = said not in self._told
+        self._told.add(said)
+        return is_new
+
+
+def _without_time(said: str) -> str:
+    return said.partition(" (after ")[0]
+
+
+_log = logging.getLogger("tidegauge.kafka")
+_log.addFilter(_Once())
+
+
+class BrokerError(TidegaugeError):
+    """A Kafka broker did not answer, or refused.
+
+    Attributes
+    ----------
+    reason
+        What it or the client library said; no settings, and so no secrets.
+    """
+
+    def __init__(self, bootstrap: str, reason: str) -> None:
+        self.bootstrap = bootstrap
+        self.reason = reason
+        super().__init__(f"Kafka at {bootstrap}: {reason}")
+
+
+class UnknownTopicError(TidegaugeError):
+    """There is no such topic, or this user may not see it."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self.bootstrap = bootstrap
+        self.topic = topic
+        super().__init__(
+            f"Kafka at {bootstrap} has no topic {topic!r}, or does not show it to this user"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic as it is now.
+
+    Attributes
+    ----------
+    topic_id
+        Another one once the topic is deleted and created again.
+    partitions
+        Their numbers, which are those of the stream's segments.
+    """
+
+    topic_id: str
+    partitions: tuple[int, ...]
+
+
+def settings_of(given: Mapping[str, Any], **ours: Any) -> dict[str, Any]:  # noqa: ANN401 (librdkafka's)
+    """Make the settings of a client of librdkafka, which logs where we do and not to stderr.
+
+    Ours are by the name of the setting with ``_`` for each ``.``.
+    """
+    named = {name.replace("_", "."): value for name, value in ours.items()}
+    return {"logger": _log, **given, **named}
+
+
+def made(kind: Callable[[dict[str, Any]], _T], settings: Mapping[str, Any]) -> _T:
+    """Make a client of librdkafka, which refuses a setting that it does not know.
+
+    Raises
+    ------
+    BrokerError
+        If a setting is wrong.
+    """
+    try:
+        return kind(dict(settings))
+    except KafkaException as error:
+        reason: str = error.args[0].str()
+    for name, value in settings.items():
+        if value and _SECRET.search(name):
+            reason = reason.replace(str(value), "***")
+    raise BrokerError(str(settings.get("bootstrap.servers")), reason)
+
+
+class Topic:
+    """Asks a broker about a topic; what is transient is asked again for a while.
+
+    Parameters
+    ----------
+    settings
+        Of librdkafka; ``bootstrap.servers`` at least.
+    name
+        Of the topic.
+    retry_for
+        How long a broker that does not answer is asked again.
+
+    Raises
+    ------
+    BrokerError
+        If a setting is wrong; by every method, if the broker does not answer or refuses.
+    UnknownTopicError
+        By every method, if there is no such topic.
+    """
+
+    def __init__(
+        self, settings: Mapping[str, Any], name: str, *, retry_for: timedelta = RETRY_FOR
+    ) -> None:
+        self.name = name
+        self.bootstrap = str(settings["bootstrap.servers"])
+        self._retry_for = retry_for
+        heard = deque[str](maxlen=1)
+        ours = {"error_cb": lambda error: heard.append(_without_time(error.str()))}
+        self._heard = heard
+        self._admin = made(AdminClient, settings_of(settings) | ours)
+
+    def describe(self) -> TopicInfo:
+        """Read its id and partitions."""
+        topics = TopicCollection([self.name])
+        (found,) = self._ask(
+            lambda: list(self._admin.describe_topics(topics, request_timeout=_CALL_S).values())
+        )
+        numbers = tuple(sorted(one.id for one in found.partitions))
+        return TopicInfo(str(found.topic_id), numbers)
+
+    def starts(self) -> Position:
+        """Read the first offset there is of each partition."""
+        return self._offsets(OffsetSpec.earliest())
+
+    def starts_at(self, time: int) -> Position:
+        """Find the first record of each partition whose timestamp is at or above a time, ms.
+
+        Where there is none yet it is the last stable offset, as it was before they were looked
+        for. The broker finds that very record, however the timestamps before it jump.
+        """
+        ends = self.ends()
+        spec = OffsetSpec.for_timestamp(max(0, time))
+        found = self._offsets(spec, IsolationLevel.READ_COMMITTED, partitions=ends)
+        return {n: at if at >= 0 else ends[n] for n, at in found.items()}
+
+    def ends(self, partitions: Iterable[int] | None = None) -> Position:
+        """Read the last stable offset of each partition, below which all is decided and readable.
+
+        Of all partitions, unless they are known.
+        """
+        return self._offsets(
+            OffsetSpec.latest(), IsolationLevel.READ_COMMITTED, partitions=partitions
+        )
+
+    def high_watermarks(self) -> Position:
+        """Read the next offset of each partition, transactions that are still open included."""
+        return self._offsets(OffsetSpec.latest())
+
+    def _offsets(
+        self,
+        spec: OffsetSpec,
+        level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+        *,
+        partitions: Iterable[int] | None = None,
+    ) -> Position:
+        numbers = tuple(self.describe().partitions if partitions is None else partitions)
+
+        def ask() -> list[Any]:
+            wanted = {TopicPartition(self.name, number): spec for number in numbers}
+            found = self._admin.list_offsets(
+                wanted, isolation_level=level, request_timeout=_CALL_S
+            )
+            return [found[place] for place in wanted]
+
+        answers = self._ask(ask)
+        return {n: one.offset for n, one in zip(numbers, answers, strict=True)}
+
+    def _ask(self, call: Callable[[], list[Any]]) -> list[Any]:
+        """Make a call that answers with futures, and wait for them."""
+        retrying = Retrying(
+            retry=retry_if_exception(_is_transient),
+            stop=stop_after_delay(self._retry_for),
+            wait=wait_exponential(0.1, max=2),
+            reraise=True,
+        )
+        self._heard.clear()
+        try:
+            return retrying(lambda: [one.result(2 * _CALL_S) for one in call()])
+        except (KafkaException, TimeoutError) as error:
+            raise self._error(error) from error
+        finally:
+            self._admin.poll(0)  # hands over what librdkafka has to say, which would pile up
+
+    def _error(self, error: Exception) -> TidegaugeError:
+        reason = error.args[0] if error.args else None
+        if isinstance(reason, KafkaError) and reason.code() in _UNKNOWN:
+            return UnknownTopicError(self.bootstrap, self.name)
+        told = reason.str() if isinstance(reason, KafkaError) else "no answer"
+        if not _is_transient(error):
+            return BrokerError(self.bootstrap, told)
+        self._admin.poll(0)
+        return BrokerError(self.bootstrap, "; ".join([told, *self._heard, _CURE]))
+
+
+def _is_transient(error: BaseException) -> bool:
+    if isinstance(error, TimeoutError):
+        return True
+    reason = error.args[0] if error.args else None
+    return (
+        isinstance(error, KafkaException)
+        and isinstance(reason, KafkaError)
+        and reason.code() not in _UNKNOWN
+        and is_passing(reason)
+    )
+
+
+def is_passing(error: KafkaError) -> bool:
+    """Whether what the client library says may pass by itself, as a broker's restart does."""
+    return bool(error.retriable()) or error.code() in _TRANSIENT

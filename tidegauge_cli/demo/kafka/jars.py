@@ -1,0 +1,57 @@
+"""The jars of a Kafka broker and of Spark's connector, fetched by Maven once into a cache."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+from tidegauge_cli.demo.waiting import DemoFailedError
+
+_HERE = Path(__file__).parent
+
+
+def broker_jars() -> Path:
+    """Find the folder with the jars of a broker; fetch them if they are not there yet.
+
+    Raises
+    ------
+    DemoFailedError
+        If Maven or Java is missing, or Maven cannot fetch them; it says the cure.
+    """
+    return _fetched("broker")
+
+
+def connector_jars() -> list[Path]:
+    """List the jars of Spark's own Kafka connector, for ``spark.jars``; see `broker_jars`."""
+    return sorted(_fetched("connector").glob("*.jar"))
+
+
+def _fetched(name: str) -> Path:
+    pom = _HERE / f"{name}.pom.xml"
+    version = sha256(pom.read_bytes()).hexdigest()[:12]
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "tidegauge" / f"{name}-{version}"
+    if not folder.exists():
+        maven = shutil.which("mvn")
+        if maven is None:
+            msg = "Maven is missing, which fetches the jars of Kafka; get it with: apt-get install maven"
+            raise DemoFailedError(msg)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _fetch(maven, pom, folder)
+    return folder
+
+
+def _fetch(maven: str, pom: Path, folder: Path) -> None:
+    """Fetch beside the folder and rename, so that it is there whole or not at all."""
+    with tempfile.TemporaryDirectory(dir=folder.parent) as partial:
+        target = Path(partial) / folder.name
+        goal = ("dependency:copy-dependencies", f"-DoutputDirectory={target}")
+        command = [maven, "--batch-mode", "--quiet", "--file", str(pom), *goal]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            msg = f"Maven could not fetch the jars of Kafka: {done.stdout.strip()[:500]}"
+            raise DemoFailedError(msg)
+        if not folder.exists():  # nobody was faster
+            target.rename(folder)
