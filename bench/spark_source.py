@@ -17,6 +17,7 @@ from pyspark.sql.types import StructType
 from bench import servers
 from reader_client import Events
 from spark_source import TidegaugeDataSource
+from spark_source._embedded_log import run_of
 from spark_source._options import Options
 from spark_source._rows import SCHEMA, SegmentPartition, rows_of
 from tidegauge.wire.columns import STORED_SCHEMA
@@ -115,6 +116,6 @@ class MemoryReader(DataSourceReader):
         )
         options = Options(url="http://127.0.0.1:8470", stream=_STREAM)
         partition = SegmentPartition(options, "", 0, 0, rows)
-        batch = rows_of(Events(0, 0, events), partition)
+        batch = rows_of(run_of(Events(0, 0, events)), partition)
         for _ in range(_EVENTS // _SEGMENTS // rows):
             yield batch

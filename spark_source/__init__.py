@@ -13,9 +13,12 @@ from spark_source._errors import (
     StateStoreError,
     TouchedLoadError,
     UnclearDelayError,
+    UnfollowedTopicError,
     UnknownColumnsError,
+    WrongCheckpointError,
     WrongPythonError,
 )
+from spark_source._follow import follow
 from spark_source._late import in_open_window, split_late
 from spark_source._listener import ProgressListener
 from spark_source._process import process
@@ -43,9 +46,12 @@ __all__ = [
     "TidegaugeDataSource",
     "TouchedLoadError",
     "UnclearDelayError",
+    "UnfollowedTopicError",
     "UnknownColumnsError",
+    "WrongCheckpointError",
     "WrongPythonError",
     "as_events",
+    "follow",
     "in_open_window",
     "plain",
     "process",

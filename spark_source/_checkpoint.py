@@ -1,7 +1,8 @@
-"""What a query's checkpoint says of a batch: who asks, and what may be noted behind it."""
+"""What a query's checkpoint says of a batch: who asks, how far its sources go, what may be noted."""
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,9 +12,11 @@ from pyarrow import fs
 
 from spark_source._errors import CheckpointError
 from spark_source._rows import LAST_WATERMARK
+from spark_source._ticks import without_followed
 from tidegauge.event_time import END_OF_TIME
 
-_FORMAT = "v1"
+_BY_PLACE, _BY_NAME = "v1", "v2"
+"""Formats of Spark's offset log: a line a source, in the second one after its name and a colon."""
 _NO_OFFSET = "-"
 
 
@@ -55,13 +58,13 @@ class LoggedBatch:
 
         A stateful query emits nothing at or below Spark's watermark any more. One without state
         has none, but hands on what it reads: nothing below the least bound of its sources. A
-        source that is none of ours has no bound.
+        source that is none of ours has no bound, unless `follow` tells it.
         """
         if self.is_stateful:
             reached = self.watermark or None
             is_end = self.watermark >= LAST_WATERMARK
         else:
-            bounds = [_bound(end) for end in self.ends]
+            bounds = [_bound(end) for end in without_followed(self.ends)]
             known = [bound for bound in bounds if bound is not None]
             reached = min(known) if known and len(known) == len(bounds) else None
             is_end = reached == END_OF_TIME
@@ -85,6 +88,9 @@ class Checkpoint:
             # Spark writes file:/tmp/x; a relative path is one of the driver's working directory.
             local = location.removeprefix("file:") if "://" not in location else location
             place = local if "://" in local else os.path.abspath(local)  # noqa: PTH100 (kept as it is)
+            place = re.sub(
+                "^s3[an]://", "s3://", place
+            )  # Hadoop's names of what Arrow calls s3
             self._files, self._root = fs.FileSystem.from_uri(place)
         except (pa.ArrowException, OSError) as error:
             raise CheckpointError(location, str(error)) from error
@@ -96,16 +102,35 @@ class Checkpoint:
 
     def batch(self, number: int) -> LoggedBatch:
         """Look a batch up."""
-        version, metadata, *ends = self._read(f"offsets/{number}").splitlines()
-        if version != _FORMAT:
-            problem = f"offsets/{number} is of format {version}, not {_FORMAT}"
-            raise CheckpointError(self._location, problem)
+        watermark, ends = self._entry(number)
         state = self._files.get_file_info(f"{self._root}/state")
-        return LoggedBatch(
-            is_stateful=state.type == fs.FileType.Directory,
-            watermark=json.loads(metadata)["batchWatermarkMs"],
-            ends=[None if end == _NO_OFFSET else json.loads(end) for end in ends],
-        )
+        is_stateful = state.type == fs.FileType.Directory
+        return LoggedBatch(is_stateful=is_stateful, watermark=watermark, ends=ends)
+
+    def newest_ends(self) -> Sequence[Any]:
+        """Tell how far each source was planned in the newest batch; nothing before the first.
+
+        See `LoggedBatch.ends`.
+        """
+        selector = fs.FileSelector(f"{self._root}/offsets", allow_not_found=True)
+        try:
+            found = self._files.get_file_info(selector)
+        except OSError as error:
+            raise CheckpointError(self._location, str(error)) from error
+        # Beside them are checksums, and what is being written.
+        numbers = [int(one.base_name) for one in found if one.base_name.isdigit()]
+        return self._entry(max(numbers))[1] if numbers else []
+
+    def _entry(self, number: int) -> tuple[int, Sequence[Any]]:
+        """Read an entry of the offset log: Spark's watermark, and where each source ends."""
+        version, metadata, *lines = self._read(f"offsets/{number}").splitlines()
+        if version == _BY_NAME:
+            lines = [line.partition(":")[2] for line in lines]
+        elif version != _BY_PLACE:
+            problem = f"offsets/{number} is of format {version}, not {_BY_PLACE} or {_BY_NAME}"
+            raise CheckpointError(self._location, problem)
+        ends = [None if line == _NO_OFFSET else json.loads(line) for line in lines]
+        return json.loads(metadata)["batchWatermarkMs"], ends
 
     def _read(self, name: str) -> str:
         try:

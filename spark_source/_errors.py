@@ -82,8 +82,9 @@ class MissingColumnError(SparkSourceError):
         self.found = found
         super().__init__(
             f"there is no column {column!r} among {', '.join(found)}; an operator in event time "
-            "reads event_time, segment and offset of the source besides the key and the columns "
-            "it is told: carry them through what is done to the stream before it"
+            "reads event_time, segment (or Kafka's partition) and offset of the source besides the "
+            "key and the columns it is told: carry them through what is done to the stream before "
+            "it"
         )
 
 
@@ -128,8 +129,27 @@ class DataLossError(SparkSourceError):
         there = "ends" if found <= wanted else "goes on"
         super().__init__(
             f"the query needs segment {segment} from offset {wanted}, and the log {there} at "
-            f"{found}; was it truncated or restored from a backup? Start with a new "
-            "checkpoint, or set failOnDataLoss=false to go on with what is there"
+            f"{found}; was it truncated, did its retention drop them, or was it restored from a "
+            "backup? Start with a new checkpoint, or set failOnDataLoss=false to go on with what is there"
+        )
+
+
+class LogReplacedError(SparkSourceError):
+    """The log of the stream is another one than that which the query has read.
+
+    Attributes
+    ----------
+    found, expected
+        Their ids; on Kafka those of the topic.
+    """
+
+    def __init__(self, found: str | None, expected: str | None) -> None:
+        self.found = found
+        self.expected = expected
+        super().__init__(
+            f"the topic was deleted and created again (it is {found} now, not {expected}), and "
+            "the stream's marks are of the former; delete and create the stream as well, and "
+            "start with a new checkpoint"
         )
 
 
@@ -146,15 +166,46 @@ class WrongPythonError(SparkSourceError):
 
 
 class CheckpointError(SparkSourceError):
-    """The sink cannot read the checkpoint of its query."""
+    """The sink or `follow` cannot read the checkpoint of its query."""
 
     def __init__(self, location: str, problem: str) -> None:
         self.location = location
         self.problem = problem
         super().__init__(
-            f"the checkpoint {location} cannot be read: {problem}; the sink reads it from the "
-            "driver, by a path or an address that pyarrow.fs knows"
+            f"the checkpoint {location} cannot be read: {problem}; it is read from the driver, by "
+            "a path or an address that pyarrow.fs knows"
         )
+
+
+class WrongCheckpointError(SparkSourceError):
+    """`follow` was given another checkpoint than its query has.
+
+    Attributes
+    ----------
+    location
+        What was given.
+    """
+
+    def __init__(self, location: str, problem: str) -> None:
+        self.location = location
+        super().__init__(
+            f"{location} is another query's checkpoint: {problem}; pass to follow(checkpoint=…) "
+            "what the query itself has as checkpointLocation"
+        )
+
+
+class UnfollowedTopicError(SparkSourceError):
+    """The query that `follow` is part of does not read the topic as it has to.
+
+    Attributes
+    ----------
+    topic
+        Whose rows the stream's writers note time for.
+    """
+
+    def __init__(self, topic: str, problem: str) -> None:
+        self.topic = topic
+        super().__init__(f"topic {topic!r} cannot be followed: {problem}")
 
 
 class UnknownColumnsError(SparkSourceError):
@@ -185,7 +236,7 @@ class NoWatermarkError(SparkSourceError):
     def __init__(self) -> None:
         super().__init__(
             "nothing drives Spark's watermark here; load the stream with read_stream(), or call "
-            "watermarked() on the load, before the operator"
+            "watermarked() or follow() on the load, before the operator"
         )
 
 

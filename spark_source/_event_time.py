@@ -6,7 +6,7 @@ from pyspark.sql.types import TimestampType
 
 from spark_source._errors import OUT_OF_RANGE, InvalidOptionError
 from spark_source._options import Options
-from spark_source._rows import GREATEST_TIME, LEAST_TIME
+from spark_source._times import GREATEST_TIME, LEAST_TIME
 
 
 def with_event_time(df: DataFrame, expression: Column | str, options: Options) -> DataFrame:
@@ -20,17 +20,27 @@ def with_event_time(df: DataFrame, expression: Column | str, options: Options) -
         If the expression gives no timestamp.
     """
     wanted = F.expr(expression) if isinstance(expression, str) else expression
-    time = F.when(~F.col("tick"), wanted)
-    found = df.select(time.alias("event_time")).schema["event_time"].dataType
-    if found != TimestampType():
-        kind = found.simpleString()
-        raise InvalidOptionError("event_time", f"is of type {kind}; cast it to timestamp")
-    timed = df.withColumn("event_time", time)
+    timed = timed_by(df, F.when(~F.col("tick"), wanted))
     timed = timed.withColumn("event_time", _within_range(options))
     late = F.expr("coalesce(event_time < late_below, false)")
     gap = F.unix_millis("late_below") - F.unix_millis("event_time")
     judged = timed.withColumns({"late": late, "late_by": F.when(late, gap)})
     return _within_times(judged, options)
+
+
+def timed_by(df: DataFrame, time: Column) -> DataFrame:
+    """Give a frame the column ``event_time``, in place of one that it has.
+
+    Raises
+    ------
+    InvalidOptionError
+        If it is no timestamp.
+    """
+    found = df.select(time.alias("event_time")).schema["event_time"].dataType
+    if found != TimestampType():
+        kind = found.simpleString()
+        raise InvalidOptionError("event_time", f"is of type {kind}; cast it to timestamp")
+    return df.withColumn("event_time", time)
 
 
 def _within_range(options: Options) -> Column:

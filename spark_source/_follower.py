@@ -7,11 +7,12 @@ from collections import deque
 from typing import Any
 
 from reader_client import StreamClient
+from spark_source._errors import LogReplacedError
 from spark_source._planner import Offset, View
-from tidegauge.event_time import END_OF_TIME
+from tidegauge.event_time import END_OF_TIME, describe_event_time
 from tidegauge.lattice import count_between
+from tidegauge.log import Extent, Log
 from tidegauge.marks import Mark
-from tidegauge.wire.streams import Tail
 
 _log = logging.getLogger(__name__)
 _WAIT_MS = 20_000
@@ -24,13 +25,15 @@ _EXPLAIN_EVERY_S = 5.0
 
 
 class Follower:
-    """Knows the newest tail of a stream, and its marks beyond where the query stands.
+    """Knows how far a log goes, and the marks of its stream beyond where the query stands.
 
-    It closes the client that it was given.
+    It closes the client that it was given, which is asked for the marks.
     """
 
-    def __init__(self, client: StreamClient, start: Offset) -> None:
+    def __init__(self, log: Log, client: StreamClient, start: Offset) -> None:
+        self._log = log
         self._client = client
+        self._log_id = start.log_id
         self._lock = threading.Condition()
         self._failure: Exception | None = None
         self._stopped = False
@@ -39,11 +42,12 @@ class Follower:
         self._time_to_reach: int | None = None
         self._explanation = ""
         self._explained_at = 0.0
+        self._unreached: tuple[int, float] | None = None
+        self._warned_of = 0
         self._mark_at = time.monotonic()
         self._rows_at: float | None = None
-        self._tail = client.tail()
-        self._topology = client.topology()  # after the tail, whose segments it has to know
-        self._frozen: Tail | None = None
+        self._extent = self._checked(log.extent())
+        self._frozen: Extent | None = None
         self._fetch_marks()
         self._thread = threading.Thread(
             target=self._follow, name="tidegauge-follower", daemon=True
@@ -63,10 +67,10 @@ class Follower:
             self._time_to_reach = time_to_reach
             self._lock.notify_all()
             return View(
-                topology=self._topology,
+                topology=self._extent.topology,
                 marks=list(self._marks),
-                is_newest=self._fetched >= (self._frozen or self._tail).revision,
-                tail=dict(self._tail.tail),
+                is_newest=self._fetched >= (self._frozen or self._extent).revision,
+                tail=dict(self._extent.ends),
             )
 
     def frozen_view(self, start: Offset, time_to_reach: int | None) -> View:
@@ -74,7 +78,7 @@ class Follower:
         self.view(start, time_to_reach)
         with self._lock:
             if self._frozen is None:
-                self._frozen = self._tail
+                self._frozen = self._extent
             frozen = self._frozen
             self._lock.wait_for(
                 lambda: (
@@ -85,7 +89,7 @@ class Follower:
             )
         view = self.view(start, time_to_reach)
         marks = [mark for mark in view.marks if mark.revision <= frozen.revision]
-        return View(view.topology, marks, view.is_newest, dict(frozen.tail))
+        return View(view.topology, marks, view.is_newest, dict(frozen.ends))
 
     @property
     def is_settled(self) -> bool:
@@ -99,16 +103,15 @@ class Follower:
         of time, which is endlessly far.
         """
         with self._lock:
-            tail, topology = self._tail, self._topology
-            explanation = self._explanation
-        known = {n: offset for n, offset in tail.tail.items() if n in topology}
+            extent, explanation = self._extent, self._explanation
+        known = {n: offset for n, offset in extent.ends.items() if n in extent.topology}
         return {
-            "tail": {str(n): offset for n, offset in sorted(tail.tail.items())},
-            "watermark": tail.watermark,
-            "revision": tail.revision,
+            "tail": {str(n): offset for n, offset in sorted(extent.ends.items())},
+            "watermark": extent.watermark,
+            "revision": extent.revision,
             "explanation": explanation,
-            "lag_ms": _lag_ms(reached.bound, tail.watermark),
-            "backlog_rows": count_between(topology, reached.position, known),
+            "lag_ms": lag_ms(reached.bound, extent.watermark),
+            "backlog_rows": count_between(extent.topology, reached.position, known),
         }
 
     def stop(self) -> None:
@@ -121,8 +124,8 @@ class Follower:
     def _follow(self) -> None:
         try:
             while not self._stopped:
-                if self._fetched >= self._tail.revision:
-                    self._await_tail()
+                if self._fetched >= self._extent.revision:
+                    self._await_growth()
                 with self._lock:
                     self._lock.wait_for(lambda: self._stopped or self._make_room())
                 self._fetch_marks()
@@ -132,24 +135,25 @@ class Follower:
                 self._failure = None if self._stopped else error
                 self._lock.notify_all()
 
-    def _await_tail(self) -> None:
-        known, topology = self._tail, self._topology
-        # Of sealed segments there may be thousands, in the address of the call.
-        after = {number: known.tail.get(number, 0) for number in topology.unsealed}
-        tail = self._client.tail(after=after, revision=known.revision, wait_ms=_WAIT_MS)
-        if tail.topology_revision != topology.revision:
-            topology = self._client.topology()
+    def _await_growth(self) -> None:
+        known = self._extent
+        extent = self._checked(self._log.extent(known, wait_ms=_WAIT_MS))
         with self._lock:
-            self._topology, self._tail = topology, tail
-            if tail.tail != known.tail and self._rows_at is None:
+            self._extent = extent
+            if extent.ends != known.ends and self._rows_at is None:
                 self._rows_at = time.monotonic()
+
+    def _checked(self, extent: Extent) -> Extent:
+        if extent.log_id != self._log_id:
+            raise LogReplacedError(extent.log_id, self._log_id)
+        return extent
 
     def _make_room(self) -> bool:
         """Leave out every second mark where the query waits for one that would not fit.
 
         Tells whether there is room for more.
         """
-        most = max(2, min(_MARKS_KEPT, _ENTRIES_KEPT // len(self._topology.segments)))
+        most = max(2, min(_MARKS_KEPT, _ENTRIES_KEPT // len(self._extent.topology.segments)))
         if len(self._marks) >= most and self._falls_short:
             self._marks = deque(list(self._marks)[::-2][::-1])
         return len(self._marks) < most
@@ -161,13 +165,13 @@ class Follower:
         return goal is not None and self._marks[-1].lower < goal
 
     def _fetch_marks(self) -> None:
-        if self._fetched >= self._tail.revision:
+        if self._fetched >= self._extent.revision:
             return
-        marks, topology = self._client.marks(after=self._fetched, limit=1_000), self._topology
-        if any(number not in topology for mark in marks for number in mark.cut):
-            topology = self._client.topology()  # scaled since the tail was read
+        marks, extent = self._client.marks(after=self._fetched, limit=1_000), self._extent
+        if any(number not in extent.topology for mark in marks for number in mark.cut):
+            extent = self._checked(self._log.extent())  # scaled since it was looked at
         with self._lock:
-            self._topology = topology
+            self._extent = extent
             self._marks.extend(marks)
             if marks:
                 self._fetched = marks[-1].revision
@@ -181,15 +185,44 @@ class Follower:
         if now - self._explained_at < _EXPLAIN_EVERY_S:
             return
         self._explained_at = now
-        sentence = self._client.explain().explanation.sentence
+        unreached = self._explain_unreached(now)
+        sentence = " ".join(
+            filter(None, [self._client.explain().explanation.in_full, unreached])
+        )
         with self._lock:
             self._explanation = sentence
         if self._rows_at is not None and now - self._rows_at >= _STUCK_S:
             self._rows_at = now
             _log.warning("rows come and the watermark stands still: %s", sentence)
 
+    def _explain_unreached(self, now: float) -> str:
+        """Warn of a mark that the log has not reached for long; tell so, or nothing."""
+        with self._lock:
+            oldest = self._marks[0] if self._marks else None
+            ends, log_id = self._extent.ends, self._extent.log_id
+        # The service's own log is where its marks are, and has no id.
+        cut = {} if oldest is None or log_id is None else oldest.cut
+        beyond = [n for n, offset in sorted(cut.items()) if ends.get(n, 0) < offset]
+        if oldest is None or not beyond:
+            self._unreached = None
+            return ""
+        if self._unreached is None or self._unreached[0] != oldest.revision:
+            self._unreached = oldest.revision, now
+        if now - self._unreached[1] < _STUCK_S:
+            return ""
+        number = beyond[0]
+        sentence = (
+            f"the mark of {describe_event_time(oldest.lower)} reaches partition {number} to "
+            f"{oldest.cut[number]}, and that is readable to {ends.get(number, 0)}: a transaction "
+            "is open, or this is another topic than the producers'"
+        )
+        if self._warned_of != oldest.revision:
+            self._warned_of = oldest.revision
+            _log.warning("%s", sentence)
+        return sentence
 
-def _lag_ms(reached: int | None, watermark: int | None) -> int | None:
+
+def lag_ms(reached: int | None, watermark: int | None) -> int | None:
     if watermark is None or reached is None:
         return None
     lag = max(0, watermark - reached)

@@ -1,20 +1,19 @@
 """The options of the source; one that it does not have is an error."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 from spark_source._durations import duration_ms
 from spark_source._errors import InvalidOptionError
-from tidegauge.client.addresses import InvalidTokenError, check_token, check_url
+from spark_source._given import GivenOptions, one_of
+from spark_source._kafka_options import KafkaTopic, read_kafka_options
+from tidegauge.client.addresses import check_token, check_url
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName, parse_group
 from tidegauge.wire.values import parse_position
 
 Admission: TypeAlias = Literal["tail", "marks"]
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,60 +38,7 @@ class Options:
     out_of_range_as_null: bool = False
     max_rows_of_partition: int | None = None
     time_is_expression: bool = False
-
-
-class GivenOptions:
-    """What was given to a format, whatever the case of the names; each is taken once.
-
-    Parameters
-    ----------
-    given
-        By name.
-    of
-        Whose options they are, as errors say it.
-    listed
-        Where those that there are can be read.
-    """
-
-    def __init__(self, given: Mapping[str, str], *, of: str, listed: str) -> None:
-        self._rest = {name.lower(): (name, value) for name, value in given.items()}
-        self._of, self._listed = of, listed
-        self._known = dict[str, str]()
-
-    def take(
-        self, name: str, parse: Callable[[str], _T], default: str | None = None
-    ) -> _T | None:
-        """Read one that may be left out."""
-        self._known[name.lower()] = name
-        value = self._rest.pop(name.lower(), (name, None))[1]
-        if default is not None:
-            value = value or default
-        try:
-            return None if value is None else parse(value)
-        except (ValueError, InvalidTokenError) as error:
-            raise InvalidOptionError(name, str(error)) from None
-
-    def need(self, name: str, parse: Callable[[str], _T], example: str) -> _T:
-        """Read one that may not."""
-        value = self.take(name, parse)
-        if value is None:
-            raise InvalidOptionError(name, f"is required, for example {example}")
-        return value
-
-    def is_true(self, name: str) -> bool:
-        """Read one that is ``true`` or ``false``, and false if it is left out."""
-        return self.take(name, _one_of("true", "false")) == "true"
-
-    def refuse_others(self) -> None:
-        """Refuse what was not taken, with the cure."""
-        for name, _ in self._rest.values():
-            near = [
-                self._known[one] for one in get_close_matches(name.lower(), self._known, n=1)
-            ]
-            cure = (
-                f"did you mean {near[0]}?" if near else f"see {self._listed} for those it has"
-            )
-            raise InvalidOptionError(name, f"{self._of} has no such option; {cure}")
+    kafka: KafkaTopic | None = None
 
 
 def read_options(given: Mapping[str, str]) -> Options:
@@ -105,22 +51,23 @@ def read_options(given: Mapping[str, str]) -> Options:
         stream=str(stream),
         token=take("token", check_token),
         reader_group=take("readerGroup", lambda value: _group(value, stream.scope)),
-        latest=take("startingOffsets", _one_of("earliest", "latest"), "earliest") == "latest",
+        latest=take("startingOffsets", one_of("earliest", "latest"), "earliest") == "latest",
         starting_time=take("startingTime", parse_event_time),
         starting_cut=take("startingCut", parse_position),
         ending_time=take("endingTime", parse_event_time),
         ending_cut=take("endingCut", parse_position),
-        allow_incomplete=take("allowIncomplete", _one_of("true", "false")) == "true",
+        allow_incomplete=take("allowIncomplete", one_of("true", "false")) == "true",
         max_event_time_ms=take("maxEventTimePerTrigger", _duration),
         max_rows=take("maxRowsPerTrigger", _max_rows, "1000000"),
         admission="marks"
-        if take("admission", _one_of("tail", "marks"), "tail") == "marks"
+        if take("admission", one_of("tail", "marks"), "tail") == "marks"
         else "tail",
         min_time_step_ms=take("minTimeStep", _duration) or 1_000,
-        fail_on_data_loss=take("failOnDataLoss", _one_of("true", "false"), "true") == "true",
-        out_of_range_as_null=take("outOfRange", _one_of("fail", "null"), "fail") == "null",
+        fail_on_data_loss=take("failOnDataLoss", one_of("true", "false"), "true") == "true",
+        out_of_range_as_null=take("outOfRange", one_of("fail", "null"), "fail") == "null",
         max_rows_of_partition=take("maxRowsPerPartition", _max_rows),
-        time_is_expression=take("eventTime", _one_of("stored", "expression")) == "expression",
+        time_is_expression=take("eventTime", one_of("stored", "expression")) == "expression",
+        kafka=read_kafka_options(asked, stream=str(stream)),
     )
     asked.refuse_others()
     _check_combination(options)
@@ -143,16 +90,6 @@ def _check_combination(options: Options) -> None:
 def _group(value: str, scope: str) -> str:
     """Read ``scope/group``; a name alone is a group of the stream's scope."""
     return str(parse_group(value if "/" in value else f"{scope}/{value}"))
-
-
-def _one_of(*allowed: str) -> Callable[[str], str]:
-    def parse(value: str) -> str:
-        if value.lower() not in allowed:
-            msg = f"{value!r} is none of {', '.join(allowed)}"
-            raise ValueError(msg)
-        return value.lower()
-
-    return parse
 
 
 def _duration(value: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from spark_source._options import Admission
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.lattice import count_between, cut_of, down_set, join
+from tidegauge.lattice import count_between, covers, cut_of, down_set, join
 from tidegauge.marks import Mark
 from tidegauge.topology import Position, Topology
 from tidegauge.windows import count_passed
@@ -59,6 +59,8 @@ class Offset:
     origin
         Where the query's first batch began; None before it is planned, and in checkpoints that
         were begun before offsets had it.
+    log_id
+        Of the log, if it has one apart from the stream's; another one cannot be read on.
     """
 
     stream_id: str
@@ -67,6 +69,7 @@ class Offset:
     revision: int
     run: int
     origin: Origin | None = None
+    log_id: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Write it with a stable order of keys: Spark compares the text."""
@@ -79,6 +82,8 @@ class Offset:
         }
         if self.origin is not None:
             written["origin"] = self.origin.to_json()
+        if self.log_id is not None:
+            written["log_id"] = self.log_id
         return written
 
     @classmethod
@@ -91,6 +96,7 @@ class Offset:
             revision=stored["revision"],
             run=stored["run"],
             origin=Origin.from_json(stored["origin"]) if "origin" in stored else None,
+            log_id=stored.get("log_id"),
         )
 
 
@@ -116,7 +122,7 @@ class View:
     is_newest
         Whether the last of the marks is the newest.
     tail
-        Next offset of each segment.
+        Next offset of each segment that can be read.
     """
 
     topology: Topology
@@ -157,6 +163,7 @@ def plan(start: Offset, view: View, limits: Limits, *, run: int, is_settled: boo
     A batch follows if the run is another than the start's. Settled time has stood still for so
     long that a smaller step is worth a batch.
     """
+    view = replace(view, marks=_readable(view))
     goal = time_to_reach(start, limits)
     if goal is not None:
         # Later marks may share the cut: live they are unknown yet, and must not count in a replay.
@@ -204,6 +211,17 @@ def divided(offsets: range, most: int | None) -> list[range]:
     parts = -(-len(offsets) // most)
     size = -(-len(offsets) // parts)
     return [offsets[at : at + size] for at in range(0, len(offsets), size)]
+
+
+def _readable(view: View) -> Sequence[Mark]:
+    """List the marks that can be reached: one whose cut lies beyond what can be read waits.
+
+    On Kafka that is so while a transaction is open before the cut.
+    """
+    marks, tail = view.marks, {n: at for n, at in view.tail.items() if n in view.topology}
+    if not marks or covers(view.topology, tail, marks[-1].cut):
+        return marks
+    return marks[: count_passed(view.topology, marks, tail)]
 
 
 def _marks_to(goal: int, marks: Sequence[Mark]) -> Sequence[Mark]:
@@ -296,7 +314,7 @@ def _with_bound(start: Offset, position: Position, view: View, *, run: int) -> O
     origin = start.origin
     if start.run == 0:
         origin = Origin(start.position, start.bound, start.revision)
-    return Offset(start.stream_id, cut, bound, revision, run, origin)
+    return Offset(start.stream_id, cut, bound, revision, run, origin, start.log_id)
 
 
 def _is_worth_a_batch(start: Offset, end: Offset, limits: Limits, *, is_settled: bool) -> bool:

@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import LongType, StringType, StructType
 
 from spark_source._errors import InvalidOptionError
-from spark_source.hosting import HostedOperator, Outputs, check_columns, host
+from spark_source.hosting import HostedOperator, Outputs, check_columns, host, with_segment
 from spark_source.hosting.outputs import LATE
 from spark_source.hosting.processors import MAIN, HostedProcessor
 from spark_source.processing import EventTimeProcessor, ProcessOperator
@@ -35,8 +35,8 @@ def process(  # noqa: PLR0913 (options)
     Parameters
     ----------
     df
-        A stream of `read_stream` or `watermarked`, a union of such, or what was made of one
-        without state.
+        A stream of `read_stream`, `watermarked` or `follow`, a union of such, or what was made of
+        one without state. In place of ``segment`` it may have Kafka's ``partition``.
     processor
         Of the user.
     key
@@ -78,6 +78,7 @@ def process(  # noqa: PLR0913 (options)
     # Here, too: on an executor its errors would come from a query that has died. It opens a
     # copy, since the user's own is sent as it is.
     ProcessOperator(deepcopy(processor), columns=columns, at_end=at_end)
+    df = with_segment(df)
     output = _output(df, processor, key, columns)
     open_operator = partial(
         HostedProcessor,

@@ -105,18 +105,21 @@ class BatchProgress:
 def read_progress(progress: StreamingQueryProgress) -> BatchProgress:
     """Find in the progress of a batch what is told of our sources and operators."""
     observed = list(map(_fields, progress.observedMetrics.values()))
-    sources = [one for one in observed if "late_writers" in one]
+    sources = [one for one in observed if one.keys() >= _OF_SOURCES]
+    flagging = [one for one in sources if "late_writers" in one]
     operators = [one for one in observed if "late" in one and one.keys() & _HELD]
     return BatchProgress(
         batch=progress.batchId,
         timestamp=progress.timestamp,
         rows=sum(one["rows"] for one in sources),
         standings=list(_standings(progress)),
-        lateness=sum(map(_flagged, sources), sum(map(_refused, operators), Lateness())),
+        lateness=sum(map(_flagged, flagging), sum(map(_refused, operators), Lateness())),
         state_bytes=sum(map(_state_bytes, progress.stateOperators)),
     )
 
 
+_OF_SOURCES = {"rows", "bound"}
+"""What every source of ours observes; those that flag rows observe more."""
 _HELD = {"keys", "windows"}
 """What operators hold is observed under one of these names."""
 

@@ -50,7 +50,8 @@ class QueryReport:
 
         # Int64 holds times of 64 bits, and nulls.
         types = {name: "Int64" for name in _COLUMNS if name != "time"}
-        return pd.DataFrame(map(_row, self._batches), columns=list(_COLUMNS)).astype(types)
+        rows = list(map(_row, self._batches))  # as objects: floats do not hold the end of time
+        return pd.DataFrame(rows, columns=list(_COLUMNS), dtype=object).astype(types)
 
     def __str__(self) -> str:
         if not self._batches:

@@ -1,6 +1,5 @@
 """Rows for Spark: Arrow record batches with exactly the schema that Spark expects."""
 
-import os
 from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     LongType,
@@ -22,11 +22,12 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from reader_client import Events, StreamClient
-from spark_source._errors import DataLossError, EventTimeOutOfRangeError
+from spark_source._errors import DataLossError, EventTimeOutOfRangeError, LogReplacedError
+from spark_source._logs import reader_of
 from spark_source._options import Options
-from tidegauge.errors import TruncatedError
+from spark_source._times import GREATEST_TIME, LEAST_TIME, TIMESTAMP, from_ms
 from tidegauge.event_time import END_OF_TIME, FIRST_TIME
+from tidegauge.log import EventRun, EventsLostError, LogReader
 
 SCHEMA = StructType(
     [
@@ -44,16 +45,31 @@ SCHEMA = StructType(
         StructField("append_time", TimestampType()),
     ]
 )
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+KAFKA_SCHEMA = StructType(
+    [
+        StructField("key", BinaryType()),
+        *SCHEMA.fields[1:],
+        StructField("headers", ArrayType(_HEADER)),
+        StructField("timestamp", TimestampType()),
+    ]
+)
 ARROW_SCHEMA = to_arrow_schema(SCHEMA, timezone="UTC")
-_TIMESTAMP = ARROW_SCHEMA.field("event_time").type
+KAFKA_ARROW_SCHEMA = to_arrow_schema(KAFKA_SCHEMA, timezone="UTC")
 _NO_TIME = pa.scalar(None, pa.int64())
 _REPEATED = 65_536  # what a chunk of the log holds at most
 
-LEAST_TIME = 1
-GREATEST_TIME = 253_402_300_799_999
-"""What Spark's watermark can be, in ms: 1970-01-01T00:00:00.001Z to 9999-12-31T23:59:59.999Z."""
 LAST_WATERMARK = GREATEST_TIME - 1
 """At or above it is the end of time: `watermarked` may hand over the bound less 1 ms."""
+
+
+def schema_of(options: Options) -> StructType:
+    """Name the columns of a row; a topic tells more than the embedded log."""
+    return SCHEMA if options.kafka is None else KAFKA_SCHEMA
+
+
+def _arrow_schema_of(options: Options) -> pa.Schema:
+    return ARROW_SCHEMA if options.kafka is None else KAFKA_ARROW_SCHEMA
 
 
 @dataclass(slots=True)
@@ -72,6 +88,8 @@ class SegmentPartition(InputPartition):
         late if its time is below the last bound whose offset it has reached.
     tick
         Whether the tick row of the batch comes with it.
+    log_id
+        Of the log that was planned from; another one has other events at these offsets.
     """
 
     options: Options
@@ -83,62 +101,57 @@ class SegmentPartition(InputPartition):
     late_below: int | None = None
     marks: tuple[list[int], list[int]] = ([], [])
     tick: bool = False
+    log_id: str | None = None
 
 
 @dataclass(slots=True)
 class TickPartition(InputPartition):
     """The tick row of a batch without events."""
 
+    options: Options
     bound: int | None
     late_below: int | None
 
 
 def read_rows(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-    """Read a partition, over HTTP, on an executor; Spark reads None where there is none."""
+    """Read a partition, on an executor; Spark reads None where there is none."""
     if isinstance(partition, TickPartition):
-        yield tick_row(partition.bound, partition.late_below)
+        yield tick_row(partition)
     if isinstance(partition, SegmentPartition):
         yield from _segment_rows(partition)
 
 
 def _segment_rows(partition: SegmentPartition) -> Iterator[pa.RecordBatch]:
-    options = partition.options
     if partition.tick:
-        yield tick_row(partition.bound, partition.late_below)
-    client = _client_of_worker(
-        options.url, options.stream, options.token, partition.stream_id, os.getpid()
-    )
+        yield tick_row(partition)
+    log = reader_of(partition.options, partition.stream_id)
     at = partition.start
     while at < partition.end:
         try:
-            for events in client.read(partition.segment, at, partition.end):
-                if events.first_offset > at and options.fail_on_data_loss:
-                    raise DataLossError(partition.segment, at, events.first_offset)
+            for events in log.read(partition.segment, range(at, partition.end)):
                 yield rows_of(events, partition)
-                at = events.end_offset
-        except TruncatedError as lost:
-            found = lost.first_offset
+        except EventsLostError as lost:
+            _check_same(log, partition)
+            if partition.options.fail_on_data_loss:
+                raise DataLossError(lost.segment, lost.wanted, lost.found) from lost
+            at = lost.found if lost.found > lost.wanted else partition.end
         else:
-            found = at
-        if at < partition.end and options.fail_on_data_loss:
-            raise DataLossError(partition.segment, at, found)
-        if found == at:
-            return
-        at = found
+            at = partition.end
+    _check_same(log, partition)
 
 
-@lru_cache(maxsize=4)
-def _client_of_worker(
-    url: str, stream: str, token: str | None, stream_id: str, _pid: int
-) -> StreamClient:
-    """Keep the connections of a worker process from task to task."""
-    return StreamClient(url, stream, token=token, stream_id=stream_id)
+def _check_same(log: LogReader, partition: SegmentPartition) -> None:
+    """Fail a task whose rows may be another log's; asked once they were read."""
+    found = log.log_id()
+    if found != partition.log_id:
+        raise LogReplacedError(found, partition.log_id)
 
 
-def rows_of(events: Events, partition: SegmentPartition) -> pa.RecordBatch:
+def rows_of(events: EventRun, partition: SegmentPartition) -> pa.RecordBatch:
     """Turn events into rows."""
     count = events.batch.num_rows
     times = events.batch.column("event_time")
+    schema = _arrow_schema_of(partition.options)
     if partition.options.time_is_expression:  # what is stored is judged by nobody
         in_force: pa.Scalar | pa.Array = _NO_TIME
     else:
@@ -150,43 +163,44 @@ def rows_of(events: Events, partition: SegmentPartition) -> pa.RecordBatch:
             _timestamps(times, events, partition.options),
             events.batch.column("value"),
             _constant(events.segment, count, pa.int64()),
-            pa.array(np.arange(events.first_offset, events.end_offset)),
-            _constant(_spark_time(partition.bound), count, _TIMESTAMP),
+            events.offsets,
+            _constant(_spark_time(partition.bound), count, TIMESTAMP),
             late,
             _constant(False, count, pa.bool_()),
             late_by,
-            _constant(_spark_time(partition.late_below), count, _TIMESTAMP),
+            _constant(_spark_time(partition.late_below), count, TIMESTAMP),
             events.batch.column("writer"),
-            _from_ms(events.batch.column("append_time")),
+            from_ms(events.batch.column("append_time")),
+            *(events.batch.column(name) for name in schema.names[len(SCHEMA) :]),
         ],
-        schema=ARROW_SCHEMA,
+        schema=schema,
     )
     if partition.options.time_is_expression:
         return rows
     return _within_times(rows, times, partition.options)
 
 
-def tick_row(bound: int | None, late_below: int | None) -> pa.RecordBatch:
+def tick_row(partition: SegmentPartition | TickPartition) -> pa.RecordBatch:
     """Make the row that carries the bounds of a batch and nothing else."""
-    values: dict[str, Any] = dict.fromkeys(ARROW_SCHEMA.names)
-    values |= {"watermark": _spark_time(bound), "late_below": _spark_time(late_below)}
+    schema = _arrow_schema_of(partition.options)
+    values: dict[str, Any] = dict.fromkeys(schema.names)
+    values["watermark"] = _spark_time(partition.bound)
+    values["late_below"] = _spark_time(partition.late_below)
     values |= {"late": False, "tick": True}
     return pa.RecordBatch.from_arrays(
-        [_constant(values[field.name], 1, field.type) for field in ARROW_SCHEMA],
-        schema=ARROW_SCHEMA,
+        [_constant(values[field.name], 1, field.type) for field in schema], schema=schema
     )
 
 
-def _bound_in_force(events: Events, partition: SegmentPartition) -> pa.Scalar | pa.Array:
+def _bound_in_force(events: EventRun, partition: SegmentPartition) -> pa.Scalar | pa.Array:
     """Find below which time, ms, events are late: one for all, or one each; null for none."""
     if partition.late_below is not None:
         return pa.scalar(partition.late_below, pa.int64())
     starts, bounds = partition.marks
-    first = bisect_right(starts, events.first_offset)
+    first = bisect_right(starts, events.offsets[0].as_py())
     if first == bisect_right(starts, events.end_offset - 1):
         return pa.scalar(bounds[first - 1] if first else None, pa.int64())
-    offsets = np.arange(events.first_offset, events.end_offset)
-    places = np.searchsorted(starts, offsets, side="right")
+    places = np.searchsorted(starts, events.offsets.to_numpy(), side="right")
     return pa.array(np.concatenate(([FIRST_TIME], bounds))[places])
 
 
@@ -195,6 +209,9 @@ def _lateness(times: pa.Array, in_force: pa.Scalar | pa.Array) -> tuple[pa.Array
 
     Events without time are not late. At the end of time lateness has no measure but the greatest.
     """
+    if isinstance(in_force, pa.Scalar) and not in_force.is_valid:
+        count = len(times)
+        return _constant(False, count, pa.bool_()), _constant(None, count, pa.int64())
     late = pc.fill_null(pc.less(times, in_force), False)
     if not pc.any(late).as_py():
         return late, _constant(None, len(times), pa.int64())
@@ -204,7 +221,7 @@ def _lateness(times: pa.Array, in_force: pa.Scalar | pa.Array) -> tuple[pa.Array
     return late, pc.if_else(late, pc.if_else(endless, END_OF_TIME, gap), _NO_TIME)
 
 
-def _timestamps(times: pa.Array, events: Events, options: Options) -> pa.Array:
+def _timestamps(times: pa.Array, events: EventRun, options: Options) -> pa.Array:
     least, greatest = pc.min_max(times).values()
     if least.is_valid and (least.as_py() < LEAST_TIME or greatest.as_py() > GREATEST_TIME):
         beyond = pc.or_(pc.less(times, LEAST_TIME), pc.greater(times, GREATEST_TIME))
@@ -212,10 +229,10 @@ def _timestamps(times: pa.Array, events: Events, options: Options) -> pa.Array:
         if not (options.out_of_range_as_null or options.time_is_expression):
             at = pc.index(outside, True).as_py()
             raise EventTimeOutOfRangeError(
-                times[at].as_py(), events.segment, events.first_offset + at
+                times[at].as_py(), events.segment, events.offsets[at].as_py()
             )
         times = pc.if_else(outside, pa.scalar(None, pa.int64()), times)
-    return _from_ms(times)
+    return from_ms(times)
 
 
 def _within_times(rows: pa.RecordBatch, times: pa.Array, options: Options) -> pa.RecordBatch:
@@ -228,10 +245,6 @@ def _within_times(rows: pa.RecordBatch, times: pa.Array, options: Options) -> pa
             kept = pc.fill_null(compare(times, option), True)
             rows, times = rows.filter(kept), times.filter(kept)
     return rows
-
-
-def _from_ms(times: pa.Array) -> pa.Array:
-    return times.cast(pa.timestamp("ms", "UTC")).cast(_TIMESTAMP)
 
 
 def _spark_time(bound: int | None) -> int | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from spark_source._durations import duration_ms
 from spark_source._errors import InvalidOptionError
-from spark_source._options import GivenOptions
+from spark_source._given import GivenOptions
 from tidegauge.client.addresses import check_token, check_url
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName, check_name

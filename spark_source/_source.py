@@ -16,9 +16,10 @@ from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailable
 from pyspark.sql.types import StructType
 
 from reader_client import StreamClient
-from spark_source._errors import InvalidOptionError, without_traceback
+from spark_source._errors import InvalidOptionError, LogReplacedError, without_traceback
 from spark_source._follower import Follower
 from spark_source._group import QueryGroup
+from spark_source._logs import log_of
 from spark_source._options import Options, read_options
 from spark_source._planner import (
     Limits,
@@ -29,11 +30,12 @@ from spark_source._planner import (
     rows_between,
     time_to_reach,
 )
-from spark_source._rows import SCHEMA, SegmentPartition, TickPartition, read_rows
+from spark_source._rows import SegmentPartition, TickPartition, read_rows, schema_of
 from spark_source._sink import BatchSink, StreamSink, check_columns
 from spark_source._sink_options import read_batch_options, read_stream_options
 from spark_source._starts import (
     check_load,
+    check_log,
     check_nothing_lost,
     ending_position,
     starting_offset,
@@ -48,7 +50,7 @@ _FIRST_CONTACT = timedelta(seconds=5)
 
 
 class TidegaugeDataSource(DataSource):
-    """Reads a stream of the embedded log with its watermark.
+    """Reads a stream with its watermark, from the embedded log or from Kafka.
 
     ``load()`` asks the service for the stream, and fails where that or an option is wrong; over
     Spark Connect, where a load is lazy, what first asks for its schema does. An option that is
@@ -60,6 +62,10 @@ class TidegaugeDataSource(DataSource):
     | ``url`` | Of the service, such as ``http://127.0.0.1:8470``. |
     | ``stream`` | ``scope/stream``. |
     | ``token`` | Bearer token, if the service wants one. |
+    | ``log`` | ``kafka`` for a stream whose events are in a topic; ``embedded`` is the default. |
+    | ``kafka.bootstrap.servers`` | Of Kafka, required there. |
+    | ``topic`` | Of Kafka: the stream's name without its scope by default. |
+    | ``kafka.*`` | Anything else goes to librdkafka, such as ``kafka.security.protocol``. |
     | ``readerGroup`` | ``scope/group``, or a group of the stream's scope: the query is its only reader, and its commits advance it; a start takes it over from an older query, which fails with ``reader_fenced``. Without a checkpoint the query starts where the group stands. |
     | ``startingOffsets`` | ``earliest`` (default) or ``latest``. |
     | ``startingTime`` | Only rows at or above it, from where the first of them lies. |
@@ -80,7 +86,9 @@ class TidegaugeDataSource(DataSource):
     watermark timestamp, late boolean, tick boolean, late_by long, late_below timestamp, writer
     string, append_time timestamp``. ``watermark`` is the bound of the batch's end, ``late_below``
     that of its start: a row below it is late, by ``late_by`` ms. ``writer`` and ``append_time``
-    are null where the log does not know who appended and when. A tick row carries the two bounds
+    are null where the log does not know who appended and when. From Kafka ``key`` is binary, and
+    there are ``headers array<struct<key string, value binary>>`` and ``timestamp timestamp``, the
+    record's, which is the event time unless an expression is. A tick row carries the two bounds
     alone. Batch reads have neither ticks nor bounds, and there a row is late by the mark that was
     newest where it lies.
 
@@ -110,8 +118,9 @@ class TidegaugeDataSource(DataSource):
         """
         options = read_options(dict(self.options))
         with _first_client(options) as client:
-            check_load(client, options)
-        return SCHEMA
+            check_log(client, options)
+            check_load(log_of(options, client, retry_for=_FIRST_CONTACT), options)
+        return schema_of(options)
 
     @without_traceback()
     def reader(self, schema: StructType) -> "BatchReader":  # noqa: ARG002 (it is fixed)
@@ -163,7 +172,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
         """Find where a query without a checkpoint starts."""
         with _first_client(self._options) as client:
-            return starting_offset(client, self._options).to_json()
+            log = log_of(self._options, client)
+            return starting_offset(log, client, self._options).to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 (Spark's)
         """Plan the end of the next batch; answered from what is known, without a request."""
@@ -212,7 +222,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         has_tick = (begun.bound, begun.run) != (ended.bound, ended.run)
         parts = _parts(topology, begun.position, ended.position, self._options)
         if not parts:
-            return [TickPartition(ended.bound, begun.bound)] if has_tick else []
+            tick = TickPartition(self._options, ended.bound, begun.bound)
+            return [tick] if has_tick else []
         return [
             SegmentPartition(
                 self._options,
@@ -223,6 +234,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 bound=ended.bound,
                 late_below=begun.bound,
                 tick=has_tick and place == 0,
+                log_id=ended.log_id,
             )
             for place, (segment, offsets) in enumerate(parts)
         ]
@@ -259,10 +271,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _following(self, start: Offset) -> Follower:
         if self._follower is None:
             client = _client(self._options, start.stream_id)
+            log = log_of(self._options, client)
             if self._options.fail_on_data_loss:
-                check_nothing_lost(start, client.tail(), client.topology())
-            self._follower = Follower(client, start)
-            self._end = ending_position(client, self._options)
+                check_nothing_lost(start, log.starts(), log.extent())
+            self._follower = Follower(log, client, start)
+            self._end = ending_position(log, client, self._options)
         return self._follower
 
     def _topology_for(self, end: Offset) -> Topology:
@@ -274,7 +287,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     raise StreamReplacedError(
                         self._options.stream, info.stream_id, end.stream_id
                     )
-                self._topology = info.topology.to_topology()
+                extent = log_of(self._options, client).extent()
+                if extent.log_id != end.log_id:
+                    raise LogReplacedError(extent.log_id, end.log_id)
+                self._topology = extent.topology
         return self._topology
 
 
@@ -287,9 +303,10 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Divide what is there by segment."""
         with _first_client(self._options) as client:
-            start = starting_offset(client, self._options)
-            end = ending_position(client, self._options) or client.tail().tail
-            topology = client.topology()  # last: it knows the segments of both then
+            log = log_of(self._options, client)
+            start = starting_offset(log, client, self._options)
+            end = ending_position(log, client, self._options) or log.extent().ends
+            topology = log.extent().topology  # last: it knows the segments of both then
             parts = _parts(topology, start.position, end, self._options)
             marks = _marks_between(client, topology, start, end)
         return [
@@ -300,6 +317,7 @@ class BatchReader(DataSourceReader):
                 offsets.start,
                 offsets.stop,
                 marks=marks.get(segment, ([], [])),
+                log_id=start.log_id,
             )
             for segment, offsets in parts
         ]

@@ -28,13 +28,14 @@ from spark_source._errors import (
 from spark_source._event_time import with_event_time
 from spark_source._late import late_metrics
 from spark_source._options import Options, read_options
+from spark_source._rows import schema_of
 from spark_source._source import TidegaugeDataSource
 from spark_source.hosting import OPERATORS
 
 _MARKER = "spark.watermarkDelayMs"
 _MARKS = _MARKER, OPERATORS
 _REDACTION = "spark.sql.redaction.string.regex"
-_SHOWN_OPTION = r'(?i)key: "token"\s+value: "[^"]*"'
+_SHOWN_OPTION = r'(?i)key: "[^"]*(?:token|password|secret)[^"]*"\s+value: "(?:[^"\\]|\\.)*"'
 _DELAYS = {"any": "1 millisecond", "windows": "0 milliseconds"}
 
 
@@ -73,7 +74,7 @@ def watermarked(
     -------
     DataFrame
         Columns ``key, event_time, value, segment, offset, watermark, late, late_by, late_below,
-        writer, append_time``.
+        writer, append_time``; on Kafka also ``headers, timestamp``.
 
     Raises
     ------
@@ -84,9 +85,7 @@ def watermarked(
     """
     _refuse_touched(df)
     options = _options_of(df)
-    if operators not in _DELAYS:
-        raise InvalidOptionError("operators", f"{operators!r} is none of {', '.join(_DELAYS)}")
-    driven = df.withWatermark("watermark", _DELAYS[operators])
+    driven = with_bound(df, operators)
     if event_time is not None and options.time_is_expression:
         driven = with_event_time(driven, event_time, options)
     elif event_time is not None or options.time_is_expression:
@@ -98,22 +97,35 @@ def watermarked(
         F.max("watermark").alias("bound"),
         *late_metrics(),
     )
-    horizon = 0 if dedup_horizon is None else option_ms("dedup_horizon", dedup_horizon)
+    marked = {
+        "event_time": marked_time(operators, dedup_horizon),
+        "watermark": plain_bound(),
+    }
     return observed.where("NOT tick").select(
-        "key",
-        F.col("event_time").alias(
-            "event_time", metadata={_MARKER: horizon, OPERATORS: operators}
-        ),
-        "value",
-        "segment",
-        "offset",
-        F.col("watermark").alias("watermark", metadata={}),
-        "late",
-        "late_by",
-        "late_below",
-        "writer",
-        "append_time",
+        *(marked.get(name, name) for name in schema_of(options).names if name != "tick")
     )
+
+
+def with_bound(df: DataFrame, operators: str) -> DataFrame:
+    """Let Spark take its watermark from the column ``watermark``.
+
+    Above it an observation has to follow, as the barrier that no filter passes.
+    """
+    if operators not in _DELAYS:
+        raise InvalidOptionError("operators", f"{operators!r} is none of {', '.join(_DELAYS)}")
+    return df.withWatermark("watermark", _DELAYS[operators])
+
+
+def marked_time(operators: str, dedup_horizon: timedelta | str | None) -> Column:
+    """Mark ``event_time`` as what Spark compares with its watermark."""
+    horizon = 0 if dedup_horizon is None else option_ms("dedup_horizon", dedup_horizon)
+    metadata = {_MARKER: horizon, OPERATORS: operators}
+    return F.col("event_time").alias("event_time", metadata=metadata)
+
+
+def plain_bound() -> Column:
+    """Take the mark from ``watermark``, since only one column may have it."""
+    return F.col("watermark").alias("watermark", metadata={})
 
 
 def plain(df: DataFrame) -> DataFrame:
@@ -143,8 +155,8 @@ def read_stream(
     operators, dedup_horizon, name, event_time
         See `watermarked`.
     **options
-        Of the source, such as ``url`` and ``stream``; see `TidegaugeDataSource`. With ``token``
-        a session over Spark Connect redacts tokens from then on.
+        Of the source, such as ``url`` and ``stream``; see `TidegaugeDataSource`. With a token or
+        a password of Kafka's a session over Spark Connect redacts these from then on.
 
     Raises
     ------
@@ -161,10 +173,10 @@ def read_stream(
     check_python(spark)
     if event_time is not None:
         options["eventTime"] = "expression"
-    if any(option.lower() == "token" for option in options):
+    if any(option.lower() == "token" or option.startswith("kafka.") for option in options):
         hide_tokens(spark)
     spark.dataSource.register(TidegaugeDataSource)
-    loaded = _load(spark, options)
+    loaded = load(spark, TidegaugeDataSource.name(), options)
     return watermarked(
         loaded,
         operators=operators,
@@ -174,10 +186,10 @@ def read_stream(
     )
 
 
-def _load(spark: SparkSession, options: dict[str, Any]) -> DataFrame:
-    """Load the source; what is wrong with the load is told without Spark's words around it."""
+def load(spark: SparkSession, source: str, options: dict[str, Any]) -> DataFrame:
+    """Load a source; what is wrong with the load is told without Spark's words around it."""
     try:
-        loaded = spark.readStream.format(TidegaugeDataSource.name()).options(**options).load()
+        loaded = spark.readStream.format(source).options(**options).load()
         _ = loaded.schema  # Spark Connect looks at a load only when it is asked for this.
     except AnalysisException as error:
         reason = (error.getMessageParameters() or {}).get("msg")

@@ -34,6 +34,7 @@ from spark_source.hosting import (
     HostedOperator,
     Outputs,
     host,
+    with_segment,
 )
 from spark_source.hosting.arrow_windows import ArrowWindows
 from spark_source.hosting.outputs import LATE
@@ -83,9 +84,9 @@ def windowed(  # noqa: PLR0913 (options)
     Parameters
     ----------
     df
-        A stream of `read_stream` or `watermarked`, or what was made of one without state; it
-        keeps ``event_time``, ``segment`` and ``offset``. If it keeps ``late_below`` too, rows are
-        merged before they are shuffled.
+        A stream of `read_stream`, `watermarked` or `follow`, or what was made of one without
+        state; it keeps ``event_time``, ``segment`` (or Kafka's ``partition``) and ``offset``. If
+        it keeps ``late_below`` too, rows are merged before they are shuffled.
     assigner
         `tumbling`, `sliding` or `session`.
     key
@@ -137,6 +138,7 @@ def windowed(  # noqa: PLR0913 (options)
         accumulation=accumulation,
         trigger=trigger,
     )
+    df = with_segment(df)
     operator = _operator(df.schema, key, settings)
     frame = host(df, operator, key=key, buckets=buckets)
     return Outputs(frame, {name: [f"{name}.*"] for name in (RESULT, LATE)})

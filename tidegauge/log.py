@@ -1,68 +1,118 @@
-"""The log port: what writers and readers need of the log that holds a stream's events.
+"""The log port: what a reader needs of the log that holds a stream's events.
 
-The embedded log behind the service is one implementation (its clients are `writer_client` and
-`reader_client`), a log of another make is written against the same two faces.
+The embedded log behind the service is one implementation, Kafka another. Who plans what to read
+needs a `Log`, who reads it a `LogReader`; they may be in different processes.
 """
 
-from collections.abc import AsyncIterator
-from typing import Protocol
+from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
+from tidegauge.errors import TidegaugeError
 from tidegauge.topology import Position, Topology
-from tidegauge.wire.events import Appended
-from tidegauge.wire.streams import Tail
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-class EventRun(Protocol):
-    """Consecutive events of one segment."""
+class EventsLostError(TidegaugeError):
+    """Events are not in the log any more, or it ends before them.
 
-    @property
-    def segment(self) -> int:
-        """Where they are."""
+    Attributes
+    ----------
+    segment
+        Where they are missing.
+    wanted
+        Offset of the first.
+    found
+        Where the log goes on; not above ``wanted`` if it ends there.
+    """
 
-    @property
-    def first_offset(self) -> int:
-        """Offset of the first."""
+    def __init__(self, segment: int, wanted: int, found: int) -> None:
+        self.segment = segment
+        self.wanted = wanted
+        self.found = found
+        there = "ends" if found <= wanted else "goes on"
+        super().__init__(
+            f"segment {segment} is needed from offset {wanted}, and the log {there} at {found}"
+        )
 
-    @property
-    def batch(self) -> pa.RecordBatch:
-        """Columns ``key``, ``event_time`` (ms, may be null) and ``value``, and what else the log tells."""
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How far a log goes, and how far the marks over it.
+
+    Attributes
+    ----------
+    topology
+        All segments that the log has, and those that a mark may name.
+    ends
+        Next offset of each segment: what lies before it is decided and can be read.
+    revision
+        Of the newest mark, as it was before the ends were looked at; 0 before the first.
+    watermark
+        Of that mark, ms.
+    log_id
+        Another one once the log is deleted and created again; None where that makes the stream
+        another one, too.
+    """
+
+    topology: Topology
+    ends: Position
+    revision: int
+    watermark: int | None
+    log_id: str | None = None
 
 
-class LogWriter(Protocol):
-    """Where one incarnation of a writer appends."""
+@dataclass(frozen=True, slots=True)
+class EventRun:
+    """Some events of one segment, in order.
 
-    async def append(self, segment: int, body: bytes, sequence: int) -> Appended:
-        """Append an Arrow IPC stream of events to a segment; durable once it returns.
+    Attributes
+    ----------
+    segment
+        Where they are.
+    offsets
+        Of the events, int64; a log may have gaps, which are no events.
+    end_offset
+        Where to read on: one past the last, or further where there is nothing between.
+    batch
+        Columns ``key``, ``event_time`` (ms, may be null), ``value``, ``append_time`` (ms of wall
+        clock) and ``writer``, the last two null where the log does not tell; and what else it tells.
+    """
 
-        Exactly once for each sequence number: 1, 2, 3 … in the segment and incarnation, so that
-        an append without an answer is simply repeated.
+    segment: int
+    offsets: pa.Array
+    end_offset: int
+    batch: pa.RecordBatch
 
-        Raises
-        ------
-        SequenceGapError
-            If the one before it is missing; nothing is stored then.
-        WriterFencedError
-            If a newer incarnation took over.
-        SegmentSealedError, StreamSealedError
-            If the segment or the stream takes no more events.
-        """
+
+class Log(Protocol):
+    """A log as it is planned from: offsets never change, and a segment only grows."""
+
+    def extent(self, beyond: Extent | None = None, *, wait_ms: int = 0) -> Extent:
+        """Tell how far the log goes; wait until it goes, or a mark lies, beyond what is known."""
+
+    def starts(self) -> Position:
+        """Find the stream cut at which the events begin."""
+
+    def start_of(self, time: int) -> Position:
+        """Find where to start so that no event at or above a time, ms, is missed."""
 
 
 class LogReader(Protocol):
-    """Where events are read; offsets never change, and a segment only grows."""
+    """A log as its events are read."""
 
-    async def topology(self) -> Topology:
-        """Read the segments there are, and how they continue each other."""
+    def read(self, segment: int, offsets: range) -> Iterator[EventRun]:
+        """Read the events of a segment within offsets, in order, up to the end of these.
 
-    async def tail(
-        self, *, after: Position | None = None, revision: int = 0, wait_ms: int = 0
-    ) -> Tail:
-        """Read the next offset of each segment; wait until it is beyond a position."""
-
-    def read(self, segment: int, start: int, end: int) -> AsyncIterator[EventRun]:
-        """Read the events ``[start, end)`` of a segment in order.
-
-        An end before ``end`` without an error means that there are no more events yet.
+        Raises
+        ------
+        EventsLostError
+            If events from where it stands on are gone, or the log ends before the offsets do.
         """
+
+    def log_id(self) -> str | None:
+        """Tell which log is there now; see `Extent`."""

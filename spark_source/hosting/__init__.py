@@ -8,7 +8,13 @@ one bucket at a time.
 from spark_source.hosting.bucket import BucketOperator, HostedOperator, HostedStep
 from spark_source.hosting.outputs import Outputs
 from spark_source.hosting.packing import KEY, OFFSET, SEGMENT, TIME
-from spark_source.hosting.pipeline import OPERATORS, check_columns, host
+from spark_source.hosting.pipeline import (
+    OPERATORS,
+    check_columns,
+    has_watermark,
+    host,
+    with_segment,
+)
 
 __all__ = [
     "KEY",
@@ -21,5 +27,7 @@ __all__ = [
     "HostedStep",
     "Outputs",
     "check_columns",
+    "has_watermark",
     "host",
+    "with_segment",
 ]

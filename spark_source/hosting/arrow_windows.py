@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_source._rows import GREATEST_TIME
+from spark_source._times import GREATEST_TIME
 from spark_source.hosting.arrow_aggregates import ArrowAggregates
 from spark_source.hosting.bucket import HostedStep
 from spark_source.hosting.packing import KEY, TIME, from_cell, to_cell

@@ -94,6 +94,13 @@ def host(
     return observed.select("out").mapInArrow(unpack, operator.output)
 
 
+def with_segment(df: DataFrame) -> DataFrame:
+    """Give rows of Spark's Kafka source their segment, which is their partition."""
+    if "segment" in df.columns or "partition" not in df.columns:
+        return df
+    return df.withColumn("segment", F.col("partition").cast("long"))
+
+
 def check_columns(df: DataFrame, columns: Sequence[str]) -> None:
     """Raise `MissingColumnError` if a stream lacks a column."""
     for column in columns:
@@ -131,7 +138,7 @@ def _buckets(df: DataFrame, buckets: int | None) -> int:
 def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
     if not df.isStreaming:
         raise InvalidOptionError("df", "it is no stream; begin with read_stream(…)")
-    if not _has_watermark(df):
+    if not has_watermark(df):
         raise NoWatermarkError
     check_columns(df, ["event_time", "segment", "offset", key, *columns])
     schema = df.schema
@@ -147,7 +154,8 @@ def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
         )
 
 
-def _has_watermark(df: DataFrame) -> bool:
+def has_watermark(df: DataFrame) -> bool:
+    """Tell whether something drives Spark's watermark in a plan."""
     plan = getattr(df, "_plan", None)
     if plan is not None:
         return "with_watermark" in str(plan.to_proto(df.sparkSession.client))

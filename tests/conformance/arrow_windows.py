@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_source._rows import GREATEST_TIME
+from spark_source._times import GREATEST_TIME
 from spark_source.hosting.arrow_windows import ArrowWindows
 from spark_source.hosting.packing import KEY, OFFSET, SEGMENT, TIME, from_cell, to_cell
 from spark_source.hosting.row_windows import RowWindows

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from reader_client import StreamClient
+from spark_source._embedded_log import EmbeddedLog
 from spark_source._follower import Follower
 from spark_source._planner import Limits, Offset, plan, time_to_reach
 from tests.integration.shop import MINUTE, NOON, Open
@@ -32,7 +33,8 @@ def followed(open_shop: Open) -> Iterator[tuple[Follower, Offset]]:
             for second in range(begun, begun + 500)
         )
     start = Offset(shop.get("watermark")["stream_id"], {0: 0}, NOON, 1, 1)
-    follower = Follower(StreamClient(str(shop.client.base_url), shop.name), start)
+    client = StreamClient(str(shop.client.base_url), shop.name)
+    follower = Follower(EmbeddedLog(client), client, start)
     yield follower, start
     follower.stop()
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tests.quick_spark import QUICK_SETTINGS, link_spark_home, write_quick_defaults
 from tests.server import ServerProcess
 from tests.spark.feed import Feed
+from tidegauge_cli.demo.kafka.jars import connector_jars
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 _NUMBERS = count(1)
@@ -55,6 +56,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory, spark_home: Path) -> Iterato
     session.sparkContext.setLogLevel("OFF")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka_spark(spark: SparkSession) -> SparkSession:
+    """The one session, which can then read Kafka with Spark's own connector."""
+    for jar in connector_jars():
+        spark.sql(f"ADD JAR '{jar}'")
+    return spark
 
 
 @pytest.fixture

@@ -20,8 +20,10 @@ from spark_source import (
     process,
     read_stream,
     watermarked,
+    windowed,
     write_stream,
 )
+from spark_source.processing import count, tumbling
 from tests.quick_spark import QUICK_SETTINGS
 from tests.spark.processors import Timeouts
 
@@ -107,6 +109,8 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         time.sleep(0.1)
     processed = _process(spark, url, stream, checkpoint)
     print(json.dumps({"processed": processed}), flush=True)  # noqa: T201 (the test reads it)
+    windows, late = _windowed(spark, url, stream, checkpoint)
+    print(json.dumps({"windows": windows, "late": late}), flush=True)  # noqa: T201 (the same)
 
 
 def _counts(rows: DataFrame) -> DataFrame:
@@ -128,6 +132,28 @@ def _process(spark: SparkSession, url: str, stream: str, checkpoint: str) -> lis
     query.awaitTermination()
     found = spark.table("timeouts").select("key", F.unix_millis("at"), "status").collect()
     return sorted(list(row) for row in found)
+
+
+def _windowed(spark: SparkSession, url: str, stream: str, checkpoint: str) -> list[list[Any]]:
+    """Count the events of each key, and return what both outputs say."""
+    counted = windowed(
+        read_stream(spark, url=url, stream=stream),
+        tumbling("5 seconds"),
+        key="key",
+        aggregates={"n": count()},
+    )
+    query = (
+        counted.frame.writeStream.option("checkpointLocation", f"{checkpoint}-windowed")
+        .format("memory")
+        .queryName("windows")
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    batch = spark.table("windows")
+    windows = counted.output(of=batch).select("key", F.unix_millis("window.end"), "n")
+    late = counted.output("late", of=batch).select("key", F.unix_millis("event_time"))
+    return [sorted(map(list, one.collect())) for one in (windows, late)]
 
 
 def _late(query: object) -> dict[str, int]:

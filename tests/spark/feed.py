@@ -169,8 +169,9 @@ class Followed:
 
 
 def _end_of(progress: StreamingQueryProgress) -> dict[str, Any]:
-    end: dict[str, Any] = json.loads(progress["sources"][0]["endOffset"])
-    return end
+    """Find where the first source of ours ended; Kafka's says nothing of bounds."""
+    ends = [json.loads(source["endOffset"]) for source in progress["sources"]]
+    return next(end for end in ends if "bound" in end)
 
 
 def _to_ms(text: str) -> int:

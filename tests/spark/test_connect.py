@@ -1,4 +1,4 @@
-"""The same watermark, and a processor, over Spark Connect."""
+"""The same watermark, a processor and windows, over Spark Connect."""
 
 import json
 import os
@@ -84,6 +84,14 @@ def test_windows_close_exactly_late_rows_are_told_errors_are_short_and_no_log_sh
             ["seen", DAY + 5_015, "OFF"],
             ["unseen", DAY + 10_014, "OFF"],
         ]
+    }
+    assert next(said) == {
+        "windows": [
+            ["seen", DAY + 5_000, 3],
+            ["seen", DAY + 10_000, 1],
+            ["unseen", DAY + 10_000, 1],
+        ],
+        "late": [],
     }
     logged = "".join(one.read_text() for one in tmp_path.glob("eventlog*/events*"))
     assert "*********(redacted)" in logged

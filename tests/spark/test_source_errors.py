@@ -104,7 +104,7 @@ def right(shared_server: ServerProcess) -> dict[str, str]:
             {"stream": "spark/none"},
             "no stream spark/none; to create it: tidegauge create spark/none",
         ),
-        ({"stream": "spark/external"}, "stream spark/external live in an external log"),
+        ({"stream": "spark/external"}, "set log=kafka and kafka.bootstrap.servers"),
         ({"url": f"http://127.0.0.1:{free_port()}"}, "is the service running there?"),
     ],
 )

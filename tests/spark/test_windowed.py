@@ -1,10 +1,6 @@
 """Windows with allowed lateness on Spark, against the operator that knows no Spark."""
 
 import itertools
-import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -217,21 +213,6 @@ def test_what_is_there_is_read_at_once_and_windows_are_those_of_spark(
         (None, 3_999, [1], 2_500, "on_time"),
         (None, 5_999, [1], 5_000, "on_time"),
     ]
-
-
-def test_windows_run_over_spark_connect(feed: Feed, checkpoint: str, spark_home: Path) -> None:
-    feed.write(4_000, 4_999, 5_000)
-    feed.seal()
-    command = [sys.executable, "-m", "tests.spark.connect_windows", feed.url, feed.stream]
-    told = subprocess.run(
-        [*command, checkpoint],
-        env=os.environ | {"SPARK_HOME": str(spark_home)},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    windows = [["k", DAY + 5_000, 2], ["k", DAY + 10_000, 1]]
-    assert json.loads(told.stdout.splitlines()[-1]) == [windows, []]
 
 
 def test_state_of_other_aggregates_is_refused(

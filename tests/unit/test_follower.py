@@ -1,14 +1,19 @@
 """What stops the following of a stream is told to the query."""
 
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from spark_source import _follower
+from spark_source._embedded_log import EmbeddedLog
 from spark_source._follower import Follower
 from spark_source._planner import Offset
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_until
+from tidegauge.log import Extent
 from tidegauge.marks import Mark
-from tidegauge.topology import Segment, Topology
+from tidegauge.topology import Position, Segment, Topology
 from tidegauge.wire.streams import Tail
 
 START = Offset("id", {0: 0}, None, 0, 0)
@@ -43,8 +48,12 @@ class _BrokenClient:
         """Close nothing."""
 
 
+def _follow(client: Any) -> Follower:
+    return Follower(EmbeddedLog(client), client, START)
+
+
 def test_a_failure_that_nobody_foresaw_stops_the_query_too() -> None:
-    follower = Follower(_BrokenClient(), START)  # type: ignore[arg-type]
+    follower = _follow(_BrokenClient())
     follower._thread.join(PATIENCE_S)
     with pytest.raises(RuntimeError, match="nobody foresaw this"):
         follower.view(START, None)
@@ -56,7 +65,7 @@ class _ScalingClient(_BrokenClient):
 
     def __init__(self) -> None:
         super().__init__()
-        self._tails = [self._tails[0].model_copy(update={"revision": 1})]
+        self._tails = [self._tails[0].model_copy(update={"revision": 1})] * 2
         sealed = Segment(0, sealed_length=0)
         self._topologies = [Topology([sealed, Segment(1, predecessors=(0,))], revision=1)]
         self._topologies.append(Topology.of_equal_ranges(1))
@@ -69,9 +78,48 @@ class _ScalingClient(_BrokenClient):
 
 
 def test_the_topology_knows_every_segment_of_the_marks() -> None:
-    follower = Follower(_ScalingClient(), START)  # type: ignore[arg-type]
+    follower = _follow(_ScalingClient())
     with follower._lock:
-        topology, marks = follower._topology, list(follower._marks)
+        topology, marks = follower._extent.topology, list(follower._marks)
     assert [mark.cut for mark in marks] == [{0: 0}, {1: 0}]
     assert 1 in topology
     follower.stop()
+
+
+class _TopicOfOthers:
+    """A log that is shorter than the marks say."""
+
+    def extent(self, beyond: Extent | None = None, *, wait_ms: int = 0) -> Extent:
+        del beyond, wait_ms
+        return Extent(Topology.of_equal_ranges(1), {0: 3}, 1, 1_000, "topic")
+
+    def starts(self) -> Position:
+        return {0: 0}
+
+    def start_of(self, time: int) -> Position:
+        return {0: time}
+
+
+class _MarkingClient(_BrokenClient):
+    def marks(self, **_: Any) -> list[Mark]:
+        return [Mark(1, 1_000, 1_000, {0: 5})]
+
+    def explain(self) -> Any:
+        return SimpleNamespace(explanation=SimpleNamespace(in_full="Nobody holds."))
+
+
+def test_a_mark_that_the_log_does_not_reach_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_follower, "_STUCK_S", 0)
+    monkeypatch.setattr(_follower, "_EXPLAIN_EVERY_S", 0)
+    client: Any = _MarkingClient()
+    start = replace(START, log_id="topic")
+    follower = Follower(_TopicOfOthers(), client, start)
+    told = (
+        "the mark of 1000 reaches partition 0 to 5, and that is readable to 3: a transaction is "
+        "open, or this is another topic than the producers'"
+    )
+    wait_until(lambda: follower.report(start)["explanation"] == f"Nobody holds. {told}")
+    follower.stop()
+    assert caplog.messages.count(told) == 1

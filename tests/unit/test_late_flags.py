@@ -4,8 +4,9 @@ import pyarrow as pa
 import pytest
 
 from reader_client import Events
+from spark_source._embedded_log import run_of
 from spark_source._options import Options
-from spark_source._rows import SegmentPartition, rows_of, tick_row
+from spark_source._rows import SegmentPartition, TickPartition, rows_of, tick_row
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.columns import STORED_SCHEMA
 
@@ -26,7 +27,7 @@ def _lateness(
     partition = SegmentPartition(
         _OPTIONS, "id", 0, 10, 10 + len(times), late_below=late_below, marks=marks
     )
-    rows = rows_of(events, partition)
+    rows = rows_of(run_of(events), partition)
     flags = zip(rows.column("late"), rows.column("late_by"), strict=True)
     return [(late.as_py(), late_by.as_py()) for late, late_by in flags]
 
@@ -56,7 +57,7 @@ def test_a_batch_read_measures_by_the_mark_in_force_at_each_row() -> None:
 
 
 def test_a_tick_carries_the_bounds_of_its_batch_and_is_not_late() -> None:
-    (tick,) = tick_row(3_000, 1_000).to_pylist()
+    (tick,) = tick_row(TickPartition(_OPTIONS, 3_000, 1_000)).to_pylist()
     told = {name: value for name, value in tick.items() if value is not None}
     assert {
         name: getattr(value, "timestamp", lambda v=value: v)() for name, value in told.items()

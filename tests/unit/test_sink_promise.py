@@ -7,6 +7,7 @@ import pytest
 
 from spark_source import CheckpointError
 from spark_source._checkpoint import Checkpoint, Promise
+from spark_source._ticks import TickOffset
 from tidegauge.event_time import END_OF_TIME
 
 _LAST_MS = 253_402_300_799_998
@@ -15,6 +16,10 @@ _LAST_MS = 253_402_300_799_998
 
 def _end(bound: int | None) -> str:
     return json.dumps({"stream_id": "s", "position": {"0": 3}, "bound": bound, "revision": 1})
+
+
+def _tick(topic: str, bound: int) -> str:
+    return json.dumps(TickOffset("s", topic, bound, 1, "a").to_json())
 
 
 def _promise(
@@ -52,6 +57,9 @@ def test_a_query_with_state_promises_sparks_watermark_less_the_output_delay(
         ([_end(9_000), "-"], Promise(None, is_end=False)),  # was not asked yet
         ([_end(9_000), '{"topic":{"0":17}}'], Promise(None, is_end=False)),  # has no bound
         ([_end(9_000), "17"], Promise(None, is_end=False)),
+        ([_tick("t", 7_000), '{"t":{"0":17}}'], Promise(7_000, is_end=False)),
+        ([_tick("t", END_OF_TIME), '{"t":{"0":17}}'], Promise(None, is_end=True)),
+        ([_tick("other", 7_000), '{"t":{"0":17}}'], Promise(None, is_end=False)),
         ([_end(END_OF_TIME), _end(7_000)], Promise(7_000, is_end=False)),
         ([_end(END_OF_TIME), _end(END_OF_TIME)], Promise(None, is_end=True)),
     ],

@@ -1,0 +1,304 @@
+"""Spark's own Kafka source with the watermark of a topic's writers."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from spark_source import InvalidOptionError, LoadError, process, query_report, windowed
+from spark_source.processing import count, tumbling
+from tests.server import Api, ServerProcess
+from tests.spark.feed import DAY, Followed
+from tests.spark.processors import Visits
+from tests.spark.restarts import crashed
+from tests.spark.topic_feed import EVENT_TIME, TopicFeed, counted
+from tidegauge_cli.demo.kafka.broker import Broker
+from writer_client import TimeReporter
+
+MINUTE = 60_000
+_FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
+
+
+@pytest.fixture
+def topic(broker: Broker, shared_server: ServerProcess) -> Iterator[TopicFeed]:
+    with TopicFeed(broker.bootstrap, shared_server.url) as one:
+        yield one
+
+
+def test_windows_are_exact_where_a_delay_loses_the_rows_of_a_producer_that_is_behind(
+    kafka_spark: SparkSession, topic: TopicFeed, tmp_path: Path
+) -> None:
+    """One of two producers is an hour behind the other."""
+    exact = topic.windows(kafka_spark, f"{tmp_path}/exact")
+    guessed = topic.read(kafka_spark).withColumn("event_time", F.expr(EVENT_TIME))
+    guess = counted(guessed.withWatermark("event_time", "10 minutes"))
+    everything: Counter[int] = Counter()
+
+    def write(partition: int, minutes: range) -> None:
+        times = [MINUTE * one for one in minutes]
+        topic.write(*times, partition=partition)
+        everything.update(times)
+
+    with (
+        TimeReporter(topic.url, topic.stream, "ahead") as ahead,
+        TimeReporter(topic.url, topic.stream, "behind") as behind,
+        Followed(exact, f"{tmp_path}/exact") as followed,
+        Followed(guess, f"{tmp_path}/guess") as delayed,
+    ):
+        behind.note_time(DAY, {1: 0})
+        for at in (0, 30):
+            write(0, range(at + 60, at + 90))
+            write(1, range(at, at + 30))
+            ahead.note_time(DAY + MINUTE * (at + 90), {0: topic.ends[0]})
+            behind.note_time(DAY + MINUTE * (at + 30), {1: topic.ends[1]})
+            followed.until_read(MINUTE * (at + 30))
+            delayed.query.processAllAvailable()
+        assert sorted(followed.rows) == [(MINUTE * one, 1) for one in range(60)]
+        topic.seal()
+        followed.until(lambda: len(followed.rows) == len(everything), "the end")
+    assert dict(followed.rows) == everything
+    assert followed.dropped == 0
+    assert delayed.dropped > 0
+    assert query_report(followed.query).table["rows"].sum() == sum(topic.ends.values())
+
+
+# What the query below hands over in each batch, whatever its offset log looks like.
+BATCHES: dict[int, list[tuple[int, int]]] = {
+    0: [],
+    1: [],
+    2: [(0, 2)],
+    3: [],
+    4: [],
+    5: [(5_000, 3)],
+}
+
+
+@pytest.fixture(scope="module")
+def whole(
+    kafka_spark: SparkSession,
+    broker: Broker,
+    shared_server: ServerProcess,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[TopicFeed, str]]:
+    """The checkpoint of a query that was stopped and started again, with either offset log."""
+    checkpoint = str(tmp_path_factory.mktemp("whole") / "checkpoint")
+    kafka_spark.conf.set(_FORMAT, request.param)
+    with TopicFeed(broker.bootstrap, shared_server.url) as feed:
+        batches: dict[int, list[tuple[int, int]]] = {}
+        for times, noted in (((1_000, 4_000), 5_000), ((5_000, 6_000, 9_000), 10_000)):
+            feed.write(*times)
+            feed.note(noted)
+            with Followed(feed.windows(kafka_spark, checkpoint), checkpoint) as followed:
+                followed.until_read(noted)
+            batches |= followed.batches
+            assert followed.dropped == 0
+        assert batches == BATCHES
+        yield feed, checkpoint
+    kafka_spark.conf.unset(_FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("whole", "batch", "bound"),
+    [("1", 0, None), ("1", 1, 5_000), ("1", 4, 10_000), ("2", 4, 10_000)],
+    indirect=["whole"],
+)
+def test_a_crash_between_offset_log_and_commit_log_repeats_the_batch_as_it_was(
+    kafka_spark: SparkSession,
+    whole: tuple[TopicFeed, str],
+    tmp_path: Path,
+    batch: int,
+    bound: int | None,
+) -> None:
+    feed, checkpoint = whole
+    again = crashed(checkpoint, tmp_path, batch, committed=False)
+    with Followed(feed.windows(kafka_spark, again), again) as followed:
+        followed.until_read(10_000)
+    assert min(followed.batches) == batch
+    assert followed.batches[batch] == BATCHES[batch]
+    assert followed.bounds[0] == bound
+    before = [row for number in range(batch) for row in BATCHES[number]]
+    assert before + followed.rows == [(0, 2), (5_000, 3)]
+    assert followed.dropped == 0
+
+
+def test_available_now_ends_with_the_newest_mark_though_writers_go_on_noting(
+    kafka_spark: SparkSession, topic: TopicFeed, checkpoint: str
+) -> None:
+    topic.write(1_000, 6_000)
+    topic.note(10_000)
+    stopped = Event()
+
+    def go_on() -> None:
+        with Api(topic.url, topic.stream) as api:
+            time = DAY + 10_000
+            while not stopped.is_set():
+                time += 5_000
+                api.note("w", time, 2)
+
+    noting = Thread(target=go_on)
+    noting.start()
+    try:
+        rows = _drained(topic.windows(kafka_spark, checkpoint), checkpoint)
+    finally:
+        stopped.set()
+        noting.join()
+    assert rows == [(0, 1), (5_000, 1)]
+
+
+def _drained(df: DataFrame, checkpoint: str) -> list[tuple[int, ...]]:
+    """Run a query with ``AvailableNow`` to its end."""
+    rows: list[tuple[int, ...]] = []
+    query = (
+        df.writeStream.trigger(availableNow=True)
+        .option("checkpointLocation", checkpoint)
+        .foreachBatch(lambda batch, _: rows.extend(map(tuple, batch.collect())))
+        .start()
+    )
+    assert query.awaitTermination(120)
+    return rows
+
+
+def test_two_topics_are_joined_and_an_idle_one_does_not_hold_the_other_after_a_restart(
+    kafka_spark: SparkSession,
+    broker: Broker,
+    shared_server: ServerProcess,
+    topic: TopicFeed,
+    checkpoint: str,
+) -> None:
+    with TopicFeed(broker.bootstrap, shared_server.url) as other:
+
+        def joined() -> DataFrame:
+            left = topic.follow(topic.read(kafka_spark), checkpoint)
+            right = other.follow(other.read(kafka_spark), checkpoint)
+            left = left.selectExpr("event_time AS at", "key AS k", "offset AS a")
+            right = right.selectExpr("event_time AS bt", "key AS l", "offset AS b")
+            near = F.expr("k = l AND bt >= at AND bt <= at + INTERVAL 1 SECONDS")
+            return left.join(right, near, "left").select("a", "b")
+
+        topic.write(1_000, 2_000, 9_000)
+        other.write(1_500, 1_600)
+        topic.note(10_000)
+        other.note(10_000)
+        with Followed(joined(), checkpoint) as followed:
+            followed.until_bound(9_999)
+            assert sorted(followed.rows) == [(0, 0), (0, 1), (1, None)]
+        topic.note(60_000)
+        other.note(60_000)
+        with Followed(joined(), checkpoint) as followed:
+            followed.until_bound(59_999)
+            followed.query.processAllAvailable()
+        assert followed.rows == [(2, None)]
+        assert followed.dropped == 0
+
+
+def _processed(df: DataFrame) -> DataFrame:
+    made = df.withColumns({"number": F.col("offset"), "shown": F.col("value").cast("string")})
+    outputs = process(made, Visits(), columns=["number", "shown"], buckets=2)
+    return outputs.frame.where("output <> 'silent'").select("output", F.lit(1), "late.late_by")
+
+
+def _windowed(df: DataFrame) -> DataFrame:
+    size = tumbling("5 seconds")
+    outputs = windowed(df, size, key="key", aggregates={"n": count()}, buckets=2)
+    rows = F.coalesce("result.n", F.lit(1))
+    return outputs.frame.select("output", rows, "late.late_by")
+
+
+@pytest.mark.parametrize("operator", [_processed, _windowed])
+def test_operators_of_ours_handle_each_row_or_hand_it_out_as_late(
+    kafka_spark: SparkSession,
+    topic: TopicFeed,
+    checkpoint: str,
+    operator: Callable[[DataFrame], DataFrame],
+) -> None:
+    read = topic.read(kafka_spark).withColumn("key", F.col("key").cast("string"))
+    with Followed(operator(topic.follow(read, checkpoint)), checkpoint) as followed:
+        topic.write(1_000, 4_000)
+        topic.write(2_000, partition=1)
+        topic.note(5_000)
+        followed.until_read(5_000)
+        topic.write(4_900, 5_000, 9_000, 100)  # two of them break the promise
+        topic.note(10_000)
+        followed.until_read(10_000)
+        topic.seal()
+        followed.until(lambda: _handled(followed) == 5, "the end")
+        followed.query.processAllAvailable()
+    late = [late_by for output, _, late_by in followed.rows if output == "late"]
+    assert sorted(late) == [100, 4_900]
+    assert _handled(followed) + len(late) == sum(topic.ends.values())
+    assert followed.dropped == 0
+
+
+def _handled(followed: Followed) -> int:
+    return sum(rows for output, rows, _ in followed.rows if output != "late")
+
+
+def test_a_query_goes_on_when_broker_and_service_were_away(
+    kafka_spark: SparkSession, server: ServerProcess, tmp_path: Path, checkpoint: str
+) -> None:
+    with (
+        Broker(tmp_path / "broker") as broker,
+        TopicFeed(broker.bootstrap, server.url) as feed,
+        Followed(feed.windows(kafka_spark, checkpoint), checkpoint) as followed,
+    ):
+        for round_ in range(6):
+            feed.write(*range(5_000 * round_, 5_000 * (round_ + 1), 500), partition=round_ % 2)
+            feed.note(5_000 * (round_ + 1))
+            if round_ == 2:
+                broker.kill()
+                server.kill()
+                broker.start()
+                server.start()
+        followed.until_read(30_000)
+    assert sorted(followed.rows) == [(5_000 * one, 10) for one in range(6)]
+    assert followed.dropped == 0
+
+
+def test_another_checkpoint_than_the_querys_own_fails_it(
+    kafka_spark: SparkSession, topic: TopicFeed, tmp_path: Path
+) -> None:
+    windows = topic.windows(kafka_spark, f"{tmp_path}/said")
+    with (
+        Followed(windows, f"{tmp_path}/real") as followed,
+        pytest.raises(StreamingQueryException, match="said is another query's checkpoint"),
+    ):
+        followed.until(lambda: False, "the failure")
+
+
+def test_a_source_that_reads_other_topics_besides_fails_the_query(
+    kafka_spark: SparkSession, topic: TopicFeed, checkpoint: str
+) -> None:
+    mixed = topic.read(kafka_spark, subscribePattern="followed-.*")
+    with (
+        Followed(counted(topic.follow(mixed, checkpoint)), checkpoint) as followed,
+        pytest.raises(StreamingQueryException, match=r"one source reads .* besides"),
+    ):
+        followed.until(lambda: False, "the failure")
+
+
+def test_what_cannot_be_followed_is_refused_with_the_cure(
+    kafka_spark: SparkSession, topic: TopicFeed, shared_server: ServerProcess, checkpoint: str
+) -> None:
+    read = topic.read(kafka_spark)
+
+    def refused(df: DataFrame, cure: str, at: str = checkpoint, **options: object) -> None:
+        with pytest.raises((InvalidOptionError, LoadError), match=cure):
+            topic.follow(df, at, **options)
+
+    refused(kafka_spark.range(3).selectExpr("string(id) AS value"), "is no stream")
+    refused(read.withWatermark("timestamp", "1 hour"), "leave withWatermark")
+    refused(read.withColumn("watermark", F.lit(1)), "rename it")
+    refused(read, "a follow.. of its own", topic="other")
+    refused(kafka_spark.readStream.format("rate").load(), "for format..kafka.. alone")
+    refused(read, "none of any, windows", operators="all")
+    refused(read, "cannot be read", at="s9://bucket/orders")
+    refused(read, "spark/none", stream="spark/none")
+    with Api(shared_server.url, f"{topic.stream}-embedded") as api:
+        api.create(log="embedded")
+    refused(read, "load it with read_stream", stream=f"{topic.stream}-embedded")

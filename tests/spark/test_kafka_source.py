@@ -1,0 +1,246 @@
+"""A stream whose events are in Kafka, on a real broker."""
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from reader_client import ReaderGroup, StreamClient
+from spark_source import LoadError, TidegaugeDataSource
+from tests.kafka import create_topic, delete_records, produce
+from tests.patience import PATIENCE_S
+from tests.server import ServerProcess
+from tests.spark.feed import DAY, Followed
+from tests.spark.kafka_feed import KafkaFeed
+from tests.spark.restarts import BATCHES, crashed, run, run_through
+from tidegauge_cli.demo.kafka.broker import Broker
+
+_NUMBERS = count(1)
+_AT = f"unix_millis(event_time) - {DAY} AS at"
+_MINUTE = 60_000
+
+
+@pytest.fixture
+def topic(shared_server: ServerProcess, broker: Broker) -> Iterator[KafkaFeed]:
+    name = f"source-{next(_NUMBERS)}"
+    with KafkaFeed(shared_server.url, broker.bootstrap, name) as one:
+        yield one
+
+
+def test_every_window_is_exact_though_one_producer_is_far_behind_and_spark_would_lose_its_rows(
+    spark: SparkSession, topic: KafkaFeed, tmp_path: Path
+) -> None:
+    topic.create(partitions=4)
+    exact = _counted(topic.load(spark, operators="windows"))
+    rows = spark.readStream.format("tidegauge").options(**topic.options).load()
+    timed = rows.select("timestamp").withColumnRenamed("timestamp", "event_time")
+    guessed = _counted(timed.withWatermark("event_time", "1 minute"))
+    for one in range(4):
+        topic.note(0, writer=f"p{one}", position={})
+    with (
+        Followed(exact, str(tmp_path / "exact")) as ours,
+        Followed(guessed, str(tmp_path / "guessed")) as theirs,
+    ):
+
+        def write(minutes: range, partitions: range) -> None:
+            for one in partitions:
+                for minute in minutes:
+                    topic.write(*(minute * _MINUTE + s for s in range(50)), partition=one)
+                topic.note(minutes.stop * _MINUTE, writer=f"p{one}")
+            for followed in (ours, theirs):
+                _read_all(followed, topic)
+
+        write(range(6), range(3))
+        assert ours.rows == []
+        write(range(6), range(3, 4))
+        ours.until_bound(6 * _MINUTE)
+        ours.query.processAllAvailable()
+    assert sorted(ours.rows) == [(minute * _MINUTE, 200) for minute in range(6)]
+    assert ours.dropped == 0
+    assert theirs.dropped > 0
+
+
+def test_a_row_has_all_that_a_record_has_and_no_plan_shows_a_secret(
+    spark: SparkSession, topic: KafkaFeed, checkpoint: str
+) -> None:
+    topic.create()
+    topic.write(1_000, headers=[("h", b"1"), ("h", None)])
+    topic.write(2_000, key=None, value=None)
+    topic.note(2_000)
+    df = topic.load(spark, **{"kafka.sasl.password": "tg-hidden"})
+    assert [f"{one.name} {one.dataType.simpleString()}" for one in df.schema] == [
+        "key binary",
+        "event_time timestamp",
+        "value binary",
+        "segment bigint",
+        "offset bigint",
+        "watermark timestamp",
+        "late boolean",
+        "late_by bigint",
+        "late_below timestamp",
+        "writer string",
+        "append_time timestamp",
+        "headers array<struct<key:string,value:binary>>",
+        "timestamp timestamp",
+    ]
+    columns = ("key", _AT, "value", "segment", "offset", "late", "writer", "append_time")
+    with Followed(df.selectExpr(*columns, "headers"), checkpoint) as followed:
+        followed.until_read(2_000)
+    headers = [("h", b"1"), ("h", None)]
+    assert followed.rows == [
+        (b"k", 1_000, b"v", 0, 0, False, None, None, headers),
+        (None, 2_000, None, 0, 1, False, None, None, None),
+    ]
+    logged = [one.read_text() for one in Path(checkpoint).rglob("[0-9]*") if one.is_file()]
+    shown = [_plans(df), str(followed.query.lastProgress), *logged]
+    assert "kafka.sasl.password=*********(redacted)" in shown[0]
+    assert not [text for text in shown if "tg-hidden" in text]
+
+
+def test_a_mark_beyond_an_open_transaction_waits_while_all_else_is_read(
+    spark: SparkSession, topic: KafkaFeed, checkpoint: str
+) -> None:
+    topic.create(partitions=2)
+    topic.write(1_000)
+    opened = topic.transactional("open")
+    topic.write_in(opened, 1_500)
+    opened.flush(PATIENCE_S)
+    topic.write(2_000)
+    topic.note(3_000)  # at the high watermarks, beyond the transaction
+    topic.write(4_000, partition=1)
+    with Followed(topic.load(spark).selectExpr(_AT), checkpoint) as followed:
+        _read_all(followed, topic)
+        assert sorted(followed.rows) == [(1_000,), (4_000,)]
+        assert followed.bounds == [None]
+        opened.commit_transaction(PATIENCE_S)
+        followed.until_read(3_000)
+        assert sorted(followed.rows) == [(1_000,), (1_500,), (2_000,), (4_000,)]
+        last = topic.transactional("aborted")  # and its marker ends the partition
+        topic.write_in(last, 5_000)
+        last.flush(PATIENCE_S)
+        last.abort_transaction(PATIENCE_S)
+        topic.note(6_000)
+        followed.until_read(6_000)
+        assert len(followed.rows) == 4
+
+
+def test_a_batch_that_a_crash_left_is_repeated_as_it_was(
+    spark: SparkSession, topic: KafkaFeed, tmp_path: Path
+) -> None:
+    topic.create()
+    load = partial(topic.load, spark, operators="windows", admission="marks")
+    whole = str(tmp_path / "checkpoint")
+    assert run_through(topic, load, whole).batches == BATCHES  # type: ignore[arg-type]
+    with run(load, crashed(whole, tmp_path, 1, committed=False)) as followed:
+        followed.until_read(10_000)
+    assert followed.batches[1] == BATCHES[1]
+    assert followed.rows == [(0, 2), (5_000, 3)]
+    assert followed.dropped == 0
+
+
+def test_a_partition_that_the_stream_does_not_have_is_read_and_another_topic_is_not(
+    spark: SparkSession, topic: KafkaFeed, checkpoint: str
+) -> None:
+    topic.create()
+    topic.write(1_000)
+    topic.note(2_000)
+    rows = topic.load(spark, readerGroup="query").selectExpr(_AT, "segment", "late")
+    admin = AdminClient(topic.settings)
+    with Followed(rows, checkpoint) as followed:
+        followed.until_read(2_000)
+        grown = admin.create_partitions([NewPartitions(topic.topic, 2)])
+        grown[topic.topic].result(PATIENCE_S)
+        # A producer that was there before would not know the partition for minutes.
+        new = [{"value": b"v", "partition": 1, "timestamp": DAY + at} for at in (1_500, 3_000)]
+        produce(topic.settings["bootstrap.servers"], topic.topic, new)
+        followed.until(lambda: len(followed.rows) == 3, "the rows of the new partition")
+        assert sorted(followed.rows[1:]) == [(1_500, 1, True), (3_000, 1, False)]
+        topic.note(4_000, position={0: 1})
+        followed.until_read(4_000)
+        with ReaderGroup(topic.url, "kafka/query") as group:
+            assert group.describe().state.to_state().position(topic.stream) == {0: 1}
+    admin.delete_topics([topic.topic])[topic.topic].result(PATIENCE_S)
+    create_topic(topic.settings["bootstrap.servers"], topic.topic)
+    with (
+        Followed(rows, checkpoint) as again,
+        pytest.raises(Exception, match="the topic was deleted and created again"),
+    ):
+        again.until(lambda: False, "the end of the query")
+
+
+def test_a_bounded_read_takes_a_slice_of_what_retention_left(
+    spark: SparkSession, topic: KafkaFeed
+) -> None:
+    topic.create(partitions=2)
+    topic.write(1_000, 5_000, 2_000, 9_000)
+    topic.write(6_000, 3_000, partition=1)
+    topic.note(8_000)
+
+    def read(**options: str) -> list[tuple[int, int]]:
+        spark.dataSource.register(TidegaugeDataSource)
+        loaded = spark.read.format("tidegauge").options(**topic.options, **options).load()
+        return sorted(tuple(row) for row in loaded.selectExpr("segment", "offset").collect())
+
+    assert read(startingTime=str(DAY + 4_000), endingTime=str(DAY + 8_000)) == [(0, 1), (1, 0)]
+    assert read(startingCut="0:3,1:1", endingCut="0:4,1:1") == [(0, 3)]
+    delete_records(topic.settings["bootstrap.servers"], topic.topic, {0: 2})
+    assert read() == [(0, 2), (0, 3), (1, 0), (1, 1)]
+    with pytest.raises(
+        PySparkException, match="needs segment 0 from offset 0, and the log goes"
+    ):
+        read(startingCut="0:0,1:2")
+    assert read(startingCut="0:0,1:2", failOnDataLoss="false") == [(0, 2), (0, 3)]
+
+
+def test_an_expression_takes_the_event_time_out_of_the_value(
+    spark: SparkSession, topic: KafkaFeed, checkpoint: str
+) -> None:
+    topic.create()
+    topic.write(0, value=str(DAY + 5_000).encode())
+    topic.note(5_000)
+    time = "timestamp_millis(bigint(string(value)))"
+    rows = topic.load(spark, event_time=time).selectExpr(_AT, "late", "late_by")
+    with Followed(rows, checkpoint) as followed:
+        followed.until_read(5_000)
+        topic.write(0, value=str(DAY + 4_000).encode())
+        followed.until(lambda: len(followed.rows) == 2, "both rows")
+    assert followed.rows == [(5_000, False, None), (4_000, True, 1_000)]
+
+
+def test_a_load_that_looks_for_events_in_the_wrong_place_says_where_they_are(
+    spark: SparkSession, topic: KafkaFeed
+) -> None:
+    with StreamClient(topic.url, topic.stream) as client:
+        client.create()
+    with pytest.raises(LoadError, match="keeps its events itself; leave out log=kafka"):
+        topic.load(spark)
+    with StreamClient(topic.url, topic.stream) as client:
+        client.delete()
+        topic.create_stream()
+    with pytest.raises(LoadError, match=f"has no topic '{topic.topic}'"):
+        topic.load(spark)
+
+
+def _read_all(followed: Followed, topic: KafkaFeed) -> None:
+    """Wait until a query stands at the last stable offsets and has nothing left to do."""
+    ends = {str(number): at for number, at in topic.log.ends().items()}
+    followed.until(lambda: followed._end.get("position") == ends, f"the ends {ends}")
+    followed.query.processAllAvailable()
+
+
+def _counted(df: DataFrame) -> DataFrame:
+    counted = df.groupBy(F.window("event_time", "1 minute")).count()
+    start = (F.unix_millis("window.start") - DAY).alias("start")
+    return counted.select(start, "count")
+
+
+def _plans(df: DataFrame) -> str:
+    execution = df._jdf.queryExecution()
+    return str(execution.toString()) + str(execution.analyzed().toString())
