@@ -1,5 +1,8 @@
 """What can go wrong with a writer, beyond what the service refuses."""
 
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
 from tidegauge.client.sync import ClientClosedError
 from tidegauge.errors import WriterError
 
@@ -50,3 +53,74 @@ class TransactionOpenError(WriterError):
     def __init__(self, name: str, reason: str) -> None:
         self.name = name
         super().__init__(f"writer {name!r} has an open transaction: {reason}")
+
+
+class FailedRecord(NamedTuple):
+    """A record that Kafka may not have stored.
+
+    Attributes
+    ----------
+    topic, partition, key, value, headers
+        As they were produced; the partition is the one that was chosen.
+    timestamp
+        The one that it was produced with, ms; 0 if Kafka's client was to take the clock.
+    error
+        Kafka's, a ``confluent_kafka.KafkaError``.
+    """
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Any
+    error: Any
+
+    @classmethod
+    def of(cls, record: Any, error: object, timestamp: int, headers: Any) -> Self:  # noqa: ANN401 (of Kafka's client)
+        """Keep what a delivery report tells, and what a failed one does not."""
+        place, sent = (record.topic(), record.partition()), (record.key(), record.value())
+        return cls(*place, *sent, timestamp, headers, error)
+
+
+class DeliveryFailedError(WriterError):
+    """Records were not delivered; no time that was noted behind them counts.
+
+    Produce them again, or give them up: what is noted from now on counts again, behind whatever of
+    them was stored after all. Raised once.
+
+    Attributes
+    ----------
+    name
+        The producer's.
+    records
+        What was not delivered.
+    """
+
+    def __init__(self, name: str, records: Sequence[FailedRecord]) -> None:
+        self.name = name
+        self.records = list(records)
+        first = self.records[0]
+        super().__init__(
+            f"{len(self.records)} records of {name!r} were not delivered, the first to partition "
+            f"{first.partition} of {first.topic!r}: {first.error}; no time noted behind them counts: "
+            "produce them again or give them up, then note time again"
+        )
+
+
+class NoAcknowledgementsError(WriterError):
+    """The producer is set to hear of no acknowledgement, so that nobody knows what is stored.
+
+    Attributes
+    ----------
+    name
+        The producer's.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name!r} does not hear where its records are stored, so no time can be noted behind "
+            "them; set acks=all (librdkafka's default) instead of acks=0, and leave "
+            "delivery.report.only.error out"
+        )

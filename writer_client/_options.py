@@ -23,6 +23,12 @@ class ReporterOptions(_Options, total=False):
     beat: Literal["never", "always"]
 
 
+class ProducerOptions(_Options, total=False):
+    """Keyword arguments of `NotingProducer` beyond its own."""
+
+    beat: Literal["unacknowledged", "always"]
+
+
 class WriterOptions(_Options, total=False):
     """Keyword arguments of `AsyncWriter` and `Writer`."""
 
