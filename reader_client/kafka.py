@@ -1,0 +1,150 @@
+"""Time windows of consumers of Kafka. Needs the extra ``kafka``; see [the guide](../kafka.md#consumers)."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Self
+
+from reader_client._stream import StreamClient
+from tidegauge.client.blocks import Closing
+from tidegauge.client.transport import RETRY_FOR
+from tidegauge.extras import needs_extra
+from tidegauge.names import StreamName
+from tidegauge.topology import Position
+from tidegauge.windows import TimeWindow
+
+with needs_extra("reader_client.kafka", extra="kafka"):
+    from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+    from tidegauge.client.kafka import BrokerError, UnknownTopicError, made, settings_of
+
+__all__ = ["TimeWindows"]
+
+_CALL_S = 10.0
+_BROKERS = "the brokers of the consumer"
+
+
+class TimeWindows(Closing):
+    """Tells where in event time a consumer of a topic stands, from its position alone.
+
+    The service knows nothing of the consumer or its group. All that `poll` or `consume` has returned counts
+    as read: ask once that is processed.
+
+    Parameters
+    ----------
+    consumer
+        A ``confluent_kafka.Consumer``; it stays the caller's. For a group by its name see `of_group`.
+    url
+        Of the service.
+    stream
+        ``scope/stream``, with ``log: external``.
+    topic : str, optional
+        The stream's log; the name of the stream without its scope if left out.
+    token : str, optional
+        Bearer token, if the service wants one.
+    retry_for : timedelta, default 60 s
+        How long a request is repeated while the service is away.
+
+    Notes
+    -----
+    The position has each partition of the topic, whoever reads it: where this consumer has read up to, in
+    those that it is assigned to; what its group has committed, in the others and where it has read nothing
+    yet; the first record there is, where nothing is committed. So the window is that of the whole
+    group, as far as this consumer knows it, and goes back with positions.
+
+    Examples
+    --------
+    >>> with TimeWindows(consumer, "http://127.0.0.1:8470", "shop/orders") as windows:
+    ...     windows.get_time_window()
+    TimeWindow(lower=1700000000000, upper=None)
+    """
+
+    def __init__(  # noqa: PLR0913 (whose position, in which stream of which service)
+        self,
+        consumer: Consumer,
+        url: str,
+        stream: str,
+        *,
+        topic: str | None = None,
+        token: str | None = None,
+        retry_for: timedelta = RETRY_FOR,
+    ) -> None:
+        self._consumer = consumer
+        self._owns_consumer = False
+        self._topic = topic or StreamName.parse(stream).stream
+        self._client = StreamClient(url, stream, token=token, retry_for=retry_for)
+        self._known: frozenset[int] = frozenset()
+
+    @classmethod
+    def of_group(
+        cls,
+        group: str,
+        settings: Mapping[str, Any],
+        url: str,
+        stream: str,
+        **options: Any,  # noqa: ANN401 (as above)
+    ) -> Self:
+        """Tell where a consumer group stands by what it has committed, without being a member.
+
+        Parameters
+        ----------
+        group
+            Its ``group.id``.
+        settings
+            Of librdkafka; ``bootstrap.servers`` at least.
+        url, stream, **options
+            As above.
+        """
+        silent = {"group.id": group, "enable.auto.commit": False}
+        consumer = made(Consumer, {**settings_of(settings), **silent})
+        windows = cls(consumer, url, stream, **options)
+        windows._owns_consumer = True
+        return windows
+
+    def get_time_window(self) -> TimeWindow:
+        """Find the time window: every event below its ``lower`` has been read.
+
+        Raises
+        ------
+        BrokerError, UnknownTopicError
+            If the broker does not answer, or has no such topic.
+        ServiceUnreachableError, UnknownStreamError
+            If the service does not answer, or has no such stream.
+        """
+        found = self._client.marks_at_position(self._of_stream(self.position()))
+        return TimeWindow(found.lower, found.upper)
+
+    def position(self) -> Position:
+        """Find how far each partition of the topic is read: the next offset."""
+        try:
+            return self._position()
+        except KafkaException as error:
+            raise BrokerError(_BROKERS, error.args[0].str()) from error
+
+    def close(self) -> None:
+        """Close the connections, not the caller's consumer."""
+        self._client.close()
+        if self._owns_consumer:
+            self._consumer.close()
+
+    def _position(self) -> Position:
+        topic = self._consumer.list_topics(self._topic, timeout=_CALL_S).topics[self._topic]
+        if topic.error is not None:
+            raise UnknownTopicError(_BROKERS, self._topic)
+        assigned = [one for one in self._consumer.assignment() if one.topic == self._topic]
+        read = {one.partition: one.offset for one in self._consumer.position(assigned)}
+        position = {number: read.get(number, -1) for number in topic.partitions}
+        if rest := [number for number, offset in position.items() if offset < 0]:
+            places = [TopicPartition(self._topic, number) for number in rest]
+            for one in self._consumer.committed(places, timeout=_CALL_S):
+                position[one.partition] = one.offset if one.offset >= 0 else self._start(one)
+        return position
+
+    def _start(self, place: TopicPartition) -> int:
+        first, _ = self._consumer.get_watermark_offsets(place, timeout=_CALL_S)
+        return first
+
+    def _of_stream(self, position: Position) -> Position:
+        """Leave out partitions that no writer has named: no mark speaks of them."""
+        if not position.keys() <= self._known:
+            self._known = frozenset(self._client.topology().segments)
+        return {one: offset for one, offset in position.items() if one in self._known}
