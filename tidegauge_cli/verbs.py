@@ -8,6 +8,7 @@ import typer
 from tidegauge_cli.administration import database, service, tokens
 from tidegauge_cli.demo.verbs import demo
 from tidegauge_cli.lifecycle import lifecycle
+from tidegauge_cli.observing import observe
 from tidegauge_cli.operators import operators
 from tidegauge_cli.reporting import reporting
 
@@ -22,6 +23,7 @@ for verbs in (service, lifecycle, operators, reporting):
 app.add_typer(tokens, name="token")
 app.add_typer(database, name="db")
 app.add_typer(demo, name="demo")
+app.add_typer(observe, name="observe")
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 (typer calls it)

@@ -1,0 +1,209 @@
+"""Whose time an observer notes, which, and where: without a clock, a log or a service."""
+
+from collections.abc import Iterable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from writer_client.observing.observation import Last, Look, Note, Observation, Row, resume_at
+from writer_client.observing.rules import parse_guess
+
+NOW = 1_000_000
+FAR = 2**62
+
+
+def _observation(
+    *writers: str, guess: str = "bounded:10ms", idle_ms: int | None = None
+) -> Observation:
+    """Observe partitions 0 and 1 from offset 5, with registered writers; what has none ends there."""
+    observation = Observation(parse_guess(guess), idle_ms=idle_ms)
+    for partition in (0, 1):
+        observation.assign(partition, 5)
+    named = {int(writer[-1]) for writer in writers}
+    observation.look(Look(0, dict.fromkeys({0, 1} - named, 5)))
+    for writer in writers:
+        observation.expect(writer, int(writer[-1]))
+        observation.admit(writer, 100, 0)
+    return observation
+
+
+def _read(
+    observation: Observation,
+    writer: str | None,
+    offset: int,
+    time: int | None,
+    *,
+    partition: int | None = None,
+    logged_ms: int | None = None,
+) -> None:
+    place = int(writer[-1]) if partition is None and writer else partition or 0
+    row = Row(writer, place, offset, time, logged_ms)
+    observation.read(row, latest_ms=FAR, wall_ms=NOW)
+
+
+def _notes(observation: Observation, now_ms: int = 0) -> list[tuple[str, int, object]]:
+    return [(one.writer, one.time, dict(one.position)) for one in observation.notes(now_ms)]
+
+
+def test_each_writer_notes_the_least_guess_at_its_own_newest_position() -> None:
+    observation = _observation("a.0", "b.0", "c.1")
+    _read(observation, "a.0", 5, 5_000)
+    _read(observation, "b.0", 6, 3_000)
+    _read(observation, "c.1", 9, 9_000)
+    assert _notes(observation) == [
+        ("a.0", 2_990, {0: 6}),
+        ("b.0", 2_990, {0: 7}),
+        ("c.1", 2_990, {1: 10}),
+    ]
+
+
+def test_a_writer_without_a_guess_holds_all_until_it_leaves_or_is_read() -> None:
+    observation = _observation("a.0", "b.1")
+    _read(observation, "a.0", 5, 5_000)
+    assert _notes(observation) == []
+    _read(observation, "b.1", 5, None)
+    assert _notes(observation) == []
+    _read(observation, "b.1", 6, 7_000)
+    assert [time for _, time, _ in _notes(observation)] == [4_990, 4_990]
+
+
+def test_a_backlog_of_which_nothing_is_read_holds_all() -> None:
+    observation = _observation("a.0", "b.1")
+    observation.leave("b.1")
+    _read(observation, "a.0", 5, 5_000)
+    assert _notes(observation) == []
+    _read(observation, "c.1", 5, 3_000)
+    assert _notes(observation) == [("a.0", 2_990, {0: 6})]
+
+
+def test_a_newcomer_counts_at_once_and_notes_once_it_is_registered() -> None:
+    observation = _observation("a.0")
+    _read(observation, "a.0", 5, 5_000)
+    _read(observation, "new.1", 5, 1_000)
+    assert observation.newcomers() == ["new.1"]
+    assert _notes(observation) == [("a.0", 990, {0: 6})]
+    observation.admit("new.1", None, 0)
+    assert _notes(observation) == [("a.0", 990, {0: 6}), ("new.1", 990, {1: 6})]
+
+
+def test_nothing_is_noted_twice_but_when_a_beat_is_due() -> None:
+    observation = _observation("a.0", "b.0")
+    observation.beat_ms = 20
+    _read(observation, "a.0", 5, 5_000)
+    # Who has noted nothing stands where it was told.
+    assert _notes(observation, 20) == [("a.0", 100, {0: 6}), ("b.0", 100, {0: 5})]
+    _read(observation, "b.0", 6, 5_000)
+    for note in observation.notes(20):
+        observation.accept(note, 20)
+    assert _notes(observation, 39) == []
+    assert _notes(observation, 40) == [("a.0", 4_990, {0: 6}), ("b.0", 4_990, {0: 7})]
+
+
+def test_the_clock_stands_while_the_end_is_not_reached() -> None:
+    observation = _observation("0", guess="lag:1s")
+    _read(observation, "0", 5, 1)
+    assert _notes(observation) == []
+    observation.look(Look(50_000, {0: 8}))
+    assert _notes(observation) == []
+    _read(observation, "0", 6, 1)
+    observation.look(Look(60_000, {0: 9}))  # the first is not reached yet
+    _read(observation, "0", 7, 1)
+    assert _notes(observation) == [("0", 49_000, {0: 8})]
+
+
+def test_silence_passes_with_records_of_others_and_with_looks_at_the_end() -> None:
+    observation = _observation("a.0", "b.0", idle_ms=100)
+    _read(observation, "a.0", 5, 5_000, logged_ms=1_000)
+    _read(observation, "b.0", 6, 6_000, logged_ms=1_060)
+    observation.look(Look(1_099, {0: 7}))
+    assert observation.silent() == []
+    observation.look(Look(1_105, {0: 7}))
+    assert observation.silent() == []
+    _read(observation, "b.0", 7, 6_000, logged_ms=1_112)
+    assert observation.silent() == [Last("a.0", 100, {0: 6})]
+    observation.leave("a.0")
+    assert _notes(observation) == [("b.0", 5_990, {0: 8})]
+    _read(observation, "a.0", 8, 9_000)
+    assert observation.newcomers() == ["a.0"]
+    assert observation.counts.silent == {"a.0"}
+
+
+def test_of_a_gap_in_which_nobody_was_heard_only_half_the_timeout_counts() -> None:
+    observation = _observation("a.0", idle_ms=100)
+    _read(observation, "a.0", 5, 5_000, logged_ms=1_000)
+    observation.look(Look(900_000, {0: 6}))
+    assert observation.silent() == []
+    observation.look(Look(900_050, {0: 6}))
+    assert observation.silent() == [Last("a.0", 100, {0: 6})]
+
+
+def test_nobody_speaks_for_a_partition_that_is_revoked() -> None:
+    observation = _observation("a.0", "b.1")
+    _read(observation, "a.0", 5, 5_000)
+    _read(observation, "b.1", 5, 5_000)
+    observation.revoke(1)
+    _read(observation, "b.1", 6, 1)
+    assert _notes(observation) == [("a.0", 4_990, {0: 6})]
+    observation.accept(Note("b.1", 1, {}), 0)
+    assert observation.writers == 1
+
+
+def test_who_is_given_up_is_read_past_until_its_partition_is_assigned_anew() -> None:
+    observation = _observation("a.0", "b.0")
+    _read(observation, "b.0", 5, 5_000)
+    observation.give_up("a.0")
+    _read(observation, "a.0", 6, 1)
+    assert (_notes(observation), observation.position[0]) == ([("b.0", 4_990, {0: 6})], 7)
+    observation.revoke(0)
+    observation.assign(0, 7)
+    _read(observation, "a.0", 7, 5_000)
+    assert observation.newcomers() == ["a.0"]
+
+
+def test_who_notes_time_itself_is_read_past() -> None:
+    observation = _observation("b.0")
+    _read(observation, None, 5, 1)
+    _read(observation, "b.0", 6, 5_000)
+    assert _notes(observation) == [("b.0", 4_990, {0: 7})]
+
+
+def test_rows_below_what_was_noted_count_as_late() -> None:
+    observation = _observation("a.0")
+    _read(observation, "a.0", 5, 5_000)
+    (note,) = observation.notes(0)
+    observation.accept(note, 0)
+    _read(observation, "a.0", 6, 4_990)
+    _read(observation, "a.0", 7, 4_989)
+    _read(observation, "a.0", 7, 4_989)  # read again: it was taken in
+    _read(observation, "new.0", 8, 4_989)  # where nothing was noted for it, but for others
+    assert (observation.counts.events, observation.counts.late) == (4, 2)
+
+
+def test_reading_goes_on_at_the_greatest_position_of_the_partition() -> None:
+    assert resume_at([{0: 5}, {0: 9}, {1: 20}], 0) == 9
+    assert resume_at([{1: 20}], 0) is None
+
+
+_STEPS = st.lists(
+    st.tuples(st.sampled_from(["a.0", "b.0", "c.1"]), st.integers(0, 2_000), st.booleans())
+)
+
+
+@given(_STEPS)
+def test_no_note_is_above_a_guess_goes_back_or_covers_what_is_not_read(
+    steps: Iterable[tuple[str, int, bool]],
+) -> None:
+    observation = _observation("a.0", "b.0", "c.1")
+    ends, newest, noted = [5, 5], dict[str, int](), dict[str, int]()
+    for writer, time, notes in steps:
+        partition = int(writer[-1])
+        _read(observation, writer, ends[partition], time)
+        ends[partition] += 1
+        newest[writer] = max(time, newest.get(writer, time))
+        for note in observation.notes(0) if notes else []:
+            assert len(newest) == 3
+            assert note.time == min(newest.values()) - 10
+            assert note.time > noted.get(note.writer, note.time - 1)
+            assert all(offset <= ends[place] for place, offset in note.position.items())
+            noted[note.writer] = note.time
+            observation.accept(note, 0)

@@ -1,0 +1,140 @@
+"""What an observer reads of a record: whose it is, when it happened, how its time is guessed."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegauge.names import check_name
+from writer_client.observing import rules
+from writer_client.observing.names import writer_of
+from writer_client.strategies import Now
+
+_VALUES = st.none() | st.binary() | st.text("axy-_.0").map(str.encode)
+
+
+class _Record:
+    def __init__(
+        self,
+        value: bytes | None = None,
+        headers: list[tuple[str, bytes | None]] | None = None,
+        timestamp: tuple[int, int] = (1, 5_000),
+    ) -> None:
+        self._value, self._headers, self._timestamp = value, headers, timestamp
+
+    def key(self) -> bytes | None:
+        return b"k"
+
+    def value(self) -> bytes | None:
+        return self._value
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return self._headers
+
+    def timestamp(self) -> tuple[int, int]:
+        return self._timestamp
+
+
+@given(_VALUES, _VALUES, st.integers(0, 99_999), st.integers(0, 99_999))
+def test_every_value_and_partition_has_a_valid_writer_of_its_own(
+    one: bytes | None, other: bytes | None, here: int, there: int
+) -> None:
+    names = {check_name(writer_of(one, here)), check_name(writer_of(other, there))}
+    assert len(names) == len({(one, here), (other, there)})
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (b"api-1", "api-1.3"),
+        (b"a_b.c", "a_b.c.3"),
+        ("Zürich 7".encode(), "x--Z_c3_bcrich_207.3"),
+        (b"x--none", "x--x--none.3"),
+        (b"_x", "x--_5fx.3"),
+        (b"", "x--.3"),
+        (None, "x--_none.3"),
+    ],
+)
+def test_a_value_is_its_writers_name_where_it_can_be(value: bytes | None, name: str) -> None:
+    assert writer_of(value, 3) == name
+
+
+def test_a_long_value_is_named_by_its_hash() -> None:
+    assert len(writer_of(b"v" * 200, 3)) == 202
+    assert writer_of(b"v" * 201, 3).startswith("y--7bfb")
+    assert writer_of(b"v" * 201, 3) != writer_of(b"v" * 202, 3)
+
+
+@pytest.mark.parametrize(
+    ("where", "record", "time"),
+    [
+        ("timestamp", _Record(), 5_000),
+        (
+            "header:t",
+            _Record(headers=[("t", b"1"), ("t", b"1700000000000")]),
+            1_700_000_000_000,
+        ),
+        ("header:t", _Record(headers=[("t", b"1970-01-01T00:00:01Z")]), 1_000),
+        ("json:/a/1/b~1c", _Record(b'{"a": [0, {"b/c": 7}]}'), 7),
+        ("json:/at", _Record(b'{"at": "1970-01-01T00:00:01.5Z"}'), 1_500),
+    ],
+)
+def test_a_time_is_read_where_it_is(where: str, record: _Record, time: int) -> None:
+    assert rules.parse_time_of(where)(record) == time
+
+
+@pytest.mark.parametrize(
+    ("where", "record"),
+    [
+        ("timestamp", _Record(timestamp=(0, -1))),
+        ("header:t", _Record()),
+        ("header:t", _Record(headers=[("t", None)])),
+        ("header:t", _Record(headers=[("t", b"\xff")])),
+        ("header:t", _Record(headers=[("t", b"noon")])),
+        ("json:/a", _Record(None)),
+        ("json:/a", _Record(b"no json")),
+        ("json:/a", _Record(b"[" * 100_000)),
+        ("json:/a", _Record(b'{"a": 1.5}')),
+        ("json:/a", _Record(b'{"b": 1}')),
+        ("json:/a", _Record(b"[1]")),
+        ("json:/a/b", _Record(b'{"a": 1}')),
+    ],
+)
+def test_a_time_that_cannot_be_read_is_no_time(where: str, record: _Record) -> None:
+    with pytest.raises(ValueError):
+        rules.parse_time_of(where)(record)
+
+
+@pytest.mark.parametrize(
+    ("parse", "text", "problem"),
+    [
+        (rules.parse_by, "headers:x", "write partition, key or header:NAME"),
+        (rules.parse_by, "header:", "write partition, key or header:NAME"),
+        (rules.parse_time_of, "json:a", "write timestamp, header:NAME or json:/path"),
+        (rules.parse_guess, "lag", "'' is no length of time"),
+        (rules.parse_guess, "lag:5", "'5' is no length of time"),
+        (rules.parse_guess, "bounded:-5m", "'-5m' is no length of time"),
+        (rules.parse_guess, "quantile:1", "'1' is no quantile"),
+        (rules.parse_guess, "quantile:most", "'most' is no quantile"),
+        (rules.parse_guess, "exact", "write lag:5m, bounded:5m or quantile:0.999"),
+        (rules.parse_idle, "0s", "write never to let none leave"),
+        (rules.parse_idle, "soon", "'soon' is no length of time"),
+    ],
+)
+def test_what_cannot_be_meant_is_named_with_the_cure(
+    parse: Callable[[str], object], text: str, problem: str
+) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse(text)
+
+
+def test_spans_and_strategies_are_what_they_say() -> None:
+    assert rules.parse_idle("90s") == timedelta(seconds=90)
+    assert rules.parse_idle("never") is None
+    assert rules.parse_guess("lag:1ms").make().time(Now(10, 0)) == 9
+    assert [rules.parse_guess(text).needs_end for text in ("lag:1d", "bounded:1h")] == [
+        True,
+        False,
+    ]

@@ -1,0 +1,252 @@
+"""Noting time for producers that nobody can change."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+from pydantic_core import to_json
+
+from tidegauge.event_time import describe_span
+from tidegauge_cli.extras import needs_extra
+from tidegauge_cli.options import Stream, one_of
+from tidegauge_cli.service import Service, Session, asks, warn
+from tidegauge_cli.tables import describe_time
+
+if TYPE_CHECKING:
+    from writer_client.observing.kafka import Progress, Watching
+
+_T = TypeVar("_T")
+observe = typer.Typer(help="Note time for producers that nobody can change, by a guess.")
+_RETRY_FOR = timedelta(seconds=5)
+"""Then it reads on: what it notes next says more than what it could not say."""
+_GUESS = (
+    "this is a guess, made once for all readers: what comes later than it expects is late. "
+    "tidegauge why names its writers; replace them one by one with producers that note time "
+    "themselves (--except)"
+)
+
+
+@observe.callback()
+def _only_a_group() -> None:
+    """Note time for producers that nobody can change, by a guess."""
+
+
+@asks(
+    observe,
+    "observe kafka shop/orders --bootstrap kafka:9092 --by header:producer --idle 2m",
+)
+def kafka(  # noqa: PLR0913 (options)
+    session: Session,
+    stream: Stream,
+    *,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TIDEGAUGE_KAFKA_BOOTSTRAP", help="Brokers, HOST:PORT.", show_default=False
+        ),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option(help="Which topic.", show_default="the stream's own name")
+    ] = None,
+    by: Annotated[
+        str,
+        typer.Option(
+            metavar="partition|key|header:NAME",
+            help="What makes a writer: PARTITION, or VALUE.PARTITION.",
+        ),
+    ] = "partition",
+    event_time: Annotated[
+        str,
+        typer.Option(
+            metavar="timestamp|header:NAME|json:/PATH",
+            help="Where an event's time is: ms, or RFC 3339.",
+        ),
+    ] = "timestamp",
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="lag:5m|bounded:5m|quantile:0.999",
+            help="How time is guessed: the clock less a lag, the newest event less a delay, or "
+            "less a quantile of how late events were.",
+            show_default="lag:5m from the end, bounded:5m from the beginning",
+        ),
+    ] = None,
+    idle: Annotated[
+        str,
+        typer.Option(
+            metavar="SPAN|never",
+            help="A writer that is silent for so long leaves; 90s, 2m, 1h.",
+        ),
+    ] = "2m",
+    excepted: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--except",
+            metavar="NAME",
+            help="A writer, or a VALUE, that notes time by itself; repeatable.",
+        ),
+    ] = None,
+    since: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            parser=one_of(("beginning", "end")),
+            metavar="beginning|end",
+            help="Where a partition starts of which no writer is known yet.",
+        ),
+    ] = "end",
+    until: Annotated[
+        str | None,
+        typer.Option(
+            parser=one_of(("end",)),
+            metavar="end",
+            help="Stop where the topic ends now.",
+            show_default="never",
+        ),
+    ] = None,
+    kafka_setting: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kafka", metavar="NAME=VALUE", help="A setting of librdkafka; repeatable."
+        ),
+    ] = None,
+    kafka_config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="TIDEGAUGE_KAFKA_CONFIG",
+            help="File of such settings, one a line: for secrets, which others see on a command line.",
+        ),
+    ] = None,
+) -> None:
+    """Read a topic, and note time for its writers by a guess, for all readers alike.
+
+    Each writer notes the least guess of all. Several observers share the partitions as a consumer
+    group; nothing is committed to Kafka. Ctrl-C ends it; the writers stay members of the stream,
+    and the next start reads on from what they noted.
+    """
+    with needs_extra("kafka"):
+        from writer_client.observing import rules  # noqa: PLC0415 (says which is missing)
+        from writer_client.observing.kafka import KafkaObserver, Watching  # noqa: PLC0415
+    guess = strategy or ("lag:5m" if since == "end" else "bounded:5m")
+    watching = Watching(
+        stream=stream,
+        topic=topic or stream.stream,
+        value_of=_read("--by", rules.parse_by, by),
+        time_of=_read("--event-time", rules.parse_time_of, event_time),
+        guess=_read("--strategy", rules.parse_guess, guess),
+        idle=_read("--idle", rules.parse_idle, idle),
+        excepted=frozenset(excepted or ()),
+        since="beginning" if since == "beginning" else "end",
+        until_end=until is not None,
+    )
+    settings = _settings(kafka_config, kafka_setting or [], bootstrap)
+    # Warnings of librdkafka are about which of its clients takes which setting.
+    logging.getLogger("tidegauge.kafka").setLevel(logging.ERROR)
+    warn(_GUESS)
+
+    async def run(service: Service) -> int:
+        observer = KafkaObserver(
+            service,
+            watching,
+            settings=settings,
+            tell=lambda progress: _show(session, watching, progress),
+            warn=warn,
+        )
+        return await _until_signal(observer.run, observer.stop)
+
+    ended_by = session.ask(run, retry_for=_RETRY_FOR)
+    warn(f"ended; the writers stay members of {stream}, and the next start reads on from there")
+    raise typer.Exit(0 if ended_by == 0 else 128 + ended_by)
+
+
+async def _until_signal(
+    run: Callable[[], Coroutine[None, None, None]], stop: Callable[[], None]
+) -> int:
+    """Run to the end, or until a signal stops it, whose number is returned; the second one kills."""
+    loop, caught = asyncio.get_running_loop(), [0]
+
+    def catch(number: int) -> None:
+        caught[0] = number
+        loop.remove_signal_handler(number)
+        stop()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, catch, number)
+    await run()
+    return caught[0]
+
+
+def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
+    counts = progress.counts
+    seen, silent = len(counts.seen), len(counts.silent)
+    share = f"{silent} of {seen} sources ({silent / max(seen, 1):.0%})"
+    document = {
+        "stream": str(watching.stream),
+        "writers": progress.writers,
+        "events": counts.events,
+        "behind": progress.behind,
+        "watermark": progress.watermark,
+        "sources": seen,
+        "silent_sources": silent,
+        "late": counts.late,
+        "unreadable": counts.unreadable,
+        "unreadable_at": progress.unreadable,
+    }
+    if session.as_json:
+        print(to_json(document).decode(), flush=True)
+        return
+    parts = [
+        f"{watching.stream}: {progress.writers} writers, {counts.events} events",
+        f"{progress.behind} behind the end",
+        f"watermark {describe_time(progress.watermark)} (a guess)",
+    ]
+    if watching.idle is not None:
+        idle = describe_span(watching.idle // timedelta(milliseconds=1))
+        parts.append(f"{share} were silent for longer than {idle}")
+    parts.append(f"{counts.late} came later than guessed")
+    if progress.unreadable is not None:
+        parts.append(
+            f"{counts.unreadable} without a readable time, the first at {progress.unreadable}"
+        )
+    print("; ".join(parts), flush=True)
+
+
+def _settings(file: Path | None, given: list[str], bootstrap: str | None) -> dict[str, str]:
+    """Join the settings of a file with those typed, which win; no value is ever shown."""
+    lines = [] if file is None else _lines(file)
+    settings = {}
+    for line in [*lines, *given]:
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            source = f"in {file}" if line in lines else "of --kafka"
+            msg = f"a setting {source} has no '='; write NAME=VALUE"
+            raise typer.BadParameter(msg)
+        settings[name.strip()] = value.strip()
+    if bootstrap is not None:
+        settings["bootstrap.servers"] = bootstrap
+    if "bootstrap.servers" not in settings:
+        msg = "no broker is named; give one, such as --bootstrap kafka:9092"
+        raise typer.BadParameter(msg)
+    return settings
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        text = file.read_text()
+    except OSError as error:
+        msg = f"{file} cannot be read: {error.strerror}"
+        raise typer.BadParameter(msg) from error
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def _read(option: str, parse: Callable[[str], _T], text: str) -> _T:
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=repr(option)) from error

@@ -1,0 +1,495 @@
+"""An observer of a topic of Kafka: a member of a consumer group that notes time for others.
+
+Needs the extra ``kafka``.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any, Literal, NamedTuple
+
+from tidegauge.client.kafka import BrokerError, Topic, made, settings_of
+from tidegauge.client.transport import Transport, is_transient
+from tidegauge.errors import ForbiddenError, ProblemError, TidegaugeError, WriterFencedError
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.extras import needs_extra
+from tidegauge.names import StreamName
+from tidegauge.topology import Position
+from tidegauge.wire.writers import WriterRegistered
+from writer_client._noting import wall_ms
+from writer_client.observing._calls import ObserverCalls
+from writer_client.observing.names import value_name, writer_of
+from writer_client.observing.observation import (
+    Counts,
+    Look,
+    Note,
+    Observation,
+    Row,
+    resume_at,
+)
+from writer_client.observing.rules import Guess, ReadTime, ReadValue
+
+with needs_extra("observe", extra="kafka"):
+    from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+
+_NOTE_S = 0.5
+"""At most one report of a writer in so long: less than readers notice, and 10 000 writers can."""
+_LOOK_S = 1.0
+_TELL_S = 5.0
+_POLL_S = 0.1
+_MOST = 5_000
+"""Records a turn: some 50 ms of work, so that notes are in time."""
+_MS = timedelta(milliseconds=1)
+_LIVE = {"joining", "active", "behind"}
+_FINAL = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+}
+
+
+class ObserverError(TidegaugeError):
+    """The observer cannot go on; the message says why, and the cure."""
+
+
+class Watching(NamedTuple):
+    """What an observer reads, and how.
+
+    Attributes
+    ----------
+    stream, topic
+        Whose time it notes, and what it reads.
+    value_of
+        Tells writers of a partition apart; None: one for each partition.
+    time_of
+        Tells the event time.
+    guess
+        How time is guessed.
+    idle
+        A writer that is silent for so long leaves; None: never.
+    excepted
+        Writers, or values of which writers are made, that note time by themselves.
+    since
+        Where a partition begins of which no writer is known yet.
+    until_end
+        Whether to end at the ends there are at the start.
+    """
+
+    stream: StreamName
+    topic: str
+    value_of: ReadValue | None
+    time_of: ReadTime
+    guess: Guess
+    idle: timedelta | None
+    excepted: Collection[str]
+    since: Literal["beginning", "end"]
+    until_end: bool
+
+
+class Progress(NamedTuple):
+    """How far an observer is.
+
+    Attributes
+    ----------
+    writers
+        How many it speaks for.
+    counts
+        What it has seen.
+    behind
+        How many offsets it is behind the ends, at the latest look.
+    watermark
+        Of the stream, ms.
+    unreadable
+        Where the first record lies whose time could not be read, and why; None without.
+    """
+
+    writers: int
+    counts: Counts
+    behind: int
+    watermark: int | None
+    unreadable: str | None
+
+
+class KafkaObserver:
+    """Reads a topic, and notes time for its writers until it is stopped.
+
+    Made inside a running loop.
+
+    Parameters
+    ----------
+    transport
+        To the service.
+    watching
+        What it reads, and how.
+    settings
+        Of librdkafka; ``bootstrap.servers`` at least.
+    tell
+        Takes `Progress` every few seconds, and at the end.
+    warn
+        Takes a line about what is wrong and does not end it.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        watching: Watching,
+        *,
+        settings: Mapping[str, Any],
+        tell: Callable[[Progress], object],
+        warn: Callable[[str], object],
+    ) -> None:
+        self._watching = watching
+        self._settings = settings
+        self._tell, self._warn = tell, warn
+        self._calls = ObserverCalls(transport, watching.stream)
+        idle_ms = None if watching.idle is None else watching.idle // _MS
+        self._observation = Observation(watching.guess, idle_ms=idle_ms)
+        self._topic = Topic(settings, watching.topic, retry_for=timedelta(0))
+        self._loop = asyncio.get_running_loop()
+        # Its own: a consumer is closed only after its last call has come back.
+        self._thread = ThreadPoolExecutor(1, "tidegauge-observer")
+        self._stopping = asyncio.Event()
+        self._first_ends: Position = {}
+        self._ends: Position = {}
+        self._look: Look | None = None
+        self._failure: Exception | None = None
+        self._skew_ms: int | None = None
+        self._unreadable: str | None = None
+        self._is_assigned = False
+
+    def stop(self) -> None:
+        """Let `run` note what is due once more, and end. The writers stay members of the stream."""
+        self._stopping.set()
+
+    async def run(self) -> None:
+        """Observe until `stop`, or until the end.
+
+        Raises
+        ------
+        ProblemError
+            What the service refuses for good: too many writers, for example.
+        BrokerError
+            If Kafka does not answer at the start, or refuses.
+        ObserverError
+            If the stream or its positions do not fit the topic.
+        """
+        await self._begin()
+        consumer = self._consumer()
+        looking = asyncio.create_task(self._keep_looking())
+        try:
+            await self._observe(consumer)
+        finally:
+            looking.cancel()
+            await self._loop.run_in_executor(self._thread, consumer.close)
+            self._thread.shutdown()
+
+    async def _begin(self) -> None:
+        info = await self._calls.describe()
+        if info.config.log != "external":
+            msg = (
+                f"stream {info.stream} keeps its events itself; observe a topic for a stream "
+                "that was created with --log external"
+            )
+            raise ObserverError(msg)
+        self._skew_ms = info.config.max_future_skew_ms
+        started_ms = wall_ms()
+        self._first_ends = self._ends = await asyncio.to_thread(self._topic.ends)
+        self._look = Look(started_ms, self._first_ends)
+        await self._make_room(len(self._first_ends))
+
+    async def _make_room(self, partitions: int) -> None:
+        """Let the stream have as many partitions as the topic, whose numbers go up from 0."""
+        info = await self._calls.describe()
+        limit = info.config.max_segments or info.config.segments
+        if partitions <= limit:
+            return
+        try:
+            await self._calls.make_room(partitions)
+        except ForbiddenError as error:
+            msg = (
+                f"topic {self._watching.topic} has {partitions} partitions, stream {info.stream} "
+                f"may have {limit}, and this token cannot change it: let an operator run tidegauge "
+                f"configure {info.stream} --max-segments {partitions}"
+            )
+            raise ObserverError(msg) from error
+        self._warn(f"max_segments of {info.stream} is {partitions} now; it was {limit}")
+
+    async def _observe(self, consumer: Consumer) -> None:
+        noted_s = told_s = time.monotonic()
+        while not self._stopping.is_set() and not self._is_done():
+            found = await self._loop.run_in_executor(
+                self._thread, consumer.consume, _MOST, _POLL_S
+            )
+            if self._failure is not None:
+                raise self._failure
+            self._take_in(found)
+            if time.monotonic() - noted_s >= _NOTE_S:
+                await self._speak()
+                noted_s = time.monotonic()
+            if time.monotonic() - told_s >= _TELL_S:
+                told_s = time.monotonic()
+                self._tell(self._progress())
+        await self._speak()
+        self._tell(self._progress())
+
+    def _is_done(self) -> bool:
+        is_read = self._is_assigned and not self._observation.behind(self._first_ends)
+        return self._watching.until_end and is_read
+
+    def _progress(self) -> Progress:
+        return Progress(
+            self._observation.writers,
+            self._observation.counts,
+            self._observation.behind(self._ends),
+            self._calls.watermark,
+            self._unreadable,
+        )
+
+    def _consumer(self) -> Consumer:
+        """Join the group; what the observer relies on is not the caller's to set."""
+        defaults = {
+            "group.id": f"tidegauge-observe-{self._watching.stream}".replace("/", "-"),
+            # A new partition is read some seconds after it is there, not 5 minutes.
+            "topic.metadata.refresh.interval.ms": 10_000,
+        }
+        ours = {
+            "enable_auto_commit": False,
+            "enable_partition_eof": True,
+            "isolation_level": "read_committed",
+            "auto_offset_reset": "earliest",
+            # Who keeps a partition goes on with its strategies.
+            "partition_assignment_strategy": "cooperative-sticky",
+        }
+        settings = settings_of({**defaults, **self._settings}, **ours)
+        consumer = made(Consumer, settings)
+        consumer.subscribe(
+            [self._watching.topic],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_revoke,
+        )
+        return consumer
+
+    # These two are called by `consume`, in its thread, while the loop waits for it.
+
+    def _on_assign(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
+        numbers = [one.partition for one in assigned]
+        starting = asyncio.run_coroutine_threadsafe(self._start_at(numbers), self._loop)
+        try:
+            starts = starting.result()
+        except Exception as error:  # noqa: BLE001 (raised by the loop, not through librdkafka)
+            self._failure = error
+            return
+        topic = self._watching.topic
+        placed = [TopicPartition(topic, one, starts[one]) for one in numbers]
+        consumer.incremental_assign(placed)
+        self._is_assigned = True
+
+    def _on_revoke(self, _: Consumer, revoked: list[TopicPartition]) -> None:
+        for one in revoked:
+            self._observation.revoke(one.partition)
+
+    async def _start_at(self, partitions: Sequence[int]) -> Position:
+        """Take partitions over, however long the service or the broker are away."""
+        while True:
+            try:
+                return await self._take_over(partitions)
+            except BrokerError as error:
+                if self._stopping.is_set():
+                    raise
+                self._warn(str(error))
+                await asyncio.sleep(_LOOK_S)
+            except TidegaugeError as error:
+                if not is_transient(error) or self._stopping.is_set():
+                    raise
+
+    async def _take_over(self, partitions: Sequence[int]) -> Position:
+        """Register the writers of partitions that are known, and tell from where these are read.
+
+        The race: the former observer still reads and speaks. Once its writers are registered here
+        what it says is refused, and what they reported before is in the answer.
+        """
+        if not self._first_ends.keys() >= set(partitions):
+            await self._make_room(max(partitions) + 1)
+        begins = await asyncio.to_thread(self._topic.starts)
+        known = await self._known_writers(partitions)
+        live = [(name, number) for name, number, place, is_live in known if is_live]
+        registered = await self._calls.register(name for name, _ in live)
+        places = [place for _, _, place, _ in known]
+        places += [one.position for one in registered.values()]
+        starts = {
+            number: self._start_of(number, begins, resume_at(places, number))
+            for number in partitions
+        }
+        await self._check(starts)
+        for number, start in starts.items():
+            self._observation.assign(number, start)
+        for name, number in live:
+            self._observation.expect(name, number)
+        self._admit(registered)
+        return starts
+
+    def _start_of(self, partition: int, begins: Position, resume: int | None) -> int:
+        """Tell where a partition is read from; one that is new is read from its beginning."""
+        begin = begins[partition]
+        if resume is not None:
+            return max(resume, begin)
+        return (
+            begin
+            if self._watching.since == "beginning"
+            else self._first_ends.get(partition, begin)
+        )
+
+    async def _check(self, starts: Position) -> None:
+        """Refuse positions that the topic does not have."""
+        ends = await asyncio.to_thread(self._topic.high_watermarks)
+        self._refuse_beyond(starts, ends)
+
+    def _refuse_beyond(self, position: Position, ends: Position) -> None:
+        for number, offset in position.items():
+            if offset > ends.get(number, offset):
+                msg = (
+                    f"partition {number} of {self._watching.topic} ends at {ends[number]}, but "
+                    f"{self._watching.stream} was noted up to {offset}: the topic was created again, "
+                    "or is another one; observe it for a new stream"
+                )
+                raise ObserverError(msg)
+
+    async def _known_writers(
+        self, partitions: Sequence[int]
+    ) -> list[tuple[str, int, Position, bool]]:
+        """Find the writers of partitions: name, partition, position, and whether to speak for it now.
+
+        Whose positions lie elsewhere is no writer of an observer, whatever its name.
+        """
+        if self._watching.value_of is None:
+            names = {str(number): number for number in partitions}
+            return [
+                (name, number, {}, True)
+                for name, number in names.items()
+                if name not in self._watching.excepted
+            ]
+        wanted = {str(number): number for number in partitions}
+        found: list[tuple[str, int, Position, bool]] = []
+        async for one in self._calls.writers():
+            value, dot, suffix = one.writer.rpartition(".")
+            number = wanted.get(suffix)
+            position = dict(one.position or {})
+            if not dot or number is None or not position.keys() <= {number}:
+                continue
+            is_live = one.state in _LIVE and not self._is_excepted(value, one.writer)
+            found.append((one.writer, number, position, is_live))
+        return found
+
+    def _is_excepted(self, value: str, writer: str) -> bool:
+        return value in self._watching.excepted or writer in self._watching.excepted
+
+    def _take_in(self, messages: Sequence[Message]) -> None:
+        now_ms = wall_ms()
+        latest_ms = END_OF_TIME - 1 if self._skew_ms is None else now_ms + self._skew_ms
+        for message in messages:
+            error = message.error()
+            if error is None:
+                self._observation.read(self._row(message), latest_ms=latest_ms, wall_ms=now_ms)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (its name)
+                self._observation.read_to(*_place(message))
+            elif error.fatal() or error.code() in _FINAL:
+                raise BrokerError(self._topic.bootstrap, error.str())
+
+    def _row(self, message: Message) -> Row:
+        partition, offset = _place(message)
+        time: int | None = None
+        try:
+            time = self._watching.time_of(message)
+        except ValueError as error:
+            if self._unreadable is None:
+                self._unreadable = f"{partition}:{offset}: {error}"
+        kind, logged_ms = message.timestamp()
+        writer = self._writer_of(message, partition)
+        return Row(writer, partition, offset, time, logged_ms if kind else None)
+
+    def _writer_of(self, message: Message, partition: int) -> str | None:
+        """Name the writer that a record belongs to; None if it notes time by itself."""
+        if self._watching.value_of is None:
+            writer = value = str(partition)
+        else:
+            read = self._watching.value_of(message)
+            writer, value = writer_of(read, partition), value_name(read)
+        return None if self._is_excepted(value, writer) else writer
+
+    async def _keep_looking(self) -> None:
+        """Ask where the partitions end, again and again."""
+        is_told = False
+        while True:
+            started_ms, read = wall_ms(), self._observation.position
+            try:
+                self._ends = await asyncio.to_thread(self._topic.ends)
+                self._refuse_beyond(read, self._ends)
+            except BrokerError as error:
+                if not is_told:
+                    self._warn(f"{error}; nothing is noted while it is away")
+                is_told = True
+            except TidegaugeError as error:
+                self._failure = error
+                return
+            else:
+                if is_told:
+                    self._warn(f"Kafka at {self._topic.bootstrap} answers again")
+                is_told, self._look = False, Look(started_ms, self._ends)
+            await asyncio.sleep(_LOOK_S)
+
+    async def _speak(self) -> None:
+        """Register, let leave and note; while the service is away, each turn gives way to the next."""
+        if self._look is not None:
+            self._observation.look(self._look)
+            self._look = None
+        try:
+            self._admit(await self._calls.register(self._observation.newcomers()))
+            for writer, refusal in (
+                await self._calls.leave(self._observation.silent())
+            ).items():
+                if refusal is None:
+                    self._observation.leave(writer)
+                else:
+                    self._give_up(writer)
+            for note, problem in await self._calls.note(self._observation.notes(_now_ms())):
+                self._hear(note, problem)
+        except TidegaugeError as error:
+            if not is_transient(error):  # the others are told by the transport
+                raise
+
+    def _admit(self, registered: Mapping[str, WriterRegistered]) -> None:
+        now_ms = _now_ms()
+        for writer, one in registered.items():
+            self._observation.beat_ms = one.beat_ms
+            self._observation.admit(writer, one.time, now_ms)
+
+    def _hear(self, note: Note, problem: ProblemError | None) -> None:
+        if problem is None:
+            self._observation.accept(note, _now_ms())
+        elif isinstance(problem, WriterFencedError):
+            self._give_up(note.writer)
+        elif not is_transient(problem):
+            raise problem
+
+    def _give_up(self, writer: str) -> None:
+        self._observation.give_up(writer)
+        self._warn(
+            f"another process speaks for writer {writer!r} now; if that is its producer itself, "
+            f"start observers with --except {writer}"
+        )
+
+
+def _place(message: Message) -> tuple[int, int]:
+    """Give partition and offset, which every record and every end has."""
+    partition, offset = message.partition(), message.offset()
+    if partition is None or offset is None:
+        msg = "a record without a place"
+        raise RuntimeError(msg)
+    return partition, offset
+
+
+def _now_ms() -> int:
+    return time.monotonic_ns() // 1_000_000

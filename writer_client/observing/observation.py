@@ -1,0 +1,350 @@
+"""Whose time an observer notes, which time, and at which position: pure, the clocks handed in.
+
+Each writer notes the *least* guess of all writers of this observer, at its own newest position. A
+writer that has no guess yet holds them all; one that was silent for so long leaves. What is noted
+covers only what was read before the guess.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidegauge.topology import Position
+from writer_client.observing.rules import Guess
+from writer_client.strategies import Now, ObservedEvent, Strategy
+
+
+class Row(NamedTuple):
+    """A record, as far as it matters.
+
+    Attributes
+    ----------
+    writer
+        Whose it is; None for somebody who notes time by itself.
+    partition, offset
+        Where it lies.
+    event_time
+        In ms; None if it could not be read.
+    logged_ms
+        Its timestamp, from which silence is counted in a backlog; None if it has none.
+    """
+
+    writer: str | None
+    partition: int
+    offset: int
+    event_time: int | None
+    logged_ms: int | None
+
+
+class Note(NamedTuple):
+    """What to note for a writer."""
+
+    writer: str
+    time: int
+    position: Position
+
+
+class Last(NamedTuple):
+    """What a writer says as it leaves; no time if it never had one."""
+
+    writer: str
+    time: int | None
+    position: Position
+
+
+class Look(NamedTuple):
+    """Where the partitions ended at some moment: all that was stored before it is below.
+
+    Attributes
+    ----------
+    wall_ms
+        Before the broker was asked.
+    ends
+        What it said.
+    """
+
+    wall_ms: int
+    ends: Position
+
+
+@dataclass(slots=True)
+class _Partition:
+    """How far a partition is read, and its two clocks."""
+
+    start: int
+    read_to: int
+    waits_for: tuple[int, int] | None = None
+    """The end at a look, not reached yet, and when that was."""
+    ended_ms: int | None = None
+    """Everything stored before this moment is read."""
+    clock_ms: int | None = None
+    """The newest moment known of: of a record, or of a look at the end."""
+    listened_ms: int = 0
+    """How much time passed in which its writers could be heard."""
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether nothing of it is read, though there may be something."""
+        return self.read_to == self.start and self.ended_ms is None
+
+    def pass_to(self, moment_ms: int, longest_ms: int) -> None:
+        """Let time pass; of a gap in which nothing was known only so much counts."""
+        if self.clock_ms is not None:
+            self.listened_ms += min(max(0, moment_ms - self.clock_ms), longest_ms)
+        self.clock_ms = max(moment_ms, self.clock_ms or moment_ms)
+
+    def reach(self, longest_ms: int) -> None:
+        """Take in that what a look saw is read, if it is."""
+        if self.waits_for is not None and self.read_to >= self.waits_for[0]:
+            self.ended_ms = max(self.waits_for[1], self.ended_ms or 0)
+            self.pass_to(self.waits_for[1], longest_ms)
+            self.waits_for = None
+
+
+@dataclass(slots=True)
+class _Source:
+    """A writer that this observer speaks for."""
+
+    partition: int
+    strategy: Strategy
+    offset: int
+    heard_ms: int
+    """On its partition's clock of what was listened to."""
+    is_heard: bool = False
+    is_registered: bool = False
+    told: int | None = None
+    noted: int | None = None
+    reported_ms: int = 0
+
+    @property
+    def last_time(self) -> int | None:
+        """What it stands at, and may be repeated."""
+        return self.told if self.noted is None else self.noted
+
+
+@dataclass(slots=True)
+class Counts:
+    """What an observer has seen.
+
+    Attributes
+    ----------
+    events
+        Records read.
+    late
+        Of these, how many were below what had been noted, or where a writer stood at the start.
+    unreadable
+        How many had no time that could be read.
+    seen, silent
+        All writers there were, and those that were silent for longer than the timeout.
+    """
+
+    events: int = 0
+    late: int = 0
+    unreadable: int = 0
+    seen: set[str] = field(default_factory=set)
+    silent: set[str] = field(default_factory=set)
+
+
+class Observation:
+    """All writers of one observer.
+
+    Parameters
+    ----------
+    guess
+        How time is guessed.
+    idle_ms
+        A writer that is silent for so long leaves; None: never.
+    """
+
+    def __init__(self, guess: Guess, *, idle_ms: int | None) -> None:
+        self._guess = guess
+        self._idle_ms = idle_ms
+        # As the service counts silence: a gap in which nobody was heard is no proof of it.
+        self._longest_ms = 0 if idle_ms is None else -(-idle_ms // 2)
+        self._partitions: dict[int, _Partition] = {}
+        self._sources: dict[str, _Source] = {}
+        self._given_up: dict[str, int] = {}
+        self._reached: int | None = None
+        """The greatest time that one of them stands at, or stood."""
+        self.counts = Counts()
+        self.beat_ms: int | None = None
+        """How often a time is repeated, as the service wants it."""
+
+    @property
+    def position(self) -> Position:
+        """How far each partition of this observer is read."""
+        # A copy at once: partitions are revoked in the consumer's thread.
+        return {number: one.read_to for number, one in list(self._partitions.items())}
+
+    @property
+    def writers(self) -> int:
+        """How many it speaks for."""
+        return len(self._sources)
+
+    def assign(self, partition: int, start: int) -> None:
+        """Begin to read a partition; everything below its start was read, or is nobody's concern."""
+        self._partitions[partition] = _Partition(start, start)
+
+    def revoke(self, partition: int) -> None:
+        """Speak no more for the writers of a partition: another observer does."""
+        self._partitions.pop(partition, None)
+        for name in [n for n, one in self._sources.items() if one.partition == partition]:
+            del self._sources[name]
+        self._given_up = {n: p for n, p in self._given_up.items() if p != partition}
+
+    def expect(self, writer: str, partition: int) -> None:
+        """Speak for a writer from now on, before anything of it is read."""
+        if writer not in self._sources:
+            place = self._partitions[partition]
+            strategy = self._guess.make()
+            self._sources[writer] = _Source(partition, strategy, place.start, place.listened_ms)
+            self.counts.seen.add(writer)
+
+    def newcomers(self) -> list[str]:
+        """Name the writers that have to be registered."""
+        return [name for name, one in self._sources.items() if not one.is_registered]
+
+    def admit(self, writer: str, told: int | None, now_ms: int) -> None:
+        """Take in that a writer is registered, and where it stands."""
+        source = self._sources.get(writer)
+        if source is not None:
+            source.is_registered, source.told, source.reported_ms = True, told, now_ms
+            self._reach(told)
+
+    def give_up(self, writer: str) -> None:
+        """Speak no more for a writer, until its partition is assigned anew."""
+        source = self._sources.pop(writer, None)
+        if source is not None:
+            self._given_up[writer] = source.partition
+
+    def read(self, row: Row, *, latest_ms: int, wall_ms: int) -> None:
+        """Take in a record; those of partitions that are revoked are left out.
+
+        Parameters
+        ----------
+        row
+            The record.
+        latest_ms
+            An event time above this is too far in the future to be believed.
+        wall_ms
+            The clock.
+        """
+        place = self._partitions.get(row.partition)
+        if place is None or row.offset < place.read_to:
+            return
+        self.counts.events += 1
+        self.counts.unreadable += row.event_time is None
+        if row.logged_ms is not None:
+            place.pass_to(min(row.logged_ms, wall_ms), self._longest_ms)
+        if row.writer is not None and row.writer not in self._given_up:
+            self.expect(row.writer, row.partition)
+            self._hear(self._sources[row.writer], row, place.listened_ms, latest_ms)
+        self.read_to(row.partition, row.offset + 1)
+
+    def _hear(self, source: _Source, row: Row, listened_ms: int, latest_ms: int) -> None:
+        time = row.event_time
+        if time is not None and self._reached is not None and time < self._reached:
+            self.counts.late += 1
+        now = Now(wall_ms=0, running_ms=listened_ms, latest_ms=latest_ms)
+        source.strategy.observe(ObservedEvent(time), now)
+        source.is_heard, source.heard_ms, source.offset = True, listened_ms, row.offset + 1
+
+    def read_to(self, partition: int, offset: int) -> None:
+        """Take in that everything below an offset is read, records or none."""
+        place = self._partitions.get(partition)
+        if place is not None:
+            place.read_to = max(offset, place.read_to)
+            place.reach(self._longest_ms)
+
+    def look(self, look: Look) -> None:
+        """Take in where the partitions end; that counts once it is read so far."""
+        for number, place in self._partitions.items():
+            if place.waits_for is None and number in look.ends:
+                place.waits_for = look.ends[number], look.wall_ms
+            place.reach(self._longest_ms)
+
+    def behind(self, ends: Position) -> int:
+        """Count the offsets between what is read and the ends."""
+        places = self._partitions.items()
+        return sum(max(0, ends.get(number, 0) - one.read_to) for number, one in places)
+
+    def silent(self) -> list[Last]:
+        """Name the writers that have been silent for too long, with the last that they say."""
+        if self._idle_ms is None:
+            return []
+        return [
+            Last(name, one.last_time, {one.partition: one.offset})
+            for name, one in self._sources.items()
+            if one.is_registered
+            and self._partitions[one.partition].listened_ms - one.heard_ms >= self._idle_ms
+        ]
+
+    def leave(self, writer: str) -> None:
+        """Take in that a writer has left for its silence; its next event makes it new."""
+        if self._sources.pop(writer, None) is not None:
+            self.counts.silent.add(writer)
+
+    def notes(self, now_ms: int) -> list[Note]:
+        """Tell what to note, at most once for a writer.
+
+        Parameters
+        ----------
+        now_ms
+            A monotonic clock, for the times that are repeated.
+        """
+        least = self._least()
+        found = []
+        for name, source in self._sources.items():
+            time = self._due(source, least, now_ms)
+            if time is not None and source.is_registered:
+                found.append(Note(name, time, {source.partition: source.offset}))
+        return found
+
+    def _due(self, source: _Source, least: int | None, now_ms: int) -> int | None:
+        if least is not None and (source.noted is None or least > source.noted):
+            return least
+        if self.beat_ms is None or now_ms - source.reported_ms < self.beat_ms:
+            return None
+        return source.last_time
+
+    def accept(self, note: Note, now_ms: int) -> None:
+        """Take in that a time was noted."""
+        source = self._sources.get(note.writer)
+        if source is not None:
+            source.noted, source.reported_ms = note.time, now_ms
+            self._reach(note.time)
+
+    def _reach(self, time: int | None) -> None:
+        if time is not None and (self._reached is None or time > self._reached):
+            self._reached = time
+
+    def _least(self) -> int | None:
+        """Tell the least guess; None while one of them has none, or nothing is read of a backlog.
+
+        What lies in it may be older than all the rest.
+        """
+        if any(one.is_unread for one in self._partitions.values()):
+            return None
+        least: int | None = None
+        for source in self._sources.values():
+            time = self._guess_of(source)
+            if time is None:
+                return None
+            least = time if least is None else min(time, least)
+        return least
+
+    def _guess_of(self, source: _Source) -> int | None:
+        place = self._partitions[source.partition]
+        if not source.is_heard or (self._guess.needs_end and place.ended_ms is None):
+            return None
+        # The clock as it was when everything stored before was read: it stands in a backlog.
+        return source.strategy.time(Now(place.ended_ms or 0, place.listened_ms))
+
+
+def resume_at(positions: Iterable[Mapping[int, int]], partition: int) -> int | None:
+    """Tell from where a partition is read on: the greatest position of its writers; None without.
+
+    All below it was read by the observer that noted it. What others read there and could not note
+    any more lies below the start, which every position covers from now on.
+    """
+    return max((one[partition] for one in positions if partition in one), default=None)
