@@ -16,7 +16,7 @@ import pytest
 from tests.quick_spark import QUICK_JAVA, link_spark_home
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_the_demo_says_what_it_does_loses_nothing_and_shows_nothing_of_sparks_log(
     tmp_path: Path,
 ) -> None:

@@ -73,7 +73,8 @@ def test_a_longer_delay_drops_less_and_waits_longer() -> None:
 
 
 def test_every_batch_is_cut_where_tidegauges_ended_also_one_without_rows() -> None:
-    arrivals = pd.DataFrame({"landed": [10, 30, 20]})
+    place = pd.MultiIndex.from_product([[0], range(3)])
+    arrivals = pd.DataFrame({"landed": [10, 30, 20]}, index=place)
     progress = [
         {"sources": [{"endOffset": f'{{"position": {{"0": {read}}}, "bound": {bound}}}'}]}
         for read, bound in [(0, "null"), (2, 5), (2, 40), (3, 41), (3, END_OF_TIME), (3, 0)]

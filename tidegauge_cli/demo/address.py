@@ -2,12 +2,13 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
 from tidegauge.client.transport import RETRY_FOR
 from tidegauge.errors import UnknownStreamError
+from tidegauge.topology import Position
 from tidegauge.wire.streams import CreateStream, SealedStream, SealStream, StreamInfo
 from tidegauge_cli.service import Service, Session
 
@@ -23,7 +24,7 @@ class StreamAddress:
     stream: str
     token: str | None = field(default=None, repr=False)
 
-    def create(self, **settings: int | None) -> StreamInfo:
+    def create(self, **settings: Any) -> StreamInfo:  # noqa: ANN401 (JSON)
         """Create the stream; fine if it is there already with these settings."""
         return self._send("PUT", self._path, CreateStream(**settings), StreamInfo)
 
@@ -38,9 +39,10 @@ class StreamAddress:
 
         return self._ask(get)
 
-    def seal(self) -> None:
-        """End the stream; fine if it has ended."""
-        self._send("POST", f"{self._path}/seal", SealStream(), SealedStream)
+    def seal(self, position: Position | None = None) -> None:
+        """End the stream, at the ends of its partitions if those are elsewhere; fine if it has."""
+        body = SealStream(position=position)
+        self._send("POST", f"{self._path}/seal", body, SealedStream)
 
     def _send(self, method: str, path: str, body: BaseModel, answer: type[_A]) -> _A:
         return self._ask(

@@ -8,15 +8,15 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from ctypes import c_int64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from ctypes import c_bool, c_int64
 from dataclasses import dataclass
 from itertools import accumulate
 from math import ceil, inf
 from multiprocessing import get_context, parent_process
 from multiprocessing.context import ForkServerContext
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeAlias
+from typing import Protocol, TypeAlias
 
 import pandas as pd
 
@@ -101,32 +101,130 @@ class Pace:
         return max(self._landed[read], self._landed[beyond] - 1)
 
 
+class FlightLog(Protocol):
+    """Where one carrier writes, from a process of its own."""
+
+    begin_anew: str
+    """How to do away with what is stored, to be typed."""
+
+    def open(self) -> None:
+        """Register: from now on a former process of this carrier stores nothing any more."""
+
+    def stored(self) -> Iterable[tuple[str, bytes]]:
+        """Read the key and value of everything that is stored, of all carriers."""
+
+    def write(self, value: bytes, *, key: str, event_time: int) -> None:
+        """Write a flight."""
+
+    def note_time(self, time: int) -> None:
+        """Promise that whatever is written from now on left at this time or later."""
+
+    def leave(self) -> None:
+        """Wait until all is stored and noted, and go."""
+
+
+OpenLog: TypeAlias = Callable[[StreamAddress, str], FlightLog]
+"""Makes the log of a carrier, given its name."""
+
+
+class StreamLog:
+    """The log of the service: a `FlightLog`."""
+
+    def __init__(self, address: StreamAddress, carrier: str) -> None:
+        self.begin_anew = f"tidegauge delete {address.stream} --yes"
+        self._address = address
+        writer = Writer(address.url, address.stream, carrier, token=address.token)
+        self.open, self.note_time, self.leave = writer.open, writer.note_time, writer.leave
+        self.write = writer.write
+
+    def stored(self) -> Iterator[tuple[str, bytes]]:
+        """Read the key and value of everything that is stored."""
+        address = self._address
+        with StreamClient(address.url, address.stream, token=address.token) as stream:
+            for segment, end in (stream.tail().tail or {}).items():
+                for events in stream.read(segment, 0, end):
+                    columns = (events.batch.column(one).to_pylist() for one in ("key", "value"))
+                    yield from zip(*columns, strict=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Carrier:
+    """What one process reports, and how.
+
+    It hears of everything so much later than the others: of what left meanwhile, it promises
+    nothing.
+    """
+
+    name: str
+    rows: list[_Row]
+    behind_ms: int
+    address: StreamAddress
+    log: OpenLog
+
+
 class Carriers:
     """The processes of the writers: one a carrier, which registers and reports what has landed.
 
     What an interrupted replay has stored is not reported again. All of them read the time of the
     replay; it stands until somebody turns it.
+
+    Parameters
+    ----------
+    flights
+        As `read_flights` has them; ``landed`` is when one is reported.
+    address
+        Of the stream.
+    log
+        Where each writes; into the stream itself unless told.
+    behind_ms
+        By carrier, how much later it hears of everything; those not named hear at once.
     """
 
-    def __init__(self, flights: pd.DataFrame, address: StreamAddress) -> None:
-        context: ForkServerContext = get_context("forkserver")
-        context.set_forkserver_preload([__name__])
+    def __init__(
+        self,
+        flights: pd.DataFrame,
+        address: StreamAddress,
+        *,
+        log: OpenLog = StreamLog,
+        behind_ms: Mapping[str, int] | None = None,
+    ) -> None:
+        self._context: ForkServerContext = get_context("forkserver")
+        self._context.set_forkserver_preload([__name__, log.__module__])
         self.address = address
-        self._registered = context.Queue()
-        # Without a lock: one that a process which is ended holds would never be free again.
-        self.time_ms = context.RawValue(c_int64, int(flights["departed"].min()))
-        self.processes: list[BaseProcess] = []
-        for carrier, own in flights.groupby("carrier"):
-            columns = (own[name] for name in ("origin", "delay", "departed", "landed"))
+        # Without locks: one that a process which is ended holds would never be free again.
+        self.time_ms = self._context.RawValue(c_int64, int(flights["departed"].min()))
+        self._carriers: dict[str, _Carrier] = {}
+        self._registered: dict[str, c_bool] = {}
+        self._processes: dict[str, BaseProcess] = {}
+        for name in sorted(flights["carrier"].unique()):
+            own = flights[flights["carrier"] == name]
+            columns = (own[one] for one in ("origin", "delay", "departed", "landed"))
             rows = list(zip(*columns, strict=True))
-            process = context.Process(
-                target=_run_carrier,
-                args=(carrier, rows, address, self._registered, self.time_ms),
-                name=f"carrier-{carrier}",
-                daemon=True,
-            )
-            process.start()
-            self.processes.append(process)
+            behind = (behind_ms or {}).get(name, 0)
+            self._carriers[name] = _Carrier(name, rows, behind, address, log)
+            self._registered[name] = self._context.RawValue(c_bool, False)
+            self._start(name)
+
+    def _start(self, name: str) -> None:
+        process = self._context.Process(
+            target=_run_carrier,
+            args=(self._carriers[name], self.time_ms, self._registered[name]),
+            name=f"carrier-{name}",
+            daemon=True,
+        )
+        process.start()
+        self._processes[name] = process
+
+    @property
+    def processes(self) -> list[BaseProcess]:
+        """Those that were started last, one a carrier."""
+        return list(self._processes.values())
+
+    def restart(self, name: str) -> None:
+        """Kill the process of a carrier, wherever it is, and start another."""
+        self._processes[name].kill()
+        self._processes[name].join()
+        self._start(name)
 
     def replay(
         self, clock: ReplayClock, *, show: Callable[[], None], limit_ms: Callable[[], int]
@@ -144,11 +242,11 @@ class Carriers:
 
     def all_registered(self) -> bool:
         """Whether every carrier is known to the stream."""
-        return self._registered.qsize() == len(self.processes)
+        return all(one.value for one in self._registered.values())
 
     def check(self) -> None:
         """Raise `DemoFailedError` if a process ended with an error."""
-        failed = [process.name for process in self.processes if process.exitcode]
+        failed = [one.name for one in self.processes if one.exitcode]
         if failed:
             msg = f"these carriers failed: {', '.join(failed)}"
             raise DemoFailedError(msg)
@@ -166,36 +264,30 @@ def oldest_unreported(rows: list[_Row]) -> list[int]:
     return [*accumulate((departed for _, _, departed, _ in reversed(rows)), min)][::-1]
 
 
-def _run_carrier(
-    carrier: str,
-    rows: list[_Row],
-    address: StreamAddress,
-    registered: Any,  # noqa: ANN401 (a queue)
-    time_ms: c_int64,
-) -> None:
+def _run_carrier(carrier: _Carrier, time_ms: c_int64, registered: c_bool) -> None:
     """Report flights as they land, and note the departure of the oldest one in the air."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
-    writer = Writer(address.url, address.stream, carrier, token=address.token)
-    writer.open()
-    # Not before: now a former incarnation stores nothing any more.
-    rows = _unstored(carrier, rows, address)
-    registered.put(carrier)
+    log = carrier.log(carrier.address, carrier.name)
+    log.open()
+    rows = _unstored(carrier, log)
+    registered.value = True
     oldest = oldest_unreported(rows)
     at = 0
     noted = None
     while at < len(rows) and parent is not None and parent.is_alive():
         now_ms = time_ms.value
         while at < len(rows) and rows[at][3] <= now_ms:
-            key, value = _event(carrier, rows[at])
-            writer.write(value, key=key, event_time=rows[at][2])
+            key, value = _event(carrier.name, rows[at])
+            log.write(value, key=key, event_time=rows[at][2])
             at += 1
-        note_ms = now_ms if at == len(rows) else min(now_ms, oldest[at])
+        known_ms = now_ms - carrier.behind_ms
+        note_ms = now_ms if at == len(rows) else min(known_ms, oldest[at])
         if note_ms != noted:
-            writer.note_time(note_ms)
+            log.note_time(note_ms)
             noted = note_ms
         time.sleep(_TICK_S)
-    writer.leave()
+    log.leave()
 
 
 def _event(carrier: str, row: _Row) -> tuple[str, bytes]:
@@ -204,41 +296,35 @@ def _event(carrier: str, row: _Row) -> tuple[str, bytes]:
     return f"{carrier}-{origin}", json.dumps(flight).encode()
 
 
-def _unstored(carrier: str, rows: list[_Row], address: StreamAddress) -> list[_Row]:
+def _unstored(carrier: _Carrier, log: FlightLog) -> list[_Row]:
     """Leave out the flights that an interrupted replay has stored."""
-    stored: Counter[tuple[str, bytes]] = Counter()
-    with StreamClient(address.url, address.stream, token=address.token) as stream:
-        for segment, end in (stream.tail().tail or {}).items():
-            for events in stream.read(segment, 0, end):
-                columns = (events.batch.column(one).to_pylist() for one in ("key", "value"))
-                found = zip(*columns, strict=True)
-                stored.update(one for one in found if one[0].startswith(f"{carrier}-"))
+    stored = Counter(one for one in log.stored() if one[0].startswith(f"{carrier.name}-"))
     left: list[_Row] = []
-    for row in rows:
-        event = _event(carrier, row)
+    for row in carrier.rows:
+        event = _event(carrier.name, row)
         if stored[event]:
             stored[event] -= 1
         else:
             left.append(row)
     if stored.total():
         sys.exit(
-            f"{address.stream} has flights of {carrier} that do not belong to this replay; "
-            f"begin anew: tidegauge delete {address.stream} --yes"
+            f"{carrier.address.stream} has flights of {carrier.name} that do not belong to this "
+            f"replay; begin anew: {log.begin_anew}"
         )
     return left
 
 
-def describe_progress(address: StreamAddress, clock: ReplayClock) -> str:
+def describe_progress(address: StreamAddress, now_ms: int) -> str:
     """Say where the replay and the watermark of its stream stand."""
     stream = address.describe()
     if stream is None:
-        return f"{_minute(clock.now_ms)}  {address.stream} was deleted"
+        return f"{_minute(now_ms)}  {address.stream} was deleted"
     stands = "none yet"
     if stream.watermark is not None:
-        behind_h = (clock.now_ms - stream.watermark) / HOUR_MS
+        behind_h = (now_ms - stream.watermark) / HOUR_MS
         stands = f"{_minute(stream.watermark)} ({behind_h:.1f} h behind)"
-    rows = sum((stream.tail or {}).values())
-    return f"{_minute(clock.now_ms)}  watermark {stands}  {rows} rows"
+    rows = "" if stream.tail is None else f"  {sum(stream.tail.values())} rows"
+    return f"{_minute(now_ms)}  watermark {stands}{rows}"
 
 
 def _minute(time_ms: int) -> str:

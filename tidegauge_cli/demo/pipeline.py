@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
@@ -25,14 +26,24 @@ from tidegauge_cli.demo.queries import (
 from tidegauge_cli.demo.waiting import DemoFailedError, run_part, wait_until
 from tidegauge_cli.demo.windows import lost_rows, wrong_windows
 
+if TYPE_CHECKING:
+    from tidegauge_cli.demo.kafka.topic import FlightTopic  # needs the extra kafka
+
 _END_OF_TIME = "9999-12-31T23:59:59.999Z"
 _PATIENCE_S = 600.0
 
 
-def run_pipeline(address: StreamAddress, *, days: int, master: str, output: Path) -> int:
+def run_pipeline(
+    address: StreamAddress,
+    *,
+    days: int,
+    master: str,
+    output: Path,
+    topic: "FlightTopic | None" = None,
+) -> int:
     """Count the flights of a stream on a cluster until it is sealed, and compare with the truth.
 
-    The stream is waited for if it is not there yet. The output has the windows and the
+    They are in a topic, if one is given. The stream is waited for if it is not there yet. The output has the windows and the
     checkpoint, which the executors share. Returns the exit status: 0 if every window was right
     and nothing was lost.
     """
@@ -42,7 +53,8 @@ def run_pipeline(address: StreamAddress, *, days: int, master: str, output: Path
         console.print(f"waiting for {address.stream}")
         wait_until(address.describe, address.stream, patience_s=_PATIENCE_S)
         with running_spark(master) as spark:
-            flights = read_flights_stream(spark, address)
+            options = topic.source_options() if topic else {}
+            flights = read_flights_stream(spark, address, **options)
             query = WindowQuery("flights", flights, output)
             wait_until(
                 lambda: _watermark(query.query) == _END_OF_TIME,

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -43,9 +43,9 @@ _ON_THIS_MACHINE: dict[str, Any] = {
 
 @contextmanager
 def running_spark(
-    master: str = "local[2]", *, log: Path | None = None
+    master: str = "local[2]", *, log: Path | None = None, jars: Sequence[Path] = ()
 ) -> Iterator[SparkSession]:
-    """Start a small session with this interpreter, and stop it in the end.
+    """Start a small session with this interpreter and more jars, and stop it in the end.
 
     What its JVM says, which is little if it is local, goes to the log, or to standard error. If
     it is lost meanwhile the demo has failed.
@@ -57,6 +57,7 @@ def running_spark(
             log_level = "OFF" if is_local else "WARN"
             settings = {**_SETTINGS, "spark.log.level": log_level}
             settings |= _ON_THIS_MACHINE if is_local else {}
+            settings |= {"spark.jars": ",".join(map(str, jars))} if jars else {}
             builder = SparkSession.builder.master(master).appName("tidegauge-demo")
             spark = builder.config(map=settings).getOrCreate()
             spark.sparkContext.setLogLevel(log_level)
@@ -150,18 +151,34 @@ class WindowFolder:
         return pd.concat(stored or [pd.DataFrame(columns=_WINDOW)], ignore_index=True)
 
 
+def checkpoint_in(folder: Path) -> Path:
+    """Name the folder of a query's checkpoint in the query's folder."""
+    return folder / "checkpoint"
+
+
 class WindowQuery:
     """Departures and mean delay per origin and hour, from one streaming source.
 
     The flights have ``event_time``, ``origin`` and ``delay``. The folder gets the windows and the
-    checkpoint.
+    checkpoint. What is to be done after each batch may wait, and the next one is planned later.
     """
 
     def __init__(
-        self, name: str, flights: DataFrame, folder: Path, *, every: str = "0 seconds"
+        self,
+        name: str,
+        flights: DataFrame,
+        folder: Path,
+        *,
+        every: str = "0 seconds",
+        after: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self.windows = WindowFolder(folder / "windows")
+
+        def take(windows: DataFrame, batch: int) -> None:
+            self.windows.take(windows, batch)
+            after()
+
         windows = (
             flights.groupBy("origin", F.window("event_time", "1 hour"))
             .agg(F.count(F.lit(1)).alias("departures"), F.avg("delay").alias("mean_delay"))
@@ -171,9 +188,9 @@ class WindowQuery:
         self.query = (
             windows.writeStream.outputMode("append")
             .queryName(name)
-            .option("checkpointLocation", str(folder / "checkpoint"))
+            .option("checkpointLocation", str(checkpoint_in(folder)))
             .trigger(processingTime=every)
-            .foreachBatch(self.windows.take)
+            .foreachBatch(take)
             .start()
         )
 
@@ -183,15 +200,33 @@ class WindowQuery:
         progress: Any = self.query.lastProgress
         self.query.stop()
         (state,) = progress["stateOperators"]
-        return ClosedWindows(self.name, self.windows.read(), state["numRowsTotal"])
+        return ClosedWindows(
+            self.name,
+            self.windows.read(),
+            never_closed=state["numRowsTotal"],
+            counted=dropped_rows(self.query),
+        )
 
 
-def read_flights_stream(spark: SparkSession, address: StreamAddress) -> DataFrame:
-    """Read the flights over HTTP, with the watermark that their carriers noted."""
+def read_flights_stream(
+    spark: SparkSession,
+    address: StreamAddress,
+    **options: Any,  # noqa: ANN401 (of the source)
+) -> DataFrame:
+    """Read the flights with the watermark that their carriers noted.
+
+    They are in the stream itself, unless options of the source say where.
+    """
     token: dict[str, Any] = {} if address.token is None else {"token": address.token}
+    more = {**token, **options}
     rows = read_stream(
-        spark, operators="windows", url=address.url, stream=address.stream, **token
+        spark, operators="windows", url=address.url, stream=address.stream, **more
     )
+    return flights_of(rows)
+
+
+def flights_of(rows: DataFrame) -> DataFrame:
+    """Read ``origin`` and ``delay`` from the ``value`` of rows, beside their ``event_time``."""
     flight = F.from_json(F.col("value").cast("string"), _FLIGHT)
     return rows.select("event_time", flight.alias("flight")).select("event_time", "flight.*")
 

@@ -1,7 +1,9 @@
 """What the demo shows: a table, a picture and the results as CSV."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import matplotlib as mpl
 import pandas as pd
@@ -23,7 +25,7 @@ _CURVE = "#dba283"
 class Results:
     """What a run found.
 
-    The verdicts begin with Tidegauge's, and the windows are those that its query closed. Each
+    The verdicts begin with Tidegauge's, and the windows are those that its first query closed. Each
     arrival, in the order of the stream, has its batch; each batch has its rows, clock and
     watermark. The curve is what the model of Spark's rule says for every delay.
     """
@@ -35,28 +37,49 @@ class Results:
     curve: pd.DataFrame
 
 
-def print_table(console: Console, results: Results) -> None:
+Columns: TypeAlias = Mapping[str, Callable[[Verdict, int], str]]
+"""The headings of a table, and what stands below each for a verdict about so many rows."""
+
+_LOST: Columns = {
+    "rows dropped as late": lambda one, _: str(one.dropped),
+    "%": lambda one, rows: f"{100 * one.dropped / rows:.1f}",
+}
+_WAITS: Columns = {
+    "mean wait": lambda one, _: f"{one.mean_wait_h:.1f} h",
+    "longest": lambda one, _: f"{one.max_wait_h:.1f} h",
+}
+MAIN_JOB: Columns = {
+    "wrong windows": lambda one, _: str(one.wrong),
+    **_LOST,
+    "windows never closed": lambda one, _: str(one.never_closed),
+    **_WAITS,
+}
+KAFKA_JOB: Columns = {
+    "windows exact": lambda one, _: f"{one.windows - one.wrong} of {one.windows}",
+    **_LOST,
+    "Spark counted": lambda one, _: str(one.counted),
+    **_WAITS,
+}
+
+
+def is_ours(verdict: Verdict) -> bool:
+    """Whether it is about a query with Tidegauge's watermark."""
+    return verdict.name.startswith("tidegauge")
+
+
+def print_table(console: Console, results: Results, columns: Columns = MAIN_JOB) -> None:
     """Print a row for each query."""
     rows = len(results.arrivals)
     table = Table(
         title=f"{rows} flights in the same {len(results.batches)} batches for every query, "
         "windows of one hour for each airport"
     )
-    table.add_column("")
-    headings = "wrong windows,rows dropped as late,%,windows never closed,mean wait,longest"
-    for heading in headings.split(","):
+    table.add_column("", no_wrap=True)
+    for heading in columns:
         table.add_column(heading, justify="right")
     for one in results.verdicts:
-        table.add_row(
-            one.name,
-            str(one.wrong),
-            str(one.dropped),
-            f"{100 * one.dropped / rows:.1f}",
-            str(one.never_closed),
-            f"{one.mean_wait_h:.1f} h",
-            f"{one.max_wait_h:.1f} h",
-            style="bold" if one.name == "tidegauge" else "",
-        )
+        cells = (tell(one, rows) for tell in columns.values())
+        table.add_row(one.name, *cells, style="bold" if is_ours(one) else "")
     console.print(table)
 
 
@@ -90,20 +113,21 @@ def _draw(path: Path, results: Results) -> None:
         color=_THEIRS,
         style="italic",
     )
-    for one in results.verdicts:
-        is_ours = one.name == "tidegauge"
-        color = _OURS if is_ours else _THEIRS
+    for number, one in enumerate(results.verdicts):
+        ours = is_ours(one)
+        color = _OURS if ours else _THEIRS
         at = (one.mean_wait_h, 100 * one.dropped / rows)
-        axes.scatter(*at, s=150 if is_ours else 70, color=color, zorder=4, clip_on=False)
+        axes.scatter(*at, s=150 if ours else 70, color=color, zorder=4, clip_on=False)
         axes.annotate(
-            "Tidegauge" if is_ours else one.name.removeprefix("delay "),
+            one.name.capitalize() if ours else one.name.removeprefix("delay "),
             at,
-            xytext=(-11, 9) if is_ours else (8, 7),  # the curve is on the right of ours
+            # The curve is on the right of ours, which come first.
+            xytext=(-11, 9 + 18 * number) if ours else (8, 7),
             textcoords="offset points",
-            ha="right" if is_ours else "left",
+            ha="right" if ours else "left",
             color=color,
             size="large",
-            weight="bold" if is_ours else "normal",
+            weight="bold" if ours else "normal",
         )
     axes.set_title(
         "Told by the writers, or guessed: what is lost, and how long one waits", pad=14

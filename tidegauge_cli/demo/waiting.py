@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
+from pathlib import Path
 from types import FrameType
 
 from rich.console import Console
@@ -33,6 +34,17 @@ def run_part(console: Console, work: Callable[[], int], *, stopped: str) -> int:
         return 1
     finally:
         signal.signal(signal.SIGTERM, former)
+
+
+def run_whole(output: Path, work: Callable[[Console], int]) -> int:
+    """Run a demo that leaves nothing but its results, in a folder; returns its exit status."""
+    console = Console(soft_wrap=True)
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        console.print(f"[bold red]the results cannot be written: {error}")
+        return 1
+    return run_part(console, lambda: work(console), stopped="stopped; nothing is left running")
 
 
 def wait_until(  # noqa: PLR0913 (most have a default)

@@ -23,24 +23,29 @@ class ClosedWindows:
 
     Its windows have ``origin``, ``start`` (ms), ``departures``, ``mean_delay`` and ``batch``;
     those never closed are what it still held open when it had read everything and knew the end.
+    Counted are the rows that Spark itself says that it dropped: rows of partial results, which
+    stand for more.
     """
 
     name: str
     windows: pd.DataFrame
     never_closed: int
+    counted: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """One row of the table, the same arithmetic for every query.
 
-    Waits are from the end of a window to its result, in hours of replay; windows that closed
-    only because the replay ended have none.
+    The windows are those of the truth. Waits are from the end of a window to its result, in hours
+    of replay; windows that closed only because the replay ended have none.
     """
 
     name: str
+    windows: int
     wrong: int
     dropped: int
+    counted: int
     never_closed: int
     mean_wait_h: float
     max_wait_h: float
@@ -51,8 +56,10 @@ def judge(closed: ClosedWindows, clock: "pd.Series[int]", expected: pd.DataFrame
     waits = _waits_h(closed.windows, clock)
     return Verdict(
         name=closed.name,
+        windows=len(expected),
         wrong=wrong_windows(closed.windows, expected),
         dropped=lost_rows(closed.windows, expected),
+        counted=closed.counted,
         never_closed=closed.never_closed,
         mean_wait_h=float(waits.mean()),
         max_wait_h=float(waits.max()),
