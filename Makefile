@@ -21,7 +21,7 @@ IN_MEMORY = $(shell [ "0$(strip $(ROOM_KB))" -gt 4000000 ] && echo TMPDIR=/dev/s
 # share a server, in the order of tests/conftest.py.
 PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
-.PHONY: setup demo test soak lint docs bench serve clean
+.PHONY: setup demo demo-kafka test soak lint docs bench screenshots serve clean
 
 setup: $(READY)
 
@@ -35,6 +35,9 @@ $(READY): pyproject.toml constraints.txt scripts/check_machine.sh
 
 demo: setup
 	$(BIN)/tidegauge demo
+
+demo-kafka: setup
+	$(BIN)/tidegauge demo kafka
 
 serve: setup
 	$(BIN)/tidegauge serve
@@ -61,6 +64,11 @@ docs: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+# Every page of the dashboard on a demo set, light, dark and on a phone: to be looked at.
+screenshots: setup
+	@sh scripts/install_test_tools.sh
+	$(BIN)/python scripts/screenshots.py screenshots
 
 clean:
 	rm -rf $(VENV)

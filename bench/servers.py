@@ -1,6 +1,7 @@
 """Processes that are measured: the real service, and a bare application as its baseline."""
 
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -55,6 +56,25 @@ def process(
         while httpx.get(f"{running[0]}/readyz", timeout=60).is_error:
             time.sleep(_POLL_S)
         yield running
+
+
+@contextmanager
+def dashboard(url: str) -> Iterator[tuple[str, psutil.Process]]:
+    """Show the dashboard of a service: its address, and its process."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-m", "tidegauge_cli", "ui", "--url", url, "--port", str(port)]
+    with _running(command) as running:
+        while not _listens(port):
+            time.sleep(_POLL_S)
+        yield running
+
+
+def _listens(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/healthz").is_success
+    except httpx.ConnectError:
+        return False
 
 
 def sqlite_url(folder: Path) -> str:

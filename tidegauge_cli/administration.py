@@ -1,6 +1,8 @@
 """Verbs of whoever runs a service: serve, db upgrade, token new."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from inspect import Parameter, Signature
 from pathlib import Path
@@ -9,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from tidegauge_cli.dashboard import beside
 from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.options import in_range
 
@@ -39,6 +42,10 @@ _SETTINGS: dict[str, list[tuple[str, Any, object, str]]] = {
             "age_ms:step_ms,…: how few old marks are kept; empty: all of them.",
         ),
         ("shutdown_delay_ms", int, 0, "Serve so long after SIGTERM, while /readyz says 503."),
+    ],
+    "Dashboard": [
+        ("ui", bool, False, "Show the dashboard beside it; needs the extra ui."),
+        ("ui_url", str | None, None, "Where a dashboard is: the page at / links to it."),
     ],
     "Several controllers over one PostgreSQL database": [
         (
@@ -116,12 +123,33 @@ def serve(**settings: Any) -> None:  # noqa: ANN401 (typer read them)
         with needs_extra("otel"):
             import controller.metrics.tracing  # noqa: PLC0415 (the same)
     try:
-        controller.serve(controller.ServeSettings(**settings))
+        with _dashboard(settings) as shown:
+            controller.serve(controller.ServeSettings(**settings | shown))
     except ValidationError as error:
         wrong = (_as_typed(one["loc"], one["msg"], one["input"]) for one in error.errors())
         sys.exit(f"tidegauge serve: {'; '.join(wrong)}")
     except (TidegaugeError, OSError, ValueError) as error:
         sys.exit(f"tidegauge serve: {error}")
+
+
+@contextmanager
+def _dashboard(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Show the dashboard beside the service, if that is wanted; tells the service where."""
+    if not settings.pop("ui"):
+        yield {}
+        return
+    with needs_extra("ui"):
+        import dashboard as _  # noqa: F401, PLC0415 (says which extra is missing)
+    for name in ("tokens", "tls_certificate"):
+        if settings[name] is not None:
+            option = name.replace("_", "-")
+            msg = f"--ui shows a service without --{option}; start `tidegauge ui` beside it"
+            raise ValueError(msg)
+    if settings["port"] == 0:
+        msg = "--ui needs to know the port: give --port"
+        raise ValueError(msg)
+    with beside(f"http://127.0.0.1:{settings['port']}") as address:
+        yield {"ui_url": settings["ui_url"] or address}
 
 
 def _as_typed(place: tuple[int | str, ...], message: str, given: object) -> str:
@@ -188,7 +216,7 @@ def new(
         list[str],
         typer.Option(
             metavar="SCOPE:ROLES",
-            help="Such as flights:read,write or '*:operate'; may be repeated.",
+            help="Such as flights:read,write or '*:observe'; may be repeated.",
         ),
     ],
     file: Annotated[

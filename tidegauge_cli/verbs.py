@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tidegauge_cli.administration import database, service, tokens
+from tidegauge_cli.dashboard import dashboards
 from tidegauge_cli.demo.verbs import demo
 from tidegauge_cli.lifecycle import lifecycle
 from tidegauge_cli.observing import observe
@@ -18,7 +19,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for verbs in (service, lifecycle, operators, reporting):
+for verbs in (service, dashboards, lifecycle, operators, reporting):
     app.add_typer(verbs)
 app.add_typer(tokens, name="token")
 app.add_typer(database, name="db")

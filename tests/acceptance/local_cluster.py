@@ -24,8 +24,10 @@ from tests.acceptance.images import ROOT, Images
 from tests.postgres import running_cluster
 from tests.quick_spark import QUICK_JAVA
 from tests.server import free_port
+from tidegauge_cli.demo.kafka.broker import Broker
 
 _DATABASE = "postgres"
+_BROKER = "kafka"
 _LOOPBACK = "127.0.0.1"
 _ANYWHERE = "0.0.0.0"
 _PATIENCE_S = 120.0
@@ -135,13 +137,17 @@ class LocalCluster:
         if condition == "service_completed_successfully":
             return name in self._processes and self._processes[name].poll() == 0
         assert condition == "service_healthy"
-        if name not in self._well and (name == _DATABASE or name in self._processes):
+        is_started = name in (_DATABASE, _BROKER) or name in self._processes
+        if name not in self._well and is_started:
             self._well |= {name} if self.is_well(name) else set()
         return name in self._well
 
     def _launch(self, service: Service) -> None:
         if service.name == _DATABASE:
             self._start_database(service)
+            return
+        if service.name == _BROKER:
+            self._start_broker(service)
             return
         with self._log(service.name).open("ab") as log:
             process = subprocess.Popen(
@@ -176,6 +182,12 @@ class LocalCluster:
             alter = sql.SQL("ALTER ROLE {} PASSWORD {}")
             connection.execute(alter.format(sql.Identifier(user), sql.Literal(password)))
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+
+    def _start_broker(self, service: Service) -> None:
+        """Start Kafka, as far as its image would: on this machine's ports, and in a folder."""
+        port = self.port(_BROKER, service.environment["HEALTH_PORT"])
+        broker = Broker(self._directory / _BROKER, port=port)
+        self._stack.enter_context(broker)
 
     def _environment(self, service: Service) -> dict[str, str]:
         """Make a container's environment: nothing of this process but where programs are."""

@@ -21,7 +21,7 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", DEPLOY.read_text(), re.DOTALL)
 CONTROLLERS = ("controller-1", "controller-2", "controller-3")
 FEW_FLIGHTS = {"TIDEGAUGE_DEMO_DAYS": "1", "TIDEGAUGE_DEMO_SPEED": "50000"}
 _PLAIN_AND_PINNED = re.compile(r"([a-z]+/)?[a-z][a-z-]*:v?\d[\w.]*(-[a-z]+)*")
-_PROFILES = ("observe", "three")
+_PROFILES = ("kafka", "observe", "three")
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_every_service_is_contained_and_bounded() -> None:
 
 def test_every_service_that_stays_says_whether_it_is_well() -> None:
     services = read_services({}, profiles=_PROFILES)
-    jobs = {"migrate", "producer", "pipeline"}
+    jobs = {"migrate", "producer", "pipeline", "kafka-producer", "kafka-pipeline"}
     assert {name for name, one in services.items() if not one.health} == jobs
 
 
@@ -134,6 +134,21 @@ def test_the_cluster_closes_all_windows_and_loses_no_row_though_the_holder_is_ki
     assert "every flight has landed" in local_cluster.output("producer")
     assert "REST server" not in local_cluster.output("spark-master")
     verdict = local_cluster.output("pipeline").splitlines()[-1]
+    assert verdict == "42 of 42 windows closed, 0 wrong; 0 of 690 rows lost; Spark dropped 0"
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(400)
+def test_the_flights_go_through_kafka_too_and_no_row_is_lost(tmp_path: Path) -> None:
+    described = read_services(FEW_FLIGHTS, profiles=("kafka",))
+    others = {"spark-master", "spark-worker", "producer", "pipeline"}
+    services = {name: one for name, one in described.items() if name not in others}
+    with LocalCluster(services, tmp_path) as running:
+        jobs = [running.process(job) for job in ("kafka-producer", "kafka-pipeline")]
+        running.wait_until(
+            lambda: all(job.poll() == 0 for job in jobs), "the flights", patience_s=200
+        )
+        verdict = running.output("kafka-pipeline").splitlines()[-1]
     assert verdict == "42 of 42 windows closed, 0 wrong; 0 of 690 rows lost; Spark dropped 0"
 
 

@@ -16,6 +16,7 @@ from tidegauge.errors import PROBLEMS
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "controller",
+    "dashboard",
     "reader_client",
     "spark_source",
     "tidegauge",

@@ -12,7 +12,7 @@ from controller.configuration import ServeSettings
 from tidegauge_cli.verbs import app
 
 SERVE = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
-OPTIONS = {option.name: option for option in SERVE.params}
+OPTIONS = {option.name: option for option in SERVE.params if option.name != "ui"}
 
 
 def test_every_setting_is_an_option_with_the_same_default_and_an_environment_variable() -> None:

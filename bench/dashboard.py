@@ -1,0 +1,180 @@
+"""The dashboard: what it asks of a service with 0 to 20 tabs, what it costs, how soon it is drawn."""
+
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from threading import Event
+
+import httpx
+import psutil
+import uvloop
+from playwright.sync_api import Browser, sync_playwright
+from websockets.sync.client import connect
+
+from bench import filling, servers
+from bench.load import Crowd
+
+_STREAMS = Crowd(1_000, 10, segments=4, named=1, first_ms=1_600_000_000_000)
+_WRITERS = Crowd(1, 20_000, segments=4, named=1, first_ms=1_600_000_000_000)
+_TABS = (0, 1, 5, 20)
+_SETTLE_S, _WATCH_S = 5, 20
+_REPORTS = _STREAMS.streams * _STREAMS.writers
+_LOADS = 5
+_ROUNDS = 3
+_OVERVIEW = '{"kind": "overview"}'
+_LONG_FRAMES = """
+window.frames_ms = [];
+new PerformanceObserver((list) => list.getEntries().forEach((one) => frames_ms.push(one.duration)))
+    .observe({ type: "longtask", buffered: true });
+"""
+_PAINT = """() => [
+    performance.getEntriesByName("first-contentful-paint")[0].startTime,
+    performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"))
+        .reduce((sum, one) => sum + one.transferSize, 0),
+]"""
+
+
+def measure() -> Iterator[tuple[str, str, str]]:
+    """Look at a thousand streams, then at one of many writers."""
+    with _shown(_STREAMS) as (url, home, process):
+        for tabs in _TABS:
+            yield _asked(home, process, tabs, _OVERVIEW, "the overview of 1,000 streams")
+        yield _throughput(url, home)
+        yield from _drawn(home, "")
+    with _shown(_WRITERS) as (_, home, process):
+        stream = _WRITERS.stream(0)
+        view = f'{{"kind": "stream", "stream": "{stream}"}}'
+        for tabs in _TABS:
+            yield _asked(home, process, tabs, view, "a stream of 20,000 writers")
+        yield from _drawn(home, f"?stream={stream}")
+
+
+class _shown(ExitStack):  # noqa: N801 (a context manager)
+    """Serve a crowd, and the dashboard beside it."""
+
+    def __init__(self, crowd: Crowd) -> None:
+        super().__init__()
+        self._crowd = crowd
+
+    def __enter__(self) -> tuple[str, str, psutil.Process]:  # type: ignore[override]
+        super().__enter__()
+        folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
+        url = self.enter_context(servers.service(folder))
+        uvloop.run(filling.create_crowd(url, self._crowd))
+        uvloop.run(filling.let_report(url, self._crowd, 2))
+        home, process = self.enter_context(servers.dashboard(url))
+        return url, home, process
+
+
+class _Tabs:
+    """Pages that show something, without a browser: what arrives is thrown away."""
+
+    def __init__(self, home: str, count: int, view: str) -> None:
+        self._address = home.replace("http", "ws", 1) + "socket"
+        self._view = view
+        self._end = Event()
+        self._pool = ThreadPoolExecutor(max(count, 1))
+        self._count = count
+
+    def __enter__(self) -> None:
+        for _ in range(self._count):
+            self._pool.submit(self._look)
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        self._pool.shutdown()
+
+    def _look(self) -> None:
+        with connect(self._address) as page:
+            page.send(self._view)
+            while not self._end.is_set():
+                page.recv()
+
+
+def _asked(
+    home: str, process: psutil.Process, tabs: int, view: str, what: str
+) -> tuple[str, str, str]:
+    with _Tabs(home, tabs, view):
+        time.sleep(_SETTLE_S)
+        before, used, begun = _counts(home), process.cpu_times(), time.perf_counter()
+        time.sleep(_WATCH_S)
+        after, now = _counts(home), process.cpu_times()
+        seconds = time.perf_counter() - begun
+    calls, size = ((b - a) / seconds for a, b in zip(before, after, strict=True))
+    share = (now.user + now.system - used.user - used.system) / seconds
+    memory = process.memory_info().rss / 2**20
+    return (
+        f"{what}, {tabs} tabs",
+        f"{calls:.1f} requests/s, {size / 1e3:.0f} KB/s; {share:.1%} of a core, {memory:.0f} MiB",
+        "goal: 1 request/s for the overview, 5 %, 100 MiB",
+    )
+
+
+def _counts(home: str) -> tuple[int, int]:
+    health = httpx.get(f"{home}healthz", timeout=60).json()
+    return sum(health["asked"].values()), health["received_bytes"]
+
+
+def _throughput(url: str, home: str) -> tuple[str, str, str]:
+    """Note times while nobody looks, and while twenty do, by turns."""
+    took: dict[int, list[float]] = {0: [], 20: []}
+    for turn in range(_ROUNDS):
+        for tabs, seconds in took.items():
+            with _Tabs(home, tabs, _OVERVIEW):
+                time.sleep(1)
+                begin_at = _REPORTS * (2 + 4 * turn + tabs // 10)
+                begun = time.perf_counter()
+                uvloop.run(filling.let_report(url, _STREAMS, 2, begin_at=begin_at))
+                seconds.append(time.perf_counter() - begun)
+    alone, beside = (statistics.median(took[tabs]) for tabs in (0, 20))
+    reports = 2 * _REPORTS
+    return (
+        "reports, 20 tabs on the overview, against none",
+        f"{reports / beside:,.0f}/s, {reports / alone:,.0f}/s",
+        f"{alone / beside:.2f} times (goal 0.97)",
+    )
+
+
+def _drawn(home: str, address: str) -> Iterator[tuple[str, str, str]]:
+    """Open a page with an empty cache, and watch its frames."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path="/usr/bin/chromium", args=["--no-sandbox"]
+        )
+        paints = [_paint(browser, home + address) for _ in range(_LOADS)]
+        page = browser.new_page()
+        page.add_init_script(_LONG_FRAMES)
+        page.goto(home + address)
+        page.wait_for_timeout(1_000 * _SETTLE_S)
+        page.evaluate("frames_ms.length = 0")
+        page.wait_for_timeout(1_000 * _WATCH_S)
+        frames = page.evaluate("frames_ms")
+        browser.close()
+    name = address or "the overview"
+    paint_ms = statistics.median(one[0] for one in paints)
+    yield (
+        f"{name}: first paint, empty cache",
+        f"{paint_ms:.0f} ms, {paints[-1][1] / 1e3:.0f} KB",
+        "goal: 200 ms, 150 KB",
+    )
+    longest = f"longest {max(frames):.0f} ms" if frames else "none"
+    yield (
+        f"{name}: frames above 50 ms in {_WATCH_S} s",
+        f"{len(frames)}, {longest}",
+        "goal: none",
+    )
+
+
+def _paint(browser: Browser, address: str) -> tuple[float, float]:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(address)
+    page.locator("h1").first.wait_for()
+    page.wait_for_timeout(1_000)
+    paint_ms, size = page.evaluate(_PAINT)
+    context.close()
+    return paint_ms, size

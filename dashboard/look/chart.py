@@ -1,0 +1,201 @@
+"""The tide chart, the strip of who held, and the race of the slowest writers."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
+from zlib import crc32
+
+from dashboard.history import NOBODY, History, Holders
+from dashboard.look.scales import BehindScale
+from dashboard.look.words import Part, Times, plural
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.wire.writers import WriterInfo
+
+COLUMNS = 300
+SPANS_S = (300, 1_200, 3_600)
+HUES = 12
+_RACERS = 14
+_LINES = 8
+_FARTHEST = 2**52
+_FAR = 4
+"""A writer lies far below if it makes the chart so many times as high."""
+
+
+def grid_of(now_ms: int, span_s: int) -> list[int]:
+    """List the moments that are drawn, on the second, so that columns keep their place."""
+    step_ms = 1_000 * span_s // COLUMNS
+    end_ms = now_ms - now_ms % step_ms + step_ms
+    return [end_ms - step_ms * (COLUMNS - at) for at in range(COLUMNS + 1)]
+
+
+def chart_of(  # noqa: PLR0913 (what a picture is made of)
+    grid: Sequence[int],
+    watermarks: History,
+    fronts: History,
+    stands: Mapping[str, History],
+    *,
+    holder: str | None,
+    times: Times,
+) -> Part:
+    """Draw event time over wall clock: the watermark, the front, the slowest writers.
+
+    All values are offsets to a base, since JavaScript cannot hold 64 bits.
+    """
+    lower = list(watermarks.at(grid))
+    front = [
+        None if high is None or low is None else max(high, low)
+        for high, low in zip(fronts.at(grid), lower, strict=True)
+    ]
+    lines = {name: list(stands[name].at(grid)) for name in _drawn(stands, holder)}
+    known = [*lower[::-1], *front, *chain(*lines.values())]
+    base = next((one for one in known if one is not None), None)
+    if base is None:
+        base = grid[0] if times.follows_clock else 0
+    water = _range([lower, front])
+    deep = _range([lower, front, *lines.values()])
+    return {
+        "x": [at // 1_000 for at in grid],
+        "base": base,
+        "dated": times.dated,
+        "clock": times.follows_clock,
+        "lower": _offsets(lower, base),
+        "front": _offsets(front, base),
+        "lines": [
+            {"name": name, "y": _offsets(values, base), "holds": name == holder}
+            for name, values in lines.items()
+        ],
+        "water": _pair(water, base),
+        "deep": _pair(deep, base),
+        "far": _is_far(water, deep),
+        "empty": all(one is None for one in lower),
+        "holder": holder,
+    }
+
+
+def _drawn(stands: Mapping[str, History], holder: str | None) -> list[str]:
+    """Choose whose lines are drawn: the holder's, and those that stand lowest."""
+
+    def stand(name: str) -> int:
+        return stands[name].newest or 0
+
+    names = sorted(stands, key=lambda name: (name != holder, stand(name), name))
+    return names[:_LINES]
+
+
+def _range(lines: Sequence[Sequence[int | None]]) -> tuple[int, int] | None:
+    known = [value for line in lines for value in line if value is not None]
+    return (min(known), max(known)) if known else None
+
+
+def _is_far(water: tuple[int, int] | None, deep: tuple[int, int] | None) -> bool:
+    if water is None or deep is None:
+        return False
+    return deep[1] - deep[0] > _FAR * max(water[1] - water[0], 60_000)
+
+
+def _pair(bounds: tuple[int, int] | None, base: int) -> list[int] | None:
+    """Tell both bounds as offsets; None if a browser cannot hold one of them."""
+    if bounds is None:
+        return None
+    low, high = (bound - base for bound in bounds)
+    return None if low < -_FARTHEST or high > _FARTHEST else [low, high]
+
+
+def _offsets(values: Sequence[int | None], base: int) -> list[int | None]:
+    return [
+        None if value is None or abs(value - base) > _FARTHEST else value - base
+        for value in values
+    ]
+
+
+def held_by(holders: Holders, grid: Sequence[int], *, now_ms: int) -> list[Part]:
+    """Draw one block a holder, on the axis of the chart, in percent; one hue a name."""
+    from_ms, wide_ms = grid[0], grid[-1] - grid[0]
+    changes = [*holders.changes.since(from_ms), (min(now_ms, grid[-1]), NOBODY)]
+    blocks = []
+    for (at, place), (until, _) in pairwise(changes):
+        start = max(at, from_ms)
+        if place == NOBODY or until <= start:
+            continue
+        name = holders.names[place]
+        blocks.append(
+            {
+                "who": name,
+                "x": round(100 * (start - from_ms) / wide_ms, 2),
+                "wide": round(100 * (until - start) / wide_ms, 2),
+                "hue": hue_of(name),
+            }
+        )
+    return blocks
+
+
+def hue_of(name: str) -> int:
+    """Choose the colour of a name, the same on every page."""
+    return crc32(name.encode()) % HUES
+
+
+def race_of(
+    writers: Sequence[WriterInfo],
+    live: int,
+    *,
+    watermark: int | None,
+    holder: str | None,
+    times: Times,
+) -> Part | None:
+    """Draw how far the slowest are behind whoever is first, and where the watermark stands.
+
+    Parameters
+    ----------
+    writers
+        The slowest first.
+    live
+        How many there are in all.
+    """
+    racers = writers[:_RACERS]
+    if not racers:
+        return None
+    behinds = [one.behind_ms for one in writers if one.behind_ms is not None]
+    scale = BehindScale.of(behinds, dated=times.dated)
+    rows = [
+        {
+            "who": one.writer,
+            "x": 0 if one.behind_ms is None else scale.place(one.behind_ms),
+            "text": _behind_text(one.behind_ms, times),
+            "holds": one.writer == holder,
+        }
+        for one in racers
+    ]
+    rest = max(0, live - len(racers))
+    next_behind = next(
+        (one.behind_ms for one in writers[_RACERS:] if one.behind_ms is not None),
+        racers[-1].behind_ms or 0,
+    )
+    return {
+        "rows": rows,
+        "water": _water_at(racers, watermark, scale),
+        "others": {"text": plural(rest, "other"), "x": scale.place(next_behind)}
+        if rest
+        else None,
+        "ticks": scale.ticks(),
+    }
+
+
+def _behind_text(behind: int | None, times: Times) -> str:
+    if behind is None:
+        return "nowhere yet"
+    return f"−{times.distance(behind)}" if behind else "first"  # noqa: RUF001 (a minus sign)
+
+
+def _water_at(
+    racers: Sequence[WriterInfo], watermark: int | None, scale: BehindScale
+) -> float | None:
+    if watermark is None or watermark == END_OF_TIME:
+        return None
+    first = next(
+        (
+            one.stand + one.behind_ms
+            for one in racers
+            if one.stand is not None and one.behind_ms
+        ),
+        None,
+    )
+    return scale.place(first - watermark) if first is not None else scale.place(0)

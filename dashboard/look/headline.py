@@ -1,0 +1,189 @@
+"""The head of a stream's page: one large sentence, why, and what to type."""
+
+from collections.abc import Sequence
+
+from dashboard.look.overview import writers_of
+from dashboard.look.states import Standing
+from dashboard.look.words import Part, Times, grouped, per_second, plural, rounded
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.wire.streams import StreamBrief, StreamInfo
+from tidegauge.wire.transactions import TransactionInfo
+from tidegauge.wire.writers import ExplanationInfo, Watermark
+
+
+def brief_of(info: StreamInfo, clock: Watermark, stood_from_ms: int | None) -> StreamBrief:
+    """Tell of a described stream what the list would tell, so that it is judged alike."""
+    fields = {name: getattr(clock.explanation, name) for name in _SHARED}
+    holders = clock.explanation.holders
+    return StreamBrief.model_validate(
+        {
+            "stream": info.stream,
+            "stream_id": info.stream_id,
+            "watermark": clock.watermark,
+            "final": clock.final,
+            "created_ms": info.created_ms,
+            "revision": clock.mark.revision if clock.mark else 0,
+            "marked_ms": stood_from_ms,
+            "log": info.config.log,
+            "follows_clock": info.config.max_future_skew_ms is not None,
+            "segments": len(info.topology.segments),
+            "events": events_of(info),
+            "explanation": {**fields, "holder": holders[0].writer if holders else None},
+        }
+    )
+
+
+_SHARED = (
+    "reason",
+    "stood_ms",
+    "states",
+    "holder_count",
+    "waiting_count",
+    "next_expiry_ms",
+    "hint",
+)
+
+
+def events_of(info: StreamInfo) -> int | None:
+    """Count the events that the log holds, without what was truncated; None on external logs."""
+    if info.tail is None:
+        return None
+    gone = _gone_before(info)
+    return sum(info.tail.values()) - sum(gone.values())
+
+
+def _gone_before(info: StreamInfo) -> dict[int, int]:
+    """How many events of each segment were truncated: all of what lies before the first cut."""
+    cut, tail = info.first_cut or {}, info.tail or {}
+    ancestors = info.topology.to_topology().ancestors
+    before = ancestors.listed(ancestors.of(cut))
+    return {n: tail.get(n, 0) for n in before} | dict(cut)
+
+
+def head_of(  # noqa: PLR0913 (what a picture is made of)
+    brief: StreamBrief,
+    standing: Standing,
+    clock: Watermark,
+    *,
+    clock_ms: int,
+    marks_per_s: float,
+    notes: Sequence[str] = (),
+) -> Part:
+    """Draw the head.
+
+    Parameters
+    ----------
+    clock_ms
+        The service's clock when it explained.
+    notes
+        What else there is to know of the stream.
+    """
+    times = Times.of(follows_clock=brief.follows_clock, example=brief.watermark)
+    explanation = clock.explanation
+    aged = (
+        times.follows_clock
+        and times.dated
+        and brief.watermark is not None
+        and brief.watermark != END_OF_TIME
+    )
+    is_well = standing.state in {"moving", "late", "catching", "quiet", "ended"}
+    return {
+        "headline": _headline(
+            explanation, standing, clock_ms=clock_ms, aged=brief.watermark if aged else None
+        ),
+        "sentence": explanation.sentence,
+        "cure": None if is_well else _as_sentence(explanation),
+        "command": None if is_well else explanation.command,
+        "hint": explanation.hint,
+        "label": standing.label,
+        "tone": standing.tone,
+        "watermark": times.moment(brief.watermark),
+        "aged": brief.watermark if aged else None,
+        "writers": writers_of(brief.explanation),
+        "marks": f"{per_second(marks_per_s)} marks",
+        "notes": list(notes),
+    }
+
+
+def _as_sentence(explanation: ExplanationInfo) -> str | None:
+    cure = explanation.cure
+    if cure is None:
+        return None
+    end = ":" if explanation.command else "."
+    return cure[0].upper() + cure[1:] + end
+
+
+def _headline(
+    explanation: ExplanationInfo, standing: Standing, *, clock_ms: int, aged: int | None
+) -> list[Part]:
+    since: Part = {"since": standing.since_ms}
+    if standing.state == "held":
+        held: list[Part] = [
+            {"text": "Held by "},
+            *_holders(explanation, standing),
+            {"text": " for "},
+            since,
+        ]
+        left_ms = explanation.next_expiry_ms
+        if left_ms is not None:
+            held += [
+                {"text": " dropped in ", "tone": "aside"},
+                {"until": clock_ms + left_ms, "tone": "aside"},
+            ]
+        return held
+    states = explanation.states
+    texts = {
+        "few": "Too few writers for a first mark",
+        "odd": "The times look odd",
+        "nobody": "Nobody is live",
+        "unknown": "Not explained",
+        "late": "Late",
+        "catching": "Catching up",
+        "moving": "Moving",
+        "unused": "Nobody ever wrote",
+        "ended": "Ended: nothing follows",
+    }
+    if standing.state == "quiet":
+        return [{"text": "Quiet for "}, since]
+    if standing.state == "nobody":
+        gone = states.get("expired", 0)
+        why = f": {grouped(gone)} expired" if gone else ": all writers left"
+        return [{"text": texts["nobody"] + why}]
+    parts: list[Part] = [{"text": texts[standing.state]}]
+    if aged is not None and standing.state in {"moving", "late", "catching"}:
+        parts += [{"text": ", "}, {"since": aged}, {"text": " behind the clock"}]
+    return parts
+
+
+def _holders(explanation: ExplanationInfo, standing: Standing) -> list[Part]:
+    first = explanation.holders[0].writer if explanation.holders else "?"
+    more = explanation.holder_count - 1
+    parts: list[Part] = [{"text": first, "tone": standing.tone}]
+    if more > 0:
+        parts.append({"text": f" and {plural(more, 'other')}"})
+    return parts
+
+
+def notes_of(info: StreamInfo, open_transactions: Sequence[TransactionInfo]) -> list[str]:
+    """Say what else there is to know: of which kind it is, what is open, what is gone."""
+    growing = sum(one.sealed_length is None for one in info.topology.segments)
+    notes = []
+    if info.config.log == "external":
+        notes.append(f"external log, {plural(len(info.topology.segments), 'partition')}")
+    else:
+        notes.append(f"{plural(growing, 'open segment')} of {len(info.topology.segments)}")
+    events = events_of(info)
+    if events is not None:
+        notes.append(f"{rounded(events)} events")
+        gone = sum(_gone_before(info).values())
+        if gone:
+            notes.append(f"{rounded(gone)} truncated")
+    if info.config.max_future_skew_ms is None:
+        notes.append("logical time")
+    if open_transactions:
+        staged = sum(one.events for one in open_transactions)
+        what = plural(len(open_transactions), "open transaction")
+        notes.append(f"{what} with {plural(staged, 'event')}")
+    if info.scaling is not None and info.scaling.hot:
+        notes.append(f"hot segment {', '.join(map(str, info.scaling.hot))}")
+    return notes

@@ -1,0 +1,211 @@
+"""The overview: all streams, trouble first."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dashboard.look.scales import relative_heights, water_height
+from dashboard.look.states import LABELS, RANKS, Pace, Standing
+from dashboard.look.words import Part, Times, grouped, per_second, plural
+from tidegauge.aggregation.writers import WriterState
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.wire.groups import ListedGroup, TimeWindowInfo
+from tidegauge.wire.streams import BriefExplanation, StreamBrief
+
+PAGE_ROWS = 25
+BIN_MS = 5_000
+BINS = 60
+_LINES = tuple(map(water_height, (60_000, 3_600_000)))
+_EDGES = {"red": "red", "amber": "amber"}
+WRITER_TONES: dict[WriterState, str] = {
+    "active": "green",
+    "behind": "amber",
+    "joining": "amber",
+    "expired": "red",
+    "left": "grey",
+}
+_FEW_GROUPS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A stream as the overview knows it.
+
+    Attributes
+    ----------
+    brief
+        What the list says of it.
+    standing, pace
+        What it is in, and how it moves.
+    tide
+        Its watermark at the end of each of the last `BINS` spans of `BIN_MS`.
+    """
+
+    brief: StreamBrief
+    standing: Standing
+    pace: Pace
+    tide: Sequence[int | None]
+
+
+def ordered(standings: Mapping[str, Standing]) -> list[str]:
+    """Order streams: trouble first, of equals what has stood for longest, then by name."""
+    forever = 2**63
+
+    def rank(name: str) -> tuple[int, int, str]:
+        one = standings[name]
+        stands = one.since_ms if one.since_ms is not None else forever
+        return RANKS[one.state], stands, name
+
+    return sorted(standings, key=rank)
+
+
+def matches(brief: StreamBrief, wanted: str) -> bool:
+    """Whether somebody who types this looks for the stream, or for who holds it."""
+    holder = brief.explanation.holder if brief.explanation else None
+    text = wanted.lower()
+    return text in brief.stream.lower() or (holder is not None and text in holder.lower())
+
+
+def pills_of(standings: Iterable[Standing]) -> list[Part]:
+    """Count the streams in each state."""
+    counts = Counter(one.state for one in standings)
+    reds = {one.state for one in standings if one.tone == "red"}
+    tones = {one.state: one.tone for one in standings}
+    return [
+        {
+            "state": state,
+            "text": f"{grouped(counts[state])} {label}",
+            "tone": "red" if state in reds else tones[state],
+        }
+        for state, label in LABELS.items()
+        if counts[state]
+    ]
+
+
+def row_of(entry: Entry, groups: Sequence[ListedGroup], *, now_ms: int) -> Part:
+    """Draw one stream."""
+    brief, standing = entry.brief, entry.standing
+    times = Times.of(follows_clock=brief.follows_clock, example=brief.watermark)
+    aged = _is_aged(brief, times)
+    age_ms = now_ms - brief.watermark if aged and brief.watermark is not None else None
+    return {
+        "stream": brief.stream,
+        "label": standing.label,
+        "tone": standing.tone,
+        "edge": _EDGES.get(standing.tone, "none"),
+        "since": standing.since_ms,
+        **_blame(brief.explanation, standing, now_ms=now_ms),
+        "tube": _tube(entry, times, now_ms=now_ms),
+        "watermark": times.moment(brief.watermark),
+        "aged": brief.watermark if age_ms is not None and age_ms >= 0 else None,
+        "ahead": brief.watermark if age_ms is not None and age_ms < 0 else None,
+        "writers": writers_of(brief.explanation),
+        "readers": _readers_of(brief, groups, times),
+        "marks": per_second(entry.pace.marks_per_s) if brief.revision else "",
+    }
+
+
+def _is_aged(brief: StreamBrief, times: Times) -> bool:
+    dated = times.follows_clock and times.dated
+    return dated and brief.watermark is not None and brief.watermark != END_OF_TIME
+
+
+def _blame(
+    explanation: BriefExplanation | None, standing: Standing, *, now_ms: int
+) -> dict[str, object]:
+    """Say who is to blame, and until when."""
+    state = standing.state
+    if explanation is None:
+        silent = "the controller that leads it does not answer" if state == "unknown" else None
+        return {"note": silent}
+    if state == "held":
+        left_ms = explanation.next_expiry_ms
+        more = explanation.holder_count - 1
+        return {
+            "who": explanation.holder,
+            "others": f"and {grouped(more)} more" if more > 0 else None,
+            "drops": None if left_ms is None else now_ms + left_ms,
+            "note": "not being dropped" if left_ms is None else explanation.hint,
+        }
+    notes = {
+        "few": "min_writers not met",
+        "nobody": "all writers left or expired",
+        "quiet": "all caught up",
+        "unused": "nobody ever wrote",
+        "ended": "sealed",
+        "odd": explanation.hint,
+    }
+    return {"note": notes.get(state)}
+
+
+def writers_of(explanation: BriefExplanation | None) -> list[Part]:
+    """Count the writers in each state."""
+    states: Mapping[WriterState, int] = explanation.states if explanation else {}
+    return [
+        {"text": f"{grouped(states[state])} {state}", "tone": tone}
+        for state, tone in WRITER_TONES.items()
+        if states.get(state)
+    ]
+
+
+def _tube(entry: Entry, times: Times, *, now_ms: int) -> Part | None:
+    brief, tide = entry.brief, entry.tide
+    if brief.final or all(value is None for value in tide):
+        return None
+    tone = "red" if entry.standing.is_held else "blue"
+    if times.follows_clock:
+        end_ms = now_ms - now_ms % BIN_MS
+        heights = [
+            None if value is None else water_height(end_ms - BIN_MS * (BINS - 1 - at) - value)
+            for at, value in enumerate(tide)
+        ]
+        text = "How old the watermark was over five minutes: full is now, empty is two days"
+        return {"heights": heights, "tone": tone, "lines": _LINES, "text": text}
+    text = "How the watermark rose over five minutes"
+    return {"heights": relative_heights(tide), "tone": tone, "lines": (), "text": text}
+
+
+def _readers_of(brief: StreamBrief, groups: Sequence[ListedGroup], times: Times) -> list[Part]:
+    """Tell how far the groups that read a stream are behind it, the farthest first."""
+    found: list[tuple[int, Part]] = []
+    for group in groups:
+        for window in group.windows or ():
+            if window.stream == brief.stream and window.stream_id == brief.stream_id:
+                behind, text, tone = behind_of(group, window, times, brief.watermark)
+                found.append((-behind, {"group": group.group, "text": text, "tone": tone}))
+    found.sort(key=lambda one: (one[0], one[1]["group"]))
+    shown = [part for _, part in found[:_FEW_GROUPS]]
+    if len(found) > _FEW_GROUPS:
+        shown.append(
+            {"text": f"and {plural(len(found) - _FEW_GROUPS, 'other')}", "tone": "grey"}
+        )
+    return shown
+
+
+def behind_of(
+    group: ListedGroup, window: TimeWindowInfo, times: Times, watermark: int | None
+) -> tuple[int, str, str]:
+    """Tell how far a group is behind the watermark of a stream: a number to order by, words, tone."""
+    nobody = not group.state.readers
+    if watermark is None:
+        return (1 if nobody else 0), ("nobody reads" if nobody else "no mark yet"), "grey"
+    if window.next_mark is None:
+        return 0, "nobody reads" if nobody else "caught up", "grey"
+    if nobody:
+        return 2**62, "nobody reads", "grey"
+    if window.lower is None:
+        return 2**61, "before the first mark", "amber"
+    if watermark == END_OF_TIME:
+        return 2**60, "not at the end yet", "grey"
+    behind = watermark - window.lower
+    late = times.dated and behind > 60_000
+    return behind, f"{times.distance(behind)} behind", "amber" if late else "grey"
+
+
+def empty_of(total: int, shown: int, *, wanted: str) -> Part | None:
+    """Say why there is no row; None if there is one."""
+    if shown:
+        return None
+    if not total:
+        return {"text": "No stream yet. Make one:", "command": "tidegauge create SCOPE/STREAM"}
+    return {"text": f"No stream fits {wanted!r}." if wanted else "No stream is in this state."}

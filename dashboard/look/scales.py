@@ -1,0 +1,69 @@
+"""Scales: on which height or place of a picture something is drawn."""
+
+from collections.abc import Sequence
+from math import log10
+
+from dashboard.look.words import Part
+
+TWO_DAYS_S = 172_800
+_TICKS_S = ((86_400, "1 d"), (3_600, "1 h"), (600, "10 m"), (60, "1 m"), (10, "10 s"))
+
+
+def water_height(age_ms: int) -> int:
+    """How full a tube is, in percent: full is now, empty is two days old.
+
+    Examples
+    --------
+    >>> [water_height(age_s * 1000) for age_s in (0, 60, 3_600, 172_800)]
+    [100, 66, 32, 0]
+    """
+    age_s = max(0, age_ms) / 1_000
+    return round(100 * max(0.0, 1 - log10(1 + age_s) / log10(1 + TWO_DAYS_S)))
+
+
+def relative_heights(values: Sequence[int | None]) -> list[int | None]:
+    """Heights of values that have no age, between the least and the greatest of them."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return [None] * len(values)
+    low, high = min(known), max(known)
+    wide = high - low
+    return [
+        None if value is None else 8 + (84 * (value - low) // wide if wide else 0)
+        for value in values
+    ]
+
+
+class BehindScale:
+    """Places on a logarithmic scale of how far something is behind, 0 (farthest) to 100 (not at all).
+
+    Parameters
+    ----------
+    most
+        What is drawn at 0, and all beyond it.
+    unit
+        What counts as one: 1 000 for spans in ms.
+    """
+
+    def __init__(self, most: int, unit: int) -> None:
+        self._unit = unit
+        self._whole = log10(1 + max(most, 10 * unit) / unit)
+
+    @classmethod
+    def of(cls, behind: Sequence[int], *, dated: bool) -> "BehindScale":
+        """Choose a scale on which these are seen: two days of spans, or the greatest number."""
+        return cls(TWO_DAYS_S * 1_000, 1_000) if dated else cls(max(behind, default=0), 1)
+
+    def place(self, behind: int) -> float:
+        """Tell where something is drawn, in percent."""
+        part = log10(1 + max(0, behind) / self._unit) / self._whole
+        return round(100 * max(0.0, 1 - part), 2)
+
+    def ticks(self) -> list[Part]:
+        """List what is written below it."""
+        if self._unit == 1_000:
+            return [{"x": self.place(1_000 * s), "text": text} for s, text in _TICKS_S]
+        steps = [
+            10**power for power in range(18, -1, -3) if log10(1 + 10**power) <= self._whole
+        ]
+        return [{"x": self.place(step), "text": f"{step:,}"} for step in steps]

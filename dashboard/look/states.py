@@ -1,0 +1,168 @@
+"""The state of a stream: whether it is in trouble, who is to blame, and for how long."""
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from tidegauge.wire.streams import StreamBrief
+
+State: TypeAlias = Literal[
+    "held",
+    "few",
+    "odd",
+    "nobody",
+    "unknown",
+    "late",
+    "catching",
+    "moving",
+    "quiet",
+    "unused",
+    "ended",
+]
+Tone: TypeAlias = Literal["red", "amber", "green", "blue", "grey"]
+
+LABELS: dict[State, str] = {
+    "held": "held",
+    "few": "too few writers",
+    "odd": "odd times",
+    "nobody": "nobody live",
+    "unknown": "not explained",
+    "late": "late",
+    "catching": "catching up",
+    "moving": "moving",
+    "quiet": "quiet",
+    "unused": "unused",
+    "ended": "ended",
+}
+"""What is read on a pill, trouble first."""
+_TONES: dict[State, Tone] = {
+    "held": "amber",
+    "few": "amber",
+    "odd": "amber",
+    "nobody": "amber",
+    "unknown": "amber",
+    "late": "amber",
+    "catching": "blue",
+    "moving": "green",
+    "quiet": "grey",
+    "unused": "grey",
+    "ended": "grey",
+}
+RANKS: dict[State, int] = {state: rank for rank, state in enumerate(LABELS)}
+
+HOLDING = frozenset({"holding", "joining"})
+"""The reasons for which somebody keeps the watermark where it is."""
+HELD_AFTER_MS = 10_000
+_RED_AFTER_MS = 60_000
+_LATE_AFTER_MS = 300_000
+_CATCHING_UP = 1.2
+_DISTANCES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a watermark has moved lately.
+
+    Attributes
+    ----------
+    distance_ms
+        Mean wall clock between two marks, while it moved; None if it is not known.
+    gain
+        Event time gained in one unit of wall clock; None if it is not known.
+    marks_per_s
+        Marks a second.
+    """
+
+    distance_ms: float | None = None
+    gain: float | None = None
+    marks_per_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a stream is in.
+
+    Attributes
+    ----------
+    state, tone
+        What it is, and how bad that is.
+    since_ms
+        Wall clock since when its watermark stands, where that matters.
+    """
+
+    state: State
+    tone: Tone
+    since_ms: int | None = None
+
+    @property
+    def label(self) -> str:
+        """What is read on its pill."""
+        return LABELS[self.state]
+
+    @property
+    def is_held(self) -> bool:
+        """Whether somebody keeps the watermark where it is, for too long."""
+        return self.state == "held"
+
+
+def standing_of(
+    stream: StreamBrief,
+    pace: Pace,
+    *,
+    now_ms: int,
+    held_from_ms: int | None = None,
+    held_after_ms: int = HELD_AFTER_MS,
+) -> Standing:
+    """Tell what a stream is in.
+
+    Somebody is always last, so that a live stream always has a holder: it is held only once it
+    stands for longer than `held_after_ms`, and than four times its own mean distance of marks.
+
+    Parameters
+    ----------
+    held_from_ms
+        When somebody began to hold it, if that was seen: before, all were caught up.
+    """
+    since_ms = _since(stream, held_from_ms)
+    patience_ms = max(held_after_ms, _DISTANCES * (pace.distance_ms or 0.0))
+    state = _state_of(stream, pace, now_ms, stands_long=now_ms - since_ms > patience_ms)
+    if state == "held":
+        long = now_ms - since_ms > _RED_AFTER_MS or stream.revision == 0
+        return Standing(state, "red" if long else "amber", since_ms)
+    stands = state in {"odd", "nobody", "few", "quiet"}
+    return Standing(state, _TONES[state], since_ms if stands else None)
+
+
+def _state_of(  # noqa: PLR0911 (one for each state)
+    stream: StreamBrief, pace: Pace, now_ms: int, *, stands_long: bool
+) -> State:
+    explanation = stream.explanation
+    if stream.final:
+        return "ended"
+    if explanation is None:
+        return "unknown"
+    if explanation.reason == "no_writers":
+        return "unused"
+    if explanation.reason == "min_writers":
+        return "few"
+    if explanation.reason in HOLDING and stands_long:
+        return "held"
+    if explanation.hint is not None:
+        return "odd"
+    if explanation.reason == "nobody_live":
+        return "nobody"
+    if explanation.reason == "caught_up" and stands_long:
+        return "quiet"
+    return _moving(stream, pace, now_ms)
+
+
+def _moving(stream: StreamBrief, pace: Pace, now_ms: int) -> State:
+    watermark = stream.watermark
+    if not stream.follows_clock or watermark is None or now_ms - watermark <= _LATE_AFTER_MS:
+        return "moving"
+    return "catching" if (pace.gain or 0.0) > _CATCHING_UP else "late"
+
+
+def _since(stream: StreamBrief, held_from_ms: int | None) -> int:
+    stands_ms = stream.created_ms if stream.marked_ms is None else stream.marked_ms
+    holds = stream.explanation is not None and stream.explanation.reason in HOLDING
+    return max(stands_ms, held_from_ms) if holds and held_from_ms is not None else stands_ms

@@ -1,0 +1,138 @@
+// The tide chart: event time over wall clock, by uPlot; and below it, on the same axis, who held.
+import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
+import { isLocal, showMoment } from "./moments.js";
+
+let loading = null;
+function loadPlot() {
+  loading ??= new Promise((done, fail) => {
+    const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: "static/vendor/uplot.css" });
+    const script = Object.assign(document.createElement("script"), { src: "static/vendor/uplot.js", onload: () => done(window.uPlot), onerror: fail });
+    document.head.append(style, script);
+  });
+  return loading;
+}
+
+const HEIGHT = 340;
+const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+export function TideChart({ chart, strip }) {
+  const box = useRef();
+  const plot = useRef(null);
+  const [chosen, setChosen] = useState(null);
+  const [inset, setInset] = useState({ left: 70, right: 12 });
+  const follows = chosen ?? chart.far;
+  const key = JSON.stringify([chart.lines.map((line) => [line.name, line.holds]), chart.dated, chart.clock, chart.base > 0, isLocal]);
+  const latest = useRef(chart);
+  latest.current = { ...chart, follows };
+
+  useEffect(() => {
+    let dead = false;
+    const make = async () => {
+      const Plot = await loadPlot();
+      if (dead) return;
+      plot.current?.destroy();
+      plot.current = new Plot(options(latest, box.current.clientWidth, setInset), series(latest.current), box.current);
+    };
+    make();
+    const size = () => plot.current?.setSize({ width: box.current.clientWidth, height: HEIGHT });
+    addEventListener("resize", size);
+    addEventListener("theme", make);
+    return () => {
+      dead = true;
+      removeEventListener("resize", size);
+      removeEventListener("theme", make);
+      plot.current?.destroy();
+      plot.current = null;
+    };
+  }, [key]);
+  useEffect(() => { plot.current?.setData(series(latest.current)); }, [chart, follows]);
+
+  return html`
+    <div class="chart" ref=${box}></div>
+    ${chart.empty && html`<p class="dim over-chart">No mark yet: nothing is complete.</p>`}
+    <div class="held-by"><span class="dim">held by</span>
+      <div class="strip" style=${{ left: `${inset.left}px`, right: `${inset.right}px` }}>
+        ${strip.map((one) => html`<i key=${`${one.who}${one.x}`} class="hue-${one.hue}" title=${one.who}
+          style=${{ left: `${one.x}%`, width: `${one.wide}%` }}>${one.wide > 8 ? one.who : ""}</i>`)}
+      </div>
+    </div>
+    <p class="legend dim">
+      <span class="key water"></span> complete <span class="key front"></span> noted by some, waited for
+      <span class="key slow"></span> slowest writers ${chart.holder && html`<span class="key holder"></span> ${chart.holder}`}
+      ${chart.clock && html`<span class="key now"></span> now`}
+      <label><input type="checkbox" checked=${follows} onChange=${(event) => setChosen(event.target.checked)} /> follow the watermark</label>
+    </p>`;
+}
+
+/** The columns that uPlot draws: wall clock, now, front, watermark, writers. */
+function series({ x, base, lower, front, lines, clock }) {
+  const now = x.map((at) => (clock ? at * 1000 - base : null));
+  const last = x.length - 1;
+  // the column of this moment is not over: what holds now is drawn up to its end
+  return [x, now, front, lower, ...lines.map((line) => line.y)].map((column, at) => (at && column[last] === undefined ? [...column, null] : column));
+}
+
+function options(latest, width, setInset) {
+  const { lines, dated } = latest.current;
+  const stepped = window.uPlot.paths.stepped({ align: 1 });
+  const text = (offset) => {
+    const value = latest.current.base + offset;
+    if (!dated) return value.toLocaleString("en");
+    const moment = showMoment(value, { fine: false });
+    return moment.includes(" ") ? moment.slice(5, 16) : moment; // of another day: month, day and minute
+  };
+  return {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
+    padding: [10, 26, 0, 0],
+    scales: { x: { time: false, range: (_, low, high) => [low, high] }, y: { range: () => bounds(latest.current) } },
+    axes: [
+      { stroke: ink("dim"), grid: { show: false }, ticks: { stroke: ink("line") }, font: "11px system-ui", incrs: [10, 30, 60, 120, 300, 600, 900], space: 70,
+        values: (_, at) => at.map((second) => showMoment(second * 1000, { fine: false })) },
+      { stroke: ink("dim"), grid: { stroke: ink("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 74, space: 34,
+        splits: (_plot, _axis, low, high) => niceSplits(low, high, latest.current),
+        values: (_, at) => at.map(text) },
+    ],
+    series: [
+      {},
+      { stroke: ink("dim"), width: 1, dash: [4, 4], points: { show: false } },
+      { stroke: ink("front"), width: 1, paths: stepped, points: { show: false } },
+      { stroke: ink("water-line"), width: 3, fill: ink("water-fill"), paths: stepped, points: { show: false }, fillTo: (plot) => plot.scales.y.min },
+      ...lines.map((line) => ({ stroke: line.holds ? ink("red") : ink("slow"), width: line.holds ? 2 : 1, paths: line.holds ? stepped : undefined, points: { show: false } })),
+    ],
+    bands: [{ series: [2, 3], fill: ink("front-fill") }],
+    hooks: { ready: [(plot) => measure(plot, setInset)], setSize: [(plot) => measure(plot, setInset)] },
+  };
+}
+
+function measure(plot, setInset) {
+  const { left, width } = plot.bbox;
+  const ratio = devicePixelRatio || 1;
+  setInset({ left: left / ratio, right: Math.max(0, plot.width - (left + width) / ratio) });
+}
+
+/** What is seen of event time: the water with its front and now; or the slowest writers too. */
+function bounds({ water, deep, follows, clock, x, base }) {
+  const [low, high] = (follows ? water : deep) || water || deep || [0, 1];
+  const now = clock ? x[x.length - 1] * 1000 - base : high;
+  const isNear = now - high < 4 * Math.max(high - low, 60000); // else it would flatten all
+  const seen = isNear ? Math.max(high, now) : high;
+  const room = Math.max((seen - low) * 0.06, 1);
+  return [low - room, seen + room];
+}
+
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000, 1200000, 1800000, 3600000, 7200000, 21600000, 43200000, 86400000];
+
+/** Round moments, or round numbers, eight at most. */
+function niceSplits(low, high, { base, dated }) {
+  const wide = high - low;
+  let step = dated ? STEPS.find((one) => wide / one <= 8) : undefined;
+  step ??= 10 ** Math.ceil(Math.log10(Math.max(wide, 1) / 8));
+  const origin = dated && isLocal ? new Date(base).getTimezoneOffset() * -60000 : 0;
+  const first = Math.ceil((low + base + origin) / step) * step - base - origin;
+  const found = [];
+  for (let n = 0; n < 50 && first + n * step <= high; n++) found.push(first + n * step);
+  return found;
+}

@@ -1,0 +1,76 @@
+import { html } from "./vendor/preact-htm.js";
+import { hrefOf } from "./links.js";
+import { Since, Time } from "./moments.js";
+
+export default function Group({ parts }) {
+  const { sections, more, readers, progress, gone } = parts;
+  if (!sections) return null;
+  return html`
+    ${sections.map((one) => html`<${Section} key=${one.stream} one=${one} />`)}
+    ${more && html`<p class="dim waiting">${more}</p>`}
+    ${gone.map((stream) => html`<section class="card"><h1 class="sentence">Deleted</h1><p>${stream}</p></section>`)}
+    ${progress && html`<${Progress} progress=${progress} />`}
+    <table class="card list">
+      <thead><tr><th>reader</th><th>epoch</th><th>segments</th><th>events behind</th><th>heartbeat</th><th>advanced</th></tr></thead>
+      <tbody>${readers.map((row) => html`
+        <tr key=${row.who}>
+          <td><i class="dot hue-${row.hue}"></i> <b>${row.who}</b></td><td data-of="epoch">${row.epoch}</td><td data-of="segments">${row.segments}</td><td data-of="behind">${row.behind}</td>
+          <td data-of="heartbeat" class="ink-${row.heard_tone}"><${Since} ms=${row.heard} /> ago</td>
+          <td data-of="advanced">${row.advanced != null ? html`<${Since} ms=${row.advanced} /> ago` : "not since it joined"}</td>
+        </tr>`)}</tbody>
+    </table>
+    ${readers.length === 0 && html`<p class="dim waiting">No reader is online.</p>`}`;
+}
+
+function Section({ one }) {
+  const { ruler } = one;
+  return html`
+    <section class="card group">
+      <div class="head plain">
+        <div>
+          <p><a href=${hrefOf({ stream: one.stream })}>${one.stream}</a></p>
+          <h1 class="sentence ink-${one.tone}">${one.headline}</h1>
+          ${one.sentence && html`<p class="dim">${one.sentence}</p>`}
+        </div>
+        <div class="facts">
+          ${one.behind != null && html`<p class="big">${one.behind} <small>${one.behind === "1" ? "event" : "events"} behind</small></p>`}
+          <dl>
+            <dt>window lower</dt><dd><${Time} time=${one.lower} /></dd>
+            <dt>upper</dt><dd><${Time} time=${one.upper} /></dd>
+            <dt>watermark</dt><dd><${Time} time=${one.watermark} /></dd>
+          </dl>
+        </div>
+      </div>
+      ${ruler && html`
+        <div class="ruler" role="img" aria-label="What is read, and what is complete, on a scale that ends now">
+          <div class="over"><i style=${{ left: `${ruler.watermark}%` }}>watermark</i></div>
+          <div class="stick">
+            <i class="complete" style=${{ width: `${ruler.watermark}%` }}></i>
+            <i class="read" style=${{ width: `${ruler.read}%` }}>${ruler.read > 6 && html`<b>read</b>`}</i>
+            <i class="line" style=${{ left: `${ruler.watermark}%` }}></i>
+          </div>
+          <div class="scale">${ruler.ticks.map((tick) => html`<i style=${{ left: `${tick.x}%` }}>${tick.text}</i>`)}</div>
+        </div>`}
+      <h2>Segments: how far each is read, of what was written; red: what the next mark wants</h2>
+      <div class="lanes">
+        ${one.segments.map((row) => html`
+          <div class="lane ${row.back ? "holds" : ""}" key=${row.number}>
+            <span class="who"><b>${row.number}</b> <small>${row.who}</small></span>
+            <span class="track"><i class="run ${row.hue == null ? "" : `hue-${row.hue}`}" style=${{ width: `${row.fill}%` }}></i>
+              ${row.wanted != null && html`<i class="wanted" style=${{ left: `${row.wanted}%` }}></i>`}</span>
+            <span class="right dim">${row.text}</span>
+          </div>`)}
+      </div>
+    </section>`;
+}
+
+const Progress = ({ progress }) => html`
+  <section class="card">
+    <header><h2>What the query says, <${Since} ms=${progress.told} /> ago</h2></header>
+    <dl class="gauges">${progress.gauges.map((one) => html`<div><dt>${one.name}</dt><dd>${one.time ? html`<${Time} time=${one.time} />` : one.text}</dd></div>`)}</dl>
+    ${progress.late_writers.length > 0 && html`
+      <h2>Late rows by writer</h2>
+      <div class="lanes">${progress.late_writers.map((one) => html`
+        <div class="lane" key=${one.who}><span class="who">${one.who}</span><span class="track"><i class="run late" style=${{ width: `${one.part}%` }}></i></span><span class="right dim">${one.text}</span></div>`)}
+      </div>`}
+  </section>`;

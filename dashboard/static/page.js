@@ -1,0 +1,95 @@
+import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
+import { Connection } from "./connection.js";
+import { followKeys } from "./keys.js";
+import { go, placeOf } from "./links.js";
+import { chooseZone, isLocal, serviceNow, setServiceClock, showClock, showMoment, Ticking } from "./moments.js";
+import { Overview, viewOfOverview } from "./overview.js";
+
+const rooms = {
+  stream: () => import("./stream.js"),
+  group: () => import("./group.js"),
+};
+
+function viewOf(place, more) {
+  if (place.kind === "overview") return viewOfOverview(place, more);
+  if (place.kind === "group") return { kind: "group", group: place.group };
+  const { stream, tab, span, prefix } = place;
+  return { kind: "stream", stream, tab, span: Math.min(Math.max(0, Math.floor(span) || 300), 3600), prefix: prefix || "" };
+}
+
+function App() {
+  const [place, setPlace] = useState(placeOf(location.search));
+  const [more, setMore] = useState({});
+  const [parts, setParts] = useState({});
+  const [lostAt, setLostAt] = useState(null);
+  const [room, setRoom] = useState({});
+  const [, redraw] = useState(0);
+  const [connection] = useState(() => new Connection({
+    onLost: setLostAt,
+    onParts: (message) => {
+      if (message.now) setServiceClock(message.now);
+      // What a former place showed is not mixed with what this one does.
+      setParts((old) => (message.view === old.view ? { ...old, ...message } : message));
+    },
+  }));
+
+  useEffect(() => {
+    const follow = () => {
+      setPlace(placeOf(location.search));
+      setMore({});
+    };
+    addEventListener("popstate", follow);
+    followKeys();
+    return () => removeEventListener("popstate", follow);
+  }, []);
+  useEffect(() => connection.show(viewOf(place, more)));
+  useEffect(() => {
+    document.title = [place.stream || place.group, "Tidegauge"].filter(Boolean).join(" · ");
+    if (rooms[place.kind]) rooms[place.kind]().then((found) => setRoom({ [place.kind]: found.default }));
+    scrollTo(0, 0);
+  }, [place.kind, place.stream, place.group]);
+
+  const mine = parts.place === (place.stream || place.group || "") && parts.kind === place.kind;
+  const outage = lostAt ? ownOutage(lostAt) : parts.outage && serviceOutage(parts.outage);
+  const Room = place.kind === "overview" ? Overview : room[place.kind];
+  return html`
+    <header class="bar">
+      <a class="home" href="./" data-home><img src="static/icon.svg" alt="" /> Tidegauge</a>
+      <span class="where">${place.stream || (place.group && `reader group ${place.group}`)}</span>
+      <${Ticking} class="clock" show=${() => showClock(serviceNow())} />
+      <button onClick=${() => { chooseZone(!isLocal); redraw((n) => n + 1); }}
+        title="Show times in UTC or as on this machine">${isLocal ? "local" : "UTC"}</button>
+      <button onClick=${toggleTheme} title="Light or dark" aria-label="Light or dark">◐</button>
+    </header>
+    ${outage && html`<p class="outage" role="alert">${outage}</p>`}
+    <main class=${outage ? "stale" : ""}>
+      ${mine && parts.missing ? html`<section class="card"><h1 class="sentence">Nothing to see here</h1><p class="dim">${parts.missing}</p><p class="cure"><a href="./">All streams</a></p></section>`
+        : mine && Room ? html`<${Room} place=${place} parts=${parts} setMore=${setMore} />`
+        : html`<p class="dim waiting">${outage ? "" : "Asking the service …"}</p>`}
+    </main>`;
+}
+
+const serviceOutage = ({ url, since, reason }) =>
+  `No answer from ${url} since ${showMoment(since, { fine: false })}: ${reason}. This is what was seen last.`;
+const ownOutage = (since) =>
+  `The process of this page (tidegauge ui) does not answer since ${showMoment(since, { fine: false })}. This is what was seen last.`;
+
+function toggleTheme() {
+  const root = document.documentElement;
+  const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  localStorage.setItem("theme", root.dataset.theme);
+  dispatchEvent(new Event("theme"));
+}
+
+// Real links, followed without loading the page anew.
+addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href]");
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey) return;
+  const to = new URL(link.href);
+  if (to.origin !== location.origin || to.pathname !== location.pathname) return;
+  event.preventDefault();
+  go(to.search || to.pathname);
+});
+
+render(html`<${App} />`, document.body);

@@ -1,0 +1,73 @@
+"""Views: what a page says that it shows."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from dashboard.look.chart import SPANS_S
+from dashboard.look.overview import PAGE_ROWS
+
+_Text = Annotated[str, Field(max_length=600)]
+Tab: TypeAlias = Literal["writers", "segments", "marks", "readers", "settings"]
+
+
+class _View(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class OverviewView(_View):
+    """The overview.
+
+    Attributes
+    ----------
+    state, search
+        Which streams are wanted.
+    page
+        Which of the pages of them, from 1 on.
+    rows
+        The streams of the rows that are drawn, while one of them has the focus: they stay.
+    """
+
+    kind: Literal["overview"]
+    state: _Text | None = None
+    search: _Text = ""
+    page: int = Field(1, ge=1, le=1_000_000)
+    rows: tuple[_Text, ...] | None = Field(None, max_length=PAGE_ROWS)
+
+
+class StreamView(_View):
+    """A stream.
+
+    Attributes
+    ----------
+    stream
+        ``scope/stream``.
+    tab
+        Which of its tabs.
+    span
+        How much of the past the chart shows, s.
+    prefix
+        The writers whose names begin so; empty for the slowest.
+    """
+
+    kind: Literal["stream"]
+    stream: _Text
+    tab: Tab = "writers"
+    span: int = SPANS_S[0]
+    prefix: _Text = ""
+
+
+class GroupView(_View):
+    """A reader group, ``scope/group``."""
+
+    kind: Literal["group"]
+    group: _Text
+
+
+View: TypeAlias = OverviewView | StreamView | GroupView
+_VIEWS: TypeAdapter[View] = TypeAdapter(Annotated[View, Field(discriminator="kind")])
+
+
+def parse_view(text: str) -> View:
+    """Read what a page shows; raises ``ValueError``."""
+    return _VIEWS.validate_json(text)

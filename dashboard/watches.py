@@ -1,0 +1,269 @@
+"""Watches: what is asked of one stream, its writers or one group while a page shows them."""
+
+import asyncio
+from array import array
+from collections import deque
+from collections.abc import Awaitable, Callable
+
+from dashboard.asking import Asking
+from dashboard.history import History, Holders
+from dashboard.look.group import farthest_first
+from dashboard.look.states import HOLDING
+from tidegauge.errors import LogIsExternalError, UnknownWriterError
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.wire.groups import GroupDetails, GroupWindows
+from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo
+from tidegauge.wire.transactions import TransactionList
+from tidegauge.wire.writers import Watermark, WriterInfo, WriterList
+
+_MARKS_S, _WAIT_MS = 1.0, 5_000
+_EXPLAIN_S, _WRITERS_S, _DESCRIBE_S, _TRANSACTIONS_S = 1.5, 3.0, 3.0, 5.0
+_GROUP_S = 2.0
+_PAGE = 1_000
+_FIRST_MARKS = 2 * _PAGE
+_CUTS = 50
+SLOWEST = 50
+_DRAWN = 8
+
+
+class Watch:
+    """Questions that are asked while a page shows their answers.
+
+    Attributes
+    ----------
+    refusal
+        Why the service refuses to answer; None if it does answer.
+    """
+
+    def __init__(self, asking: Asking) -> None:
+        self.asking = asking
+        self.refusal: str | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin to ask."""
+        raise NotImplementedError
+
+    def stop(self) -> None:
+        """Ask no more."""
+        for task in self._tasks:
+            task.cancel()
+
+    def _repeat(
+        self, ask: Callable[[], Awaitable[None]], pause_s: float, *, waits: bool = False
+    ) -> None:
+        repeated = self.asking.repeat(ask, lambda: pause_s, refuse=self._refuse, waits=waits)
+        self._tasks.append(asyncio.create_task(repeated))
+
+    def _refuse(self, refusal: str) -> None:
+        self.refusal = refusal
+
+
+class StreamWatch(Watch):
+    """One stream: its marks as they come, why its watermark stands, what it is made of.
+
+    Attributes
+    ----------
+    stream
+        ``scope/stream``.
+    info, clock
+        Its description, and the explanation of its watermark.
+    clock_ms
+        The service's clock when it explained.
+    transactions
+        Those that are open; None on external logs.
+    marks
+        The newest, with their cuts.
+    watermarks, fronts
+        What the watermark was, and how far writers had noted, over wall clock.
+    holders
+        Who held it, over wall clock.
+    """
+
+    def __init__(self, asking: Asking, stream: str, holders: Holders | None) -> None:
+        super().__init__(asking)
+        self.stream = stream
+        self.holders = holders or Holders()
+        self.info: StreamInfo | None = None
+        self.clock: Watermark | None = None
+        self.clock_ms = 0
+        self.transactions: TransactionList | None = None
+        self.stream_id: str | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self.marks: deque[MarkInfo] = deque(maxlen=_CUTS)
+        self.marked = array("q")
+        self.watermarks = History()
+        self.fronts = History()
+        self._revision: int | None = None
+
+    def start(self) -> None:
+        """Begin to ask."""
+        path = f"/v1/streams/{self.stream}"
+        self._repeat(lambda: self._explain(path), _EXPLAIN_S)
+        self._repeat(lambda: self._describe(path), _DESCRIBE_S)
+        self._repeat(lambda: self._read_marks(path), _MARKS_S, waits=True)
+        self._repeat(lambda: self._list_transactions(path), _TRANSACTIONS_S)
+
+    def _meet(self, stream_id: str) -> None:
+        """Drop what belongs to a stream that was deleted and made again."""
+        if self.stream_id not in {None, stream_id}:
+            self.holders = Holders()
+            self._begin()
+        self.stream_id, self.refusal = stream_id, None
+
+    async def _explain(self, path: str) -> None:
+        clock = await self.asking.get("watermark", f"{path}/watermark", Watermark)
+        self._meet(clock.stream_id)
+        self.clock, self.clock_ms = clock, self.asking.now_ms()
+        explanation = clock.explanation
+        holds = explanation.reason in HOLDING
+        first = explanation.holders[0] if explanation.holders else None
+        self.holders.add(self.clock_ms, first.writer if first and holds else None)
+        # marks come first: history takes nothing that is older than what it has
+        is_begun = self.watermarks.newest is not None
+        if is_begun and first is not None and first.stand is not None:
+            self._advance_front(self.clock_ms, first.stand + (first.behind_ms or 0))
+
+    def _advance_front(self, at_ms: int, noted: int) -> None:
+        """Take in how far somebody noted: marks and explanations tell of different writers."""
+        newest = self.fronts.newest
+        self.fronts.add(at_ms, noted if newest is None else max(newest, noted))
+
+    async def _describe(self, path: str) -> None:
+        info = await self.asking.get("stream", path, StreamInfo)
+        self._meet(info.stream_id)
+        self.info = info
+
+    async def _read_marks(self, path: str) -> None:
+        """Wait for the next marks; the first time, read those of the last hour, as far as is cheap."""
+        if self._revision is None:
+            info = await self.asking.get("stream", path, StreamInfo)
+            self._meet(info.stream_id)
+            self._revision = max(0, info.revision - _FIRST_MARKS)
+        found = await self.asking.get(
+            "marks",
+            f"{path}/marks",
+            MarkList,
+            after=self._revision,
+            limit=_PAGE,
+            wait_ms=_WAIT_MS,
+        )
+        self._meet(found.stream_id)
+        for mark in found.marks:
+            self._take_mark(mark, found.now_ms)
+        if len(found.marks) == _PAGE:
+            await self._read_marks(path)
+
+    def _take_mark(self, mark: MarkInfo, now_ms: int) -> None:
+        self._revision = mark.revision
+        self.marks.append(mark)
+        at_ms = now_ms if mark.marked_ms is None else mark.marked_ms
+        self.marked.append(at_ms)
+        if mark.lower == END_OF_TIME:
+            return
+        self.watermarks.add(at_ms, mark.lower)
+        self._advance_front(at_ms, mark.upper)
+        if len(self.marked) > 4 * _PAGE:
+            del self.marked[: 2 * _PAGE]
+
+    async def _list_transactions(self, path: str) -> None:
+        try:
+            self.transactions = await self.asking.get(
+                "transactions", f"{path}/transactions", TransactionList, state="open"
+            )
+        except LogIsExternalError:
+            self.transactions = None
+
+
+class WritersWatch(Watch):
+    """The slowest writers of a stream, or those whose names begin with something.
+
+    Attributes
+    ----------
+    writers
+        What was answered; None before.
+    asked_ms
+        When, by the service's clock.
+    stands
+        Where the slowest stood, over wall clock, by name.
+    """
+
+    def __init__(self, asking: Asking, stream: str, prefix: str) -> None:
+        super().__init__(asking)
+        self.stream = stream
+        self.prefix = prefix
+        self.writers: list[WriterInfo] | None = None
+        self.asked_ms = 0
+        self.stands: dict[str, History] = {}
+        self._stream_id: str | None = None
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._repeat(self._ask, _WRITERS_S)
+
+    async def _ask(self) -> None:
+        how = {"order": "name", "prefix": self.prefix} if self.prefix else {"order": "slowest"}
+        try:
+            found = await self.asking.get(
+                "writers",
+                f"/v1/streams/{self.stream}/writers",
+                WriterList,
+                positions="false",
+                limit=SLOWEST,
+                **how,
+            )
+        except UnknownWriterError:
+            self.writers = []
+            return
+        if found.stream_id != self._stream_id:
+            self._stream_id, self.stands = found.stream_id, {}
+        self.writers, self.asked_ms, self.refusal = found.writers, found.now_ms, None
+        for one in found.writers[:_DRAWN]:
+            if one.stand is not None:
+                self.stands.setdefault(one.writer, History()).add(found.now_ms, one.stand)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Keep the lines of few: the slowest change often in a stream of many."""
+        if len(self.stands) > 8 * _DRAWN:
+            slowest = {one.writer for one in self.writers or []}
+            self.stands = {name: line for name, line in self.stands.items() if name in slowest}
+
+
+class GroupWatch(Watch):
+    """One reader group: who owns what, and the windows in its streams.
+
+    Attributes
+    ----------
+    details, windows
+        What the service says.
+    streams
+        The description of the streams in which it is farthest behind: their segments and ends.
+    seen_ms
+        When, by the service's clock.
+    """
+
+    def __init__(self, asking: Asking, group: str) -> None:
+        super().__init__(asking)
+        self.group = group
+        self.details: GroupDetails | None = None
+        self.windows: GroupWindows | None = None
+        self.streams: dict[str, StreamInfo] = {}
+        self.seen_ms = 0
+
+    def start(self) -> None:
+        """Begin to ask."""
+        self._repeat(self._ask, _GROUP_S)
+
+    async def _ask(self) -> None:
+        path = f"/v1/reader-groups/{self.group}"
+        details = await self.asking.get("group", path, GroupDetails)
+        windows = await self.asking.get("windows", f"{path}/time-window", GroupWindows)
+        streams = {
+            one.stream: await self.asking.get("stream", f"/v1/streams/{one.stream}", StreamInfo)
+            for one in farthest_first(windows.windows)[:_DRAWN]
+        }
+        self.details, self.windows, self.streams = details, windows, streams
+        self.seen_ms, self.refusal = windows.now_ms, None

@@ -1,0 +1,273 @@
+"""The dashboard of a real service, in a real browser."""
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, expect
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from tests.conftest import NewServer
+from tests.dashboard import DashboardProcess, chromium, clean_page
+from tests.patience import PATIENCE_S
+from tests.server import Api, ServerProcess
+
+pytestmark = pytest.mark.only_on("sqlite", "the dashboard asks the public API alone")
+
+expect.set_options(timeout=PATIENCE_S * 1_000)
+TABS = ("writers", "segments", "marks", "readers", "settings")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def service(new_server: NewServer) -> Iterator[ServerProcess]:
+    """One of its own: the overview shows a page of streams, and others would fill it."""
+    with new_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def dashboard(
+    service: ServerProcess, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DashboardProcess]:
+    with DashboardProcess(tmp_path_factory.mktemp("ui"), service.url) as found:
+        yield found
+
+
+def _now_ms() -> int:
+    return round(time.time() * 1_000)
+
+
+def test_a_held_stream_shows_who_holds_it_and_what_to_type_and_lets_go(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess
+) -> None:
+    now_ms = _now_ms()
+    with Api(service.url, "held/rides") as api:
+        api.create(aggregation_timeout_ms=None, hold_limit_ms=None)
+        api.note("slow", now_ms - 60_000, 1)
+        api.note("quick", now_ms - 5_000, 2)
+        with clean_page(browser, dashboard.url) as page:
+            row = page.get_by_role("row").filter(has_text="held/rides")
+            expect(row).to_contain_text("held")
+            expect(row).to_contain_text("slow")
+            row.get_by_role("link").first.click()
+            expect(page.get_by_role("heading", level=1)).to_contain_text("Held by slow for")
+            expect(page.locator("code.command")).to_have_text(
+                "tidegauge expire held/rides slow"
+            )
+            expect(page.locator(".race .holds .who")).to_have_text("slow")
+            expect(page.locator(".chart canvas")).to_be_visible()
+            api.note("slow", _now_ms() - 4_000, 3)
+            api.note("quick", _now_ms() - 4_000, 3)
+            expect(page.get_by_role("heading", level=1)).not_to_contain_text("Held")
+
+
+def test_a_split_and_a_merge_appear(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess
+) -> None:
+    with Api(service.url, "split/one") as api:
+        api.create(log="embedded", segments=1)
+        with clean_page(browser, dashboard.url, "?stream=split/one&tab=segments") as page:
+            boxes = page.locator("[data-segment]")
+            expect(boxes).to_have_count(1)
+            api.post("scale", seal=[0], ranges=[[0, 0.5], [0.5, 1]])
+            expect(boxes).to_have_count(3)
+            api.post("scale", seal=[1, 2], ranges=[[0, 1]])
+            expect(boxes).to_have_count(4)
+            expect(page.locator(".segment.sealed")).to_have_count(3)
+
+
+def test_a_reader_that_lags_is_named(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess
+) -> None:
+    now_ms = _now_ms()
+    with Api(service.url, "lag/orders") as api:
+        api.create(log="embedded", segments=1)
+        client = api.client
+        group = "/v1/reader-groups/lag/billing"
+        client.put(group, json={"streams": ["lag/orders"]}).raise_for_status()
+        epoch = client.post(f"{group}/readers/sleepy").json()["epoch"]
+        state = client.get(f"{group}/state")
+        document = state.json()
+        document["readers"]["sleepy"]["owned"] |= document["unassigned"]
+        document["unassigned"] = {}
+        client.put(
+            f"{group}/state", json=document, headers={"if-match": state.headers["etag"]}
+        ).raise_for_status()
+        lines = '{"key": "a", "event_time": 1, "value": "x"}\n' * 40
+        client.post(
+            f"{api.path}/events",
+            content=lines,
+            headers={"content-type": "application/x-ndjson"},
+            params={"writer": "w", "note_time": now_ms},
+        ).raise_for_status()
+        with clean_page(browser, dashboard.url, "?group=lag/billing") as page:
+            expect(page.locator("main")).to_contain_text("sleepy (40 events)")
+            position = {"lag/orders": {"0": 40}}
+            client.post(
+                f"{group}/readers/sleepy/position", json={"epoch": epoch, "position": position}
+            ).raise_for_status()
+            expect(page.get_by_role("heading", level=1)).to_have_text(
+                "Caught up with the watermark"
+            )
+
+
+def test_streams_of_every_kind_are_shown_true(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess
+) -> None:
+    with Api(service.url, "kinds/logical") as api:
+        api.create(max_future_skew_ms=None)
+        api.note("trainer", 3_820, 1)
+    with Api(service.url, "kinds/ended") as api:
+        api.create()
+        api.post("seal", position={"0": 0})
+    with Api(service.url, "kinds/unused") as api:
+        api.create()
+    with Api(service.url, "kinds/few") as api:
+        api.create(min_writers=2)
+        api.note("first", _now_ms(), 1)
+    with Api(service.url, "kinds/seconds") as api:
+        api.create()
+        api.note("sensor", _now_ms() // 1_000, 1)
+    with Api(service.url, "kinds/staged") as api:
+        api.create(log="embedded", segments=1)
+        api.note("w", _now_ms())
+        api.post("transactions", writer="w")
+    with Api(service.url, "kinds/beyond") as api:
+        api.create(max_future_skew_ms=None, min_writers=2)
+        api.note("a", 2**63 - 2, 1)
+    wanted = {
+        "logical": "3,820 logical",
+        "ended": "end of time",
+        "unused": "unused",
+        "few": "too few writers",
+        "seconds": "odd times",
+    }
+    with clean_page(browser, dashboard.url, "?q=kinds/") as page:
+        for name, text in wanted.items():
+            row = page.get_by_role("row").filter(has_text=f"kinds/{name}")
+            expect(row).to_contain_text(text)
+        page.goto(f"{dashboard.url}?stream=kinds/ended")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Ended: nothing follows")
+        page.goto(f"{dashboard.url}?stream=kinds/staged")
+        expect(page.locator(".notes")).to_contain_text("1 open transaction")
+        beyond = f"{dashboard.url}?stream=kinds/beyond&span=1e999&prefix={700 * 'p'}"
+        page.goto(beyond)
+        expect(page.locator(".chart canvas")).to_be_visible()
+        page.goto(f"{dashboard.url}?stream=no%20name&tab=nothing")
+        expect(page.locator("main")).to_contain_text("'no name'")
+        page.goto(f"{dashboard.url}?stream=kinds/nosuch")
+        expect(page.locator("main")).to_contain_text("there is no stream kinds/nosuch")
+
+
+def test_a_stream_that_is_deleted_and_made_again_begins_anew(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess
+) -> None:
+    with Api(service.url, "again/one") as api:
+        api.create(max_future_skew_ms=None)
+        api.note("old", 500, 1)
+        with clean_page(browser, dashboard.url, "?stream=again/one&tab=marks") as page:
+            expect(page.locator(".head")).to_contain_text("500 logical")
+            api.client.delete(api.path, headers={"if-match": "*"}).raise_for_status()
+            api.create(max_future_skew_ms=None)
+            api.note("new", 7, 1)
+            expect(page.locator(".head")).to_contain_text("7 logical")
+            expect(page.locator(".list tbody tr")).to_have_count(1)
+
+
+def test_an_outage_is_told_and_ends_by_itself(
+    browser: Browser, new_server: NewServer, tmp_path: Path
+) -> None:
+    with new_server() as server:
+        with Api(server.url, "out/age") as api:
+            api.create()
+            api.note("w", _now_ms(), 1)
+        with (
+            DashboardProcess(tmp_path, server.url) as dashboard,
+            clean_page(browser, dashboard.url) as page,
+        ):
+            row = page.get_by_role("row").filter(has_text="out/age")
+            expect(row).to_be_visible()
+            server.kill()
+            alert = page.get_by_role("alert")
+            expect(alert).to_contain_text(f"No answer from {server.url} since")
+            expect(row).to_be_visible()
+            server.start()
+            expect(alert).to_have_count(0)
+
+
+def test_another_site_and_another_name_are_refused(dashboard: DashboardProcess) -> None:
+    other_name = {"host": "evil.example"}
+    other_site = {"origin": "http://evil.example"}
+    assert httpx.get(dashboard.url, headers=other_name).status_code == 421
+    assert httpx.get(dashboard.url, headers={"host": "["}).status_code == 421
+    assert httpx.get(dashboard.url, headers=other_site).status_code == 403
+    assert httpx.post(dashboard.url).status_code == 405
+    socket = f"ws://127.0.0.1:{dashboard.port}/socket"
+    for headers in (other_site, {"origin": f"http://127.0.0.1:{dashboard.port + 1}"}):
+        with pytest.raises(InvalidStatus, match="403"):
+            connect(socket, additional_headers=headers)
+    own = {"origin": dashboard.url.rstrip("/")}
+    with connect(socket, additional_headers=own) as allowed:
+        allowed.send('{"kind": "overview"}')
+        assert '"kind":"overview"' in str(allowed.recv(PATIENCE_S))
+
+
+def test_the_keyboard_alone_reaches_everything(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess
+) -> None:
+    for name in ("alpha", "beta"):
+        with Api(service.url, f"keys/{name}") as api:
+            api.create()
+            api.note("w", _now_ms(), 1)
+    with clean_page(browser, dashboard.url) as page:
+        expect(page.get_by_role("row").filter(has_text="keys/alpha")).to_be_visible()
+        page.keyboard.press("/")
+        page.keyboard.type("keys/")
+        page.keyboard.press("Escape")
+        expect(page.locator("[data-row]")).to_have_count(2)
+        page.keyboard.press("j")
+        page.keyboard.press("j")
+        second = page.locator("[data-row]").nth(1)
+        expect(second).to_be_focused()
+        assert "solid" in second.evaluate("node => getComputedStyle(node).outlineStyle")
+        name = second.inner_text()
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile(rf"\?stream={name}"))
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        reached = set()
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            reached.add(page.evaluate("document.activeElement.innerText || ''").strip())
+        assert {"5 min", "1 h", *TABS} <= reached
+        page.keyboard.press("o")
+        expect(page.locator("[data-row]").first).to_be_visible()
+
+
+@pytest.mark.parametrize("width", [360, 1_280])
+def test_every_page_fits_and_is_clean(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess, width: int
+) -> None:
+    stream = f"clean/w{width}"
+    with Api(service.url, stream) as api:
+        api.create(log="embedded", segments=2)
+        api.note("w", _now_ms())
+        group = {"streams": [stream]}
+        api.client.put(f"/v1/reader-groups/{stream}", json=group).raise_for_status()
+    addresses = ["", f"?group={stream}", *(f"?stream={stream}&tab={tab}" for tab in TABS)]
+    with clean_page(browser, dashboard.url) as page:
+        page.set_viewport_size({"width": width, "height": 900})
+        for address in addresses:
+            page.goto(dashboard.url + address)
+            expect(page.get_by_role("heading", level=1).first).to_be_visible()
+            expect(page.get_by_text("Asking the service")).to_have_count(0)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, address

@@ -1,0 +1,258 @@
+"""What the dashboard asks: the same for one page and for many; and what it remembers."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import BaseModel
+
+from dashboard.asking import Asking
+from dashboard.feed import Feed, Seen
+from dashboard.history import History
+from dashboard.pages import Pages, pace_of
+from dashboard.server import DashboardSettings, ExposedDashboardError, create_app
+from dashboard.views import parse_view
+from dashboard.watches import StreamWatch
+from tests.patience import until
+from tidegauge.client.transport import ServiceUnreachableError
+from tidegauge.errors import InvalidRequestError
+from tidegauge.wire.streams import MarkInfo, StreamBrief
+
+NOW = 1_800_000_000_000
+
+
+class Answers(Asking):
+    """A service that answers from memory."""
+
+    def __init__(self) -> None:
+        super().__init__("http://127.0.0.1:1", None)
+        self.away = False
+        self.stream_id = "1"
+
+    async def get(self, kind: str, path: str, answer: Any, **_params: object) -> Any:
+        """Answer, or do not."""
+        assert path.startswith("/v1/")
+        self.asked[kind] += 1
+        if self.away:
+            self._failure = "gone"
+            self._answered_s = time.time() - 10
+            raise ServiceUnreachableError(self.url, "gone")
+        self._hear()
+        body: dict[str, Any] = {"groups": [], "streams": [self._stream()], "cursor": None}
+        found: BaseModel = answer.model_validate(body | {"now_ms": NOW})
+        return found
+
+    def _stream(self) -> dict[str, Any]:
+        return {
+            "stream": "a/b",
+            "stream_id": self.stream_id,
+            "watermark": NOW - 1_000,
+            "created_ms": NOW - 10_000,
+            "revision": 3,
+            "marked_ms": NOW - 500,
+            "log": "embedded",
+            "follows_clock": True,
+            "segments": 1,
+            "events": 0,
+            "explanation": None,
+        }
+
+
+def test_history_keeps_changes_and_what_held_before_them() -> None:
+    history = History()
+    for at, value in ((10, 1), (20, 1), (30, 2), (25, 9)):
+        history.add(at, value)
+    assert history.since(0) == [(10, 1), (30, 2)]
+    assert history.since(15) == [(10, 1), (30, 2)]
+    assert list(history.at([5, 10, 29, 30])) == [None, 1, 1, 2]
+
+
+def test_history_forgets_what_is_too_old() -> None:
+    history = History(keep_ms=100)
+    for at in range(1_000):
+        history.add(at, at)
+    assert len(history) < 200
+    assert list(history.at([899])) == [899]
+
+
+def test_twenty_pages_cost_the_service_what_one_does() -> None:
+    async def run() -> None:
+        answers = Answers()
+        feed = Feed(answers)
+        pages = Pages(feed)
+        feed.start()
+        await until(lambda: feed.listed)
+        shown = []
+        for _ in range(20):
+            page = pages.open()
+            page.show(parse_view('{"kind": "overview"}'))
+            shown.append(page.message())
+        assert len(set(shown)) == 1
+        assert json.loads(shown[0] or "")["list"]["rows"][0]["stream"] == "a/b"
+        await until(lambda: answers.asked["streams"] >= 2)
+        assert answers.asked["streams"] <= 3
+        await feed.stop()
+
+    asyncio.run(run())
+
+
+def test_a_page_gets_only_what_changed() -> None:
+    async def run() -> None:
+        feed = Feed(Answers())
+        pages = Pages(feed)
+        feed.start()
+        await until(lambda: feed.listed)
+        page = pages.open()
+        page.show(parse_view('{"kind": "overview"}'))
+        first, second = (json.loads(page.message() or "") for _ in range(2))
+        assert first.keys() - second.keys() == {"list", "outage", "missing"}
+        await feed.stop()
+
+    asyncio.run(run())
+
+
+def test_an_outage_is_told_with_what_was_seen_last() -> None:
+    async def run() -> None:
+        answers = Answers()
+        feed = Feed(answers)
+        pages = Pages(feed)
+        feed.start()
+        await until(lambda: feed.listed)
+        answers.away = True
+        page = pages.open()
+        page.show(parse_view('{"kind": "overview"}'))
+        await until(lambda: answers.outage is not None)
+        shown = json.loads(page.message() or "")
+        assert shown["outage"]["reason"] == "gone"
+        assert shown["list"]["total"] == "1"
+        await feed.stop()
+
+    asyncio.run(run())
+
+
+def test_a_stream_made_again_has_no_former_history() -> None:
+    async def run() -> None:
+        answers = Answers()
+        feed = Feed(answers)
+        feed.start()
+        await until(lambda: feed.listed)
+        former = feed.streams["a/b"]
+        answers.stream_id = "2"
+        feed.open(overview=True)
+        await until(lambda: feed.streams["a/b"] is not former)
+        await feed.stop()
+
+    asyncio.run(run())
+
+
+def test_it_is_shown_to_this_machine_alone_unless_somebody_insists() -> None:
+    beyond = {"url": "http://127.0.0.1:1", "host": "0.0.0.0"}
+    with pytest.raises(ExposedDashboardError, match="--insecure"):
+        DashboardSettings(**beyond).check()  # type: ignore[arg-type]
+    DashboardSettings(**beyond, insecure=True).check()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("names", "host", "status"),
+    [
+        ((), "localhost:8787", 200),
+        ((), "10.0.0.7:8787", 200),
+        ((), "[fe80::1]", 200),
+        ((), "evil.test", 421),
+        ((), "[", 421),
+        ((), "", 421),
+        (("Gauge.example",), "gauge.EXAMPLE", 200),
+        (("gauge.example",), "evil.test", 421),
+        (("*",), "evil.test", 200),
+    ],
+)
+def test_even_who_insists_lets_in_by_known_names_alone(
+    names: tuple[str, ...], host: str, status: int
+) -> None:
+    app = create_app(
+        DashboardSettings(url="http://127.0.0.1:1", host="0.0.0.0", names=names, insecure=True)
+    )
+
+    async def ask() -> int:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as client:
+            return (await client.get("/", headers={"host": host})).status_code
+
+    assert asyncio.run(ask()) == status
+
+
+def _mark(revision: int, marked_ms: int) -> MarkInfo:
+    times = {"lower": NOW + revision, "upper": NOW + revision, "marked_ms": marked_ms}
+    return MarkInfo.model_validate(
+        times | {"revision": revision, "cut": {0: revision}, "final": False}
+    )
+
+
+class Marks(Answers):
+    """A service whose stream has marks of some moments."""
+
+    def __init__(self, moments: Iterable[int]) -> None:
+        super().__init__()
+        self.marks = [_mark(number, at) for number, at in enumerate(moments, 1)]
+
+    async def get(self, kind: str, path: str, answer: Any, **params: object) -> Any:  # noqa: ARG002
+        """Answer the marks; describe the stream just enough."""
+        if kind == "stream":
+            return answer.model_construct(stream_id="1", revision=0)
+        return answer.model_construct(stream_id="1", marks=self.marks, now_ms=NOW)
+
+
+YESTERDAY = (NOW - 86_400_000, NOW - 86_300_000)
+
+
+def _watched(moments: Iterable[int]) -> StreamWatch:
+    watch = StreamWatch(Marks(moments), "a/b", None)
+    asyncio.run(watch._read_marks("/v1/streams/a/b"))
+    return watch
+
+
+def test_a_watermark_that_has_stood_for_a_day_is_drawn() -> None:
+    assert list(_watched(YESTERDAY).watermarks.at([NOW])) == [NOW + 2]
+
+
+def test_the_pace_of_a_stream_is_that_of_the_last_minutes_on_both_pages() -> None:
+    moments = [*YESTERDAY, *range(NOW - 290_000, NOW, 10_000)]
+    brief = StreamBrief.model_validate(Answers()._stream())
+    seen = Seen(brief)
+    for revision, at in enumerate(moments, 1):
+        seen.update(brief.model_copy(update={"revision": revision, "marked_ms": at}), at)
+    assert pace_of(_watched(moments), NOW).distance_ms == 10_000
+    assert seen.pace(NOW).distance_ms == 10_000
+    assert pace_of(_watched(YESTERDAY), NOW).distance_ms is None
+
+
+class Older(Answers):
+    """A service of an earlier version, which lists no windows with its groups."""
+
+    async def get(self, kind: str, path: str, answer: Any, **params: object) -> Any:
+        """Refuse what it does not know."""
+        if kind == "groups":
+            raise InvalidRequestError.of(
+                "windows", "this call has no such parameter; it has ['limit']"
+            )
+        return await super().get(kind, path, answer, **params)
+
+
+def test_an_older_service_is_called_so_and_its_streams_are_shown() -> None:
+    async def run() -> None:
+        feed = Feed(Older())
+        pages = Pages(feed)
+        feed.start()
+        await until(lambda: feed.listed and feed.groups_refusal is not None)
+        page = pages.open()
+        page.show(parse_view('{"kind": "overview"}'))
+        shown = json.loads(page.message() or "")
+        assert (shown["missing"], shown["list"]["total"]) == (None, "1")
+        assert "is older than this dashboard: update it" in shown["list"]["groups_refusal"]
+        await feed.stop()
+
+    asyncio.run(run())

@@ -1,0 +1,336 @@
+"""What the dashboard says of what it sees: states, sentences, scales."""
+
+from typing import Any
+
+import pytest
+
+from dashboard.history import History, Holders
+from dashboard.look import chart, group, overview, segments, tabs
+from dashboard.look.scales import BehindScale, relative_heights, water_height
+from dashboard.look.states import Pace, Standing, State, standing_of
+from dashboard.look.words import Times, rounded
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.wire.groups import GroupDetails, ReaderInfo, TimeWindowInfo
+from tidegauge.wire.streams import StreamBrief, StreamInfo
+from tidegauge.wire.writers import WriterInfo
+
+NOW = 1_800_000_000_000
+STATES = {"joining": 0, "active": 1, "behind": 1, "expired": 0, "left": 0}
+
+
+def _brief(**given: Any) -> StreamBrief:
+    explained = given.pop("explained", {})
+    explanation = {
+        "reason": "holding",
+        "stood_ms": None,
+        "states": STATES,
+        "holder": "slow",
+        "holder_count": 1,
+        "waiting_count": 1,
+        "next_expiry_ms": 9_000,
+        "hint": None,
+    } | explained
+    fields = {
+        "stream": "a/b",
+        "stream_id": "1",
+        "watermark": NOW - 20_000,
+        "final": False,
+        "created_ms": NOW - 900_000,
+        "revision": 7,
+        "marked_ms": NOW - 1_000,
+        "log": "embedded",
+        "follows_clock": True,
+        "segments": 1,
+        "events": 0,
+        "explanation": explanation,
+    } | given
+    return StreamBrief.model_validate(fields)
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "tone"),
+    [
+        ({"marked_ms": NOW - 9_000}, "moving", "green"),
+        ({"marked_ms": NOW - 11_000}, "held", "amber"),
+        ({"marked_ms": NOW - 61_000}, "held", "red"),
+        ({"marked_ms": None, "revision": 0, "watermark": None}, "held", "red"),
+        ({"explained": {"reason": "min_writers"}}, "few", "amber"),
+        ({"explained": {"reason": "caught_up", "hint": "seconds?"}}, "odd", "amber"),
+        ({"explained": {"reason": "nobody_live"}}, "nobody", "amber"),
+        ({"explained": {"reason": "caught_up"}}, "moving", "green"),
+        ({"explained": {"reason": "caught_up"}, "marked_ms": NOW - 11_000}, "quiet", "grey"),
+        ({"explained": {"reason": "no_writers"}}, "unused", "grey"),
+        ({"final": True, "watermark": END_OF_TIME}, "ended", "grey"),
+        ({"watermark": NOW - 301_000}, "late", "amber"),
+        ({"watermark": NOW - 301_000, "follows_clock": False}, "moving", "green"),
+    ],
+)
+def test_a_stream_is_in_one_state(given: Any, state: State, tone: str) -> None:
+    found = standing_of(_brief(**given), Pace(), now_ms=NOW)
+    assert (found.state, found.tone) == (state, tone)
+
+
+def test_a_controller_that_does_not_answer_is_no_quiet_stream() -> None:
+    found = standing_of(_brief().model_copy(update={"explanation": None}), Pace(), now_ms=NOW)
+    assert found.label == "not explained"
+
+
+def test_a_stream_of_rare_marks_is_held_later() -> None:
+    brief = _brief(marked_ms=NOW - 50_000)
+    assert standing_of(brief, Pace(distance_ms=15_000), now_ms=NOW).state == "moving"
+    assert standing_of(brief, Pace(distance_ms=12_000), now_ms=NOW).state == "held"
+
+
+def test_who_just_began_to_hold_does_not_hold_since_the_last_mark() -> None:
+    brief, holders = _brief(marked_ms=NOW - 68_000), Holders()
+    for at, who in ((NOW - 60_000, None), (NOW - 12_000, "a"), (NOW - 2_500, "b")):
+        holders.add(at, who)
+
+    def found() -> Standing:
+        return standing_of(brief, Pace(), now_ms=NOW, held_from_ms=holders.since_ms)
+
+    assert found() == Standing("held", "amber", NOW - 12_000)
+    holders.add(NOW - 2_000, None)
+    holders.add(NOW - 1_000, "b")
+    assert found().state == "moving"
+
+
+def test_a_late_stream_that_gains_is_catching_up() -> None:
+    brief = _brief(watermark=NOW - 900_000)
+    assert standing_of(brief, Pace(gain=1.3), now_ms=NOW).state == "catching"
+    assert standing_of(brief, Pace(gain=1.1), now_ms=NOW).state == "late"
+
+
+def test_trouble_comes_first_and_what_stands_longest() -> None:
+    standings = {
+        "c": Standing("moving", "green"),
+        "b": Standing("held", "amber", NOW - 20),
+        "a": Standing("quiet", "grey", NOW - 900),
+        "d": Standing("held", "red", NOW - 99),
+    }
+    assert overview.ordered(standings) == ["d", "b", "c", "a"]
+
+
+def test_a_row_names_who_holds_and_until_when() -> None:
+    entry = overview.Entry(
+        _brief(marked_ms=NOW - 70_000, explained={"holder_count": 3}),
+        Standing("held", "red", NOW - 70_000),
+        Pace(),
+        [None] * 59 + [NOW - 20_000],
+    )
+    row = overview.row_of(entry, [], now_ms=NOW)
+    assert (row["who"], row["others"], row["drops"]) == ("slow", "and 2 more", NOW + 9_000)
+    assert row["tube"]["heights"][-2:] == [None, water_height(20_000)]
+
+
+def test_times_a_browser_cannot_hold_are_text() -> None:
+    clock = Times.of(follows_clock=True, example=NOW)
+    logical = Times.of(follows_clock=False, example=3_820)
+    assert clock.moment(NOW) == {"ms": NOW}
+    assert clock.moment(END_OF_TIME) == {"text": "end of time"}
+    assert logical.moment(3_820) == {"text": "3,820", "note": "logical"}
+    assert (clock.distance(61_000), logical.distance(61_000)) == ("1m 1s", "61,000")
+    assert rounded(25_410) == "25.4k"
+
+
+def test_heights_are_on_one_scale_or_between_the_least_and_the_greatest() -> None:
+    assert [water_height(age) for age in (-5, 0, 60_000, 10**12)] == [100, 100, 66, 0]
+    assert relative_heights([None, 10, 20]) == [None, 8, 92]
+    assert BehindScale.of([], dated=True).place(172_800_000) == 0
+
+
+def test_each_holder_is_a_block_until_the_next() -> None:
+    holders = Holders()
+    for at, who in ((NOW - 400_000, "a"), (NOW - 150_000, None), (NOW - 30_000, "b")):
+        holders.add(at, who)
+    grid = [NOW - 300_000, NOW]
+    blocks = chart.held_by(holders, grid, now_ms=NOW)
+    assert [(one["who"], one["x"], one["wide"]) for one in blocks] == [
+        ("a", 0, 50),
+        ("b", 90, 10),
+    ]
+
+
+def _writer(name: str, stand: int | None, behind: int | None) -> WriterInfo:
+    unknown = dict.fromkeys(WriterInfo.model_fields)
+    fields = {"writer": name, "state": "active", "incarnation": 1, "grace": False}
+    return WriterInfo.model_validate(unknown | fields | {"stand": stand, "behind_ms": behind})
+
+
+def test_the_race_shows_the_slowest_and_the_range_of_the_others() -> None:
+    writers = [_writer(f"w{n:02}", NOW - 1_000 * (40 - n), 1_000 * (40 - n)) for n in range(41)]
+    race = chart.race_of(
+        writers,
+        100,
+        watermark=NOW - 40_000,
+        holder="w00",
+        times=Times.of(follows_clock=True, example=NOW),
+    )
+    assert race is not None
+    assert len(race["rows"]) == 14
+    assert race["rows"][0]["x"] == race["water"]
+    assert race["others"]["text"] == "86 others"
+
+
+def _info(segments_: list[Any], tail: dict[int, int], first_cut: dict[int, int]) -> StreamInfo:
+    return StreamInfo.model_validate(
+        {
+            "stream": "a/b",
+            "stream_id": "1",
+            "watermark": NOW,
+            "created_ms": 0,
+            "revision": 1,
+            "config": {
+                "segments": 1,
+                "log": "embedded",
+                "max_segments": None,
+                "scaling": "fixed",
+                "aggregation_timeout_ms": None,
+                "min_writers": 0,
+                "mark_interval_ms": 0,
+                "mark_resolution_ms": 0,
+                "mark_retention_ms": None,
+                "writer_retention_ms": None,
+                "max_future_skew_ms": 1,
+            },
+            "topology": {"revision": 1, "segments": segments_},
+            "tail": tail,
+            "first_cut": first_cut,
+        }
+    )
+
+
+SPLIT = [
+    {"number": 0, "low": 0, "high": 1, "predecessors": [], "sealed_length": 10},
+    {"number": 1, "low": 0, "high": 0.5, "predecessors": [0], "sealed_length": None},
+    {"number": 2, "low": 0.5, "high": 1, "predecessors": [0], "sealed_length": None},
+]
+TAIL = {0: 10, 1: 8, 2: 4}
+
+
+def test_segments_lie_in_their_key_range_the_later_to_the_right() -> None:
+    info = _info(SPLIT, TAIL, {1: 2, 2: 0})
+    places = [segments.ReaderPlace("a/g", 1, 4)]
+    tab = segments.segments_tab(info, {1: 4, 2: 4}, places)
+    shown = [(one["x"], one["y"], one["wide"], one["high"]) for one in tab["boxes"]]
+    assert shown == [(0, 0, 50, 100), (50, 0, 50, 50), (50, 50, 50, 50)]
+    assert [one["fill"] for one in tab["boxes"]] == [100, 50, 100]
+    assert [one["text"] for one in tab["boxes"]] == [
+        "0 · truncated",
+        "1 · 8 events, 2 truncated",
+        "2 · 4 events",
+    ]
+    assert tab["boxes"][1]["readers"] == [{"x": 50, "who": "a/g"}]
+
+
+def _group(
+    window: dict[str, Any], readers: dict[str, Any]
+) -> tuple[GroupDetails, TimeWindowInfo]:
+    details = GroupDetails.model_validate(
+        {
+            "group": "a/g",
+            "streams": ["a/b"],
+            "stream_ids": {},
+            "heartbeat_ms": 1,
+            "dead_after_ms": 2,
+            "revision": 1,
+            "state": {
+                "readers": readers,
+                "unassigned": {},
+                "completed": {},
+                "epochs": 2,
+                "checkpoints": {},
+            },
+            "progress": None,
+        }
+    )
+    facts = {"stream": "a/b", "stream_id": "1", "watermark": NOW, "final": False}
+    return details, TimeWindowInfo.model_validate(facts | window)
+
+
+def test_who_keeps_the_window_back_is_named_with_what_is_to_be_read() -> None:
+    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8, 2: 4}, "final": False}
+    details, window = _group(
+        {"lower": NOW - 60_000, "upper": NOW, "position": {1: 3, 2: 4}, "next_mark": mark},
+        {
+            "fast": {"epoch": 1, "owned": {"a/b": {2: 4}}},
+            "lazy": {"epoch": 2, "owned": {"a/b": {1: 3}}},
+        },
+    )
+    section = group.section_of(details, window, _info(SPLIT, TAIL, {0: 0}), now_ms=NOW)
+    assert section["headline"] == "1m behind the watermark"
+    assert section["sentence"] == "The window rises once these have read on: lazy (5 events)."
+    assert section["behind"] == "5"
+    assert [(one["who"], one["back"]) for one in section["segments"]] == [
+        ("lazy", True),
+        ("fast", False),
+    ]
+
+
+def test_who_has_not_finished_a_sealed_segment_keeps_its_successors_back() -> None:
+    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8, 2: 4}, "final": False}
+    details, window = _group(
+        {"lower": None, "upper": NOW, "position": {0: 4}, "next_mark": mark},
+        {"lazy": {"epoch": 1, "owned": {"a/b": {0: 4}}}},
+    )
+    section = group.section_of(details, window, _info(SPLIT, TAIL, {0: 0}), now_ms=NOW)
+    assert section["sentence"] == "The window rises once these have read on: lazy (6 events)."
+
+
+def test_a_chart_without_marks_begins_at_its_lines_and_cuts_what_no_browser_holds() -> None:
+    grid, times = [0, 1_000], Times.of(follows_clock=False, example=None)
+    stands = {"far": History(), "near": History()}
+    stands["far"].add(0, 2**63 - 2)
+
+    def drawn() -> Any:
+        return chart.chart_of(grid, History(), History(), stands, holder=None, times=times)
+
+    assert (drawn()["base"], drawn()["deep"]) == (2**63 - 2, [0, 0])
+    stands["near"].add(0, 5)
+    assert (drawn()["base"], drawn()["deep"]) == (5, None)
+
+
+@pytest.mark.parametrize(
+    ("total", "most", "what"), [(60, 50, "3 live of 60"), (3, 50, "3 slowest of 3")]
+)
+def test_a_caption_says_whether_all_live_writers_are_there(
+    total: int, most: int, what: str
+) -> None:
+    writers = [_writer(name, NOW, 0) for name in "abc"]
+    times = Times.of(follows_clock=True, example=NOW)
+    config = _info(SPLIT, TAIL, {}).config
+    tab = tabs.writers_tab(
+        writers, config, total=total, most=most, prefix="", asked_ms=NOW, times=times
+    )
+    assert tab["caption"] == f"the {what}"
+
+
+def test_the_streams_of_a_group_come_farthest_behind_first() -> None:
+    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8}, "final": False}
+    given: dict[str, Any] = {
+        "near": {"lower": NOW - 1, "next_mark": mark},
+        "far": {"lower": NOW - 9, "next_mark": mark},
+        "level": {"lower": NOW - 99, "next_mark": None},
+        "before": {"lower": None, "next_mark": mark},
+    }
+    windows = [
+        _group({"stream": name, "upper": NOW, "position": {}} | facts, {})[1]
+        for name, facts in given.items()
+    ]
+    found = [one.stream for one in group.farthest_first(windows)]
+    assert found == ["before", "far", "near", "level"]
+    assert group.more_of(0) is None
+    assert (group.more_of(3) or "").startswith("3 more streams are not shown")
+
+
+def test_what_a_reader_owns_of_streams_that_are_not_shown_is_no_nothing() -> None:
+    owned = {"a/b": {1: 3, 2: 4}, "a/c": {0: 0}}
+    details, _ = _group(
+        {"lower": None, "upper": None, "position": {}, "next_mark": None},
+        {"lazy": {"epoch": 1, "owned": owned}},
+    )
+    told = {"reader": "lazy", "epoch": 1, "segments": 3, "silent_ms": 0, "advanced_ms": None}
+    readers = [ReaderInfo.model_validate(told)]
+    details = details.model_copy(update={"readers": readers})
+    (row,) = group.readers_of(details, {"a/b": _info(SPLIT, TAIL, {})}, now_ms=NOW)
+    assert row["behind"] == "at least 5"

@@ -1,0 +1,99 @@
+"""The verb that shows the dashboard, and its process beside a local service."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidegauge_cli.extras import needs_extra
+from tidegauge_cli.options import LOCAL, Token, Url, in_range
+
+dashboards = typer.Typer()
+UI_PORT = 8787
+
+
+@dashboards.command(epilog="Example: tidegauge ui --url http://127.0.0.1:8470")
+def ui(  # noqa: PLR0913 (typer reads options from parameters)
+    *,
+    url: Url = LOCAL,
+    token: Token = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="TIDEGAUGE_TOKEN_FILE",
+            help="File that holds the bearer token; `observe` is the role that fits.",
+        ),
+    ] = None,
+    host: Annotated[
+        str, typer.Option(envvar="TIDEGAUGE_UI_HOST", help="Address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            envvar="TIDEGAUGE_UI_PORT",
+            parser=in_range(int, 1, 65_535),
+            metavar="NUMBER",
+            help="Port to listen on.",
+        ),
+    ] = UI_PORT,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOST",
+            help="Name by which browsers call, beside localhost and addresses; may be repeated; "
+            "'*' for any.",
+        ),
+    ] = None,
+    insecure: Annotated[
+        bool,
+        typer.Option(
+            "--insecure",
+            envvar="TIDEGAUGE_UI_INSECURE",
+            help="Listen beyond this machine although anybody who reaches it may look.",
+        ),
+    ] = False,
+    held_after: Annotated[
+        float,
+        typer.Option(
+            envvar="TIDEGAUGE_UI_HELD_AFTER",
+            parser=in_range(float, 0),
+            metavar="SECONDS",
+            help="Call a stream held once its watermark stands for so long.",
+        ),
+    ] = 10.0,
+) -> None:
+    """Show where every watermark stands, who holds it and who reads, as a page in a browser."""
+    with needs_extra("ui"):
+        import dashboard  # noqa: PLC0415 (says which extra is missing)
+        from tidegauge.errors import TidegaugeError  # noqa: PLC0415
+    try:
+        if token_file is not None:
+            token = token_file.read_text("utf-8").strip()
+        settings = dashboard.DashboardSettings(
+            url=url,
+            token=token,
+            host=host,
+            port=port,
+            names=tuple(name or ()),
+            insecure=insecure,
+            held_after_ms=round(held_after * 1_000),
+        )
+        dashboard.run(settings)
+    except (TidegaugeError, ValueError, OSError) as error:
+        sys.exit(f"tidegauge ui: {error}")
+
+
+@contextmanager
+def beside(url: str) -> Iterator[str]:
+    """Show the dashboard of a service for a while, by a process of its own; gives its address."""
+    command = [sys.executable, "-m", "tidegauge_cli", "ui", "--url", url]
+    process = subprocess.Popen(command)
+    try:
+        yield f"http://127.0.0.1:{UI_PORT}/"
+    finally:
+        process.terminate()
+        process.wait()
