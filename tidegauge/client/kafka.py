@@ -5,6 +5,7 @@ Needs the extra ``kafka``.
 
 import logging
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ with needs_extra("Kafka", extra="kafka"):
 
 _T = TypeVar("_T")
 _CALL_S = 10.0
+_QUIET_S = 60
 _SECRET = re.compile("password|secret|token|passphrase|pem|oauthbearer")
 _CURE = "is bootstrap.servers right, and security.protocol?"
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001 (its name)
@@ -46,27 +48,29 @@ _TRANSIENT = {
 }
 
 
-class _Once(logging.Filter):
-    """Lets what librdkafka says ten times a second, while a broker is away, through once."""
+class _OnceAMinute(logging.Filter):
+    """Lets what librdkafka says ten times a second, while a broker is away, through now and then."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._told: set[str] = set()
+        self._told_s: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether it is new, whenever it happened."""
-        said = _without_time(record.getMessage())
-        is_new = said not in self._told
-        self._told.add(said)
-        return is_new
+        """Tell whether it was not said within the last minute."""
+        said, now_s = _without_time(record.getMessage()), time.monotonic()
+        if now_s - self._told_s.get(said, -_QUIET_S) < _QUIET_S:
+            return False
+        recent = {one: at for one, at in self._told_s.items() if now_s - at < _QUIET_S}
+        self._told_s = {**recent, said: now_s}
+        return True
 
 
 def _without_time(said: str) -> str:
     return said.partition(" (after ")[0]
 
 
-_log = logging.getLogger("tidegauge.kafka")
-_log.addFilter(_Once())
+_log = logging.getLogger("tidegauge.kafka.client")
+_log.addFilter(_OnceAMinute())
 
 
 class BrokerError(TidegaugeError):

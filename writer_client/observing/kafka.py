@@ -431,7 +431,7 @@ class KafkaObserver:
                 if not is_told:
                     self._warn(f"{error}; nothing is noted while it is away")
                 is_told = True
-            except TidegaugeError as error:
+            except Exception as error:  # noqa: BLE001 (raised by the loop, which else waits for looks)
                 self._failure = error
                 return
             else:
