@@ -8,6 +8,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -41,10 +42,12 @@ _TRANSIENT = {
     KafkaError._TRANSPORT,  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     KafkaError._NOENT,  # noqa: SLF001 (no leader of a partition is known)
+    KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NETWORK_EXCEPTION,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
 }
 
 
@@ -235,6 +238,7 @@ class Topic:
             retry=retry_if_exception(_is_transient),
             stop=stop_after_delay(self._retry_for),
             wait=wait_exponential(0.1, max=2),
+            before_sleep=self._look_anew,
             reraise=True,
         )
         self._heard.clear()
@@ -244,6 +248,11 @@ class Topic:
             raise self._error(error) from error
         finally:
             self._admin.poll(0)  # hands over what librdkafka has to say, which would pile up
+
+    def _look_anew(self, _: object) -> None:
+        """Ask who leads: librdkafka goes on with what it knew, which a restarted broker refuses."""
+        with suppress(KafkaException):
+            self._admin.list_topics(self.name, timeout=_CALL_S)
 
     def _error(self, error: Exception) -> TidegaugeError:
         reason = error.args[0] if error.args else None
