@@ -73,6 +73,7 @@ class TimeWindows(Closing):
         self._topic = topic or StreamName.parse(stream).stream
         self._client = StreamClient(url, stream, token=token, retry_for=retry_for)
         self._known: frozenset[int] = frozenset()
+        self._starts: dict[int, int] = {}
 
     @classmethod
     def of_group(
@@ -140,8 +141,11 @@ class TimeWindows(Closing):
         return position
 
     def _start(self, place: TopicPartition) -> int:
-        first, _ = self._consumer.get_watermark_offsets(place, timeout=_CALL_S)
-        return first
+        """Read the first offset of a partition; only once, since a lower one claims less, if anything."""
+        if place.partition not in self._starts:
+            first, _ = self._consumer.get_watermark_offsets(place, timeout=_CALL_S)
+            self._starts[place.partition] = first
+        return self._starts[place.partition]
 
     def _of_stream(self, position: Position) -> Position:
         """Leave out partitions that no writer has named: no mark speaks of them."""
