@@ -10,10 +10,15 @@ from confluent_kafka.cimpl import NewTopic
 from tests.patience import PATIENCE_S, wait_until
 
 
-def create_topic(bootstrap: str, topic: str, *, partitions: int = 1, **config: object) -> None:
-    """Create a topic, and wait until it is there."""
+def create_topic(
+    brokers: str | Mapping[str, Any], topic: str, *, partitions: int = 1, **config: object
+) -> None:
+    """Create a topic, and wait until it is there; brokers are an address, or settings of a client."""
     named = {name.replace("_", "."): str(value) for name, value in config.items()}
-    admin = AdminClient({"bootstrap.servers": bootstrap})
+    settings: dict[str, Any] = (
+        {"bootstrap.servers": brokers} if isinstance(brokers, str) else dict(brokers)
+    )
+    admin = AdminClient(settings)
     created = admin.create_topics([NewTopic(topic, partitions, 1, config=named)])
     for outcome in created.values():
         outcome.result(PATIENCE_S)

@@ -145,8 +145,9 @@ def kafka(  # noqa: PLR0913 (options)
         until_end=until is not None,
     )
     settings = _settings(kafka_config, kafka_setting or [], bootstrap)
-    # Warnings of librdkafka are about which of its clients takes which setting.
-    logging.getLogger("tidegauge.kafka").setLevel(logging.ERROR)
+    # What librdkafka says of outages is told once, by the observer; the rest is about which of its
+    # clients takes which setting.
+    logging.getLogger("tidegauge.kafka").setLevel(logging.CRITICAL)
     warn(_GUESS)
 
     async def run(service: Service) -> int:

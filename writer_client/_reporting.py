@@ -22,6 +22,8 @@ _Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 _NOTES_AT_ONCE = 500
 _POLL_S = 0.01
 """So long it is left to the caller to poll: callbacks in two threads cost more than the rest of them."""
+_AGAIN_S = 1
+"""A log that refuses, and so answers at once, is asked again after this long."""
 _PAUSE_S = 0.02
 """Between two reports, each of which costs milliseconds: notes that come faster go together."""
 
@@ -156,6 +158,7 @@ class Reporting:
             if not self._log.is_away(error):
                 raise
             _log.warning("notes of %s wait for the log: %s", self._calls.name, error)
+            await asyncio.sleep(_AGAIN_S)
             self._ready.set()
 
     async def _make_room(self, partitions: set[int]) -> None:

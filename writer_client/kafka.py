@@ -50,6 +50,7 @@ OnDelivery: TypeAlias = Callable[[KafkaError | None, Message], None]
 Headers: TypeAlias = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
 
 _OF_THE_PRODUCER = "the brokers of the producer"
+_CURE = "where brokers want TLS or a password, give settings= as well"
 _OF_A_PRODUCER = ("transactional.id", "enable.idempotence", "on_delivery", "stats_cb")
 """Settings that are not for the client that reads where the log ends."""
 
@@ -456,7 +457,12 @@ class NotingProducer(Opening):
             settings = self._settings or _brokers_of(self._producer, self._retry_for)
             wanted = {name: settings[name] for name in settings if name not in _OF_A_PRODUCER}
             self._log = Topic(wanted, self._topic, retry_for=self._retry_for)
-        return self._log.high_watermarks()
+        try:
+            return self._log.high_watermarks()
+        except BrokerError as error:
+            if self._settings is None:
+                raise BrokerError(error.bootstrap, f"{error.reason}; {_CURE}") from error
+            raise
 
     def _wake(self) -> None:
         self._thread.call_soon(self._reporting.wake)

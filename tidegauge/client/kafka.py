@@ -6,8 +6,8 @@ Needs the extra ``kafka``.
 import logging
 import re
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -33,6 +33,8 @@ with needs_extra("Kafka", extra="kafka"):
 
 _T = TypeVar("_T")
 _CALL_S = 10.0
+_HEAR_S = 0.1
+"""A wrong password is told this long after librdkafka heard of it."""
 _QUIET_S = 60
 _SECRET = re.compile("password|secret|token|passphrase|pem|oauthbearer")
 _CURE = "is bootstrap.servers right, and security.protocol?"
@@ -171,10 +173,8 @@ class Topic:
         self.name = name
         self.bootstrap = str(settings["bootstrap.servers"])
         self._retry_for = retry_for
-        heard = deque[str](maxlen=1)
-        ours = {"error_cb": lambda error: heard.append(_without_time(error.str()))}
-        self._heard = heard
-        self._admin = made(AdminClient, settings_of(settings) | ours)
+        self._heard: KafkaError | None = None
+        self._admin = made(AdminClient, settings_of(settings) | {"error_cb": self._hear})
 
     def describe(self) -> TopicInfo:
         """Read its id and partitions."""
@@ -232,7 +232,11 @@ class Topic:
         answers = self._ask(ask)
         return {n: one.offset for n, one in zip(numbers, answers, strict=True)}
 
-    def _ask(self, call: Callable[[], list[Any]]) -> list[Any]:
+    def _hear(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 (follows what says why)
+            self._heard = error
+
+    def _ask(self, call: Callable[[], list["Future[Any]"]]) -> list[Any]:
         """Make a call that answers with futures, and wait for them."""
         retrying = Retrying(
             retry=retry_if_exception(_is_transient),
@@ -241,13 +245,23 @@ class Topic:
             before_sleep=self._look_anew,
             reraise=True,
         )
-        self._heard.clear()
+        self._admin.poll(0)  # hands over what librdkafka had to say since the last call
+        self._heard = None
         try:
-            return retrying(lambda: [one.result(2 * _CALL_S) for one in call()])
+            return retrying(lambda: self._answers(call()))
         except (KafkaException, TimeoutError) as error:
             raise self._error(error) from error
-        finally:
-            self._admin.poll(0)  # hands over what librdkafka has to say, which would pile up
+
+    def _answers(self, futures: list["Future[Any]"]) -> list[Any]:
+        """Wait for answers, unless a broker refuses the password, which librdkafka tries for ever."""
+        give_up = time.monotonic() + 2 * _CALL_S
+        while wait(futures, _HEAR_S).not_done:
+            self._admin.poll(0)
+            if self._heard is not None and self._heard.code() == KafkaError._AUTHENTICATION:  # noqa: SLF001
+                raise KafkaException(self._heard)
+            if time.monotonic() > give_up:
+                raise TimeoutError
+        return [one.result() for one in futures]
 
     def _look_anew(self, _: object) -> None:
         """Ask who leads: librdkafka goes on with what it knew, which a restarted broker refuses."""
@@ -258,11 +272,12 @@ class Topic:
         reason = error.args[0] if error.args else None
         if isinstance(reason, KafkaError) and reason.code() in _UNKNOWN:
             return UnknownTopicError(self.bootstrap, self.name)
-        told = reason.str() if isinstance(reason, KafkaError) else "no answer"
+        told = _without_time(reason.str()) if isinstance(reason, KafkaError) else "no answer"
         if not _is_transient(error):
             return BrokerError(self.bootstrap, told)
         self._admin.poll(0)
-        return BrokerError(self.bootstrap, "; ".join([told, *self._heard, _CURE]))
+        heard = [] if self._heard is None else [_without_time(self._heard.str())]
+        return BrokerError(self.bootstrap, "; ".join([told, *heard, _CURE]))
 
 
 def _is_transient(error: BaseException) -> bool:
