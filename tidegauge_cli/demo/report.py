@@ -14,6 +14,7 @@ from tidegauge_cli.demo.windows import Verdict
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter
 
 _OURS = "#0b6e99"
@@ -121,10 +122,12 @@ def _draw(path: Path, results: Results) -> None:
         axes.annotate(
             one.name.capitalize() if ours else one.name.removeprefix("delay "),
             at,
-            # The curve is on the right of ours, which come first.
-            xytext=(-11, 9 + 18 * number) if ours else (8, 7),
+            # Ours come first, side by side.
+            xytext=(-11, 9) if number == 0 else (8, 9),
             textcoords="offset points",
-            ha="right" if ours else "left",
+            ha="right" if number == 0 else "left",
+            path_effects=[withStroke(linewidth=3, foreground="white")],
+            zorder=5,
             color=color,
             size="large",
             weight="bold" if ours else "normal",
