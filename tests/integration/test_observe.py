@@ -228,6 +228,12 @@ def test_who_notes_time_itself_is_left_alone(one: Observed) -> None:
     assert one.states() == {"b.0": "active"}
 
 
+def test_an_observer_with_nothing_to_say_tells_the_watermark_of_others(one: Observed) -> None:
+    one.api.note("api-1", NOON, 0)
+    told, _ = one.run("--by", "key", *BACKFILL)
+    assert (told["writers"], told["watermark"]) == (0, NOON)
+
+
 def test_a_writer_that_another_process_registers_is_given_up(one: Observed) -> None:
     words = ("--by", "key", "--from", "beginning", "--strategy", "bounded:1s", *SOON)
     one.produce(_at(0, NOON, key="a"), _at(0, NOON, key="b"))

@@ -45,7 +45,9 @@ class ObserverCalls:
 
     async def describe(self) -> StreamInfo:
         """Look at the stream, and from then on insist that it is this one."""
-        return await self._stream.describe()
+        info = await self._stream.describe()
+        self._learn(info.watermark)
+        return info
 
     async def make_room(self, segments: int) -> None:
         """Let the stream have so many partitions."""
