@@ -41,10 +41,12 @@ _TRANSIENT = {
     KafkaError._TRANSPORT,  # noqa: SLF001
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     KafkaError._NOENT,  # noqa: SLF001 (no leader of a partition is known)
+    KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NETWORK_EXCEPTION,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
 }
 
 
@@ -175,10 +177,7 @@ class Topic:
 
     def describe(self) -> TopicInfo:
         """Read its id and partitions."""
-        topics = TopicCollection([self.name])
-        (found,) = self._ask(
-            lambda: list(self._admin.describe_topics(topics, request_timeout=_CALL_S).values())
-        )
+        (found,) = self._ask(self._described)
         numbers = tuple(sorted(one.id for one in found.partitions))
         return TopicInfo(str(found.topic_id), numbers)
 
@@ -210,6 +209,10 @@ class Topic:
         """Read the next offset of each partition, transactions that are still open included."""
         return self._offsets(OffsetSpec.latest())
 
+    def _described(self) -> list[Any]:
+        topics = TopicCollection([self.name])
+        return list(self._admin.describe_topics(topics, request_timeout=_CALL_S).values())
+
     def _offsets(
         self,
         spec: OffsetSpec,
@@ -237,9 +240,16 @@ class Topic:
             wait=wait_exponential(0.1, max=2),
             reraise=True,
         )
+
+        def ask() -> list[Any]:
+            if retrying.statistics["attempt_number"] > 1:
+                # Until then librdkafka believes in the leaders from before a broker's restart.
+                _results(self._described())
+            return _results(call())
+
         self._heard.clear()
         try:
-            return retrying(lambda: [one.result(2 * _CALL_S) for one in call()])
+            return retrying(ask)
         except (KafkaException, TimeoutError) as error:
             raise self._error(error) from error
         finally:
@@ -254,6 +264,10 @@ class Topic:
             return BrokerError(self.bootstrap, told)
         self._admin.poll(0)
         return BrokerError(self.bootstrap, "; ".join([told, *self._heard, _CURE]))
+
+
+def _results(futures: list[Any]) -> list[Any]:
+    return [one.result(2 * _CALL_S) for one in futures]
 
 
 def _is_transient(error: BaseException) -> bool:
