@@ -170,6 +170,7 @@ class Topic:
         self.name = name
         self.bootstrap = str(settings["bootstrap.servers"])
         self._retry_for = retry_for
+        self._call_s = min(_CALL_S, retry_for.total_seconds() or _CALL_S)
         heard = deque[str](maxlen=1)
         ours = {"error_cb": lambda error: heard.append(_without_time(error.str()))}
         self._heard = heard
@@ -211,7 +212,7 @@ class Topic:
 
     def _described(self) -> list[Any]:
         topics = TopicCollection([self.name])
-        return list(self._admin.describe_topics(topics, request_timeout=_CALL_S).values())
+        return list(self._admin.describe_topics(topics, request_timeout=self._call_s).values())
 
     def _offsets(
         self,
@@ -225,7 +226,7 @@ class Topic:
         def ask() -> list[Any]:
             wanted = {TopicPartition(self.name, number): spec for number in numbers}
             found = self._admin.list_offsets(
-                wanted, isolation_level=level, request_timeout=_CALL_S
+                wanted, isolation_level=level, request_timeout=self._call_s
             )
             return [found[place] for place in wanted]
 
