@@ -75,7 +75,8 @@ def follow(  # noqa: PLR0913 (keywords of one load)
     Raises
     ------
     InvalidOptionError
-        If the frame is no stream, does not read the topic, or an option is wrong.
+        If the frame is no stream, does not read the topic, or an option is wrong. What it reads
+        is not seen over Spark Connect.
     LoadError
         If the stream, the address or the checkpoint is wrong.
     WrongPythonError

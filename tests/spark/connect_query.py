@@ -16,6 +16,7 @@ from spark_source import (
     ProgressListener,
     TidegaugeDataSource,
     TouchedLoadError,
+    follow,
     in_open_window,
     process,
     read_stream,
@@ -26,6 +27,8 @@ from spark_source import (
 from spark_source.processing import count, tumbling
 from tests.quick_spark import QUICK_SETTINGS
 from tests.spark.processors import Timeouts
+from tests.spark.topic_feed import EVENT_TIME
+from tidegauge_cli.demo.kafka.jars import connector_jars
 
 
 def _refuses_a_touched_load(spark: SparkSession, url: str, stream: str) -> bool:
@@ -46,8 +49,11 @@ def _tells_what_is_wrong(spark: SparkSession, url: str) -> str:
     return "nothing"
 
 
-def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> None:
+def main(  # noqa: PLR0917 (words of a command line)
+    url: str, stream: str, token: str, folder: str, bootstrap: str, topic: str
+) -> None:
     """Count events in windows until the stream is sealed, process it, and print what came out."""
+    checkpoint = f"{folder}/checkpoint"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["SPARK_TESTING"] = "yes"  # Spark Connect then listens on a free port.
     spark = (
@@ -61,7 +67,8 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         .config("spark.sql.redaction.string.regex", "nothing of this kind")
         .config("spark.eventLog.enabled", "true")
         .config("spark.eventLog.compress", "false")
-        .config("spark.eventLog.dir", event_log)
+        .config("spark.eventLog.dir", folder)
+        .config("spark.jars", ",".join(map(str, connector_jars())))
         .config(map=dict(QUICK_SETTINGS))
         .getOrCreate()
     )
@@ -109,6 +116,24 @@ def main(url: str, stream: str, checkpoint: str, token: str, event_log: str) -> 
         time.sleep(0.1)
     processed = _process(spark, url, stream, checkpoint)
     print(json.dumps({"processed": processed}), flush=True)  # noqa: T201 (the test reads it)
+    kafka = {"kafka.bootstrap.servers": bootstrap, "kafka.sasl.password": token}
+    external = {"url": url, "stream": f"spark/{topic}", "topic": topic}
+    read = read_stream(
+        spark, log="kafka", event_time=EVENT_TIME, operators="windows", **external, **kafka
+    )
+    source = spark.readStream.format("kafka").options(subscribe=topic, **kafka)
+    followed = follow(
+        source.option("startingOffsets", "earliest").load(),
+        event_time=EVENT_TIME,
+        checkpoint=f"{checkpoint}-followed",
+        operators="windows",
+        **external,
+    )
+    of_kafka = {
+        "read": _drained(_counts(read), "read", checkpoint),
+        "followed": _drained(_counts(followed), "followed", checkpoint),
+    }
+    print(json.dumps(of_kafka), flush=True)  # noqa: T201 (the same)
     windows, late = _windowed(spark, url, stream, checkpoint)
     print(json.dumps({"windows": windows, "late": late}), flush=True)  # noqa: T201 (the same)
 
@@ -121,17 +146,8 @@ def _counts(rows: DataFrame) -> DataFrame:
 def _process(spark: SparkSession, url: str, stream: str, checkpoint: str) -> list[list[object]]:
     """Run a processor over the stream, which is sealed by now, and return what it emits."""
     timeouts = process(read_stream(spark, url=url, stream=stream), Timeouts(), columns=[])
-    query = (
-        timeouts.output()
-        .writeStream.option("checkpointLocation", f"{checkpoint}-process")
-        .format("memory")
-        .queryName("timeouts")
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    found = spark.table("timeouts").select("key", F.unix_millis("at"), "status").collect()
-    return sorted(list(row) for row in found)
+    said = timeouts.output().select("key", F.unix_millis("at"), "status")
+    return _drained(said, "process", checkpoint)
 
 
 def _windowed(spark: SparkSession, url: str, stream: str, checkpoint: str) -> list[list[Any]]:
@@ -142,18 +158,24 @@ def _windowed(spark: SparkSession, url: str, stream: str, checkpoint: str) -> li
         key="key",
         aggregates={"n": count()},
     )
+    _drained(counted.frame.select("output", "result", "late"), "windowed", checkpoint)
+    batch = spark.table("windowed")
+    windows = counted.output(of=batch).select("key", F.unix_millis("window.end"), "n")
+    late = counted.output("late", of=batch).select("key", F.unix_millis("event_time"))
+    return [sorted(map(list, one.collect())) for one in (windows, late)]
+
+
+def _drained(df: DataFrame, name: str, checkpoint: str) -> list[Any]:
+    """Run a query to the end of what is there, and return what came out."""
     query = (
-        counted.frame.writeStream.option("checkpointLocation", f"{checkpoint}-windowed")
+        df.writeStream.option("checkpointLocation", f"{checkpoint}-{name}")
         .format("memory")
-        .queryName("windows")
+        .queryName(name)
         .trigger(availableNow=True)
         .start()
     )
     query.awaitTermination()
-    batch = spark.table("windows")
-    windows = counted.output(of=batch).select("key", F.unix_millis("window.end"), "n")
-    late = counted.output("late", of=batch).select("key", F.unix_millis("event_time"))
-    return [sorted(map(list, one.collect())) for one in (windows, late)]
+    return sorted(map(list, df.sparkSession.table(name).collect()))
 
 
 def _late(query: object) -> dict[str, int]:

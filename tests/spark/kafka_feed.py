@@ -4,11 +4,13 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions
 from pyspark.sql import DataFrame, SparkSession
 
 from reader_client import StreamClient
-from spark_source import read_stream
-from tests.kafka import create_topic
+from spark_source import follow, read_stream
+from tests.kafka import create_topic, delete_records
 from tests.patience import PATIENCE_S
 from tests.spark.feed import DAY
 from tidegauge.client.kafka import Topic, settings_of
@@ -22,9 +24,13 @@ class KafkaFeed:
         self.url = url
         self.topic = topic
         self.stream = f"kafka/{topic}"
-        self.settings: dict[str, Any] = {"bootstrap.servers": bootstrap}
+        # A broker that is back is found at once, not within 10 s.
+        self.settings: dict[str, Any] = {
+            "bootstrap.servers": bootstrap,
+            "reconnect.backoff.max.ms": "100",
+        }
         self.log = Topic(self.settings, topic)
-        self.producer = Producer(settings_of(self.settings, linger_ms=0))
+        self.producer = self._new_producer()
         self._reporters = dict[str, TimeReporter]()
 
     def __enter__(self) -> Self:
@@ -33,6 +39,9 @@ class KafkaFeed:
     def __exit__(self, *_: object) -> None:
         for reporter in self._reporters.values():
             reporter.close()
+
+    def _new_producer(self) -> Producer:
+        return Producer(settings_of(self.settings, linger_ms=0, enable_idempotence=True))
 
     @property
     def options(self) -> dict[str, str]:
@@ -50,11 +59,10 @@ class KafkaFeed:
             self.settings["bootstrap.servers"], self.topic, partitions=partitions, **settings
         )
 
-    def create_stream(self, partitions: int = 1) -> None:
+    def create_stream(self, partitions: int = 1, **settings: Any) -> None:
+        quick: Any = {"mark_interval_ms": 0, "mark_resolution_ms": 0}
         with StreamClient(self.url, self.stream) as client:
-            client.create(
-                log="external", segments=partitions, mark_interval_ms=0, mark_resolution_ms=0
-            )
+            client.create(log="external", segments=partitions, **quick | settings)
 
     def write(self, *times: int, partition: int = 0, **more: Any) -> None:
         """Write a record for each time, and wait until all are stored."""
@@ -85,5 +93,24 @@ class KafkaFeed:
         reached = self.log.high_watermarks() if position is None else position
         self._reporters[writer].note_time(DAY + time, reached)
 
+    def grow(self, partitions: int) -> None:
+        """Add partitions, of which producers that were there before know after minutes only."""
+        admin = AdminClient(self.settings)
+        grown = admin.create_partitions([NewPartitions(self.topic, partitions)])
+        grown[self.topic].result(PATIENCE_S)
+        self.producer = self._new_producer()
+
+    def drop(self, before: Mapping[int, int]) -> None:
+        """Drop what lies before an offset of a partition, as retention does."""
+        delete_records(self.settings["bootstrap.servers"], self.topic, before)
+
     def load(self, spark: SparkSession, **options: Any) -> DataFrame:
         return read_stream(spark, **self.options | options)
+
+    def follow(self, spark: SparkSession, checkpoint: str, **options: str) -> DataFrame:
+        """Read the topic with Spark's own source, and follow its writers."""
+        at = {"kafka.bootstrap.servers": self.settings["bootstrap.servers"]}
+        read = spark.readStream.format("kafka").options(**at, subscribe=self.topic)
+        df = read.options(startingOffsets="earliest", **options).load()
+        stream: Any = {"url": self.url, "stream": self.stream, "topic": self.topic}
+        return follow(df, event_time="timestamp", checkpoint=checkpoint, **stream)

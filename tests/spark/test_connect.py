@@ -1,4 +1,4 @@
-"""The same watermark, a processor and windows, over Spark Connect."""
+"""The same watermark, a processor, windows and Kafka, over Spark Connect."""
 
 import json
 import os
@@ -13,7 +13,9 @@ from reader_client import ReaderGroup
 from tests.patience import wait_until
 from tests.spark.feed import DAY, Feed
 from tests.spark.targets import Target
+from tests.spark.topic_feed import TopicFeed
 from tidegauge.event_time import END_OF_TIME
+from tidegauge_cli.demo.kafka.broker import Broker
 from writer_client import Writer
 
 TOKEN = "tg_that_a_service_without_tokens_takes_too"
@@ -28,13 +30,27 @@ def counted(feed: Feed) -> Iterator[Target]:
 
 
 @pytest.fixture
+def topic(feed: Feed, broker: Broker) -> Iterator[TopicFeed]:
+    """A topic of which all is there, with a mark at the end of its first window."""
+    with TopicFeed(broker.bootstrap, feed.url) as one:
+        one.write(1_000, 4_000)
+        one.note(5_000)
+        one.write(5_000, partition=1)
+        yield one
+
+
+@pytest.fixture
 def said(
-    feed: Feed, counted: Target, checkpoint: str, tmp_path: Path, spark_home: Path
+    feed: Feed,
+    counted: Target,
+    topic: TopicFeed,
+    tmp_path: Path,
+    spark_home: Path,
 ) -> Iterator[Iterator[dict[str, object]]]:
     """What a query over Spark Connect prints."""
     command = [sys.executable, "-m", "tests.spark.connect_query", feed.url, feed.stream]
     with subprocess.Popen(
-        [*command, checkpoint, TOKEN, str(tmp_path)],
+        [*command, TOKEN, str(tmp_path), topic.bootstrap, topic.topic],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -85,6 +101,7 @@ def test_windows_close_exactly_late_rows_are_told_errors_are_short_and_no_log_sh
             ["unseen", DAY + 10_014, "OFF"],
         ]
     }
+    assert next(said) == {"read": [[DAY, 2]], "followed": [[DAY, 2]]}
     assert next(said) == {
         "windows": [
             ["seen", DAY + 5_000, 3],

@@ -1,5 +1,6 @@
 """A stream whose events are in Kafka, on a real broker."""
 
+import json
 from collections.abc import Iterator
 from functools import partial
 from itertools import count
@@ -7,14 +8,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from reader_client import ReaderGroup, StreamClient
 from spark_source import LoadError, TidegaugeDataSource
-from tests.kafka import create_topic, delete_records, produce
+from tests.kafka import create_topic
 from tests.patience import PATIENCE_S
 from tests.server import ServerProcess
 from tests.spark.feed import DAY, Followed
@@ -152,25 +152,24 @@ def test_a_partition_that_the_stream_does_not_have_is_read_and_another_topic_is_
     topic.write(1_000)
     topic.note(2_000)
     rows = topic.load(spark, readerGroup="query").selectExpr(_AT, "segment", "late")
-    admin = AdminClient(topic.settings)
     with Followed(rows, checkpoint) as followed:
         followed.until_read(2_000)
-        grown = admin.create_partitions([NewPartitions(topic.topic, 2)])
-        grown[topic.topic].result(PATIENCE_S)
-        # A producer that was there before would not know the partition for minutes.
-        new = [{"value": b"v", "partition": 1, "timestamp": DAY + at} for at in (1_500, 3_000)]
-        produce(topic.settings["bootstrap.servers"], topic.topic, new)
+        topic.grow(2)
+        topic.write(1_500, 3_000, partition=1)
         followed.until(lambda: len(followed.rows) == 3, "the rows of the new partition")
         assert sorted(followed.rows[1:]) == [(1_500, 1, True), (3_000, 1, False)]
         topic.note(4_000, position={0: 1})
         followed.until_read(4_000)
         with ReaderGroup(topic.url, "kafka/query") as group:
             assert group.describe().state.to_state().position(topic.stream) == {0: 1}
-    admin.delete_topics([topic.topic])[topic.topic].result(PATIENCE_S)
+        admin = AdminClient(topic.settings)
+        admin.delete_topics([topic.topic])[topic.topic].result(PATIENCE_S)
+        with pytest.raises(StreamingQueryException, match=f"has no topic '{topic.topic}'"):
+            followed.until(lambda: False, "the end of the query")
     create_topic(topic.settings["bootstrap.servers"], topic.topic)
     with (
         Followed(rows, checkpoint) as again,
-        pytest.raises(Exception, match="the topic was deleted and created again"),
+        pytest.raises(StreamingQueryException, match="the topic was deleted and created again"),
     ):
         again.until(lambda: False, "the end of the query")
 
@@ -190,13 +189,40 @@ def test_a_bounded_read_takes_a_slice_of_what_retention_left(
 
     assert read(startingTime=str(DAY + 4_000), endingTime=str(DAY + 8_000)) == [(0, 1), (1, 0)]
     assert read(startingCut="0:3,1:1", endingCut="0:4,1:1") == [(0, 3)]
-    delete_records(topic.settings["bootstrap.servers"], topic.topic, {0: 2})
+    topic.drop({0: 2})
     assert read() == [(0, 2), (0, 3), (1, 0), (1, 1)]
     with pytest.raises(
         PySparkException, match="needs segment 0 from offset 0, and the log goes"
     ):
         read(startingCut="0:0,1:2")
     assert read(startingCut="0:0,1:2", failOnDataLoss="false") == [(0, 2), (0, 3)]
+
+
+def test_a_drained_topic_is_divided_over_tasks_and_what_is_left_is_told(
+    spark: SparkSession, topic: KafkaFeed, checkpoint: str
+) -> None:
+    topic.create()
+    for second in (1, 2):
+        topic.write(*(second * 1_000 + n for n in range(4)))
+        topic.note((second + 1) * 1_000)
+    rows = topic.load(spark, maxRowsPerTrigger="4", maxRowsPerPartition="2")
+    query = (
+        rows.select("offset", F.spark_partition_id().alias("task"))
+        .writeStream.trigger(availableNow=True)
+        .option("checkpointLocation", checkpoint)
+        .format("memory")
+        .queryName("drained")
+        .start()
+    )
+    assert query.awaitTermination(120)
+    found = [tuple(row) for row in spark.table("drained").orderBy("offset").collect()]
+    assert found == [(offset, offset // 2 % 2) for offset in range(8)]
+    told = [one["sources"][0] for one in query.recentProgress]
+    left = [json.loads(one["latestOffset"]) for one in told]
+    assert [one["backlog_rows"] for one in left[:2]] == [4, 0]
+    assert {(one["watermark"], str(one["tail"])) for one in left} == {(DAY + 3_000, "{'0': 8}")}
+    ends = [json.loads(one["endOffset"]) for one in told]
+    assert [one["bound"] - DAY for one in ends[:2]] == [2_000, 3_000]
 
 
 def test_an_expression_takes_the_event_time_out_of_the_value(

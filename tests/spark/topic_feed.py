@@ -23,7 +23,7 @@ class TopicFeed:
         self.stream = f"spark/{self.topic}"
         self.url = url
         self.ends = dict.fromkeys(range(partitions), 0)
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._api = Api(url, self.stream)
         self._api.create(segments=partitions, mark_resolution_ms=0)
         create_topic(bootstrap, self.topic, partitions=partitions)
@@ -39,7 +39,7 @@ class TopicFeed:
         records = [
             {"value": str(DAY + one), "key": key, "partition": partition} for one in times
         ]
-        produce(self._bootstrap, self.topic, records)
+        produce(self.bootstrap, self.topic, records)
         self.ends[partition] += len(times)
 
     def note(self, time_ms: int, writer: str = "w") -> None:
@@ -53,7 +53,7 @@ class TopicFeed:
 
     def read(self, spark: SparkSession, **options: object) -> DataFrame:
         """Load the topic as Spark does."""
-        given = {"kafka.bootstrap.servers": self._bootstrap, "startingOffsets": "earliest"}
+        given = {"kafka.bootstrap.servers": self.bootstrap, "startingOffsets": "earliest"}
         if "subscribePattern" not in options:
             given["subscribe"] = self.topic
         named = {name: str(value) for name, value in options.items()}

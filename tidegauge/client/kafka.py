@@ -173,6 +173,7 @@ class Topic:
         self.name = name
         self.bootstrap = str(settings["bootstrap.servers"])
         self._retry_for = retry_for
+        self._call_s = min(_CALL_S, retry_for.total_seconds() or _CALL_S)
         self._heard: KafkaError | None = None
         self._admin = made(AdminClient, settings_of(settings) | {"error_cb": self._hear})
 
@@ -180,7 +181,7 @@ class Topic:
         """Read its id and partitions."""
         topics = TopicCollection([self.name])
         (found,) = self._ask(
-            lambda: list(self._admin.describe_topics(topics, request_timeout=_CALL_S).values())
+            lambda: list(self._admin.describe_topics(topics, request_timeout=self._call_s).values())
         )
         numbers = tuple(sorted(one.id for one in found.partitions))
         return TopicInfo(str(found.topic_id), numbers)
@@ -225,7 +226,7 @@ class Topic:
         def ask() -> list[Any]:
             wanted = {TopicPartition(self.name, number): spec for number in numbers}
             found = self._admin.list_offsets(
-                wanted, isolation_level=level, request_timeout=_CALL_S
+                wanted, isolation_level=level, request_timeout=self._call_s
             )
             return [found[place] for place in wanted]
 
@@ -254,7 +255,7 @@ class Topic:
 
     def _answers(self, futures: list["Future[Any]"]) -> list[Any]:
         """Wait for answers, unless a broker refuses the password, which librdkafka tries for ever."""
-        give_up = time.monotonic() + 2 * _CALL_S
+        give_up = time.monotonic() + 2 * self._call_s
         while wait(futures, _HEAR_S).not_done:
             self._admin.poll(0)
             if self._heard is not None and self._heard.code() == KafkaError._AUTHENTICATION:  # noqa: SLF001
@@ -266,7 +267,7 @@ class Topic:
     def _look_anew(self, _: object) -> None:
         """Ask who leads: librdkafka goes on with what it knew, which a restarted broker refuses."""
         with suppress(KafkaException):
-            self._admin.list_topics(self.name, timeout=_CALL_S)
+            self._admin.list_topics(self.name, timeout=self._call_s)
 
     def _error(self, error: Exception) -> TidegaugeError:
         reason = error.args[0] if error.args else None
