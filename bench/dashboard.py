@@ -1,11 +1,12 @@
 """The dashboard: what it asks of a service with 0 to 20 tabs, what it costs, how soon it is drawn."""
 
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event
 
@@ -20,8 +21,13 @@ from bench.load import Crowd
 
 _STREAMS = Crowd(1_000, 10, segments=4, named=1, first_ms=1_600_000_000_000)
 _WRITERS = Crowd(1, 20_000, segments=4, named=1, first_ms=1_600_000_000_000)
+_MANY = Crowd(1, 100_000, segments=4, named=1, first_ms=1_600_000_000_000)
+"""They write to the first of the thousand streams."""
 _TABS = (0, 1, 5, 20)
 _SETTLE_S, _WATCH_S = 5, 20
+_RATE = 2_000
+_MANY_FROM = 500_000
+"""Number of the first report of many writers: later than all that was reported before."""
 _REPORTS = _STREAMS.streams * _STREAMS.writers
 _LOADS = 5
 _ROUNDS = 3
@@ -29,8 +35,9 @@ _OVERVIEW = '{"kind": "overview"}'
 _LONG_FRAMES = """
 window.frames_ms = [];
 new PerformanceObserver((list) => list.getEntries().forEach((one) => frames_ms.push(one.duration)))
-    .observe({ type: "longtask", buffered: true });
+    .observe({ type: "long-animation-frame", buffered: true });
 """
+"""A browser lists frames of more than 50 ms, from the first script of each until it is painted."""
 _PAINT = """() => [
     performance.getEntriesByName("first-contentful-paint")[0].startTime,
     performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"))
@@ -44,13 +51,19 @@ def measure() -> Iterator[tuple[str, str, str]]:
         for tabs in _TABS:
             yield _asked(home, process, tabs, _OVERVIEW, "the overview of 1,000 streams")
         yield _throughput(url, home)
-        yield from _drawn(home, "")
+        yield _painted(home, "", "the overview")
+        uvloop.run(filling.let_report(url, _MANY, 1, begin_at=_MANY_FROM))
+        with _reporting(url, _STREAMS, 10, begin_at=2 * _MANY_FROM):
+            yield _fluent(home, "", "the overview of 1,000 streams")
+        with _reporting(url, _MANY, 1, begin_at=3 * _MANY_FROM):
+            address = f"?stream={_MANY.stream(0)}"
+            yield _fluent(home, address, "a stream of 100,000 writers")
     with _shown(_WRITERS) as (_, home, process):
         stream = _WRITERS.stream(0)
         view = f'{{"kind": "stream", "stream": "{stream}"}}'
         for tabs in _TABS:
             yield _asked(home, process, tabs, view, "a stream of 20,000 writers")
-        yield from _drawn(home, f"?stream={stream}")
+        yield _painted(home, f"?stream={stream}", "a stream of 20,000 writers")
 
 
 class _shown(ExitStack):  # noqa: N801 (a context manager)
@@ -139,13 +152,42 @@ def _throughput(url: str, home: str) -> tuple[str, str, str]:
     )
 
 
-def _drawn(home: str, address: str) -> Iterator[tuple[str, str, str]]:
-    """Open a page with an empty cache, and watch its frames."""
+@contextmanager
+def _reporting(url: str, crowd: Crowd, rounds: int, *, begin_at: int) -> Iterator[None]:
+    """Let a crowd report beside what is measured, some seconds for longer than that takes."""
+    work = filling.let_report(url, crowd, rounds, begin_at=begin_at, rate=_RATE)
+    with ThreadPoolExecutor(1) as pool:
+        reports = pool.submit(uvloop.run, work)
+        yield
+        if reports.done():
+            sys.exit("the reports ended before what was measured beside them")
+
+
+@contextmanager
+def _browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox"]
         )
+        yield browser
+        browser.close()
+
+
+def _painted(home: str, address: str, what: str) -> tuple[str, str, str]:
+    """Open a page with an empty cache."""
+    with _browser() as browser:
         paints = [_paint(browser, home + address) for _ in range(_LOADS)]
+    paint_ms = statistics.median(one[0] for one in paints)
+    return (
+        f"{what}: first paint, empty cache",
+        f"{paint_ms:.0f} ms, {paints[-1][1] / 1e3:.0f} KB",
+        "goal: 200 ms, 150 KB",
+    )
+
+
+def _fluent(home: str, address: str, what: str) -> tuple[str, str, str]:
+    """Watch the frames of a page that changes every second."""
+    with _browser() as browser:
         page = browser.new_page()
         page.add_init_script(_LONG_FRAMES)
         page.goto(home + address)
@@ -153,18 +195,10 @@ def _drawn(home: str, address: str) -> Iterator[tuple[str, str, str]]:
         page.evaluate("frames_ms.length = 0")
         page.wait_for_timeout(1_000 * _WATCH_S)
         frames = page.evaluate("frames_ms")
-        browser.close()
-    name = address or "the overview"
-    paint_ms = statistics.median(one[0] for one in paints)
-    yield (
-        f"{name}: first paint, empty cache",
-        f"{paint_ms:.0f} ms, {paints[-1][1] / 1e3:.0f} KB",
-        "goal: 200 ms, 150 KB",
-    )
-    longest = f"longest {max(frames):.0f} ms" if frames else "none"
-    yield (
-        f"{name}: frames above 50 ms in {_WATCH_S} s",
-        f"{len(frames)}, {longest}",
+    longest = f", the longest {max(frames):.0f} ms" if frames else ""
+    return (
+        f"{what}, {_RATE:,} reports/s: frames above 50 ms in {_WATCH_S} s",
+        f"{len(frames)}{longest}",
         "goal: none",
     )
 
