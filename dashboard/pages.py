@@ -130,7 +130,7 @@ class Pages:
         """Draw a view in parts, as JSON, unless that was done for another page in this second."""
         made = self._made.get(view)
         if made is None:
-            outage = self.feed.asking.outage
+            outage = self.feed.outage(watches)
             common: Part = {
                 "view": view.model_dump_json(),
                 "kind": view.kind,
@@ -190,8 +190,9 @@ class Pages:
         )
 
     def _draw_overview(self, view: OverviewView, now_ms: int) -> Part:
-        if self.feed.refusal is not None or not self.feed.listed:
-            return {"missing": self.feed.refusal}
+        refusal = self.feed.asks_streams.refusal
+        if refusal is not None or not self.feed.listed:
+            return {"missing": refusal}
         self._judge(now_ms)
         streams, standings = self.feed.streams, self._standings
         found = [
@@ -231,7 +232,7 @@ class Pages:
                 "rows": rows,
                 "page": page,
                 "pages": pages,
-                "groups_refusal": self.feed.groups_refusal,
+                "groups_refusal": self.feed.asks_groups.refusal,
                 "empty": overview.empty_of(len(streams), len(rows), wanted=view.search),
             }
         }
