@@ -40,6 +40,7 @@ def _brief(**given: Any) -> StreamBrief:
         "marked_ms": NOW - 1_000,
         "log": "embedded",
         "follows_clock": True,
+        "drops_writers": True,
         "segments": 1,
         "events": 0,
         "explanation": explanation,
@@ -121,6 +122,22 @@ def test_a_row_names_who_holds_and_until_when() -> None:
     row = overview.row_of(entry, [], now_ms=NOW)
     assert (row["who"], row["others"], row["drops"]) == ("slow", "and 2 more", NOW + 9_000)
     assert row["tube"]["heights"][-2:] == [None, water_height(20_000)]
+
+
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [
+        ({}, None),
+        ({"explained": {"next_expiry_ms": None}}, "dropped if others go on"),
+        (
+            {"explained": {"next_expiry_ms": None, "hint": "Seconds?"}, "drops_writers": False},
+            "never dropped · Seconds?",
+        ),
+    ],
+)
+def test_a_row_says_whether_who_holds_is_ever_dropped(given: Any, note: str | None) -> None:
+    entry = overview.Entry(_brief(**given), Standing("held", "amber", NOW), Pace(), [None] * 60)
+    assert overview.row_of(entry, [], now_ms=NOW)["note"] == note
 
 
 def test_times_a_browser_cannot_hold_are_text() -> None:
