@@ -30,7 +30,9 @@ _MANY_FROM = 500_000
 """Number of the first report of many writers: later than all that was reported before."""
 _REPORTS = _STREAMS.streams * _STREAMS.writers
 _LOADS = 5
-_ROUNDS = 3
+_ROUNDS = 5
+_NOTED = 4
+"""How often every writer reports in a round: some seconds of load."""
 _OVERVIEW = '{"kind": "overview"}'
 _LONG_FRAMES = """
 window.frames_ms = [];
@@ -47,10 +49,10 @@ _PAINT = """() => [
 
 def measure() -> Iterator[tuple[str, str, str]]:
     """Look at a thousand streams, then at one of many writers."""
-    with _shown(_STREAMS) as (url, home, process):
+    with _shown(_STREAMS) as (url, service, home, process):
         for tabs in _TABS:
             yield _asked(home, process, tabs, _OVERVIEW, "the overview of 1,000 streams")
-        yield _throughput(url, home)
+        yield _throughput(url, service, home)
         yield _painted(home, "", "the overview")
         uvloop.run(filling.let_report(url, _MANY, 1, begin_at=_MANY_FROM))
         with _reporting(url, _STREAMS, 10, begin_at=2 * _MANY_FROM):
@@ -58,7 +60,7 @@ def measure() -> Iterator[tuple[str, str, str]]:
         with _reporting(url, _MANY, 1, begin_at=3 * _MANY_FROM):
             address = f"?stream={_MANY.stream(0)}"
             yield _fluent(home, address, "a stream of 100,000 writers")
-    with _shown(_WRITERS) as (_, home, process):
+    with _shown(_WRITERS) as (_, _, home, process):
         stream = _WRITERS.stream(0)
         view = f'{{"kind": "stream", "stream": "{stream}"}}'
         for tabs in _TABS:
@@ -73,14 +75,14 @@ class _shown(ExitStack):  # noqa: N801 (a context manager)
         super().__init__()
         self._crowd = crowd
 
-    def __enter__(self) -> tuple[str, str, psutil.Process]:  # type: ignore[override]
+    def __enter__(self) -> tuple[str, psutil.Process, str, psutil.Process]:  # type: ignore[override]
         super().__enter__()
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
-        url = self.enter_context(servers.service(folder))
+        url, service = self.enter_context(servers.process(folder))
         uvloop.run(filling.create_crowd(url, self._crowd))
         uvloop.run(filling.let_report(url, self._crowd, 2))
         home, process = self.enter_context(servers.dashboard(url))
-        return url, home, process
+        return url, service, home, process
 
 
 class _Tabs:
@@ -113,12 +115,12 @@ def _asked(
 ) -> tuple[str, str, str]:
     with _Tabs(home, tabs, view):
         time.sleep(_SETTLE_S)
-        before, used, begun = _counts(home), process.cpu_times(), time.perf_counter()
+        before, used_s, begun = _counts(home), _used_s(process), time.perf_counter()
         time.sleep(_WATCH_S)
-        after, now = _counts(home), process.cpu_times()
+        after, share = _counts(home), _used_s(process) - used_s
         seconds = time.perf_counter() - begun
     calls, size = ((b - a) / seconds for a, b in zip(before, after, strict=True))
-    share = (now.user + now.system - used.user - used.system) / seconds
+    share /= seconds
     memory = process.memory_info().rss / 2**20
     return (
         f"{what}, {tabs} tabs",
@@ -132,22 +134,33 @@ def _counts(home: str) -> tuple[int, int]:
     return sum(health["asked"].values()), health["received_bytes"]
 
 
-def _throughput(url: str, home: str) -> tuple[str, str, str]:
+def _used_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    used_s: float = times.user + times.system
+    return used_s
+
+
+def _throughput(url: str, service: psutil.Process, home: str) -> tuple[str, str, str]:
     """Note times while nobody looks, and while twenty do, by turns."""
     took: dict[int, list[float]] = {0: [], 20: []}
-    for turn in range(_ROUNDS):
-        for tabs, seconds in took.items():
+    used: dict[int, list[float]] = {0: [], 20: []}
+    begin_at = 2 * _REPORTS
+    for _ in range(_ROUNDS):
+        for tabs in (0, 20):
             with _Tabs(home, tabs, _OVERVIEW):
-                time.sleep(1)
-                begin_at = _REPORTS * (2 + 4 * turn + tabs // 10)
-                begun = time.perf_counter()
-                uvloop.run(filling.let_report(url, _STREAMS, 2, begin_at=begin_at))
-                seconds.append(time.perf_counter() - begun)
+                time.sleep(_SETTLE_S)
+                used_s, begun = _used_s(service), time.perf_counter()
+                noting = filling.let_report(url, _STREAMS, _NOTED, begin_at=begin_at)
+                begin_at = uvloop.run(noting)
+                took[tabs].append(time.perf_counter() - begun)
+                used[tabs].append(_used_s(service) - used_s)
     alone, beside = (statistics.median(took[tabs]) for tabs in (0, 20))
-    reports = 2 * _REPORTS
+    reports = _NOTED * _REPORTS
+    costs = (1e6 * statistics.median(used[tabs]) / reports for tabs in (20, 0))
     return (
         "reports, 20 tabs on the overview, against none",
-        f"{reports / beside:,.0f}/s, {reports / alone:,.0f}/s",
+        f"{reports / beside:,.0f}/s, {reports / alone:,.0f}/s; "
+        "{:.0f} µs, {:.0f} µs of the service's processor each".format(*costs),
         f"{alone / beside:.2f} times (goal 0.97)",
     )
 
