@@ -18,6 +18,8 @@ from tidegauge.names import StreamName
 from tidegauge.wire.groups import ListedGroup
 
 _TICK_S = 1.0
+_LOOKS = 10
+"""In a tick: how often those that wait for a first answer look whether it is there."""
 _ORDER_S = 5.0
 _RATE_MS = 30_000
 _GAIN_MS = 30_000
@@ -62,6 +64,13 @@ class Page:
         self._watches = []
         self._count(self._view, None)
         self._view = None
+
+    def look(self) -> None:
+        """Take a turn at once if what was still unknown is there now."""
+        if self._view is not None and not self._pages.is_drawn(self._view):
+            self._pages.parts_of(self._view, self._watches, problem=self._problem)
+            if self._pages.is_drawn(self._view):
+                self.turn.set()
 
     def _count(self, former: View | None, view: View | None) -> None:
         feed = self._pages.feed
@@ -118,11 +127,18 @@ class Pages:
     async def run(self) -> None:
         """Let every page draw once a second."""
         while True:
-            await asyncio.sleep(_TICK_S)
+            for _ in range(_LOOKS):
+                await asyncio.sleep(_TICK_S / _LOOKS)
+                for page in self._open:
+                    page.look()
             self._made.clear()
             self.feed.reap()
             for page in self._open:
                 page.turn.set()
+
+    def is_drawn(self, view: View) -> bool:
+        """Whether a view was drawn in this second."""
+        return view in self._made
 
     def parts_of(
         self, view: View, watches: Sequence[Watch], *, problem: str | None = None
