@@ -9,7 +9,7 @@ from dashboard.asking import Asking, Question
 from dashboard.history import History, Holders
 from dashboard.look.group import farthest_first
 from dashboard.look.states import HOLDING
-from tidegauge.errors import LogIsExternalError, UnknownWriterError
+from tidegauge.errors import LogIsExternalError, UnknownStreamError, UnknownWriterError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.groups import GroupDetails, GroupWindows
 from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo
@@ -146,14 +146,18 @@ class StreamWatch(Watch):
             info = await self.asking.get("stream", path, StreamInfo)
             self._meet(info.stream_id)
             self._revision = max(0, info.revision - _FIRST_MARKS)
-        found = await self.asking.get(
-            "marks",
-            f"{path}/marks",
-            MarkList,
-            after=self._revision,
-            limit=_PAGE,
-            wait_ms=_WAIT_MS,
-        )
+        try:
+            found = await self.asking.get(
+                "marks",
+                f"{path}/marks",
+                MarkList,
+                after=self._revision,
+                limit=_PAGE,
+                wait_ms=_WAIT_MS,
+            )
+        except UnknownStreamError:
+            self._revision = None  # one that is made again counts anew
+            raise
         self._meet(found.stream_id)
         for mark in found.marks:
             self._take_mark(mark, found.now_ms)
