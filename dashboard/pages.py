@@ -14,7 +14,7 @@ from dashboard.look.states import HELD_AFTER_MS, HOLDING, Pace, Standing, standi
 from dashboard.look.words import Part, Times
 from dashboard.views import GroupView, OverviewView, StreamView, View
 from dashboard.watches import SLOWEST, GroupWatch, StreamWatch, Watch, WritersWatch
-from tidegauge.names import StreamName
+from tidegauge.names import StreamName, parse_group
 from tidegauge.wire.groups import ListedGroup
 
 _TICK_S = 1.0
@@ -67,10 +67,14 @@ class Page:
 
     def look(self) -> None:
         """Take a turn at once if what was still unknown is there now."""
-        if self._view is not None and not self._pages.is_drawn(self._view):
+        if self._view is None or self._pages.is_drawn(self._view):
+            return
+        try:
             self._pages.parts_of(self._view, self._watches, problem=self._problem)
-            if self._pages.is_drawn(self._view):
-                self.turn.set()
+        except Exception:  # noqa: BLE001 (its own turn meets that again: others go on)
+            self.turn.set()
+        if self._pages.is_drawn(self._view):
+            self.turn.set()
 
     def _count(self, former: View | None, view: View | None) -> None:
         feed = self._pages.feed
@@ -379,22 +383,17 @@ class Pages:
 
 
 def watches_of(feed: Feed, view: View) -> list[Watch]:
-    """Watch what a view shows."""
+    """Watch what a view shows; raises ``ValueError`` for what is no name, and so no address."""
     if isinstance(view, GroupView):
-        _check_name(view.group)
+        parse_group(view.group)
         return [feed.watch_group(view.group)]
     if isinstance(view, OverviewView):
         return []
-    _check_name(view.stream)
+    StreamName.parse(view.stream)
     watches: list[Watch] = [feed.watch_stream(view.stream), feed.watch_writers(view.stream, "")]
     if view.prefix and view.tab == "writers":
         watches.append(feed.watch_writers(view.stream, view.prefix))
     return watches
-
-
-def _check_name(name: str) -> None:
-    """Refuse what is no name, before it becomes part of an address; raises ``ValueError``."""
-    StreamName.parse(name)
 
 
 def place_of(view: View) -> str:

@@ -112,6 +112,23 @@ def test_a_page_gets_only_what_changed() -> None:
     asyncio.run(run())
 
 
+def test_a_page_that_cannot_be_drawn_does_not_stop_others() -> None:
+    async def run() -> None:
+        feed = Feed(Answers())
+        pages = Pages(feed)
+        broken = pages.open()
+        broken.show(parse_view('{"kind": "stream", "stream": "a/b"}'))
+        broken._watches = []
+        broken.turn.clear()
+        broken.look()
+        assert broken.turn.is_set()
+        with pytest.raises(ValueError, match="unpack"):
+            broken.message()
+        await feed.stop()
+
+    asyncio.run(run())
+
+
 def test_an_outage_is_told_with_what_was_seen_last() -> None:
     async def run() -> None:
         answers = Answers()
