@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from dashboard.asking import Asking, Question
 from dashboard.feed import Feed, Seen
-from dashboard.history import History
+from dashboard.history import History, Holders
 from dashboard.pages import Pages, pace_of
 from dashboard.server import DashboardSettings, ExposedDashboardError, create_app
 from dashboard.views import parse_view
@@ -74,6 +74,15 @@ def test_history_forgets_what_is_too_old() -> None:
         history.add(at, at)
     assert len(history) < 200
     assert list(history.at([899])) == [899]
+
+
+def test_holders_are_forgotten_with_the_time_in_which_they_held() -> None:
+    holders = Holders()
+    for at in range(3_000):
+        holders.add(10_000 * at, f"w{at}")
+    assert len(holders.names) < 1_000
+    at, place = holders.changes.since(29_000_000)[0]
+    assert (at, holders.names[place]) == (29_000_000, "w2900")
 
 
 def test_twenty_pages_cost_the_service_what_one_does() -> None:
