@@ -1,11 +1,12 @@
 """The dashboard: what it asks of a service with 0 to 20 tabs, what it costs, how soon it is drawn."""
 
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Event
 
@@ -20,17 +21,25 @@ from bench.load import Crowd
 
 _STREAMS = Crowd(1_000, 10, segments=4, named=1, first_ms=1_600_000_000_000)
 _WRITERS = Crowd(1, 20_000, segments=4, named=1, first_ms=1_600_000_000_000)
+_MANY = Crowd(1, 100_000, segments=4, named=1, first_ms=1_600_000_000_000)
+"""They write to the first of the thousand streams."""
 _TABS = (0, 1, 5, 20)
 _SETTLE_S, _WATCH_S = 5, 20
+_RATE = 2_000
+_MANY_FROM = 500_000
+"""Number of the first report of many writers: later than all that was reported before."""
 _REPORTS = _STREAMS.streams * _STREAMS.writers
 _LOADS = 5
-_ROUNDS = 3
+_ROUNDS = 5
+_NOTED = 4
+"""How often every writer reports in a round: some seconds of load."""
 _OVERVIEW = '{"kind": "overview"}'
 _LONG_FRAMES = """
 window.frames_ms = [];
 new PerformanceObserver((list) => list.getEntries().forEach((one) => frames_ms.push(one.duration)))
-    .observe({ type: "longtask", buffered: true });
+    .observe({ type: "long-animation-frame", buffered: true });
 """
+"""A browser lists frames of more than 50 ms, from the first script of each until it is painted."""
 _PAINT = """() => [
     performance.getEntriesByName("first-contentful-paint")[0].startTime,
     performance.getEntriesByType("navigation").concat(performance.getEntriesByType("resource"))
@@ -40,17 +49,23 @@ _PAINT = """() => [
 
 def measure() -> Iterator[tuple[str, str, str]]:
     """Look at a thousand streams, then at one of many writers."""
-    with _shown(_STREAMS) as (url, home, process):
+    with _shown(_STREAMS) as (url, service, home, process):
         for tabs in _TABS:
             yield _asked(home, process, tabs, _OVERVIEW, "the overview of 1,000 streams")
-        yield _throughput(url, home)
-        yield from _drawn(home, "")
-    with _shown(_WRITERS) as (_, home, process):
+        yield _throughput(url, service, home)
+        yield _painted(home, "", "the overview")
+        uvloop.run(filling.let_report(url, _MANY, 1, begin_at=_MANY_FROM))
+        with _reporting(url, _STREAMS, 10, begin_at=2 * _MANY_FROM):
+            yield _fluent(home, "", "the overview of 1,000 streams")
+        with _reporting(url, _MANY, 1, begin_at=3 * _MANY_FROM):
+            address = f"?stream={_MANY.stream(0)}"
+            yield _fluent(home, address, "a stream of 100,000 writers")
+    with _shown(_WRITERS) as (_, _, home, process):
         stream = _WRITERS.stream(0)
         view = f'{{"kind": "stream", "stream": "{stream}"}}'
         for tabs in _TABS:
             yield _asked(home, process, tabs, view, "a stream of 20,000 writers")
-        yield from _drawn(home, f"?stream={stream}")
+        yield _painted(home, f"?stream={stream}", "a stream of 20,000 writers")
 
 
 class _shown(ExitStack):  # noqa: N801 (a context manager)
@@ -60,14 +75,14 @@ class _shown(ExitStack):  # noqa: N801 (a context manager)
         super().__init__()
         self._crowd = crowd
 
-    def __enter__(self) -> tuple[str, str, psutil.Process]:  # type: ignore[override]
+    def __enter__(self) -> tuple[str, psutil.Process, str, psutil.Process]:  # type: ignore[override]
         super().__enter__()
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
-        url = self.enter_context(servers.service(folder))
+        url, service = self.enter_context(servers.process(folder))
         uvloop.run(filling.create_crowd(url, self._crowd))
         uvloop.run(filling.let_report(url, self._crowd, 2))
         home, process = self.enter_context(servers.dashboard(url))
-        return url, home, process
+        return url, service, home, process
 
 
 class _Tabs:
@@ -100,12 +115,12 @@ def _asked(
 ) -> tuple[str, str, str]:
     with _Tabs(home, tabs, view):
         time.sleep(_SETTLE_S)
-        before, used, begun = _counts(home), process.cpu_times(), time.perf_counter()
+        before, used_s, begun = _counts(home), _used_s(process), time.perf_counter()
         time.sleep(_WATCH_S)
-        after, now = _counts(home), process.cpu_times()
+        after, share = _counts(home), _used_s(process) - used_s
         seconds = time.perf_counter() - begun
     calls, size = ((b - a) / seconds for a, b in zip(before, after, strict=True))
-    share = (now.user + now.system - used.user - used.system) / seconds
+    share /= seconds
     memory = process.memory_info().rss / 2**20
     return (
         f"{what}, {tabs} tabs",
@@ -119,33 +134,73 @@ def _counts(home: str) -> tuple[int, int]:
     return sum(health["asked"].values()), health["received_bytes"]
 
 
-def _throughput(url: str, home: str) -> tuple[str, str, str]:
+def _used_s(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    used_s: float = times.user + times.system
+    return used_s
+
+
+def _throughput(url: str, service: psutil.Process, home: str) -> tuple[str, str, str]:
     """Note times while nobody looks, and while twenty do, by turns."""
     took: dict[int, list[float]] = {0: [], 20: []}
-    for turn in range(_ROUNDS):
-        for tabs, seconds in took.items():
+    used: dict[int, list[float]] = {0: [], 20: []}
+    begin_at = 2 * _REPORTS
+    for _ in range(_ROUNDS):
+        for tabs in (0, 20):
             with _Tabs(home, tabs, _OVERVIEW):
-                time.sleep(1)
-                begin_at = _REPORTS * (2 + 4 * turn + tabs // 10)
-                begun = time.perf_counter()
-                uvloop.run(filling.let_report(url, _STREAMS, 2, begin_at=begin_at))
-                seconds.append(time.perf_counter() - begun)
+                time.sleep(_SETTLE_S)
+                used_s, begun = _used_s(service), time.perf_counter()
+                noting = filling.let_report(url, _STREAMS, _NOTED, begin_at=begin_at)
+                begin_at = uvloop.run(noting)
+                took[tabs].append(time.perf_counter() - begun)
+                used[tabs].append(_used_s(service) - used_s)
     alone, beside = (statistics.median(took[tabs]) for tabs in (0, 20))
-    reports = 2 * _REPORTS
+    reports = _NOTED * _REPORTS
+    costs = (1e6 * statistics.median(used[tabs]) / reports for tabs in (20, 0))
     return (
         "reports, 20 tabs on the overview, against none",
-        f"{reports / beside:,.0f}/s, {reports / alone:,.0f}/s",
+        f"{reports / beside:,.0f}/s, {reports / alone:,.0f}/s; "
+        "{:.0f} µs, {:.0f} µs of the service's processor each".format(*costs),
         f"{alone / beside:.2f} times (goal 0.97)",
     )
 
 
-def _drawn(home: str, address: str) -> Iterator[tuple[str, str, str]]:
-    """Open a page with an empty cache, and watch its frames."""
+@contextmanager
+def _reporting(url: str, crowd: Crowd, rounds: int, *, begin_at: int) -> Iterator[None]:
+    """Let a crowd report beside what is measured, some seconds for longer than that takes."""
+    work = filling.let_report(url, crowd, rounds, begin_at=begin_at, rate=_RATE)
+    with ThreadPoolExecutor(1) as pool:
+        reports = pool.submit(uvloop.run, work)
+        yield
+        if reports.done():
+            sys.exit("the reports ended before what was measured beside them")
+
+
+@contextmanager
+def _browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox"]
         )
+        yield browser
+        browser.close()
+
+
+def _painted(home: str, address: str, what: str) -> tuple[str, str, str]:
+    """Open a page with an empty cache."""
+    with _browser() as browser:
         paints = [_paint(browser, home + address) for _ in range(_LOADS)]
+    paint_ms = statistics.median(one[0] for one in paints)
+    return (
+        f"{what}: first paint, empty cache",
+        f"{paint_ms:.0f} ms, {paints[-1][1] / 1e3:.0f} KB",
+        "goal: 200 ms, 150 KB",
+    )
+
+
+def _fluent(home: str, address: str, what: str) -> tuple[str, str, str]:
+    """Watch the frames of a page that changes every second."""
+    with _browser() as browser:
         page = browser.new_page()
         page.add_init_script(_LONG_FRAMES)
         page.goto(home + address)
@@ -153,18 +208,10 @@ def _drawn(home: str, address: str) -> Iterator[tuple[str, str, str]]:
         page.evaluate("frames_ms.length = 0")
         page.wait_for_timeout(1_000 * _WATCH_S)
         frames = page.evaluate("frames_ms")
-        browser.close()
-    name = address or "the overview"
-    paint_ms = statistics.median(one[0] for one in paints)
-    yield (
-        f"{name}: first paint, empty cache",
-        f"{paint_ms:.0f} ms, {paints[-1][1] / 1e3:.0f} KB",
-        "goal: 200 ms, 150 KB",
-    )
-    longest = f"longest {max(frames):.0f} ms" if frames else "none"
-    yield (
-        f"{name}: frames above 50 ms in {_WATCH_S} s",
-        f"{len(frames)}, {longest}",
+    longest = f", the longest {max(frames):.0f} ms" if frames else ""
+    return (
+        f"{what}, {_RATE:,} reports/s: frames above 50 ms in {_WATCH_S} s",
+        f"{len(frames)}{longest}",
         "goal: none",
     )
 

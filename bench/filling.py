@@ -47,19 +47,20 @@ async def create_crowd(url: str, crowd: Crowd) -> None:
         await asyncio.gather(*(create(at) for at in range(crowd.streams)))
 
 
-async def let_report(
+async def let_report(  # noqa: PLR0913 (what a load is made of)
     url: str,
     crowd: Crowd,
     rounds: int,
     *,
     requests: type[Singles | Bulks] = Bulks,
     begin_at: int = 0,
+    rate: int = _FULL_SPEED,
 ) -> int:
     """Let everybody report so many times; tell the number of the next report."""
     generator = Generator(url, requests(crowd), begin_at=begin_at)
     await generator.connect()
     reports = rounds * crowd.streams * crowd.writers
-    await generator.run(reports, rate=_FULL_SPEED, most_s=_MOST_S)
+    await generator.run(reports, rate=rate, most_s=_MOST_S)
     await generator.settle()
     generator.close()
     return begin_at + reports

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -18,7 +18,8 @@ _log = logging.getLogger(__name__)
 _A = TypeVar("_A", bound=BaseModel)
 _OUTAGES = (ServiceUnreachableError, UnavailableError, UnexpectedAnswerError)
 _AGAIN_S = 2.0
-_TOLD_AFTER_S = 3.0
+_TOLD_AFTER_S = 2.5
+"""Of failing: longer than until the next try, and some seconds after the last answer."""
 _NOT_YET = "this call has no such parameter"
 _REST = 10
 """A call is not repeated before this many times its own duration."""
@@ -43,6 +44,36 @@ class Outage:
     reason: str
 
 
+class Question:
+    """Something that is asked again and again.
+
+    Attributes
+    ----------
+    answered_s
+        Wall clock of the last answer, or of the beginning.
+    failure, failed_s
+        Why there was none since, and when that began.
+    refusal
+        Why the service refuses to answer; None if it does answer.
+    """
+
+    def __init__(self) -> None:
+        self.answered_s = time.time()
+        self.failed_s = 0.0
+        self.failure: str | None = None
+        self.refusal: str | None = None
+
+    def hear(self, refusal: str | None = None) -> None:
+        """Take in that there was an answer, or a refusal."""
+        self.answered_s, self.failure, self.refusal = time.time(), None, refusal
+
+    def fail(self, why: str) -> None:
+        """Take in that there was no answer."""
+        if self.failure is None:
+            self.failed_s = time.time()
+        self.failure = why
+
+
 class Asking:
     """Questions to one service.
 
@@ -62,61 +93,47 @@ class Asking:
         self.asked: Counter[str] = Counter()
         self.received_bytes = 0
         self.skew_ms = 0
-        self._answered_s = time.time()
-        self._failure: str | None = None
 
     async def get(self, kind: str, path: str, answer: type[_A], **params: object) -> _A:
         """Ask for something; raises what `Transport.send` does."""
         self.asked[kind] += 1
-        try:
-            response = await self._transport.send("GET", path, retry=True, params=params)
-        except _OUTAGES as error:
-            self._failure = getattr(error, "reason", None) or str(error)
-            raise
-        except TidegaugeError:
-            self._hear()
-            raise
+        response = await self._transport.send("GET", path, retry=True, params=params)
         self.received_bytes += len(response.content)
         try:
             found = answer.model_validate_json(response.content)
         except ValueError as error:
-            self._failure = "it is not of this version"
             body = response.text[:200]
             raise UnexpectedAnswerError(self.url, response.status_code, body) from error
-        self._hear()
         now_ms = getattr(found, "now_ms", None)
         if now_ms is not None:
             self.skew_ms = now_ms - round(time.time() * 1_000)
         return found
 
-    def _hear(self) -> None:
-        self._answered_s = time.time()
-        self._failure = None
-
     def now_ms(self) -> int:
         """Tell what the service's clock shows."""
         return round(time.time() * 1_000) + self.skew_ms
 
-    @property
-    def outage(self) -> Outage | None:
-        """What keeps the service from answering; None if it does, or did a moment ago."""
-        if self._failure is None or time.time() - self._answered_s < _TOLD_AFTER_S:
+    def outage_of(self, questions: Iterable[Question]) -> Outage | None:
+        """Tell what keeps the service from answering one of them; None if it answers all."""
+        told_s = time.time() - _TOLD_AFTER_S
+        failed = [one for one in questions if one.failure is not None and one.failed_s < told_s]
+        if not failed:
             return None
-        return Outage(self.url, round(self._answered_s * 1_000), self._failure)
+        first = min(failed, key=lambda one: one.answered_s)
+        return Outage(self.url, round(first.answered_s * 1_000), first.failure or "")
 
     async def repeat(
         self,
+        question: Question,
         ask: Callable[[], Awaitable[None]],
         pause_s: Callable[[], float],
         *,
-        refuse: Callable[[str], None],
         wake: asyncio.Event | None = None,
         waits: bool = False,
     ) -> None:
         """Ask again and again, sooner when somebody wakes it, and every 2 s while nobody answers.
 
-        What takes long is asked less often, unless it ``waits`` for news. Why the service refuses
-        is handed over; an outage is told by `outage`.
+        What takes long is asked less often, unless it ``waits`` for news.
         """
         waker = wake or asyncio.Event()
         while True:
@@ -125,16 +142,18 @@ class Asking:
             wait_s = _AGAIN_S
             try:
                 await ask()
+                question.hear()
                 rest_s = 0.0 if waits else _REST * (time.monotonic() - began)
                 wait_s = max(pause_s(), rest_s)
-            except _OUTAGES:
+            except _OUTAGES as error:
+                question.fail(getattr(error, "reason", None) or str(error))
                 _log.debug("no answer", exc_info=True)
             except TidegaugeError as error:
-                refuse(self._words_of(error))
+                question.hear(self._words_of(error))
             except Exception as error:  # noqa: BLE001 (it is logged and shown)
                 # A fault of ours: the page says so, and does not go stale in silence.
                 _log.exception("what was answered could not be taken in")
-                self._failure = f"a fault of this dashboard, see its log: {error!r}"
+                question.fail(f"a fault of this dashboard, see its log: {error!r}")
             await _wait(waker, wait_s)
 
     def _words_of(self, error: TidegaugeError) -> str:

@@ -5,10 +5,10 @@ The load on the service does not grow with the pages: those that show the same s
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from dashboard.asking import Asking
+from dashboard.asking import Asking, Outage, Question
 from dashboard.history import History, Holders
 from dashboard.look.states import HOLDING, Pace
 from dashboard.watches import GroupWatch, StreamWatch, Watch, WritersWatch
@@ -90,8 +90,8 @@ class Feed:
     ----------
     streams, groups
         The lists, by name.
-    refusal, groups_refusal
-        Why the service refuses to list the streams, or the groups; None if it lists them.
+    asks_streams, asks_groups
+        How the questions for them fare.
     """
 
     def __init__(self, asking: Asking) -> None:
@@ -100,8 +100,8 @@ class Feed:
         self.groups: dict[str, ListedGroup] = {}
         self.listed = False
         self.listed_s = 0.0
-        self.refusal: str | None = None
-        self.groups_refusal: str | None = None
+        self.asks_streams = Question()
+        self.asks_groups = Question()
         self._watches: dict[tuple[object, ...], _Counted[Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake_streams = asyncio.Event()
@@ -111,9 +111,19 @@ class Feed:
 
     def start(self) -> None:
         """Begin to ask."""
-        streams, groups = self._wake_streams, self._wake_groups
-        self._spawn(self._ask_streams, self._streams_pause, streams, self._refuse_streams)
-        self._spawn(self._ask_groups, self._groups_pause, groups, self._refuse_groups)
+        repeat = self.asking.repeat
+        questions = (
+            repeat(
+                self.asks_streams,
+                self._ask_streams,
+                self._streams_pause,
+                wake=self._wake_streams,
+            ),
+            repeat(
+                self.asks_groups, self._ask_groups, self._groups_pause, wake=self._wake_groups
+            ),
+        )
+        self._tasks.update(map(asyncio.create_task, questions))
 
     async def stop(self) -> None:
         """Ask no more."""
@@ -124,15 +134,12 @@ class Feed:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.asking.aclose()
 
-    def _spawn(
-        self,
-        ask: Callable[[], Awaitable[None]],
-        pause_s: Callable[[], float],
-        wake: asyncio.Event,
-        refuse: Callable[[str], None],
-    ) -> None:
-        repeated = self.asking.repeat(ask, pause_s, refuse=refuse, wake=wake)
-        self._tasks.add(asyncio.create_task(repeated))
+    def outage(self, watches: Iterable[Watch] = ()) -> Outage | None:
+        """Tell what keeps the service from answering the lists and some watches."""
+        asked = [self.asks_streams, self.asks_groups]
+        for watch in watches:
+            asked += watch.questions
+        return self.asking.outage_of(asked)
 
     # which pages are open
 
@@ -230,7 +237,6 @@ class Feed:
             self.streams[brief.stream] = seen
         self.listed = True
         self.listed_s = time.monotonic()
-        self.refusal = None
 
     async def _ask_groups(self) -> None:
         groups: dict[str, ListedGroup] = {}
@@ -248,10 +254,4 @@ class Feed:
             cursor = page.cursor
             if cursor is None:
                 break
-        self.groups, self.groups_refusal = groups, None
-
-    def _refuse_streams(self, refusal: str) -> None:
-        self.refusal = refusal
-
-    def _refuse_groups(self, refusal: str) -> None:
-        self.groups_refusal = refusal
+        self.groups = groups

@@ -2,10 +2,11 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 HOUR_MS = 3_600_000
 NOBODY = -1
+_NAMES = 64
 
 
 class History:
@@ -42,6 +43,10 @@ class History:
             del self._at[:old]
             del self._values[:old]
 
+    def rename(self, names: Mapping[int, int]) -> None:
+        """Write each value that is kept as another."""
+        self._values = array("q", (names[value] for value in self._values))
+
     @property
     def newest(self) -> int | None:
         """The value as it is; None before the first change."""
@@ -71,7 +76,7 @@ class Holders:
     changes
         Places in `names`; `NOBODY` for nobody.
     names
-        Of all that ever held it.
+        Of all that held it in that time, and some before.
     since_ms
         Since when somebody has held it, whoever that was; None for nobody, or if it was held
         already when this was first asked.
@@ -85,6 +90,7 @@ class Holders:
     def add(self, at_ms: int, holder: str | None) -> None:
         """Note who holds it from a moment on."""
         if holder is not None and holder not in self.names:
+            self._forget()
             self.names.append(holder)
         place = NOBODY if holder is None else self.names.index(holder)
         if place == NOBODY:
@@ -92,3 +98,11 @@ class Holders:
         elif self.changes.newest == NOBODY:
             self.since_ms = at_ms
         self.changes.add(at_ms, place)
+
+    def _forget(self) -> None:
+        """Drop names that no change has any more: of many writers each may hold once."""
+        if len(self.names) <= _NAMES + 2 * len(self.changes):
+            return
+        used = sorted({place for _, place in self.changes.since(0)} - {NOBODY})
+        self.names = [self.names[place] for place in used]
+        self.changes.rename({NOBODY: NOBODY} | {was: now for now, was in enumerate(used)})

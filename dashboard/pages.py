@@ -14,10 +14,12 @@ from dashboard.look.states import HELD_AFTER_MS, HOLDING, Pace, Standing, standi
 from dashboard.look.words import Part, Times
 from dashboard.views import GroupView, OverviewView, StreamView, View
 from dashboard.watches import SLOWEST, GroupWatch, StreamWatch, Watch, WritersWatch
-from tidegauge.names import StreamName
+from tidegauge.names import StreamName, parse_group
 from tidegauge.wire.groups import ListedGroup
 
 _TICK_S = 1.0
+_LOOKS = 10
+"""In a tick: how often those that wait for a first answer look whether it is there."""
 _ORDER_S = 5.0
 _RATE_MS = 30_000
 _GAIN_MS = 30_000
@@ -62,6 +64,17 @@ class Page:
         self._watches = []
         self._count(self._view, None)
         self._view = None
+
+    def look(self) -> None:
+        """Take a turn at once if what was still unknown is there now."""
+        if self._view is None or self._pages.is_drawn(self._view):
+            return
+        try:
+            self._pages.parts_of(self._view, self._watches, problem=self._problem)
+        except Exception:  # noqa: BLE001 (its own turn meets that again: others go on)
+            self.turn.set()
+        if self._pages.is_drawn(self._view):
+            self.turn.set()
 
     def _count(self, former: View | None, view: View | None) -> None:
         feed = self._pages.feed
@@ -118,11 +131,18 @@ class Pages:
     async def run(self) -> None:
         """Let every page draw once a second."""
         while True:
-            await asyncio.sleep(_TICK_S)
+            for _ in range(_LOOKS):
+                await asyncio.sleep(_TICK_S / _LOOKS)
+                for page in self._open:
+                    page.look()
             self._made.clear()
             self.feed.reap()
             for page in self._open:
                 page.turn.set()
+
+    def is_drawn(self, view: View) -> bool:
+        """Whether a view was drawn in this second."""
+        return view in self._made
 
     def parts_of(
         self, view: View, watches: Sequence[Watch], *, problem: str | None = None
@@ -130,7 +150,7 @@ class Pages:
         """Draw a view in parts, as JSON, unless that was done for another page in this second."""
         made = self._made.get(view)
         if made is None:
-            outage = self.feed.asking.outage
+            outage = self.feed.outage(watches)
             common: Part = {
                 "view": view.model_dump_json(),
                 "kind": view.kind,
@@ -190,8 +210,9 @@ class Pages:
         )
 
     def _draw_overview(self, view: OverviewView, now_ms: int) -> Part:
-        if self.feed.refusal is not None or not self.feed.listed:
-            return {"missing": self.feed.refusal}
+        refusal = self.feed.asks_streams.refusal
+        if refusal is not None or not self.feed.listed:
+            return {"missing": refusal}
         self._judge(now_ms)
         streams, standings = self.feed.streams, self._standings
         found = [
@@ -231,7 +252,7 @@ class Pages:
                 "rows": rows,
                 "page": page,
                 "pages": pages,
-                "groups_refusal": self.feed.groups_refusal,
+                "groups_refusal": self.feed.asks_groups.refusal,
                 "empty": overview.empty_of(len(streams), len(rows), wanted=view.search),
             }
         }
@@ -362,22 +383,17 @@ class Pages:
 
 
 def watches_of(feed: Feed, view: View) -> list[Watch]:
-    """Watch what a view shows."""
+    """Watch what a view shows; raises ``ValueError`` for what is no name, and so no address."""
     if isinstance(view, GroupView):
-        _check_name(view.group)
+        parse_group(view.group)
         return [feed.watch_group(view.group)]
     if isinstance(view, OverviewView):
         return []
-    _check_name(view.stream)
+    StreamName.parse(view.stream)
     watches: list[Watch] = [feed.watch_stream(view.stream), feed.watch_writers(view.stream, "")]
     if view.prefix and view.tab == "writers":
         watches.append(feed.watch_writers(view.stream, view.prefix))
     return watches
-
-
-def _check_name(name: str) -> None:
-    """Refuse what is no name, before it becomes part of an address; raises ``ValueError``."""
-    StreamName.parse(name)
 
 
 def place_of(view: View) -> str:

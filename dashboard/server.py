@@ -124,7 +124,7 @@ def create_app(settings: DashboardSettings) -> ASGIApp:
 
     @app.get("/healthz")
     async def health() -> dict[str, object]:
-        outage = feed.asking.outage
+        outage = feed.outage()
         return {
             "service": feed.asking.url,
             "outage": None if outage is None else outage.reason,

@@ -5,11 +5,11 @@ from array import array
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from dashboard.asking import Asking
+from dashboard.asking import Asking, Question
 from dashboard.history import History, Holders
 from dashboard.look.group import farthest_first
 from dashboard.look.states import HOLDING
-from tidegauge.errors import LogIsExternalError, UnknownWriterError
+from tidegauge.errors import LogIsExternalError, UnknownStreamError, UnknownWriterError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.groups import GroupDetails, GroupWindows
 from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo
@@ -31,13 +31,13 @@ class Watch:
 
     Attributes
     ----------
-    refusal
-        Why the service refuses to answer; None if it does answer.
+    questions
+        How they fare.
     """
 
     def __init__(self, asking: Asking) -> None:
         self.asking = asking
-        self.refusal: str | None = None
+        self.questions: list[Question] = []
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -52,11 +52,15 @@ class Watch:
     def _repeat(
         self, ask: Callable[[], Awaitable[None]], pause_s: float, *, waits: bool = False
     ) -> None:
-        repeated = self.asking.repeat(ask, lambda: pause_s, refuse=self._refuse, waits=waits)
+        question = Question()
+        self.questions.append(question)
+        repeated = self.asking.repeat(question, ask, lambda: pause_s, waits=waits)
         self._tasks.append(asyncio.create_task(repeated))
 
-    def _refuse(self, refusal: str) -> None:
-        self.refusal = refusal
+    @property
+    def refusal(self) -> str | None:
+        """Why the service refuses to answer; None if it answers all."""
+        return next((one.refusal for one in self.questions if one.refusal), None)
 
 
 class StreamWatch(Watch):
@@ -111,7 +115,7 @@ class StreamWatch(Watch):
         if self.stream_id not in {None, stream_id}:
             self.holders = Holders()
             self._begin()
-        self.stream_id, self.refusal = stream_id, None
+        self.stream_id = stream_id
 
     async def _explain(self, path: str) -> None:
         clock = await self.asking.get("watermark", f"{path}/watermark", Watermark)
@@ -142,14 +146,18 @@ class StreamWatch(Watch):
             info = await self.asking.get("stream", path, StreamInfo)
             self._meet(info.stream_id)
             self._revision = max(0, info.revision - _FIRST_MARKS)
-        found = await self.asking.get(
-            "marks",
-            f"{path}/marks",
-            MarkList,
-            after=self._revision,
-            limit=_PAGE,
-            wait_ms=_WAIT_MS,
-        )
+        try:
+            found = await self.asking.get(
+                "marks",
+                f"{path}/marks",
+                MarkList,
+                after=self._revision,
+                limit=_PAGE,
+                wait_ms=_WAIT_MS,
+            )
+        except UnknownStreamError:
+            self._revision = None  # one that is made again counts anew
+            raise
         self._meet(found.stream_id)
         for mark in found.marks:
             self._take_mark(mark, found.now_ms)
@@ -219,7 +227,7 @@ class WritersWatch(Watch):
             return
         if found.stream_id != self._stream_id:
             self._stream_id, self.stands = found.stream_id, {}
-        self.writers, self.asked_ms, self.refusal = found.writers, found.now_ms, None
+        self.writers, self.asked_ms = found.writers, found.now_ms
         for one in found.writers[:_DRAWN]:
             if one.stand is not None:
                 self.stands.setdefault(one.writer, History()).add(found.now_ms, one.stand)
@@ -266,4 +274,4 @@ class GroupWatch(Watch):
             for one in farthest_first(windows.windows)[:_DRAWN]
         }
         self.details, self.windows, self.streams = details, windows, streams
-        self.seen_ms, self.refusal = windows.now_ms, None
+        self.seen_ms = windows.now_ms

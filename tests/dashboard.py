@@ -54,15 +54,20 @@ class DashboardProcess:
     def _answers(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, self.log.read_text()
-        try:
-            return httpx.get(f"{self.url}healthz").is_success
-        except httpx.TransportError:
-            return False
+        return answers(self.url)
 
     def __exit__(self, *_: object) -> None:
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGTERM)
         self._process.wait(PATIENCE_S)
+
+
+def answers(url: str) -> bool:
+    """Whether a dashboard is there."""
+    try:
+        return httpx.get(f"{url}healthz").is_success
+    except httpx.TransportError:
+        return False
 
 
 @contextmanager

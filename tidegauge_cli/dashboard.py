@@ -1,5 +1,6 @@
 """The verb that shows the dashboard, and its process beside a local service."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -90,10 +91,11 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
 @contextmanager
 def beside(url: str) -> Iterator[str]:
     """Show the dashboard of a service for a while, by a process of its own; gives its address."""
-    command = [sys.executable, "-m", "tidegauge_cli", "ui", "--url", url]
+    port = os.environ.get("TIDEGAUGE_UI_PORT", str(UI_PORT))  # as that process reads it
+    command = [sys.executable, "-m", "tidegauge_cli", "ui", "--url", url, "--port", port]
     process = subprocess.Popen(command)
     try:
-        yield f"http://127.0.0.1:{UI_PORT}/"
+        yield f"http://127.0.0.1:{port}/"
     finally:
         process.terminate()
         process.wait()

@@ -12,7 +12,7 @@ from tidegauge.aggregation.writers import WriterState
 from tidegauge.client.stream_calls import StreamCalls
 from tidegauge.client.transport import RETRY_FOR
 from tidegauge.names import StreamName, parse_group
-from tidegauge.wire.groups import GroupDetails, GroupList, TimeWindowInfo
+from tidegauge.wire.groups import GroupDetails, GroupList, GroupWindows, TimeWindowInfo
 from tidegauge.wire.streams import BriefStreamList, MarkInfo, MarkList, StreamInfo, StreamList
 from tidegauge.wire.writers import Watermark, WriterList
 from tidegauge_cli.listing import Listing, Output
@@ -20,14 +20,17 @@ from tidegauge_cli.mark_pages import PAGE, describe_extent, first_marks, newest_
 from tidegauge_cli.options import Stream, Time, in_range, one_of, path_of, reading
 from tidegauge_cli.service import Service, Session, asks, warn
 from tidegauge_cli.tables import (
+    describe_lower,
     describe_position,
     describe_rest,
     describe_time,
+    describe_upper,
     holders_of,
     lines_of_progress,
     table_of_groups,
     table_of_marks,
     table_of_streams,
+    table_of_windows,
     table_of_writers,
 )
 from tidegauge_cli.watching import watch_stream
@@ -115,24 +118,36 @@ def marks(
 
 @asks(operators, "groups")
 def groups(session: Session) -> None:
-    """List the reader groups and what each reader owns."""
-    _list(session, table_of_groups, "/v1/reader-groups", GroupList, attrgetter("groups"))
+    """List the reader groups, what each reader owns, and how far the group is behind."""
+    path, entries = "/v1/reader-groups", attrgetter("groups")
+    _list(session, table_of_groups, path, GroupList, entries, windows=True)
 
 
 @asks(operators, "window shop/billing shop/orders")
 def window(
     session: Session,
     group: Group,
-    stream: Stream,
+    stream: Annotated[
+        StreamName | None,
+        typer.Argument(
+            parser=reading(StreamName.parse),
+            metavar="[SCOPE/STREAM]",
+            help="Which of its streams.",
+            show_default="all of them",
+        ),
+    ] = None,
 ) -> None:
-    """Show the time window of a reader group in one of its streams."""
+    """Show the time window of a reader group in one of its streams, or in each of them."""
     path = f"/v1/reader-groups/{group}/time-window"
+    if stream is None:
+        windows = session.ask(lambda service: service.get(path, GroupWindows))
+        session.show(windows, *table_of_windows(windows.windows).lines(with_headers=True))
+        return
     found = session.ask(lambda service: service.get(path, TimeWindowInfo, stream=str(stream)))
-    lower, upper = found.lower, found.upper
     session.show(
         found,
-        f"lower     {'before the first mark' if lower is None else describe_time(lower)}",
-        f"upper     {'at the tail' if upper is None else describe_time(upper)}",
+        f"lower     {describe_lower(found)}",
+        f"upper     {describe_upper(found)}",
         f"watermark {describe_time(found.watermark)}",
         f"position  {describe_position(found.position)}",
     )

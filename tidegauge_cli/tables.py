@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Iterable, Mapping
+from math import inf
 
 from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
 from tidegauge.explain.explanation import Reason
-from tidegauge.wire.groups import GroupDetails, GroupInfo
+from tidegauge.wire.groups import GroupDetails, ListedGroup, TimeWindowInfo
 from tidegauge.wire.streams import BriefExplanation, MarkInfo, StreamBrief
 from tidegauge.wire.writers import ExplanationInfo, WriterInfo
 from tidegauge_cli.listing import Listing
@@ -74,16 +75,62 @@ def table_of_marks(marks: Iterable[MarkInfo]) -> Listing:
     return listing
 
 
-def table_of_groups(groups: Iterable[GroupInfo]) -> Listing:
+def table_of_groups(groups: Iterable[ListedGroup]) -> Listing:
     """Show reader groups, a line for each reader."""
-    listing = Listing(group=0, streams=2, reader=0, segments=0, unassigned=1)
+    listing = Listing(group=0, streams=3, reader=0, segments=0, unassigned=2, behind=1)
     for one in groups:
         streams, unassigned = ", ".join(one.streams), str(_count(one.state.unassigned))
+        windows = one.windows or ()
+        behind = describe_behind(max(windows, key=_behind)) if windows else ""
         if not one.state.readers:
-            listing.add(one.group, streams, "", "", unassigned)
+            listing.add(one.group, streams, "", "", unassigned, behind)
         for name, reader in one.state.readers.items():
-            listing.add(one.group, streams, name, str(_count(reader.owned)), unassigned)
+            owned = str(_count(reader.owned))
+            listing.add(one.group, streams, name, owned, unassigned, behind)
     return listing
+
+
+def table_of_windows(windows: Iterable[TimeWindowInfo]) -> Listing:
+    """Show the time windows of a reader group, a line for each stream."""
+    listing = Listing(stream=0, lower=0, upper=2, watermark=1, behind=0, position=3)
+    for one in windows:
+        listing.add(
+            one.stream,
+            describe_lower(one),
+            describe_upper(one),
+            describe_time(one.watermark),
+            describe_behind(one),
+            describe_position(one.position),
+        )
+    return listing
+
+
+def describe_lower(window: TimeWindowInfo) -> str:
+    """Show where a window begins."""
+    return "before the first mark" if window.lower is None else describe_time(window.lower)
+
+
+def describe_upper(window: TimeWindowInfo) -> str:
+    """Show where a window ends."""
+    return "at the tail" if window.upper is None else describe_time(window.upper)
+
+
+def describe_behind(window: TimeWindowInfo) -> str:
+    """Show how far a group is behind the watermark of a stream."""
+    if window.watermark is None:
+        return "no mark yet"
+    if window.next_mark is None:
+        return "caught up"
+    if window.lower is None:
+        return "before the first mark"
+    return "" if window.final else _span(window.watermark - window.lower)
+
+
+def _behind(window: TimeWindowInfo) -> float:
+    """Order windows by how far behind they are."""
+    if window.watermark is None or window.next_mark is None:
+        return -1
+    return inf if window.lower is None else window.watermark - window.lower
 
 
 def lines_of_progress(group: GroupDetails) -> list[str]:

@@ -231,6 +231,7 @@ _BRIEF = _at(
     explanation=_NO_WRITERS,
     log="embedded",
     follows_clock=True,
+    drops_writers=True,
     segments=1,
     events=0,
 )

@@ -27,6 +27,7 @@ def _in_short(info: StreamInfo) -> StreamBrief:
         **info.model_dump(include=set(StreamBrief.model_fields)),
         log=info.config.log,
         follows_clock=info.config.max_future_skew_ms is not None,
+        drops_writers=info.config.drops_writers,
         segments=len(info.topology.segments),
         events=events,
     )

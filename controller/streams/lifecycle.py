@@ -88,6 +88,7 @@ def describe_briefly(state: StreamState) -> StreamBrief:
         final=state.final,
         log=config.log,
         follows_clock=config.max_future_skew_ms is not None,
+        drops_writers=config.drops_writers,
         segments=len(state.published_topology.segments),
         events=events,
     )

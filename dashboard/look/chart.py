@@ -38,7 +38,7 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
 ) -> Part:
     """Draw event time over wall clock: the watermark, the front, the slowest writers.
 
-    All values are offsets to a base, since JavaScript cannot hold 64 bits.
+    All values are offsets to a base, which is text: JavaScript cannot hold 64 bits.
     """
     lower = list(watermarks.at(grid))
     front = [
@@ -54,7 +54,7 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
     deep = _range([lower, front, *lines.values()])
     return {
         "x": [at // 1_000 for at in grid],
-        "base": base,
+        "base": str(base),
         "dated": times.dated,
         "clock": times.follows_clock,
         "lower": _offsets(lower, base),

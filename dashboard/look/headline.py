@@ -26,6 +26,7 @@ def brief_of(info: StreamInfo, clock: Watermark, stood_from_ms: int | None) -> S
             "marked_ms": stood_from_ms,
             "log": info.config.log,
             "follows_clock": info.config.max_future_skew_ms is not None,
+            "drops_writers": info.config.drops_writers,
             "segments": len(info.topology.segments),
             "events": events_of(info),
             "explanation": {**fields, "holder": holders[0].writer if holders else None},

@@ -94,7 +94,7 @@ def row_of(entry: Entry, groups: Sequence[ListedGroup], *, now_ms: int) -> Part:
         "tone": standing.tone,
         "edge": _EDGES.get(standing.tone, "none"),
         "since": standing.since_ms,
-        **_blame(brief.explanation, standing, now_ms=now_ms),
+        **_blame(brief, standing, now_ms=now_ms),
         "tube": _tube(entry, times, now_ms=now_ms),
         "watermark": times.moment(brief.watermark),
         "aged": brief.watermark if age_ms is not None and age_ms >= 0 else None,
@@ -110,24 +110,25 @@ def _is_aged(brief: StreamBrief, times: Times) -> bool:
     return dated and brief.watermark is not None and brief.watermark != END_OF_TIME
 
 
-def _blame(
-    explanation: BriefExplanation | None, standing: Standing, *, now_ms: int
-) -> dict[str, object]:
+def _blame(brief: StreamBrief, standing: Standing, *, now_ms: int) -> dict[str, object]:
     """Say who is to blame, and until when."""
-    state = standing.state
+    explanation, state = brief.explanation, standing.state
     if explanation is None:
         silent = "the controller that leads it does not answer" if state == "unknown" else None
         return {"note": silent}
     if state == "held":
         left_ms = explanation.next_expiry_ms
         more = explanation.holder_count - 1
+        # Time passes for the clocks only while others go on.
+        until = "dropped if others go on" if brief.drops_writers else "never dropped"
+        notes = [None if left_ms is not None else until, explanation.hint]
         return {
             "who": explanation.holder,
             "others": f"and {grouped(more)} more" if more > 0 else None,
             "drops": None if left_ms is None else now_ms + left_ms,
-            "note": "not being dropped" if left_ms is None else explanation.hint,
+            "note": " · ".join(filter(None, notes)) or None,
         }
-    notes = {
+    said = {
         "few": "min_writers not met",
         "nobody": "all writers left or expired",
         "quiet": "all caught up",
@@ -135,7 +136,7 @@ def _blame(
         "ended": "sealed",
         "odd": explanation.hint,
     }
-    return {"note": notes.get(state)}
+    return {"note": said.get(state)}
 
 
 def writers_of(explanation: BriefExplanation | None) -> list[Part]:

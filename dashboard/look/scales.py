@@ -6,6 +6,7 @@ from math import log10
 from dashboard.look.words import Part
 
 TWO_DAYS_S = 172_800
+_UNITS = (("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18))
 _TICKS_S = ((86_400, "1 d"), (3_600, "1 h"), (600, "10 m"), (60, "1 m"), (10, "10 s"))
 
 
@@ -63,7 +64,8 @@ class BehindScale:
         """List what is written below it."""
         if self._unit == 1_000:
             return [{"x": self.place(1_000 * s), "text": text} for s, text in _TICKS_S]
-        steps = [
-            10**power for power in range(18, -1, -3) if log10(1 + 10**power) <= self._whole
+        return [
+            {"x": self.place(10**power), "text": f"1{unit}"}
+            for unit, power in reversed(_UNITS)
+            if log10(1 + 10**power) <= self._whole
         ]
-        return [{"x": self.place(step), "text": f"{step:,}"} for step in steps]

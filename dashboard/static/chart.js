@@ -76,9 +76,9 @@ function options(latest, width, setInset) {
   const { lines, dated } = latest.current;
   const stepped = window.uPlot.paths.stepped({ align: 1 });
   const text = (offset) => {
-    const value = latest.current.base + offset;
-    if (!dated) return value.toLocaleString("en");
-    const moment = showMoment(value, { fine: false });
+    const { base } = latest.current;
+    if (!dated) return (BigInt(base) + BigInt(Math.round(offset))).toLocaleString("en");
+    const moment = showMoment(Number(base) + offset, { fine: false });
     return moment.includes(" ") ? moment.slice(5, 16) : moment; // of another day: month, day and minute
   };
   return {
@@ -130,8 +130,9 @@ function niceSplits(low, high, { base, dated }) {
   const wide = high - low;
   let step = dated ? STEPS.find((one) => wide / one <= 8) : undefined;
   step ??= 10 ** Math.ceil(Math.log10(Math.max(wide, 1) / 8));
-  const origin = dated && isLocal ? new Date(base).getTimezoneOffset() * -60000 : 0;
-  const first = Math.ceil((low + base + origin) / step) * step - base - origin;
+  const origin = dated && isLocal ? new Date(Number(base)).getTimezoneOffset() * -60000 : 0;
+  const rest = Number(BigInt(base) % BigInt(step)) + origin; // a base may have more digits than a number
+  const first = Math.ceil((low + rest) / step) * step - rest;
   const found = [];
   for (let n = 0; n < 50 && first + n * step <= high; n++) found.push(first + n * step);
   return found;

@@ -9,7 +9,10 @@ import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
 from tests.conftest import NewServer
-from tests.server import Api, ServerProcess
+from tests.dashboard import answers
+from tests.patience import PATIENCE_S, wait_until
+from tests.programs import python
+from tests.server import Api, ServerProcess, free_port
 from tests.tokens import Tokens
 
 pytestmark = pytest.mark.only_on("sqlite", "pages come from the service alone")
@@ -125,6 +128,22 @@ def test_the_first_hundred_streams_are_named(server: ServerProcess) -> None:
         page = client.get("/").json()
         assert (len(page["streams"]), page["more"]) == (100, True)
         assert "These are the first" in client.get("/", headers=HTML).text
+
+
+def test_a_dashboard_is_shown_beside_the_service_and_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, home = (f"http://127.0.0.1:{free_port()}/" for _ in range(2))
+    monkeypatch.setenv("TIDEGAUGE_PORT", url.strip("/").rpartition(":")[2])
+    monkeypatch.setenv("TIDEGAUGE_UI_PORT", home.strip("/").rpartition(":")[2])
+    database = f"--database-url=sqlite:///{tmp_path / 'test.db'}"
+    with python("-m", "tidegauge_cli", "serve", "--ui", database) as process:
+        wait_until(lambda: answers(home) and answers(url))
+        assert httpx.get(f"{home}healthz").json()["service"] == url.rstrip("/")
+        assert httpx.get(url).json()["links"]["dashboard"] == home
+        process.terminate()
+        assert process.wait(PATIENCE_S) == 0
+        assert not answers(home)
 
 
 def test_the_page_links_to_a_dashboard_if_it_is_told_where_one_is(

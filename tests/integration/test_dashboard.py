@@ -1,6 +1,7 @@
 """The dashboard of a real service, in a real browser."""
 
 import re
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,9 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tests.conftest import NewServer
-from tests.dashboard import DashboardProcess, chromium, clean_page
-from tests.patience import PATIENCE_S
-from tests.server import Api, ServerProcess
+from tests.dashboard import DashboardProcess, answers, chromium, clean_page
+from tests.patience import PATIENCE_S, wait_until
+from tests.server import Api, ServerProcess, free_port
 
 pytestmark = pytest.mark.only_on("sqlite", "the dashboard asks the public API alone")
 
@@ -110,8 +111,18 @@ def test_a_reader_that_lags_is_named(
             headers={"content-type": "application/x-ndjson"},
             params={"writer": "w", "note_time": now_ms},
         ).raise_for_status()
+        progress = {
+            "lag_ms": 61_000,
+            "backlog": 40,
+            "late": 7,
+            "late_writers": {"b": 2, "a": 5},
+        }
+        client.post(f"{group}/progress", json=progress).raise_for_status()
         with clean_page(browser, dashboard.url, "?group=lag/billing") as page:
             expect(page.locator("main")).to_contain_text("sleepy (40 events)")
+            expect(page.locator(".gauges")).to_contain_text("behind the watermark1m 1s")
+            late = page.locator("section", has_text="Late rows by writer").locator(".lane")
+            expect(late).to_have_text(["a5", "b2"])
             position = {"lag/orders": {"0": 40}}
             client.post(
                 f"{group}/readers/sleepy/position", json={"epoch": epoch, "position": position}
@@ -140,8 +151,8 @@ def test_streams_of_every_kind_are_shown_true(
         api.note("sensor", _now_ms() // 1_000, 1)
     with Api(service.url, "kinds/staged") as api:
         api.create(log="embedded", segments=1)
-        api.note("w", _now_ms())
-        api.post("transactions", writer="w")
+        api.note("stager", _now_ms())
+        api.post("transactions", writer="stager")
     with Api(service.url, "kinds/beyond") as api:
         api.create(max_future_skew_ms=None, min_writers=2)
         api.note("a", 2**63 - 2, 1)
@@ -160,6 +171,8 @@ def test_streams_of_every_kind_are_shown_true(
         expect(page.get_by_role("heading", level=1)).to_have_text("Ended: nothing follows")
         page.goto(f"{dashboard.url}?stream=kinds/staged")
         expect(page.locator(".notes")).to_contain_text("1 open transaction")
+        page.goto(f"{dashboard.url}?stream=kinds/staged&tab=settings")
+        expect(page.get_by_role("row").filter(has_text="stager")).to_be_visible()
         beyond = f"{dashboard.url}?stream=kinds/beyond&span=1e999&prefix={700 * 'p'}"
         page.goto(beyond)
         expect(page.locator(".chart canvas")).to_be_visible()
@@ -220,6 +233,51 @@ def test_another_site_and_another_name_are_refused(dashboard: DashboardProcess) 
     with connect(socket, additional_headers=own) as allowed:
         allowed.send('{"kind": "overview"}')
         assert '"kind":"overview"' in str(allowed.recv(PATIENCE_S))
+
+
+PROXY = """
+global
+  maxconn 100
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 60s
+  timeout server 60s
+  timeout tunnel 1h
+frontend outside
+  bind 127.0.0.1:{port}
+  http-request replace-path /gauge/(.*) /\\1
+  default_backend dashboard
+backend dashboard
+  server one 127.0.0.1:{dashboard}
+"""
+
+
+@pytest.fixture
+def below_a_prefix(dashboard: DashboardProcess, tmp_path: Path) -> Iterator[str]:
+    """The dashboard behind a proxy that serves it at ``/gauge/``."""
+    port = free_port()
+    settings = tmp_path / "haproxy.cfg"
+    settings.write_text(PROXY.format(port=port, dashboard=dashboard.port))
+    with subprocess.Popen(["haproxy", "-db", "-f", str(settings)]) as proxy:
+        url = f"http://127.0.0.1:{port}/gauge/"
+        wait_until(lambda: answers(url))
+        yield url
+        proxy.terminate()
+
+
+def test_it_works_below_a_prefix_of_a_proxy(
+    browser: Browser, below_a_prefix: str, service: ServerProcess
+) -> None:
+    with Api(service.url, "prefix/one") as api:
+        api.create()
+    with clean_page(browser, below_a_prefix, "?q=prefix/") as page:
+        page.get_by_role("link", name="prefix/one").click()
+        expect(page.locator(".chart canvas")).to_be_visible()
+        expect(page).to_have_url(f"{below_a_prefix}?stream=prefix/one")
+        page.get_by_role("link", name="Tidegauge").click()
+        expect(page).to_have_url(below_a_prefix)
+        expect(page.get_by_role("link", name="prefix/one")).to_be_visible()
 
 
 def test_the_keyboard_alone_reaches_everything(

@@ -193,12 +193,18 @@ def test_groups_and_their_windows_are_shown(operator: Operator, api: Api) -> Non
     operator.says("note-time", STREAM, "a", str(NOON))
     api.client.put("/v1/reader-groups/shop/billing", json={"streams": [STREAM]})
     api.client.post("/v1/reader-groups/shop/billing/readers/r1")
-    assert operator.lines("groups")[1] == ["shop/billing", STREAM, "r1", "0", "1"]
+    assert operator.lines("groups")[1] == [
+        *("shop/billing", STREAM, "r1", "0", "1", "caught", "up")
+    ]
     assert operator.says("window", "shop/billing", STREAM).splitlines() == [
         "lower     2024-01-01T12:00:00.000Z",
         "upper     at the tail",
         "watermark 2024-01-01T12:00:00.000Z",
         "position  0:0",
+    ]
+    assert operator.lines("window", "shop/billing")[1] == [
+        *(STREAM, "2024-01-01T12:00:00.000Z", "at", "the", "tail"),
+        *("2024-01-01T12:00:00.000Z", "caught", "up", "0:0"),
     ]
 
 

@@ -66,6 +66,7 @@ def test_a_list_of_streams_says_in_short_who_holds_them(held: Api) -> None:
     assert found == {name: whole[name] for name in shared} | {
         "log": "external",
         "follows_clock": True,
+        "drops_writers": True,
         "segments": 2,
         "events": None,
     }

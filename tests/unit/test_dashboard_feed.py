@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,9 +9,9 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from dashboard.asking import Asking
+from dashboard.asking import Asking, Question
 from dashboard.feed import Feed, Seen
-from dashboard.history import History
+from dashboard.history import History, Holders
 from dashboard.pages import Pages, pace_of
 from dashboard.server import DashboardSettings, ExposedDashboardError, create_app
 from dashboard.views import parse_view
@@ -30,18 +29,15 @@ class Answers(Asking):
 
     def __init__(self) -> None:
         super().__init__("http://127.0.0.1:1", None)
-        self.away = False
+        self.away: set[str] = set()
         self.stream_id = "1"
 
     async def get(self, kind: str, path: str, answer: Any, **_params: object) -> Any:
         """Answer, or do not."""
         assert path.startswith("/v1/")
         self.asked[kind] += 1
-        if self.away:
-            self._failure = "gone"
-            self._answered_s = time.time() - 10
+        if kind in self.away:
             raise ServiceUnreachableError(self.url, "gone")
-        self._hear()
         body: dict[str, Any] = {"groups": [], "streams": [self._stream()], "cursor": None}
         found: BaseModel = answer.model_validate(body | {"now_ms": NOW})
         return found
@@ -56,6 +52,7 @@ class Answers(Asking):
             "marked_ms": NOW - 500,
             "log": "embedded",
             "follows_clock": True,
+            "drops_writers": True,
             "segments": 1,
             "events": 0,
             "explanation": None,
@@ -77,6 +74,15 @@ def test_history_forgets_what_is_too_old() -> None:
         history.add(at, at)
     assert len(history) < 200
     assert list(history.at([899])) == [899]
+
+
+def test_holders_are_forgotten_with_the_time_in_which_they_held() -> None:
+    holders = Holders()
+    for at in range(3_000):
+        holders.add(10_000 * at, f"w{at}")
+    assert len(holders.names) < 1_000
+    at, place = holders.changes.since(29_000_000)[0]
+    assert (at, holders.names[place]) == (29_000_000, "w2900")
 
 
 def test_twenty_pages_cost_the_service_what_one_does() -> None:
@@ -115,6 +121,23 @@ def test_a_page_gets_only_what_changed() -> None:
     asyncio.run(run())
 
 
+def test_a_page_that_cannot_be_drawn_does_not_stop_others() -> None:
+    async def run() -> None:
+        feed = Feed(Answers())
+        pages = Pages(feed)
+        broken = pages.open()
+        broken.show(parse_view('{"kind": "stream", "stream": "a/b"}'))
+        broken._watches = []
+        broken.turn.clear()
+        broken.look()
+        assert broken.turn.is_set()
+        with pytest.raises(ValueError, match="unpack"):
+            broken.message()
+        await feed.stop()
+
+    asyncio.run(run())
+
+
 def test_an_outage_is_told_with_what_was_seen_last() -> None:
     async def run() -> None:
         answers = Answers()
@@ -122,13 +145,36 @@ def test_an_outage_is_told_with_what_was_seen_last() -> None:
         pages = Pages(feed)
         feed.start()
         await until(lambda: feed.listed)
-        answers.away = True
+        answers.away = {"streams", "groups"}
         page = pages.open()
         page.show(parse_view('{"kind": "overview"}'))
-        await until(lambda: answers.outage is not None)
+        await _fail_for_long(feed.asks_streams)
         shown = json.loads(page.message() or "")
         assert shown["outage"]["reason"] == "gone"
         assert shown["list"]["total"] == "1"
+        await feed.stop()
+
+    asyncio.run(run())
+
+
+async def _fail_for_long(question: Question) -> None:
+    await until(lambda: question.failure is not None)
+    question.failed_s -= 60
+
+
+def test_what_fails_of_one_stream_is_told_though_all_else_is_answered() -> None:
+    async def run() -> None:
+        answers = Answers()
+        answers.away = {"writers"}
+        feed = Feed(answers)
+        feed.start()
+        await until(lambda: feed.listed)
+        watch = feed.watch_writers("a/b", "")
+        await _fail_for_long(watch.questions[0])
+        told = feed.outage([watch])
+        assert told is not None
+        assert told.reason == "gone"
+        assert feed.outage() is None
         await feed.stop()
 
     asyncio.run(run())
@@ -247,7 +293,7 @@ def test_an_older_service_is_called_so_and_its_streams_are_shown() -> None:
         feed = Feed(Older())
         pages = Pages(feed)
         feed.start()
-        await until(lambda: feed.listed and feed.groups_refusal is not None)
+        await until(lambda: feed.listed and feed.asks_groups.refusal is not None)
         page = pages.open()
         page.show(parse_view('{"kind": "overview"}'))
         shown = json.loads(page.message() or "")

@@ -40,6 +40,7 @@ def _brief(**given: Any) -> StreamBrief:
         "marked_ms": NOW - 1_000,
         "log": "embedded",
         "follows_clock": True,
+        "drops_writers": True,
         "segments": 1,
         "events": 0,
         "explanation": explanation,
@@ -123,6 +124,22 @@ def test_a_row_names_who_holds_and_until_when() -> None:
     assert row["tube"]["heights"][-2:] == [None, water_height(20_000)]
 
 
+@pytest.mark.parametrize(
+    ("given", "note"),
+    [
+        ({}, None),
+        ({"explained": {"next_expiry_ms": None}}, "dropped if others go on"),
+        (
+            {"explained": {"next_expiry_ms": None, "hint": "Seconds?"}, "drops_writers": False},
+            "never dropped · Seconds?",
+        ),
+    ],
+)
+def test_a_row_says_whether_who_holds_is_ever_dropped(given: Any, note: str | None) -> None:
+    entry = overview.Entry(_brief(**given), Standing("held", "amber", NOW), Pace(), [None] * 60)
+    assert overview.row_of(entry, [], now_ms=NOW)["note"] == note
+
+
 def test_times_a_browser_cannot_hold_are_text() -> None:
     clock = Times.of(follows_clock=True, example=NOW)
     logical = Times.of(follows_clock=False, example=3_820)
@@ -137,6 +154,8 @@ def test_heights_are_on_one_scale_or_between_the_least_and_the_greatest() -> Non
     assert [water_height(age) for age in (-5, 0, 60_000, 10**12)] == [100, 100, 66, 0]
     assert relative_heights([None, 10, 20]) == [None, 8, 92]
     assert BehindScale.of([], dated=True).place(172_800_000) == 0
+    ticks = BehindScale.of([2**63], dated=False).ticks()
+    assert [one["text"] for one in ticks] == ["1E", "1P", "1T", "1G", "1M", "1k", "1"]
 
 
 def test_each_holder_is_a_block_until_the_next() -> None:
@@ -285,9 +304,9 @@ def test_a_chart_without_marks_begins_at_its_lines_and_cuts_what_no_browser_hold
     def drawn() -> Any:
         return chart.chart_of(grid, History(), History(), stands, holder=None, times=times)
 
-    assert (drawn()["base"], drawn()["deep"]) == (2**63 - 2, [0, 0])
+    assert (drawn()["base"], drawn()["deep"]) == (str(2**63 - 2), [0, 0])
     stands["near"].add(0, 5)
-    assert (drawn()["base"], drawn()["deep"]) == (5, None)
+    assert (drawn()["base"], drawn()["deep"]) == ("5", None)
 
 
 @pytest.mark.parametrize(

@@ -266,6 +266,11 @@ class StreamConfig(Answer):
     writer_retention_ms: int | None = Field(description="See `PUT`.")
     max_future_skew_ms: int | None = Field(description="See `PUT`.")
 
+    @property
+    def drops_writers(self) -> bool:
+        """Whether a writer that holds is ever dropped."""
+        return self.aggregation_timeout_ms is not None or self.hold_limit_ms is not None
+
 
 class SegmentLoad(Answer):
     """What the scaling policy sees of a segment."""
@@ -341,6 +346,10 @@ class StreamBrief(_StreamEntry):
     log: Literal["embedded", "external"] = Field(description="Where the events live.")
     follows_clock: bool = Field(
         description="Whether times are ms of wall clock: `max_future_skew_ms` is set."
+    )
+    drops_writers: bool = Field(
+        description="Whether a writer that holds is ever dropped: `aggregation_timeout_ms` or "
+        "`hold_limit_ms` is set."
     )
     segments: int = Field(description="How many there are, sealed ones too.")
     events: int | None = Field(
