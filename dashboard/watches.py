@@ -195,7 +195,7 @@ class WritersWatch(Watch):
     asked_ms
         When, by the service's clock.
     stands
-        Where the slowest stood, over wall clock, by name.
+        Where those of `writers` stood, over wall clock, by name.
     """
 
     def __init__(self, asking: Asking, stream: str, prefix: str) -> None:
@@ -228,16 +228,16 @@ class WritersWatch(Watch):
         if found.stream_id != self._stream_id:
             self._stream_id, self.stands = found.stream_id, {}
         self.writers, self.asked_ms = found.writers, found.now_ms
-        for one in found.writers[:_DRAWN]:
-            if one.stand is not None:
-                self.stands.setdefault(one.writer, History()).add(found.now_ms, one.stand)
-        self._forget()
+        self.follow(found.writers, found.now_ms)
 
-    def _forget(self) -> None:
-        """Keep the lines of few: the slowest change often in a stream of many."""
-        if len(self.stands) > 8 * _DRAWN:
-            slowest = {one.writer for one in self.writers or []}
-            self.stands = {name: line for name, line in self.stands.items() if name in slowest}
+    def follow(self, writers: list[WriterInfo], now_ms: int) -> None:
+        """Go on with the lines of all that are listed: what is not followed has no line."""
+        former, self.stands = self.stands, {}
+        for one in writers:
+            if one.stand is not None:
+                line = former.get(one.writer) or History()
+                line.add(now_ms, one.stand)
+                self.stands[one.writer] = line
 
 
 class GroupWatch(Watch):

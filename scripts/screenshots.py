@@ -1,6 +1,6 @@
 """Takes pictures of every page of the dashboard on a demo set: light, dark and on a phone.
 
-``make screenshots``, or ``python scripts/screenshots.py DIRECTORY``; it takes five minutes. Look at them.
+``make screenshots``, or ``python scripts/screenshots.py DIRECTORY``; it takes eight minutes. Look at them.
 """
 
 import argparse
@@ -17,7 +17,10 @@ import httpx
 from playwright.sync_api import Browser, sync_playwright
 
 _HERE = Path(__file__).parent
-_UNTIL_HELD_S = 190
+_HISTORY_S = 180
+_HELD = "city/rides"
+_HELD_WITHIN_MS = 180_000
+_WATCHED = ("", f"?stream={_HELD}", "?stream=shop/orders", "?stream=demo/scaled")
 _PAGES = {
     "overview": "",
     "held": "?state=held",
@@ -25,6 +28,8 @@ _PAGES = {
     "segments": "?stream=demo/scaled&tab=segments",
     "external": "?stream=iot/meters&tab=segments",
     "marks": "?stream=shop/orders&tab=marks",
+    "nobody": "?group=city/forgotten",
+    "nothing": "?q=nothing",
     "readers": "?stream=city/rides&tab=readers",
     "settings": "?stream=shop/payments&tab=settings",
     "logical": "?stream=lab/steps",
@@ -35,6 +40,7 @@ _PAGES = {
     "group": "?group=city/billing",
     "query": "?group=shop/reports",
 }
+_SETTLE_MS = 2_000
 _LOOKS = {
     "light": ("light", 1_400, 900),
     "dark": ("dark", 1_400, 900),
@@ -54,9 +60,9 @@ def main() -> None:
         url = f"http://127.0.0.1:{service}"
         database = f"sqlite:///{work}/demo.db"
         serve = ["-m", "tidegauge_cli", "serve", "--port", str(service), "--log-level=warning"]
-        stack.enter_context(_running(*serve, "--database-url", database))
+        serving = stack.enter_context(ExitStack())
+        serving.enter_context(_running(*serve, "--database-url", database))
         _wait_for(f"{url}/readyz")
-        stack.enter_context(_running(str(_HERE / "dashboard_demo.py"), url))
         ui = ["-m", "tidegauge_cli", "ui", "--url", url, "--port", str(page)]
         stack.enter_context(_running(*ui))
         home = f"http://127.0.0.1:{page}/"
@@ -65,26 +71,46 @@ def main() -> None:
         browser = playwright.chromium.launch(
             executable_path="/usr/bin/chromium", args=["--no-sandbox", "--disable-gpu"]
         )
-        # an overview that stays open keeps the history of all streams
+        _take_all(browser, home, into, {"first": ""})
+        serving.enter_context(_running(str(_HERE / "dashboard_demo.py"), url))
+        # pages that stay open keep the history of what they show
+        for address in _WATCHED:
+            browser.new_page().goto(home + address)
+        time.sleep(_HISTORY_S)
+        _take_all(browser, home, into, _PAGES, held=True)
+        serving.close()
         watching = browser.new_page()
         watching.goto(home)
-        time.sleep(_UNTIL_HELD_S)
-        for look in _LOOKS:
-            _take(browser, home, into, look)
+        watching.get_by_role("alert").wait_for()
+        _take_all(browser, home, into, {"outage": ""})
         browser.close()
 
 
-def _take(browser: Browser, home: str, into: Path, look: str) -> None:
+def _take_all(
+    browser: Browser, home: str, into: Path, pages: dict[str, str], *, held: bool = False
+) -> None:
+    for look in _LOOKS:
+        _take(browser, home, into, look, pages, held=held)
+
+
+def _take(  # noqa: PLR0913 (what a picture is made of)
+    browser: Browser, home: str, into: Path, look: str, pages: dict[str, str], *, held: bool
+) -> None:
     scheme, width, height = _LOOKS[look]
     context = browser.new_context(
         viewport={"width": width, "height": height},
         color_scheme="dark" if scheme == "dark" else "light",
     )
     page = context.new_page()
-    for name, address in _PAGES.items():
+    if held:  # it is for some time of every two minutes
+        page.goto(f"{home}?q={_HELD}")
+        page.locator("td.state").get_by_text("held", exact=True).wait_for(
+            timeout=_HELD_WITHIN_MS
+        )
+    for name, address in pages.items():
         page.goto(home + address)
         page.locator("h1").first.wait_for()
-        page.wait_for_timeout(2_500)
+        page.wait_for_timeout(_SETTLE_MS)
         page.screenshot(path=into / f"{name}-{look}.png", full_page=True)
     context.close()
 

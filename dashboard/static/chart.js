@@ -13,6 +13,8 @@ function loadPlot() {
 }
 
 const HEIGHT = 340;
+const FONT = "12px system-ui, sans-serif";
+const LETTER = 7.2; // px, of the widest digit in use
 const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 export function TideChart({ chart, strip }) {
@@ -52,14 +54,14 @@ export function TideChart({ chart, strip }) {
     ${chart.empty && html`<p class="dim over-chart">No mark yet: nothing is complete.</p>`}
     <div class="held-by"><span class="dim">held by</span>
       <div class="strip" style=${{ left: `${inset.left}px`, right: `${inset.right}px` }}>
-        ${strip.map((one) => html`<i key=${`${one.who}${one.x}`} class="hue-${one.hue}" title=${one.who}
+        ${strip.map((one) => html`<i key=${`${one.who}${one.x}`} class="hue-${one.hue} ${one.wide > 2 ? "apart" : ""}" title=${one.who}
           style=${{ left: `${one.x}%`, width: `${one.wide}%` }}>${one.wide > 8 ? one.who : ""}</i>`)}
       </div>
     </div>
     <p class="legend dim">
-      <span class="key water"></span> complete <span class="key front"></span> noted by some, waited for
-      <span class="key slow"></span> slowest writers ${chart.holder && html`<span class="key holder"></span> ${chart.holder}`}
-      ${chart.clock && html`<span class="key now"></span> now`}
+      <span><i class="key water"></i>complete</span><span><i class="key front"></i>noted by some, waited for</span>
+      <span><i class="key slow"></i>slowest writers</span>${chart.holder && html`<span title=${chart.holder}><i class="key holder"></i>${chart.holder}</span>`}
+      ${chart.clock && html`<span><i class="key now"></i>now</span>`}
       <label><input type="checkbox" checked=${follows} onChange=${(event) => setChosen(event.target.checked)} /> follow the watermark</label>
     </p>`;
 }
@@ -89,9 +91,10 @@ function options(latest, width, setInset) {
     padding: [10, 26, 0, 0],
     scales: { x: { time: false, range: (_, low, high) => [low, high] }, y: { range: () => bounds(latest.current) } },
     axes: [
-      { stroke: ink("dim"), grid: { show: false }, ticks: { stroke: ink("line") }, font: "11px system-ui", incrs: [10, 30, 60, 120, 300, 600, 900], space: 70,
+      { stroke: ink("dim"), grid: { show: false }, ticks: { stroke: ink("line") }, font: FONT, size: 32, gap: 4, incrs: [10, 30, 60, 120, 300, 600, 900], space: 76,
         values: (_, at) => at.map((second) => showMoment(second * 1000, { fine: false })) },
-      { stroke: ink("dim"), grid: { stroke: ink("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui", size: 74, space: 34,
+      { stroke: ink("dim"), grid: { stroke: ink("line"), width: 1 }, ticks: { show: false }, font: FONT, space: 34,
+        size: (_plot, labels) => Math.max(74, 18 + LETTER * Math.max(0, ...(labels || []).map((one) => one.length))),
         splits: (_plot, _axis, low, high) => niceSplits(low, high, latest.current),
         values: (_, at) => at.map(text) },
     ],
@@ -114,16 +117,16 @@ function measure(plot, setInset) {
 }
 
 /** What is seen of event time: the water with its front and now; or the slowest writers too. */
-function bounds({ water, deep, follows, clock, x, base }) {
-  const [low, high] = (follows ? water : deep) || water || deep || [0, 1];
+function bounds({ water, deep, follows, clock, dated, x, base }) {
+  const [low, high] = (follows ? water : deep) || water || deep || (clock ? [x[0] * 1000 - base, x[0] * 1000 - base] : [0, 1]);
   const now = clock ? x[x.length - 1] * 1000 - base : high;
-  const isNear = now - high < 4 * Math.max(high - low, 60000); // else it would flatten all
+  const isNear = (!water && !deep) || now - high < 4 * Math.max(high - low, 60000); // else it would flatten all
   const seen = isNear ? Math.max(high, now) : high;
-  const room = Math.max((seen - low) * 0.06, 1);
+  const room = Math.max((seen - low) * 0.06, dated ? 3000 : 1);
   return [low - room, seen + room];
 }
 
-const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000, 1200000, 1800000, 3600000, 7200000, 21600000, 43200000, 86400000];
+const STEPS = [1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000, 1200000, 1800000, 3600000, 7200000, 21600000, 43200000, 86400000];
 
 /** Round moments, or round numbers, eight at most. */
 function niceSplits(low, high, { base, dated }) {

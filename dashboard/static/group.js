@@ -1,6 +1,7 @@
 import { html } from "./vendor/preact-htm.js";
 import { hrefOf } from "./links.js";
 import { Since, Time } from "./moments.js";
+import { Blank } from "./tabs.js";
 
 export default function Group({ parts }) {
   const { sections, more, readers, progress, gone } = parts;
@@ -10,16 +11,15 @@ export default function Group({ parts }) {
     ${more && html`<p class="dim waiting">${more}</p>`}
     ${gone.map((stream) => html`<section class="card"><h1 class="sentence">Deleted</h1><p>${stream}</p></section>`)}
     ${progress && html`<${Progress} progress=${progress} />`}
-    <table class="card list">
-      <thead><tr><th>reader</th><th>epoch</th><th>segments</th><th>events behind</th><th>heartbeat</th><th>advanced</th></tr></thead>
+    ${readers.length === 0 ? html`<${Blank} text="No reader is online." />` : html`<table class="card list">
+      <thead><tr><th>reader</th><th class="right">epoch</th><th class="right">segments</th><th class="right">events behind</th><th class="right">heartbeat</th><th class="right">advanced</th></tr></thead>
       <tbody>${readers.map((row) => html`
         <tr key=${row.who}>
-          <td><i class="dot hue-${row.hue}"></i> <b>${row.who}</b></td><td data-of="epoch">${row.epoch}</td><td data-of="segments">${row.segments}</td><td data-of="behind">${row.behind}</td>
-          <td data-of="heartbeat" class="ink-${row.heard_tone}"><${Since} ms=${row.heard} /> ago</td>
-          <td data-of="advanced">${row.advanced != null ? html`<${Since} ms=${row.advanced} /> ago` : "not since it joined"}</td>
+          <td class="wide"><i class="dot hue-${row.hue}"></i> <b>${row.who}</b></td><td class="right" data-of="epoch">${row.epoch}</td><td class="right" data-of="segments">${row.segments}</td><td class="right" data-of="behind">${row.behind}</td>
+          <td data-of="heartbeat" class="right ink-${row.heard_tone}"><${Since} ms=${row.heard} /> ago</td>
+          <td class="right" data-of="advanced">${row.advanced != null ? html`<${Since} ms=${row.advanced} /> ago` : "not since it joined"}</td>
         </tr>`)}</tbody>
-    </table>
-    ${readers.length === 0 && html`<p class="dim waiting">No reader is online.</p>`}`;
+    </table>`}`;
 }
 
 function Section({ one }) {
@@ -55,7 +55,7 @@ function Section({ one }) {
       <div class="lanes">
         ${one.segments.map((row) => html`
           <div class="lane ${row.back ? "holds" : ""}" key=${row.number}>
-            <span class="who"><b>${row.number}</b> <small>${row.who}</small></span>
+            <span class="who" title=${row.who}><b>${row.number}</b> <small>${row.who}</small></span>
             <span class="track"><i class="run ${row.hue == null ? "" : `hue-${row.hue}`}" style=${{ width: `${row.fill}%` }}></i>
               ${row.wanted != null && html`<i class="wanted" style=${{ left: `${row.wanted}%` }}></i>`}</span>
             <span class="right dim">${row.text}</span>
@@ -71,6 +71,6 @@ const Progress = ({ progress }) => html`
     ${progress.late_writers.length > 0 && html`
       <h2>Late rows by writer</h2>
       <div class="lanes">${progress.late_writers.map((one) => html`
-        <div class="lane" key=${one.who}><span class="who">${one.who}</span><span class="track"><i class="run late" style=${{ width: `${one.part}%` }}></i></span><span class="right dim">${one.text}</span></div>`)}
+        <div class="lane" key=${one.who}><span class="who" title=${one.who}>${one.who}</span><span class="track"><i class="run late" style=${{ width: `${one.part}%` }}></i></span><span class="right dim">${one.text}</span></div>`)}
       </div>`}
   </section>`;

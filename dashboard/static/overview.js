@@ -21,26 +21,26 @@ export function Overview({ place, parts, setMore }) {
       </nav>
       <${Search} name="q" place=${place} hint="stream or writer that holds" />
     </div>
-    <table class="card streams" onFocusIn=${hold} onFocusOut=${release}>
-      <thead><tr><th>stream</th><th>state</th><th>tide, last 5 min</th><th>watermark</th><th>writers</th><th>readers</th><th class="right">marks</th></tr></thead>
-      <tbody>${list.rows.map((row) => html`<${Row} key=${row.stream} row=${row} />`)}</tbody>
-    </table>
+    ${list.empty ? html`<section class="card blank"><p>${list.empty.text}</p>${list.empty.command && html`<${Command} text=${list.empty.command} />`}</section>` : html`
+      <table class="card streams" onFocusIn=${hold} onFocusOut=${release}>
+        <thead><tr><th class="name">stream</th><th class="state">state</th><th class="tube" title="Full is now, empty is two days old; the lines are a minute and an hour">tide, last 5 min</th><th class="watermark">watermark</th><th class="writers">writers</th><th class="readers">readers</th><th class="marks right">marks</th></tr></thead>
+        <tbody>${list.rows.map((row) => html`<${Row} key=${row.stream} row=${row} />`)}</tbody>
+      </table>`}
     ${list.groups_refusal && html`<p class="dim waiting">The reader groups are not known: ${list.groups_refusal}</p>`}
-    ${list.empty && html`<p class="dim waiting">${list.empty.text}${list.empty.command && html` <code class="command">${list.empty.command}</code>`}</p>`}
     <${Pages} place=${place} page=${list.page} pages=${list.pages} />`;
 }
 
 function Row({ row }) {
   return html`
     <tr class="edge-${row.edge}">
-      <td class="name"><a data-row href=${hrefOf({ stream: row.stream })}>${row.stream}</a></td>
-      <td class="state">
-        <span class="pill ${row.tone}">${row.label}</span>
-        ${row.who && html`<b class="who">${row.who}</b>`}${row.others && html`<span class="dim"> ${row.others}</span>`}
-        ${row.since != null && html` <b><${Since} ms=${row.since} /></b>`}
-        ${row.drops != null && html` <span class="dim">dropped in <${Until} ms=${row.drops} /></span>`}
-        ${row.note && html` <span class="dim note">${row.note}</span>`}
-      </td>
+      <td class="name"><a data-row href=${hrefOf({ stream: row.stream })} title=${row.stream}>${row.stream}</a></td>
+      <td class="state"><div>
+        <span class="pill ${row.tone}">${row.label}</span>${" "}
+        ${row.who && html`<b class="who" title=${row.who}>${row.who}</b> `}${row.others && html`<span class="dim">${row.others}</span> `}
+        ${row.since != null && html`<b><${Since} ms=${row.since} /></b> `}
+        ${row.drops != null && html`<span class="dim">dropped in <${Until} ms=${row.drops} /></span> `}
+        ${row.note && html`<span class="dim note" title=${row.note}>${row.note}</span>`}
+      </div></td>
       <td class="tube">${row.tube && html`<${Tube} tube=${row.tube} />`}</td>
       <td class="watermark">
         ${row.aged != null ? html`<b><${Since} ms=${row.aged} /> old</b><small><${Time} time=${row.watermark} /></small>`
@@ -49,7 +49,7 @@ function Row({ row }) {
       </td>
       <td class="writers">${row.writers.map((one, at) => html`${at ? html`<span class="dim"> · </span>` : ""}<span class="ink-${one.tone}">${one.text}</span>`)}</td>
       <td class="readers">${row.readers.map((one) => html`<div>
-        ${one.group ? html`<a href=${hrefOf({ group: one.group })}>${one.group}</a> ` : ""}<span class="ink-${one.tone}">${one.text}</span></div>`)}</td>
+        ${one.group ? html`<a href=${hrefOf({ group: one.group })} title=${one.group}>${one.group}</a> ` : ""}<span class="ink-${one.tone}">${one.text}</span></div>`)}</td>
       <td class="marks right dim">${row.marks}</td>
     </tr>`;
 }
@@ -70,6 +70,10 @@ function Tube({ tube }) {
     ${lines.map((at) => html`<path class="level" d="M0 ${100 - at}H${wide}" />`)}
   </svg>`;
 }
+
+/** What to type: a click or the focus selects it, as one line for a terminal. */
+export const Command = ({ text }) => html`<code class="command" tabindex="0" title="Select, then copy"
+  onFocus=${(event) => getSelection().selectAllChildren(event.currentTarget)}>${text}</code>`;
 
 export function Search({ name, place, hint }) {
   const [typed, setTyped] = useState(null);

@@ -55,11 +55,11 @@ function App() {
   return html`
     <header class="bar">
       <a class="home" href="./" data-home><img src="static/icon.svg" alt="" /> Tidegauge</a>
-      <span class="where">${place.stream || (place.group && `reader group ${place.group}`)}</span>
+      <span class="where" title=${place.stream || place.group}>${place.group && html`<span class="wide-only">reader group </span>`}<b>${place.stream || place.group}</b></span>
       <${Ticking} class="clock" show=${() => showClock(serviceNow())} />
       <button onClick=${() => { chooseZone(!isLocal); redraw((n) => n + 1); }}
         title="Show times in UTC or as on this machine">${isLocal ? "local" : "UTC"}</button>
-      <button onClick=${toggleTheme} title="Light or dark" aria-label="Light or dark">◐</button>
+      <button onClick=${toggleTheme} class="theme" title="Light or dark" aria-label="Light or dark">◐</button>
     </header>
     ${outage && html`<p class="outage" role="alert">${outage}</p>`}
     <main class=${outage ? "stale" : ""}>

@@ -2,6 +2,7 @@ import { html } from "./vendor/preact-htm.js";
 import { TideChart } from "./chart.js";
 import { hrefOf } from "./links.js";
 import { Since, Time, Words } from "./moments.js";
+import { Command } from "./overview.js";
 import { tabs } from "./tabs.js";
 
 const SPANS = [[300, "5 min"], [1200, "20 min"], [3600, "1 h"]];
@@ -16,7 +17,7 @@ export default function Stream({ place, parts }) {
     <div class="pictures">
       <section class="card chart-card" aria-label="Event time over wall clock">
         <header>
-          <h2>Event time over wall clock: the water is what is complete</h2>
+          <h2>Event time over wall clock<span class="wide-only">: the water is what is complete</span></h2>
           <nav class="spans" aria-label="How much of the past">
             ${SPANS.map(([span, text]) => html`<a href=${to({ span: span === 300 ? null : span })}
               aria-current=${span === (Number(place.span) || 300) ? "true" : null}>${text}</a>`)}
@@ -25,7 +26,7 @@ export default function Stream({ place, parts }) {
         ${chart ? html`<${TideChart} chart=${chart} strip=${strip || []} />`
           : html`<p class="dim waiting">The stream is sealed: its watermark is the end of time.</p>`}
       </section>
-      <${Race} race=${race} />
+      <${Race} race=${chart && race} ended=${!chart} />
     </div>
     <nav class="tabs" aria-label="Parts of the stream">
       ${Object.keys(tabs).map((name) => html`<a href=${to({ tab: name === "writers" ? null : name })}
@@ -37,12 +38,13 @@ export default function Stream({ place, parts }) {
 function Head({ head }) {
   const aside = head.headline.filter((part) => part.tone === "aside");
   const main = head.headline.filter((part) => part.tone !== "aside");
+  const letters = main.reduce((sum, part) => sum + (part.text || "").length, 0);
   return html`
     <section class="card head">
       <div>
-        <h1 class="sentence"><${Words} parts=${main} />${aside.length ? html` <small><${Words} parts=${aside} /></small>` : ""}</h1>
+        <h1 class="sentence ${letters > 80 ? "lengthy" : ""}"><${Words} parts=${main} />${aside.length ? html` <small><${Words} parts=${aside} /></small>` : ""}</h1>
         <p class="dim">${head.sentence}</p>
-        ${head.cure && html`<p class="cure">${head.cure}${head.command && html` <code class="command" tabindex="0">${head.command}</code>`}</p>`}
+        ${head.cure && html`<p class="cure">${head.cure}${head.command && html` <${Command} text=${head.command} />`}</p>`}
         ${head.hint && html`<p class="hint ink-amber">${head.hint}</p>`}
       </div>
       <div class="facts">
@@ -56,11 +58,11 @@ function Head({ head }) {
     </section>`;
 }
 
-function Race({ race }) {
+function Race({ race, ended }) {
   return html`
     <section class="card race" aria-label="The slowest writers">
-      <header><h2>The slowest writers: the water stands as high as the least of them</h2></header>
-      ${!race ? html`<p class="dim waiting">No writer is live.</p>` : html`
+      <header><h2>The slowest writers; the line is the watermark</h2></header>
+      ${!race ? html`<p class="dim waiting">${ended ? "Nobody is waited for." : "No writer is live."}</p>` : html`
         <div class="lanes">
           ${race.rows.map((row) => html`
             <div class="lane ${row.holds ? "holds" : ""}" key=${row.who}>

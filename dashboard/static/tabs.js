@@ -3,33 +3,35 @@ import { hrefOf } from "./links.js";
 import { Since, showMoment, Time } from "./moments.js";
 import { Search } from "./overview.js";
 
-const Bar = ({ clock }) => clock ? html`<span class="meter"><i class=${clock.part > 75 ? "red" : "amber"}
+const Bar = ({ clock }) => clock ? html`<span class="meter"><i class=${clock.part > 75 ? "red" : clock.part > 25 ? "amber" : ""}
   style=${{ width: `${clock.part}%` }}></i></span> <span class="nowrap">${clock.text}</span>` : "";
+
+const NO_INCARNATION = "–";
 
 function Writers({ tab, place }) {
   const clocks = tab.rows.some((row) => row.silent || row.standing);
+  const numbered = tab.rows.some((row) => row.incarnation !== NO_INCARNATION);
   return html`
     <div class="under">
       <${Search} name="prefix" place=${place} hint="writer" />
       <span class="dim">${tab.caption}, as of <${Since} ms=${tab.asked} /> ago</span>
     </div>
-    <table class="card list writers">
-      <thead><tr><th>writer</th><th>state</th><th>stands at</th><th>behind</th><th>silent</th>
-        ${clocks && html`<th>silence, of its limit</th><th>standing, of its limit</th>`}<th>incarnation</th><th></th></tr></thead>
+    ${tab.rows.length === 0 ? html`<${Blank} text="No writer." />` : html`<table class="card list writers">
+      <thead><tr><th>writer</th><th>state</th><th>stands at</th><th class="right">behind</th><th class="right">silent</th>
+        ${clocks && html`<th>silence, of its limit</th><th>standing, of its limit</th>`}${numbered && html`<th class="right">incarnation</th>`}<th></th></tr></thead>
       <tbody>${tab.rows.map((row) => html`
         <tr key=${row.who}>
-          <td><b>${row.who}</b></td>
+          <td class="wide"><b>${row.who}</b></td>
           <td class="ink-${row.tone}">${row.state}</td>
           <td><${Time} time=${row.stand} />${row.told && html` <small class="dim">told</small>`}</td>
-          <td data-of="behind">${row.behind}</td>
-          <td data-of="silent">${row.heard != null && html`<${Since} ms=${row.heard} />`}</td>
-          ${clocks && html`<td><${Bar} clock=${row.silent} /></td><td><${Bar} clock=${row.standing} /></td>`}
-          <td data-of="incarnation">${row.incarnation}</td>
+          <td class="right" data-of="behind">${row.behind}</td>
+          <td class="right" data-of="silent">${row.heard != null && html`<${Since} ms=${row.heard} />`}</td>
+          ${clocks && html`<td class="clock" data-of="silence"><${Bar} clock=${row.silent} /></td><td class="clock" data-of="standing"><${Bar} clock=${row.standing} /></td>`}
+          ${numbered && html`<td class="right" data-of="incarnation">${row.incarnation}</td>`}
           <td class="dim">${row.remark}</td>
         </tr>`)}
       </tbody>
-    </table>
-    ${tab.rows.length === 0 && html`<p class="dim waiting">No writer.</p>`}`;
+    </table>`}`;
 }
 
 function Segments({ tab }) {
@@ -57,35 +59,35 @@ const Lane = ({ lane }) => html`
     <span>${lane.text}</span>
   </div>`;
 
-const Marks = ({ tab }) => html`
+export const Blank = ({ text }) => html`<section class="card blank"><p>${text}</p></section>`;
+
+const Marks = ({ tab }) => tab.rows.length === 0 ? html`<${Blank} text="No mark yet." />` : html`
   <table class="card list">
     <thead><tr><th>revision</th><th>watermark</th><th>noted up to</th><th>marked</th><th>cut</th></tr></thead>
     <tbody>${tab.rows.map((row) => html`
       <tr key=${row.revision}>
-        <td><b>${row.revision}</b></td><td><${Time} time=${row.lower} /></td><td><${Time} time=${row.upper} /></td>
-        <td>${row.marked && html`<${Time} time=${row.marked} />`}</td><td class="mono wide">${row.cut}</td>
+        <td><b>${row.revision}</b></td><td data-of="watermark"><${Time} time=${row.lower} /></td><td data-of="noted up to"><${Time} time=${row.upper} /></td>
+        <td data-of="marked">${row.marked && html`<${Time} time=${row.marked} />`}</td><td class="mono wide">${row.cut}</td>
       </tr>`)}</tbody>
-  </table>
-  ${tab.rows.length === 0 && html`<p class="dim waiting">No mark yet.</p>`}`;
+  </table>`;
 
-const Readers = ({ tab }) => html`
+const Readers = ({ tab }) => tab.rows.length === 0 ? html`<${Blank} text="No reader group reads this stream." />` : html`
   <table class="card list">
-    <thead><tr><th>group</th><th>behind</th><th>window lower</th><th>upper</th><th>readers</th><th>position</th></tr></thead>
+    <thead><tr><th>group</th><th>behind</th><th>window lower</th><th>upper</th><th class="right">readers</th><th>position</th></tr></thead>
     <tbody>${tab.rows.map((row) => html`
       <tr key=${row.group}>
-        <td><a data-row href=${hrefOf({ group: row.group })}>${row.group}</a></td>
+        <td class="wide"><a data-row href=${hrefOf({ group: row.group })}>${row.group}</a></td>
         <td class="ink-${row.tone}">${row.text}</td>
-        <td>${row.lower ? html`<${Time} time=${row.lower} />` : "before the first mark"}</td><td><${Time} time=${row.upper} /></td>
-        <td>${row.readers}</td><td class="mono wide">${row.position}</td>
+        <td data-of="window lower">${row.lower ? html`<${Time} time=${row.lower} />` : "before the first mark"}</td><td data-of="upper"><${Time} time=${row.upper} /></td>
+        <td class="right" data-of="readers">${row.readers}</td><td class="mono wide">${row.position}</td>
       </tr>`)}</tbody>
-  </table>
-  ${tab.rows.length === 0 && html`<p class="dim waiting">No reader group reads this stream.</p>`}`;
+  </table>`;
 
 const Settings = ({ tab }) => html`
   ${tab.transactions.length > 0 && html`
     <table class="card list">
       <thead><tr><th>open transaction</th><th>writer</th><th>staged</th><th>lease left</th></tr></thead>
-      <tbody>${tab.transactions.map((one) => html`<tr key=${one.id}><td class="mono">${one.id}</td><td><b>${one.who}</b></td><td>${one.events}</td><td>${one.left}</td></tr>`)}</tbody>
+      <tbody>${tab.transactions.map((one) => html`<tr key=${one.id}><td class="mono">${one.id}</td><td class="wide" data-of="writer"><b>${one.who}</b></td><td data-of="staged">${one.events}</td><td data-of="lease left">${one.left}</td></tr>`)}</tbody>
     </table>`}
   ${tab.actions.length > 0 && html`
     <table class="card list">

@@ -15,11 +15,12 @@ from dashboard.history import History, Holders
 from dashboard.pages import Pages, pace_of
 from dashboard.server import DashboardSettings, ExposedDashboardError, create_app
 from dashboard.views import parse_view
-from dashboard.watches import StreamWatch
+from dashboard.watches import StreamWatch, WritersWatch
 from tests.patience import until
 from tidegauge.client.transport import ServiceUnreachableError
 from tidegauge.errors import InvalidRequestError
 from tidegauge.wire.streams import MarkInfo, StreamBrief
+from tidegauge.wire.writers import WriterInfo
 
 NOW = 1_800_000_000_000
 
@@ -193,6 +194,30 @@ def test_a_stream_made_again_has_no_former_history() -> None:
         await feed.stop()
 
     asyncio.run(run())
+
+
+WRITER: dict[str, Any] = dict.fromkeys(WriterInfo.model_fields) | {
+    "state": "active",
+    "incarnation": 0,
+    "grace": False,
+}
+
+
+def test_the_line_of_a_writer_goes_on_while_it_is_listed() -> None:
+    watch = WritersWatch(Answers(), "a/b", "")
+    for at in range(3):
+        stands = {"slow": 100, **{f"w{n}": 100 + at + n for n in range(20)}}
+        if at == 1:
+            del stands["w3"]
+        listed = [
+            WriterInfo.model_validate(WRITER | {"writer": name, "stand": stand})
+            for name, stand in stands.items()
+        ]
+        watch.follow(listed, NOW + at)
+    moments = [NOW, NOW + 1, NOW + 2]
+    assert list(watch.stands["slow"].at(moments)) == [100, 100, 100]
+    assert list(watch.stands["w19"].at(moments)) == [119, 120, 121]
+    assert list(watch.stands["w3"].at(moments)) == [None, None, 105]
 
 
 def test_it_is_shown_to_this_machine_alone_unless_somebody_insists() -> None:
