@@ -181,7 +181,9 @@ class Topic:
         """Read its id and partitions."""
         topics = TopicCollection([self.name])
         (found,) = self._ask(
-            lambda: list(self._admin.describe_topics(topics, request_timeout=self._call_s).values())
+            lambda: list(
+                self._admin.describe_topics(topics, request_timeout=self._call_s).values()
+            )
         )
         numbers = tuple(sorted(one.id for one in found.partitions))
         return TopicInfo(str(found.topic_id), numbers)
