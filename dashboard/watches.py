@@ -9,7 +9,7 @@ from dashboard.asking import Asking, Question
 from dashboard.history import History, Holders
 from dashboard.look.group import farthest_first
 from dashboard.look.states import HOLDING
-from tidegauge.errors import LogIsExternalError, UnknownStreamError, UnknownWriterError
+from tidegauge.errors import LogIsExternalError, UnknownStreamError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.groups import GroupDetails, GroupWindows
 from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo
@@ -213,18 +213,14 @@ class WritersWatch(Watch):
 
     async def _ask(self) -> None:
         how = {"order": "name", "prefix": self.prefix} if self.prefix else {"order": "slowest"}
-        try:
-            found = await self.asking.get(
-                "writers",
-                f"/v1/streams/{self.stream}/writers",
-                WriterList,
-                positions="false",
-                limit=SLOWEST,
-                **how,
-            )
-        except UnknownWriterError:
-            self.writers = []
-            return
+        found = await self.asking.get(
+            "writers",
+            f"/v1/streams/{self.stream}/writers",
+            WriterList,
+            positions="false",
+            limit=SLOWEST,
+            **how,
+        )
         if found.stream_id != self._stream_id:
             self._stream_id, self.stands = found.stream_id, {}
         self.writers, self.asked_ms = found.writers, found.now_ms
