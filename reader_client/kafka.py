@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Self
 
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
 from reader_client._stream import StreamClient
 from tidegauge.client.blocks import Closing
 from tidegauge.client.transport import RETRY_FOR
@@ -15,7 +17,13 @@ from tidegauge.windows import TimeWindow
 with needs_extra("reader_client.kafka", extra="kafka"):
     from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-    from tidegauge.client.kafka import BrokerError, UnknownTopicError, made, settings_of
+    from tidegauge.client.kafka import (
+        BrokerError,
+        UnknownTopicError,
+        is_passing,
+        made,
+        settings_of,
+    )
 
 __all__ = ["TimeWindows"]
 
@@ -116,8 +124,14 @@ class TimeWindows(Closing):
 
     def position(self) -> Position:
         """Find how far each partition of the topic is read: the next offset."""
+        retrying = Retrying(
+            retry=retry_if_exception(_may_pass),
+            stop=stop_after_delay(_CALL_S),
+            wait=wait_fixed(0.1),
+            reraise=True,
+        )
         try:
-            return self._position()
+            return retrying(self._position)
         except KafkaException as error:
             raise BrokerError(_BROKERS, error.args[0].str()) from error
 
@@ -152,3 +166,8 @@ class TimeWindows(Closing):
         if not position.keys() <= self._known:
             self._known = frozenset(self._client.topology().segments)
         return {one: offset for one, offset in position.items() if one in self._known}
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether to ask again: a group's first coordinator takes a moment, and a new one, too."""
+    return isinstance(error, KafkaException) and is_passing(error.args[0])

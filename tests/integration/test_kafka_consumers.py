@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from reader_client.kafka import TimeWindows
 from tests.integration.shop import MINUTE, NOON, Open, Shop
@@ -48,6 +48,11 @@ def _consumer(broker: Broker, group: str) -> Iterator[Consumer]:
     consumer.close()
 
 
+def _begin(topic: str, *partitions: int) -> list[TopicPartition]:
+    """Name the beginning: a new broker fails to tell for a while that nothing is committed."""
+    return [TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions]
+
+
 def _read(consumer: Consumer, count: int) -> None:
     for _ in range(count):
         message = consumer.poll(30)
@@ -63,7 +68,7 @@ def test_a_consumer_of_all_partitions_has_the_window_of_what_it_has_read(
         _consumer(broker, topic) as consumer,
         TimeWindows(consumer, shared_server.url, shop.name) as windows,
     ):
-        consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+        consumer.assign(_begin(topic, 0, 1))
         assert windows.get_time_window() == TimeWindow(None, NOON + MINUTE)
         _read(consumer, 4)
         assert windows.position() == {0: 2, 1: 2}
@@ -85,8 +90,8 @@ def test_what_others_of_the_group_read_counts_once_they_commit_it(
             topic, {"bootstrap.servers": broker.bootstrap}, shared_server.url, shop.name
         ) as of_group,
     ):
-        one.assign([TopicPartition(topic, 0)])
-        other.assign([TopicPartition(topic, 1)])
+        one.assign(_begin(topic, 0))
+        other.assign(_begin(topic, 1))
         _read(one, 2)
         _read(other, 1)
         assert windows.position() == {0: 2, 1: 0}
@@ -112,7 +117,7 @@ def test_a_partition_that_no_writer_has_named_holds_no_window_up(
         _consumer(broker, topic) as consumer,
         TimeWindows(consumer, shared_server.url, shop.name) as windows,
     ):
-        consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+        consumer.assign(_begin(topic, 0, 1))
         _read(consumer, 1)
         wait_until(lambda: windows.get_time_window() == TimeWindow(NOON, None))
 

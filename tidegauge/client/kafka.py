@@ -45,8 +45,11 @@ _TRANSIENT = {
     KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
     KafkaError._NOENT,  # noqa: SLF001 (no leader of a partition is known)
     KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NETWORK_EXCEPTION,
+    KafkaError.NOT_COORDINATOR,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.UNKNOWN_LEADER_EPOCH,
