@@ -128,10 +128,10 @@ def window(
     session: Session,
     group: Group,
     stream: Annotated[
-        StreamName | None,
+        str | None,
         typer.Argument(
-            parser=reading(StreamName.parse),
-            metavar="[SCOPE/STREAM]",
+            callback=lambda text: text and str(reading(StreamName.parse)(text)),
+            metavar="SCOPE/STREAM",
             help="Which of its streams.",
             show_default="all of them",
         ),
@@ -143,7 +143,7 @@ def window(
         windows = session.ask(lambda service: service.get(path, GroupWindows))
         session.show(windows, *table_of_windows(windows.windows).lines(with_headers=True))
         return
-    found = session.ask(lambda service: service.get(path, TimeWindowInfo, stream=str(stream)))
+    found = session.ask(lambda service: service.get(path, TimeWindowInfo, stream=stream))
     session.show(
         found,
         f"lower     {describe_lower(found)}",

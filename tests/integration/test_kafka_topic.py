@@ -73,7 +73,7 @@ def test_a_wrong_setting_is_named_and_no_secret(setting: dict[str, str], told: s
 def test_what_librdkafka_repeats_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     nobody = f"127.0.0.1:{free_port()}"
     silent = Topic({"bootstrap.servers": nobody}, "any", retry_for=timedelta(seconds=1))
-    with caplog.at_level(logging.ERROR), pytest.raises(BrokerError):
+    with caplog.at_level(logging.ERROR, "tidegauge.kafka"), pytest.raises(BrokerError):
         silent.describe()
     told = [one for one in caplog.messages if f"{nobody}/bootstrap: Connect" in one]
     assert len(told) == 1
