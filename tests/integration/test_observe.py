@@ -107,6 +107,12 @@ def test_partitions_note_the_least_guess_at_their_own_positions(two: Observed) -
     assert "the writers stay members" in warned
 
 
+def test_a_partition_in_which_nothing_is_holds_nobody_at_the_end(two: Observed) -> None:
+    two.produce(_at(0, NOON), _at(0, NOON + 9_000))
+    two.run(*BACKFILL)
+    assert (two.watermark, two.states()) == (NOON + 8_000, {"0": "active", "1": "left"})
+
+
 def test_a_header_names_writers_and_tells_their_time(two: Observed) -> None:
     def at(partition: int, name: str, when: str) -> dict[str, Any]:
         headers = {"from": name.encode(), "at": when.encode()}

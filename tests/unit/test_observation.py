@@ -128,6 +128,17 @@ def test_silence_passes_with_records_of_others_and_with_looks_at_the_end() -> No
     assert observation.counts.silent == {"a.0"}
 
 
+def test_who_was_never_heard_leaves_before_those_it_held() -> None:
+    observation = _observation("a.0", "b.1", idle_ms=100)
+    _read(observation, "a.0", 5, 5_000, logged_ms=1_000)
+    for wall_ms in (1_050, 1_100, 1_150, 1_200):
+        observation.look(Look(wall_ms, {0: 6, 1: 5}))
+    assert observation.silent() == observation.unheard() == [Last("b.1", 100, {1: 5})]
+    observation.leave("b.1")
+    assert _notes(observation) == [("a.0", 4_990, {0: 6})]
+    assert [one.writer for one in observation.silent()] == ["a.0"]
+
+
 def test_of_a_gap_in_which_nobody_was_heard_only_half_the_timeout_counts() -> None:
     observation = _observation("a.0", idle_ms=100)
     _read(observation, "a.0", 5, 5_000, logged_ms=1_000)

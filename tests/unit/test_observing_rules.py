@@ -89,6 +89,7 @@ def test_a_time_is_read_where_it_is(where: str, record: _Record, time: int) -> N
     ("where", "record"),
     [
         ("timestamp", _Record(timestamp=(0, -1))),
+        ("timestamp", _Record(timestamp=(1, -1))),
         ("header:t", _Record()),
         ("header:t", _Record(headers=[("t", None)])),
         ("header:t", _Record(headers=[("t", b"\xff")])),

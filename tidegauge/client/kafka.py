@@ -103,7 +103,8 @@ class UnknownTopicError(TidegaugeError):
         self.bootstrap = bootstrap
         self.topic = topic
         super().__init__(
-            f"Kafka at {bootstrap} has no topic {topic!r}, or does not show it to this user"
+            f"Kafka at {bootstrap} has no topic {topic!r}, or does not show it to this user; "
+            "create it first, or check its name"
         )
 
 

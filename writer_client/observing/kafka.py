@@ -231,7 +231,7 @@ class KafkaObserver:
             if time.monotonic() - told_s >= _TELL_S:
                 told_s = time.monotonic()
                 self._tell(self._progress())
-        await self._speak()
+        await self._speak(at_end=self._is_done())
         self._tell(self._progress())
 
     def _is_done(self) -> bool:
@@ -440,20 +440,24 @@ class KafkaObserver:
                 is_told, self._look = False, Look(started_ms, self._ends)
             await asyncio.sleep(_LOOK_S)
 
-    async def _speak(self) -> None:
-        """Register, let leave and note; while the service is away, each turn gives way to the next."""
+    async def _speak(self, *, at_end: bool = False) -> None:
+        """Register, let leave and note; while the service is away, each turn gives way to the next.
+
+        At the end of what is to be read, writers of which nothing was read hold nobody.
+        """
         if self._look is not None:
             self._observation.look(self._look)
             self._look = None
         try:
             self._admit(await self._calls.register(self._observation.newcomers()))
-            for writer, refusal in (
-                await self._calls.leave(self._observation.silent())
-            ).items():
-                if refusal is None:
-                    self._observation.leave(writer)
-                else:
+            leaving = self._observation.unheard() if at_end else self._observation.silent()
+            for writer, refusal in (await self._calls.leave(leaving)).items():
+                if refusal is not None:
                     self._give_up(writer)
+                elif at_end:
+                    self._observation.give_up(writer)
+                else:
+                    self._observation.leave(writer)
             for note, problem in await self._calls.note(self._observation.notes(_now_ms())):
                 self._hear(note, problem)
         except TidegaugeError as error:

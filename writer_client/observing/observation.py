@@ -269,15 +269,23 @@ class Observation:
         return sum(max(0, ends.get(number, 0) - one.read_to) for number, one in places)
 
     def silent(self) -> list[Last]:
-        """Name the writers that have been silent for too long, with the last that they say."""
+        """Name the writers that have been silent for too long, with the last that they say.
+
+        Those first that were never heard and held the others, who note before they leave themselves.
+        """
         if self._idle_ms is None:
             return []
-        return [
-            Last(name, one.last_time, {one.partition: one.offset})
+        found = {
+            name: one
             for name, one in self._sources.items()
-            if one.is_registered
-            and self._partitions[one.partition].listened_ms - one.heard_ms >= self._idle_ms
-        ]
+            if self._partitions[one.partition].listened_ms - one.heard_ms >= self._idle_ms
+        }
+        unheard = {name: one for name, one in found.items() if not one.is_heard}
+        return _lasts(unheard or found)
+
+    def unheard(self) -> list[Last]:
+        """Name the writers of which nothing was read, and will be when no more is."""
+        return _lasts({name: one for name, one in self._sources.items() if not one.is_heard})
 
     def leave(self, writer: str) -> None:
         """Take in that a writer has left for its silence; its next event makes it new."""
@@ -339,6 +347,14 @@ class Observation:
             return None
         # The clock as it was when everything stored before was read: it stands in a backlog.
         return source.strategy.time(Now(place.ended_ms or 0, place.listened_ms))
+
+
+def _lasts(sources: Mapping[str, _Source]) -> list[Last]:
+    return [
+        Last(name, one.last_time, {one.partition: one.offset})
+        for name, one in sources.items()
+        if one.is_registered
+    ]
 
 
 def resume_at(positions: Iterable[Mapping[int, int]], partition: int) -> int | None:

@@ -131,7 +131,7 @@ def _share(text: str) -> float:
 
 def _timestamp(record: Record) -> int:
     kind, time = record.timestamp()
-    if kind == 0:
+    if kind == 0 or time < 0:  # as a producer writes that gives none
         msg = "the record has no timestamp"
         raise ValueError(msg)
     return time
