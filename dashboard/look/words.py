@@ -7,18 +7,12 @@ somebody chose; all others as ``{"text": …}``.
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tidegauge.event_time import BEYOND_SECONDS, END_OF_TIME, describe_span
+from tidegauge.event_time import END_OF_TIME, describe_span, is_date
 
 Part: TypeAlias = dict[str, Any]
 """Something that the page draws, as JSON."""
 
-_YEAR_10000_MS = 253_402_300_800_000
 _MANY = 10_000
-
-
-def is_date(time: int) -> bool:
-    """Whether a time looks like a date in milliseconds."""
-    return BEYOND_SECONDS <= time < _YEAR_10000_MS
 
 
 def grouped(number: int) -> str:
