@@ -195,7 +195,7 @@ class Pages:
                 seen.brief,
                 self._paces[name],
                 now_ms=now_ms,
-                held_from_ms=seen.holders.since_ms,
+                free_ms=seen.holders.free_ms,
                 held_after_ms=self._held_after_ms,
             )
             for name, seen in self._judged.items()
@@ -281,7 +281,7 @@ class Pages:
             brief,
             pace_of(watch, now_ms),
             now_ms=now_ms,
-            held_from_ms=watch.holders.since_ms,
+            free_ms=watch.holders.free_ms,
             held_after_ms=self._held_after_ms,
         )
         times = Times.of(follows_clock=brief.follows_clock, example=brief.watermark)

@@ -84,13 +84,16 @@ def test_a_stream_of_rare_marks_is_held_later() -> None:
 
 def test_who_just_began_to_hold_does_not_hold_since_the_last_mark() -> None:
     brief, holders = _brief(marked_ms=NOW - 68_000), Holders()
-    for at, who in ((NOW - 60_000, None), (NOW - 12_000, "a"), (NOW - 2_500, "b")):
+    for at, who in ((NOW - 60_000, None), (NOW - 12_000, None), (NOW - 9_000, "a")):
         holders.add(at, who)
 
     def found() -> Standing:
-        return standing_of(brief, Pace(), now_ms=NOW, held_from_ms=holders.since_ms)
+        return standing_of(brief, Pace(), now_ms=NOW, free_ms=holders.free_ms)
 
     assert found() == Standing("held", "amber", NOW - 12_000)
+    newer = brief.model_copy(update={"marked_ms": NOW - 11_000})
+    held = standing_of(newer, Pace(), now_ms=NOW, free_ms=holders.free_ms)
+    assert held.since_ms == newer.marked_ms
     holders.add(NOW - 2_000, None)
     holders.add(NOW - 1_000, "b")
     assert found().state == "moving"
