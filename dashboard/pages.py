@@ -239,6 +239,7 @@ class Pages:
                     standings[name],
                     self._paces[name],
                     list(streams[name].watermarks.at(bins)),
+                    streams[name].listed_ms,
                 ),
                 groups.get(name, []),
                 now_ms=now_ms,
@@ -248,7 +249,7 @@ class Pages:
         return {
             "list": {
                 "total": f"{len(streams):,}",
-                "pills": overview.pills_of(standings.values()),
+                "pills": overview.pills_of(standings.values(), view.state),
                 "rows": rows,
                 "page": page,
                 "pages": pages,
@@ -291,7 +292,7 @@ class Pages:
         holder = holders[0].writer if standing.is_held and holds and holders else None
         grid = chart.grid_of(now_ms, view.span if view.span in chart.SPANS_S else 300)
         states = clock.explanation.states
-        live = sum(states.get(one, 0) for one in ("joining", "active", "behind"))
+        live = sum(states.get(one, 0) for one in overview.LIVE)
         return {
             "head": headline.head_of(
                 brief,

@@ -121,10 +121,19 @@ def test_a_row_names_who_holds_and_until_when() -> None:
         Standing("held", "red", NOW - 70_000),
         Pace(),
         [None] * 59 + [NOW - 20_000],
+        NOW,
     )
-    row = overview.row_of(entry, [], now_ms=NOW)
+    row = overview.row_of(entry, [], now_ms=NOW + 1_500)
     assert (row["who"], row["others"], row["drops"]) == ("slow", "and 2 more", NOW + 9_000)
     assert row["tube"]["heights"][-2:] == [None, water_height(20_000)]
+
+
+def test_the_state_that_is_chosen_can_be_seen_without_a_stream_in_it() -> None:
+    standings = [Standing("moving", "green")]
+    moving = {"state": "moving", "text": "1 moving", "tone": "green"}
+    assert overview.pills_of(standings) == [moving]
+    ended = {"state": "ended", "text": "0 ended", "tone": "grey"}
+    assert overview.pills_of(standings, "ended") == [moving, ended]
 
 
 @pytest.mark.parametrize(
@@ -133,13 +142,19 @@ def test_a_row_names_who_holds_and_until_when() -> None:
         ({}, None),
         ({"explained": {"next_expiry_ms": None}}, "dropped if others go on"),
         (
+            {"explained": {"next_expiry_ms": None, "holder_count": 2}},
+            "not dropped: all others left",
+        ),
+        (
             {"explained": {"next_expiry_ms": None, "hint": "Seconds?"}, "drops_writers": False},
             "never dropped · Seconds?",
         ),
     ],
 )
 def test_a_row_says_whether_who_holds_is_ever_dropped(given: Any, note: str | None) -> None:
-    entry = overview.Entry(_brief(**given), Standing("held", "amber", NOW), Pace(), [None] * 60)
+    entry = overview.Entry(
+        _brief(**given), Standing("held", "amber", NOW), Pace(), [None] * 60, NOW
+    )
     assert overview.row_of(entry, [], now_ms=NOW)["note"] == note
 
 
