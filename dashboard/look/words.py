@@ -4,6 +4,7 @@ A moment that a browser can hold goes to the page as ``{"ms": …}``, which show
 somebody chose; all others as ``{"text": …}``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -47,9 +48,9 @@ def per_second(rate: float) -> str:
     return f"{rate:.1f}/s" if rate < 100 else f"{rounded(rate)}/s"
 
 
-def plural(count: int, what: str) -> str:
+def plural(count: int, what: str, *, show: Callable[[int], str] = grouped) -> str:
     """Show a count of things."""
-    return f"{grouped(count)} {what}" if count == 1 else f"{grouped(count)} {what}s"
+    return f"{show(count)} {what}" if count == 1 else f"{show(count)} {what}s"
 
 
 @dataclass(frozen=True, slots=True)
