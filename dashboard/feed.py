@@ -35,10 +35,11 @@ class Seen:
         self.revisions = History(TUBE_MS)
         self.holders = Holders()
         self.first_ms: int | None = None
+        self.listed_ms = 0
 
     def update(self, brief: StreamBrief, now_ms: int) -> None:
         """Take in what the list says now."""
-        self.brief = brief
+        self.brief, self.listed_ms = brief, now_ms
         if self.first_ms is None:
             self.first_ms = now_ms
         at_ms = now_ms if brief.marked_ms is None else min(brief.marked_ms, now_ms)

@@ -77,15 +77,14 @@ class Holders:
         Places in `names`; `NOBODY` for nobody.
     names
         Of all that held it in that time, and some before.
-    since_ms
-        Since when somebody has held it, whoever that was; None for nobody, or if it was held
-        already when this was first asked.
+    free_ms
+        When nobody was last seen to hold it; None if that was never seen.
     """
 
     def __init__(self) -> None:
         self.changes = History(HOUR_MS // 3)
         self.names: list[str] = []
-        self.since_ms: int | None = None
+        self.free_ms: int | None = None
 
     def add(self, at_ms: int, holder: str | None) -> None:
         """Note who holds it from a moment on."""
@@ -94,9 +93,7 @@ class Holders:
             self.names.append(holder)
         place = NOBODY if holder is None else self.names.index(holder)
         if place == NOBODY:
-            self.since_ms = None
-        elif self.changes.newest == NOBODY:
-            self.since_ms = at_ms
+            self.free_ms = at_ms
         self.changes.add(at_ms, place)
 
     def _forget(self) -> None:

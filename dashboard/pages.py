@@ -195,7 +195,7 @@ class Pages:
                 seen.brief,
                 self._paces[name],
                 now_ms=now_ms,
-                held_from_ms=seen.holders.since_ms,
+                free_ms=seen.holders.free_ms,
                 held_after_ms=self._held_after_ms,
             )
             for name, seen in self._judged.items()
@@ -239,6 +239,7 @@ class Pages:
                     standings[name],
                     self._paces[name],
                     list(streams[name].watermarks.at(bins)),
+                    streams[name].listed_ms,
                 ),
                 groups.get(name, []),
                 now_ms=now_ms,
@@ -248,7 +249,7 @@ class Pages:
         return {
             "list": {
                 "total": f"{len(streams):,}",
-                "pills": overview.pills_of(standings.values()),
+                "pills": overview.pills_of(standings.values(), view.state),
                 "rows": rows,
                 "page": page,
                 "pages": pages,
@@ -281,7 +282,7 @@ class Pages:
             brief,
             pace_of(watch, now_ms),
             now_ms=now_ms,
-            held_from_ms=watch.holders.since_ms,
+            free_ms=watch.holders.free_ms,
             held_after_ms=self._held_after_ms,
         )
         times = Times.of(follows_clock=brief.follows_clock, example=brief.watermark)
@@ -291,7 +292,7 @@ class Pages:
         holder = holders[0].writer if standing.is_held and holds and holders else None
         grid = chart.grid_of(now_ms, view.span if view.span in chart.SPANS_S else 300)
         states = clock.explanation.states
-        live = sum(states.get(one, 0) for one in ("joining", "active", "behind"))
+        live = sum(states.get(one, 0) for one in overview.LIVE)
         return {
             "head": headline.head_of(
                 brief,

@@ -17,6 +17,7 @@ FIRST_TIME = -(2**63)
 BEYOND_SECONDS = 10**11
 """A date is above this in milliseconds, and below it in seconds."""
 
+_YEAR_10000_MS = 253_402_300_800_000  # where ISO 8601 and datetime end
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -78,12 +79,16 @@ def parse_event_time(value: object) -> int:
     raise ValueError(msg)
 
 
+def is_date(value: int) -> bool:
+    """Tell whether a time looks like a date in milliseconds."""
+    return BEYOND_SECONDS <= value < _YEAR_10000_MS
+
+
 def describe_event_time(value: int) -> str:
     """Show a time to a person: ISO 8601 where it looks like a date, else the number."""
     if value == END_OF_TIME:
         return "the end of time"
-    # To the end of the year 9999, where ISO 8601 and datetime end.
-    if BEYOND_SECONDS <= value < 253_402_300_800_000:
+    if is_date(value):
         moment = _EPOCH + value * _MILLISECOND
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return str(value)

@@ -190,12 +190,10 @@ def _water_at(
 ) -> float | None:
     if watermark is None or watermark == END_OF_TIME:
         return None
-    first = next(
-        (
-            one.stand + one.behind_ms
-            for one in racers
-            if one.stand is not None and one.behind_ms
-        ),
-        None,
-    )
-    return scale.place(first - watermark) if first is not None else scale.place(0)
+    placed = [(one.stand, one.behind_ms) for one in racers]
+    noted = [(stand, behind) for stand, behind in placed if stand is not None and behind]
+    if not noted:
+        return scale.place(0)
+    first = sum(noted[0])
+    # the writers are of a moment ago: the watermark is never ahead of the slowest
+    return scale.place(max(first - watermark, *(behind for _, behind in noted)))

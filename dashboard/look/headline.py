@@ -175,7 +175,7 @@ def notes_of(info: StreamInfo, open_transactions: Sequence[TransactionInfo]) -> 
         notes.append(f"{plural(growing, 'open segment')} of {len(info.topology.segments)}")
     events = events_of(info)
     if events is not None:
-        notes.append(f"{rounded(events)} events")
+        notes.append(plural(events, "event", show=rounded))
         gone = sum(_gone_before(info).values())
         if gone:
             notes.append(f"{rounded(gone)} truncated")

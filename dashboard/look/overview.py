@@ -1,7 +1,7 @@
 """The overview: all streams, trouble first."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dashboard.look.scales import relative_heights, water_height
@@ -24,6 +24,7 @@ WRITER_TONES: dict[WriterState, str] = {
     "expired": "red",
     "left": "grey",
 }
+LIVE: tuple[WriterState, ...] = ("joining", "active", "behind")
 _FEW_GROUPS = 3
 
 
@@ -39,12 +40,15 @@ class Entry:
         What it is in, and how it moves.
     tide
         Its watermark at the end of each of the last `BINS` spans of `BIN_MS`.
+    listed_ms
+        The service's clock when the list said it.
     """
 
     brief: StreamBrief
     standing: Standing
     pace: Pace
     tide: Sequence[int | None]
+    listed_ms: int
 
 
 def ordered(standings: Mapping[str, Standing]) -> list[str]:
@@ -66,8 +70,8 @@ def matches(brief: StreamBrief, wanted: str) -> bool:
     return text in brief.stream.lower() or (holder is not None and text in holder.lower())
 
 
-def pills_of(standings: Iterable[Standing]) -> list[Part]:
-    """Count the streams in each state."""
+def pills_of(standings: Collection[Standing], chosen: str | None = None) -> list[Part]:
+    """Count the streams in each state; the chosen one stays, so that it can be chosen no more."""
     counts = Counter(one.state for one in standings)
     reds = {one.state for one in standings if one.tone == "red"}
     tones = {one.state: one.tone for one in standings}
@@ -75,10 +79,10 @@ def pills_of(standings: Iterable[Standing]) -> list[Part]:
         {
             "state": state,
             "text": f"{grouped(counts[state])} {label}",
-            "tone": "red" if state in reds else tones[state],
+            "tone": "red" if state in reds else tones.get(state, "grey"),
         }
         for state, label in LABELS.items()
-        if counts[state]
+        if counts[state] or state == chosen
     ]
 
 
@@ -94,7 +98,7 @@ def row_of(entry: Entry, groups: Sequence[ListedGroup], *, now_ms: int) -> Part:
         "tone": standing.tone,
         "edge": _EDGES.get(standing.tone, "none"),
         "since": standing.since_ms,
-        **_blame(brief, standing, now_ms=now_ms),
+        **_blame(brief, standing, listed_ms=entry.listed_ms),
         "tube": _tube(entry, times, now_ms=now_ms),
         "watermark": times.moment(brief.watermark),
         "aged": brief.watermark if age_ms is not None and age_ms >= 0 else None,
@@ -110,7 +114,7 @@ def _is_aged(brief: StreamBrief, times: Times) -> bool:
     return dated and brief.watermark is not None and brief.watermark != END_OF_TIME
 
 
-def _blame(brief: StreamBrief, standing: Standing, *, now_ms: int) -> dict[str, object]:
+def _blame(brief: StreamBrief, standing: Standing, *, listed_ms: int) -> dict[str, object]:
     """Say who is to blame, and until when."""
     explanation, state = brief.explanation, standing.state
     if explanation is None:
@@ -119,13 +123,11 @@ def _blame(brief: StreamBrief, standing: Standing, *, now_ms: int) -> dict[str, 
     if state == "held":
         left_ms = explanation.next_expiry_ms
         more = explanation.holder_count - 1
-        # Time passes for the clocks only while others go on.
-        until = "dropped if others go on" if brief.drops_writers else "never dropped"
-        notes = [None if left_ms is not None else until, explanation.hint]
+        notes = [None if left_ms is not None else _until(brief, explanation), explanation.hint]
         return {
             "who": explanation.holder,
             "others": f"and {grouped(more)} more" if more > 0 else None,
-            "drops": None if left_ms is None else now_ms + left_ms,
+            "drops": None if left_ms is None else listed_ms + left_ms,
             "note": " · ".join(filter(None, notes)) or None,
         }
     said = {
@@ -137,6 +139,16 @@ def _blame(brief: StreamBrief, standing: Standing, *, now_ms: int) -> dict[str, 
         "odd": explanation.hint,
     }
     return {"note": said.get(state)}
+
+
+def _until(brief: StreamBrief, explanation: BriefExplanation) -> str:
+    """Say what has to happen before who holds is dropped: time passes for it while others go on."""
+    if not brief.drops_writers:
+        return "never dropped"
+    live = sum(explanation.states.get(one, 0) for one in LIVE)
+    if explanation.waiting_count and live == explanation.holder_count:
+        return "not dropped: all others left"
+    return "dropped if others go on"
 
 
 def writers_of(explanation: BriefExplanation | None) -> list[Part]:

@@ -109,7 +109,7 @@ def standing_of(
     pace: Pace,
     *,
     now_ms: int,
-    held_from_ms: int | None = None,
+    free_ms: int | None = None,
     held_after_ms: int = HELD_AFTER_MS,
 ) -> Standing:
     """Tell what a stream is in.
@@ -119,10 +119,10 @@ def standing_of(
 
     Parameters
     ----------
-    held_from_ms
-        When somebody began to hold it, if that was seen: before, all were caught up.
+    free_ms
+        When nobody was last seen to hold it, if ever: who holds it now began after that.
     """
-    since_ms = _since(stream, held_from_ms)
+    since_ms = _since(stream, free_ms)
     patience_ms = max(held_after_ms, _DISTANCES * (pace.distance_ms or 0.0))
     state = _state_of(stream, pace, now_ms, stands_long=now_ms - since_ms > patience_ms)
     if state == "held":
@@ -162,7 +162,7 @@ def _moving(stream: StreamBrief, pace: Pace, now_ms: int) -> State:
     return "catching" if (pace.gain or 0.0) > _CATCHING_UP else "late"
 
 
-def _since(stream: StreamBrief, held_from_ms: int | None) -> int:
+def _since(stream: StreamBrief, free_ms: int | None) -> int:
     stands_ms = stream.created_ms if stream.marked_ms is None else stream.marked_ms
     holds = stream.explanation is not None and stream.explanation.reason in HOLDING
-    return max(stands_ms, held_from_ms) if holds and held_from_ms is not None else stands_ms
+    return max(stands_ms, free_ms) if holds and free_ms is not None else stands_ms

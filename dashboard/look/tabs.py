@@ -44,10 +44,11 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
     """
     if prefix:
         what = f"{plural(len(writers), 'writer')} whose name begins with {prefix!r}"
+    elif not total:
+        what = "nobody wrote yet"
     else:
-        are_all = len(writers) < min(
-            most, total
-        )  # that are live: others may be left or expired
+        # that are live: others may be left or expired
+        are_all = len(writers) < min(most, total)
         what = f"the {len(writers)} {'live' if are_all else 'slowest'} of {grouped(total)}"
     return {
         "caption": what,
@@ -167,7 +168,8 @@ def settings_tab(info: StreamInfo, transactions: Iterable[TransactionInfo]) -> P
             {
                 "id": one.id,
                 "who": one.writer,
-                "events": f"{rounded(one.events)} events, {rounded(one.size)} bytes",
+                "events": f"{plural(one.events, 'event', show=rounded)}, "
+                f"{plural(one.size, 'byte', show=rounded)}",
                 "left": "" if one.expires_in_ms is None else span_text(one.expires_in_ms),
             }
             for one in transactions

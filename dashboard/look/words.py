@@ -4,21 +4,16 @@ A moment that a browser can hold goes to the page as ``{"ms": …}``, which show
 somebody chose; all others as ``{"text": …}``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from tidegauge.event_time import BEYOND_SECONDS, END_OF_TIME, describe_span
+from tidegauge.event_time import END_OF_TIME, describe_span, is_date
 
 Part: TypeAlias = dict[str, Any]
 """Something that the page draws, as JSON."""
 
-_YEAR_10000_MS = 253_402_300_800_000
 _MANY = 10_000
-
-
-def is_date(time: int) -> bool:
-    """Whether a time looks like a date in milliseconds."""
-    return BEYOND_SECONDS <= time < _YEAR_10000_MS
 
 
 def grouped(number: int) -> str:
@@ -53,9 +48,9 @@ def per_second(rate: float) -> str:
     return f"{rate:.1f}/s" if rate < 100 else f"{rounded(rate)}/s"
 
 
-def plural(count: int, what: str) -> str:
+def plural(count: int, what: str, *, show: Callable[[int], str] = grouped) -> str:
     """Show a count of things."""
-    return f"{grouped(count)} {what}" if count == 1 else f"{grouped(count)} {what}s"
+    return f"{show(count)} {what}" if count == 1 else f"{show(count)} {what}s"
 
 
 @dataclass(frozen=True, slots=True)

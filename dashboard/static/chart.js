@@ -77,11 +77,11 @@ function series({ x, base, lower, front, lines, clock }) {
 function options(latest, width, setInset) {
   const { lines, dated } = latest.current;
   const stepped = window.uPlot.paths.stepped({ align: 1 });
-  const text = (offset) => {
+  const text = (offset, step) => {
     const { base } = latest.current;
     if (!dated) return (BigInt(base) + BigInt(Math.round(offset))).toLocaleString("en");
     const moment = showMoment(Number(base) + offset, { fine: false });
-    return moment.includes(" ") ? moment.slice(5, 16) : moment; // of another day: month, day and minute
+    return moment.includes(" ") ? moment.slice(5, step < 60000 ? 19 : 16) : moment; // of another day: month, day and minute
   };
   return {
     width,
@@ -96,7 +96,7 @@ function options(latest, width, setInset) {
       { stroke: ink("dim"), grid: { stroke: ink("line"), width: 1 }, ticks: { show: false }, font: FONT, space: 34,
         size: (_plot, labels) => Math.max(74, 18 + LETTER * Math.max(0, ...(labels || []).map((one) => one.length))),
         splits: (_plot, _axis, low, high) => niceSplits(low, high, latest.current),
-        values: (_, at) => at.map(text) },
+        values: (_, at) => at.map((offset) => text(offset, at[1] - at[0])) },
     ],
     series: [
       {},

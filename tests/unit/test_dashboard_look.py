@@ -8,7 +8,7 @@ from dashboard.history import History, Holders
 from dashboard.look import chart, group, overview, segments, tabs
 from dashboard.look.scales import BehindScale, relative_heights, water_height
 from dashboard.look.states import Pace, Standing, State, standing_of
-from dashboard.look.words import Times, rounded
+from dashboard.look.words import Times, plural, rounded
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.groups import GroupDetails, ReaderInfo, TimeWindowInfo
 from tidegauge.wire.streams import StreamBrief, StreamInfo
@@ -84,13 +84,16 @@ def test_a_stream_of_rare_marks_is_held_later() -> None:
 
 def test_who_just_began_to_hold_does_not_hold_since_the_last_mark() -> None:
     brief, holders = _brief(marked_ms=NOW - 68_000), Holders()
-    for at, who in ((NOW - 60_000, None), (NOW - 12_000, "a"), (NOW - 2_500, "b")):
+    for at, who in ((NOW - 60_000, None), (NOW - 12_000, None), (NOW - 9_000, "a")):
         holders.add(at, who)
 
     def found() -> Standing:
-        return standing_of(brief, Pace(), now_ms=NOW, held_from_ms=holders.since_ms)
+        return standing_of(brief, Pace(), now_ms=NOW, free_ms=holders.free_ms)
 
     assert found() == Standing("held", "amber", NOW - 12_000)
+    newer = brief.model_copy(update={"marked_ms": NOW - 11_000})
+    held = standing_of(newer, Pace(), now_ms=NOW, free_ms=holders.free_ms)
+    assert held.since_ms == newer.marked_ms
     holders.add(NOW - 2_000, None)
     holders.add(NOW - 1_000, "b")
     assert found().state == "moving"
@@ -118,10 +121,19 @@ def test_a_row_names_who_holds_and_until_when() -> None:
         Standing("held", "red", NOW - 70_000),
         Pace(),
         [None] * 59 + [NOW - 20_000],
+        NOW,
     )
-    row = overview.row_of(entry, [], now_ms=NOW)
+    row = overview.row_of(entry, [], now_ms=NOW + 1_500)
     assert (row["who"], row["others"], row["drops"]) == ("slow", "and 2 more", NOW + 9_000)
     assert row["tube"]["heights"][-2:] == [None, water_height(20_000)]
+
+
+def test_the_state_that_is_chosen_can_be_seen_without_a_stream_in_it() -> None:
+    standings = [Standing("moving", "green")]
+    moving = {"state": "moving", "text": "1 moving", "tone": "green"}
+    assert overview.pills_of(standings) == [moving]
+    ended = {"state": "ended", "text": "0 ended", "tone": "grey"}
+    assert overview.pills_of(standings, "ended") == [moving, ended]
 
 
 @pytest.mark.parametrize(
@@ -130,13 +142,19 @@ def test_a_row_names_who_holds_and_until_when() -> None:
         ({}, None),
         ({"explained": {"next_expiry_ms": None}}, "dropped if others go on"),
         (
+            {"explained": {"next_expiry_ms": None, "holder_count": 2}},
+            "not dropped: all others left",
+        ),
+        (
             {"explained": {"next_expiry_ms": None, "hint": "Seconds?"}, "drops_writers": False},
             "never dropped · Seconds?",
         ),
     ],
 )
 def test_a_row_says_whether_who_holds_is_ever_dropped(given: Any, note: str | None) -> None:
-    entry = overview.Entry(_brief(**given), Standing("held", "amber", NOW), Pace(), [None] * 60)
+    entry = overview.Entry(
+        _brief(**given), Standing("held", "amber", NOW), Pace(), [None] * 60, NOW
+    )
     assert overview.row_of(entry, [], now_ms=NOW)["note"] == note
 
 
@@ -148,6 +166,10 @@ def test_times_a_browser_cannot_hold_are_text() -> None:
     assert logical.moment(3_820) == {"text": "3,820", "note": "logical"}
     assert (clock.distance(61_000), logical.distance(61_000)) == ("1m 1s", "61,000")
     assert rounded(25_410) == "25.4k"
+    assert [plural(count, "event", show=rounded) for count in (1, 25_410)] == [
+        "1 event",
+        "25.4k events",
+    ]
 
 
 def test_heights_are_on_one_scale_or_between_the_least_and_the_greatest() -> None:
@@ -189,6 +211,18 @@ def test_the_race_shows_the_slowest_and_the_range_of_the_others() -> None:
     assert len(race["rows"]) == 14
     assert race["rows"][0]["x"] == race["water"]
     assert race["others"]["text"] == "86 others"
+
+
+def test_the_watermark_of_a_later_moment_is_not_ahead_of_the_slowest() -> None:
+    race = chart.race_of(
+        [_writer("slow", NOW - 9_000, 9_000), _writer("fast", NOW, 0)],
+        2,
+        watermark=NOW - 7_000,
+        holder="slow",
+        times=Times.of(follows_clock=True, example=NOW),
+    )
+    assert race is not None
+    assert race["water"] == race["rows"][0]["x"]
 
 
 def _info(segments_: list[Any], tail: dict[int, int], first_cut: dict[int, int]) -> StreamInfo:
@@ -310,18 +344,23 @@ def test_a_chart_without_marks_begins_at_its_lines_and_cuts_what_no_browser_hold
 
 
 @pytest.mark.parametrize(
-    ("total", "most", "what"), [(60, 50, "3 live of 60"), (3, 50, "3 slowest of 3")]
+    ("names", "total", "what"),
+    [
+        ("abc", 60, "the 3 live of 60"),
+        ("abc", 3, "the 3 slowest of 3"),
+        ("", 0, "nobody wrote yet"),
+    ],
 )
 def test_a_caption_says_whether_all_live_writers_are_there(
-    total: int, most: int, what: str
+    names: str, total: int, what: str
 ) -> None:
-    writers = [_writer(name, NOW, 0) for name in "abc"]
+    writers = [_writer(name, NOW, 0) for name in names]
     times = Times.of(follows_clock=True, example=NOW)
     config = _info(SPLIT, TAIL, {}).config
     tab = tabs.writers_tab(
-        writers, config, total=total, most=most, prefix="", asked_ms=NOW, times=times
+        writers, config, total=total, most=50, prefix="", asked_ms=NOW, times=times
     )
-    assert tab["caption"] == f"the {what}"
+    assert tab["caption"] == what
 
 
 def test_the_streams_of_a_group_come_farthest_behind_first() -> None:

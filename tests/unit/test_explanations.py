@@ -384,6 +384,16 @@ def test_logical_time_is_no_mistake() -> None:
     assert night.says().startswith("The watermark stands at 5: writer 'a'")
 
 
+def test_how_far_logical_times_lie_apart_has_no_unit() -> None:
+    night = Night(max_future_skew_ms=None)
+    night.note("newbie", 7)
+    night.note("other", 99)
+    assert "writer 'newbie' (92 of event time behind) holds it" in night.says()
+    night.expire("newbie")
+    night.note("newbie", 8)
+    assert "'newbie' is on its way back, 91 behind: " in night.says()
+
+
 def test_the_writer_whose_clock_is_ahead_is_doubted_first() -> None:
     night = Night(max_future_skew_ms=24 * HOUR)
     night.note("good", NOON)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.settings import StreamSettings
-from tidegauge.event_time import describe_event_time, describe_span
+from tidegauge.event_time import describe_event_time, describe_span, is_date
 from tidegauge.explain.situation import Situation, WriterStatus
 
 _NAMES = 3
@@ -116,7 +116,7 @@ def _caught_up(situation: Situation) -> str:
 
 def _held(situation: Situation) -> str:
     waiting, count = situation.waiting_count, _held_by(situation)
-    some = [f"{one.writer!r} ({_how(one)})" for one in situation.holders[:1]]
+    some = [f"{one.writer!r} ({_how(one, situation)})" for one in situation.holders[:1]]
     some += [repr(one.writer) for one in situation.holders[1:count]]
     what = "it" if situation.newest is not None else "the first one back"
     who = f"writer {some[0]} holds" if count == 1 else f"writers {_listed(some, count)} hold"
@@ -130,7 +130,7 @@ def _held_by(situation: Situation) -> int:
     return situation.holder_count if situation.waiting_count else situation.states["joining"]
 
 
-def _how(one: WriterStatus) -> str:
+def _how(one: WriterStatus, situation: Situation) -> str:
     silent_ms = one.silent_ms or 0
     long = silent_ms >= _WORTH_SAYING_MS
     if one.time is None:
@@ -140,7 +140,15 @@ def _how(one: WriterStatus) -> str:
         what = "told" if one.stand_by == "told" else "stood before at"
         return f"{since}no time noted yet, {what} {describe_event_time(one.stand)}"
     silent = f", silent for {describe_span(silent_ms)}" if long else ""
-    return f"{describe_span(one.behind_ms or 0)} of event time behind{silent}"
+    return f"{_behind(one, situation)} of event time behind{silent}"
+
+
+def _behind(one: WriterStatus, situation: Situation) -> str:
+    """Show how far a writer is behind; where times are no dates, only the application knows a unit."""
+    behind_ms = one.behind_ms or 0
+    follows_clock = situation.settings.max_future_skew_ms is not None
+    is_span = follows_clock or (one.time is not None and is_date(one.time))
+    return describe_span(behind_ms) if is_span else str(behind_ms)
 
 
 def _until(situation: Situation) -> str:
@@ -210,8 +218,7 @@ def _approach(one: WriterStatus, situation: Situation) -> str:
     """Say why a writer that is out is not live yet, and when it will be."""
     settings = (situation.settings.aggregation_timeout_ms, situation.settings.hold_limit_ms)
     most_ms = min((most for most in settings if most is not None), default=None)
-    behind = describe_span(one.behind_ms or 0)
-    at = "no time noted yet" if one.time is None else f"{behind} behind"
+    at = "no time noted yet" if one.time is None else f"{_behind(one, situation)} behind"
     if not one.grace:
         least = describe_event_time(one.gone_watermark or 0)
         return f"{at}, without grace until it notes a time above {least}"
