@@ -160,7 +160,9 @@ class Pages:
                 if outage is None
                 else {
                     "url": outage.url,
-                    "since": outage.since_ms + self.feed.asking.skew_ms,
+                    "since": None
+                    if outage.since_ms is None
+                    else outage.since_ms + self.feed.asking.skew_ms,
                     "reason": outage.reason,
                 },
                 "missing": None,

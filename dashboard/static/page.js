@@ -51,6 +51,7 @@ function App() {
 
   const mine = parts.place === (place.stream || place.group || "") && parts.kind === place.kind;
   const outage = lostAt ? ownOutage(lostAt) : parts.outage && serviceOutage(parts.outage);
+  const seen = mine && (parts.list || parts.head || parts.sections);
   const Room = place.kind === "overview" ? Overview : room[place.kind];
   return html`
     <header class="bar">
@@ -61,7 +62,7 @@ function App() {
         title="Show times in UTC or as on this machine">${isLocal ? "local" : "UTC"}</button>
       <button onClick=${toggleTheme} class="theme" title="Light or dark" aria-label="Light or dark">◐</button>
     </header>
-    ${outage && html`<p class="outage" role="alert">${outage}</p>`}
+    ${outage && html`<p class="outage" role="alert">${outage}${seen ? " This is what was seen last." : ""}</p>`}
     <main class=${outage ? "stale" : ""}>
       ${mine && parts.missing ? html`<section class="card"><h1 class="sentence">Nothing to see here</h1><p class="dim">${parts.missing}</p><p class="cure"><a href="./">All streams</a></p></section>`
         : mine && Room ? html`<${Room} place=${place} parts=${parts} setMore=${setMore} />`
@@ -70,9 +71,10 @@ function App() {
 }
 
 const serviceOutage = ({ url, since, reason }) =>
-  `No answer from ${url} since ${showMoment(since, { fine: false })}: ${reason}. This is what was seen last.`;
+  since === null ? `No answer from ${url} yet: ${reason}. Is \`tidegauge serve\` running there?`
+    : `No answer from ${url} since ${showMoment(since, { fine: false })}: ${reason}.`;
 const ownOutage = (since) =>
-  `The process of this page (tidegauge ui) does not answer since ${showMoment(since, { fine: false })}. This is what was seen last.`;
+  `The process of this page (tidegauge ui) does not answer since ${showMoment(since, { fine: false })}.`;
 
 function toggleTheme() {
   const root = document.documentElement;
