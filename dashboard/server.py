@@ -69,6 +69,8 @@ class DashboardSettings:
     ----------
     url, token
         The service, and what is sent to it.
+    shown_url
+        Where people reach it, if elsewhere: it is shown, and commands go there.
     host, port
         Where to listen.
     names
@@ -81,6 +83,7 @@ class DashboardSettings:
 
     url: str
     token: str | None = None
+    shown_url: str | None = None
     host: str = "127.0.0.1"
     port: int = 8787
     names: Sequence[str] = ()
@@ -90,6 +93,7 @@ class DashboardSettings:
     def check(self) -> None:
         """Refuse what cannot be, or would let strangers in; raises ``ValueError``."""
         check_url(self.url)
+        check_url(self.shown_url or self.url)
         if self.token is not None:
             check_token(self.token)
         if not self.insecure and not _is_loopback(self.host):
@@ -115,7 +119,7 @@ def create_app(settings: DashboardSettings) -> ASGIApp:
     """Make the application; it begins to ask the service when it is started."""
     settings.check()
     feed = Feed(Asking(settings.url, settings.token))
-    pages = Pages(feed, held_after_ms=settings.held_after_ms)
+    pages = Pages(feed, held_after_ms=settings.held_after_ms, shown_url=settings.shown_url)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

@@ -29,6 +29,14 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
             help="File that holds the bearer token; `observe` is the role that fits.",
         ),
     ] = None,
+    shown_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TIDEGAUGE_UI_SHOWN_URL",
+            help="Address of the service that people use; it is shown, and in commands.",
+            show_default="--url",
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(envvar="TIDEGAUGE_UI_HOST", help="Address to listen on.")
     ] = "127.0.0.1",
@@ -77,6 +85,7 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
         settings = dashboard.DashboardSettings(
             url=url,
             token=token,
+            shown_url=shown_url,
             host=host,
             port=port,
             names=tuple(name or ()),

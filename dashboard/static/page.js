@@ -2,7 +2,7 @@ import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { Connection } from "./connection.js";
 import { followKeys } from "./keys.js";
 import { go, placeOf } from "./links.js";
-import { chooseZone, isLocal, serviceNow, setServiceClock, showClock, showMoment, Ticking } from "./moments.js";
+import { chooseZone, isLocal, remember, serviceNow, setServiceClock, showClock, showMoment, Ticking } from "./moments.js";
 import { Overview, viewOfOverview } from "./overview.js";
 
 const rooms = {
@@ -57,6 +57,7 @@ function App() {
     <header class="bar">
       <a class="home" href="./" data-home><img src="static/icon.svg" alt="" /> Tidegauge</a>
       <span class="where" title=${place.stream || place.group}>${place.group && html`<span class="wide-only">reader group </span>`}<b>${place.stream || place.group}</b></span>
+      <span class="service" title=${parts.service}>${parts.service}</span>
       <${Ticking} class="clock" show=${() => showClock(serviceNow())} />
       <button onClick=${() => { chooseZone(!isLocal); redraw((n) => n + 1); }}
         title="Show times in UTC or as on this machine">${isLocal ? "local" : "UTC"}</button>
@@ -80,7 +81,7 @@ function toggleTheme() {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
-  localStorage.setItem("theme", root.dataset.theme);
+  remember("theme", root.dataset.theme);
   dispatchEvent(new Event("theme"));
 }
 

@@ -119,10 +119,35 @@ def test_a_page_gets_only_what_changed() -> None:
         page = pages.open()
         page.show(parse_view('{"kind": "overview"}'))
         first, second = (json.loads(page.message() or "") for _ in range(2))
-        assert first.keys() - second.keys() == {"list", "outage", "missing"}
+        assert first.keys() - second.keys() == {"list", "outage", "missing", "service"}
         await feed.stop()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("url", "shown_url", "end"),
+    [
+        ("http://127.0.0.1:8470/", None, "SCOPE/STREAM"),
+        ("http://127.0.0.1:9", None, " --url http://127.0.0.1:9"),
+        ("http://proxy:8470", "http://127.0.0.1:8470", "SCOPE/STREAM"),
+        ("http://127.0.0.1:8470", "http://gauge.test/", " --url http://gauge.test"),
+    ],
+)
+def test_a_command_goes_to_the_service_that_is_shown(
+    url: str, shown_url: str | None, end: str
+) -> None:
+    feed = Feed(Asking(url, None))
+    feed.listed = True
+    page = Pages(feed, shown_url=shown_url).open()
+
+    async def show() -> str:
+        page.show(parse_view('{"kind": "overview"}'))
+        return page.message() or ""
+
+    shown = json.loads(asyncio.run(show()))
+    assert shown["service"] == (shown_url or url).rstrip("/")
+    assert shown["list"]["empty"]["command"].endswith(end)
 
 
 def test_a_page_that_cannot_be_drawn_does_not_stop_others() -> None:
