@@ -5,8 +5,10 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
+from math import inf
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -20,6 +22,8 @@ _OUTAGES = (ServiceUnreachableError, UnavailableError, UnexpectedAnswerError)
 _AGAIN_S = 2.0
 _TOLD_AFTER_S = 2.5
 """Of failing: longer than until the next try, and some seconds after the last answer."""
+_ANSWERS_IN_S = 0.5
+"""Beyond what it was asked to wait. Longer counts as failing, and so is told after 3 s."""
 _NOT_YET = "this call has no such parameter"
 _REST = 10
 """A call is not repeated before this many times its own duration."""
@@ -34,13 +38,13 @@ class Outage:
     url
         Where the service should be.
     since_ms
-        Wall clock of the last answer, by this machine.
+        Wall clock of the last answer, by this machine; None before anything was answered.
     reason
         What happened at the last try.
     """
 
     url: str
-    since_ms: int
+    since_ms: int | None
     reason: str
 
 
@@ -52,7 +56,9 @@ class Question:
     answered_s
         Wall clock of the last answer, or of the beginning.
     failure, failed_s
-        Why there was none since, and when that began.
+        Why there was none since, and when that began, by the monotonic clock.
+    due_s
+        When there should be an answer, by the same clock.
     refusal
         Why the service refuses to answer; None if it does answer.
     """
@@ -61,17 +67,28 @@ class Question:
         self.answered_s = time.time()
         self.failed_s = 0.0
         self.failure: str | None = None
+        self.due_s = inf
         self.refusal: str | None = None
 
     def hear(self, refusal: str | None = None) -> None:
         """Take in that there was an answer, or a refusal."""
         self.answered_s, self.failure, self.refusal = time.time(), None, refusal
+        self.due_s = inf
 
     def fail(self, why: str) -> None:
         """Take in that there was no answer."""
         if self.failure is None:
-            self.failed_s = time.time()
+            self.failed_s = min(time.monotonic(), self.due_s)
         self.failure = why
+        self.due_s = inf
+
+    def fails_since_s(self) -> float:
+        """Tell since when there is no answer, by the monotonic clock."""
+        return self.due_s if self.failure is None else self.failed_s
+
+
+_asked: ContextVar[Question] = ContextVar("asked")
+"""What a call is made for."""
 
 
 class Asking:
@@ -83,6 +100,8 @@ class Asking:
         How often each kind of question was asked.
     skew_ms
         The service's clock, against this machine's.
+    heard
+        Whether the service has ever said anything.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -93,10 +112,23 @@ class Asking:
         self.asked: Counter[str] = Counter()
         self.received_bytes = 0
         self.skew_ms = 0
+        self.heard = False
 
-    async def get(self, kind: str, path: str, answer: type[_A], **params: object) -> _A:
-        """Ask for something; raises what `Transport.send` does."""
+    async def get(
+        self,
+        kind: str,
+        path: str,
+        answer: type[_A],
+        *,
+        wait_ms: int | None = None,
+        **params: object,
+    ) -> _A:
+        """Ask for something, which may wait for news; raises what `Transport.send` does."""
         self.asked[kind] += 1
+        question = _asked.get(None)
+        if question is not None:
+            question.due_s = time.monotonic() + (wait_ms or 0) / 1_000 + _ANSWERS_IN_S
+        params["wait_ms"] = wait_ms
         response = await self._transport.send("GET", path, retry=True, params=params)
         self.received_bytes += len(response.content)
         try:
@@ -115,12 +147,13 @@ class Asking:
 
     def outage_of(self, questions: Iterable[Question]) -> Outage | None:
         """Tell what keeps the service from answering one of them; None if it answers all."""
-        told_s = time.time() - _TOLD_AFTER_S
-        failed = [one for one in questions if one.failure is not None and one.failed_s < told_s]
+        told_s = time.monotonic() - _TOLD_AFTER_S
+        failed = [one for one in questions if one.fails_since_s() < told_s]
         if not failed:
             return None
         first = min(failed, key=lambda one: one.answered_s)
-        return Outage(self.url, round(first.answered_s * 1_000), first.failure or "")
+        since_ms = round(first.answered_s * 1_000) if self.heard else None
+        return Outage(self.url, since_ms, first.failure or "it says nothing")
 
     async def repeat(
         self,
@@ -136,12 +169,14 @@ class Asking:
         What takes long is asked less often, unless it ``waits`` for news.
         """
         waker = wake or asyncio.Event()
+        _asked.set(question)
         while True:
             began = time.monotonic()
             waker.clear()
             wait_s = _AGAIN_S
             try:
                 await ask()
+                self.heard = True
                 question.hear()
                 rest_s = 0.0 if waits else _REST * (time.monotonic() - began)
                 wait_s = max(pause_s(), rest_s)
@@ -149,6 +184,7 @@ class Asking:
                 question.fail(getattr(error, "reason", None) or str(error))
                 _log.debug("no answer", exc_info=True)
             except TidegaugeError as error:
+                self.heard = True
                 question.hear(self._words_of(error))
             except Exception as error:  # noqa: BLE001 (it is logged and shown)
                 # A fault of ours: the page says so, and does not go stale in silence.

@@ -1,6 +1,7 @@
 """Pages: what is drawn, made once a second for all that show the same."""
 
 import asyncio
+import shlex
 import time
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,8 @@ _LOOKS = 10
 _ORDER_S = 5.0
 _RATE_MS = 30_000
 _GAIN_MS = 30_000
+_DEFAULT_URL = "http://127.0.0.1:8470"
+"""Where commands go that name no other."""
 
 
 class Page:
@@ -104,10 +107,15 @@ class Pages:
     ----------
     held_after_ms
         A stream counts as held once its watermark stands for so long, ms.
+    shown_url
+        Where people reach the service, if not where the feed does.
     """
 
-    def __init__(self, feed: Feed, *, held_after_ms: int = HELD_AFTER_MS) -> None:
+    def __init__(
+        self, feed: Feed, *, held_after_ms: int = HELD_AFTER_MS, shown_url: str | None = None
+    ) -> None:
         self.feed = feed
+        self._url = (shown_url or feed.asking.url).rstrip("/")
         self._held_after_ms = held_after_ms
         self._open: set[Page] = set()
         self._made: dict[View, dict[str, bytes]] = {}
@@ -156,11 +164,14 @@ class Pages:
                 "kind": view.kind,
                 "place": place_of(view),
                 "now": self.feed.asking.now_ms(),
+                "service": self._url,
                 "outage": None
                 if outage is None
                 else {
                     "url": outage.url,
-                    "since": outage.since_ms + self.feed.asking.skew_ms,
+                    "since": None
+                    if outage.since_ms is None
+                    else outage.since_ms + self.feed.asking.skew_ms,
                     "reason": outage.reason,
                 },
                 "missing": None,
@@ -254,9 +265,17 @@ class Pages:
                 "page": page,
                 "pages": pages,
                 "groups_refusal": self.feed.asks_groups.refusal,
-                "empty": overview.empty_of(len(streams), len(rows), wanted=view.search),
+                "empty": self._addressed(
+                    overview.empty_of(len(streams), len(rows), wanted=view.search)
+                ),
             }
         }
+
+    def _addressed(self, part: Part | None) -> Part | None:
+        """Have the command in a part, if there is one, go to the service that is shown."""
+        if part is None or not part.get("command") or self._url == _DEFAULT_URL:
+            return part
+        return part | {"command": f"{part['command']} --url {shlex.quote(self._url)}"}
 
     def _groups_of(self, streams: Sequence[str]) -> dict[str, list[ListedGroup]]:
         found: dict[str, list[ListedGroup]] = {name: [] for name in streams}
@@ -294,13 +313,15 @@ class Pages:
         states = clock.explanation.states
         live = sum(states.get(one, 0) for one in overview.LIVE)
         return {
-            "head": headline.head_of(
-                brief,
-                standing,
-                clock,
-                clock_ms=watch.clock_ms,
-                marks_per_s=_rate(watch, now_ms),
-                notes=headline.notes_of(info, open_ones),
+            "head": self._addressed(
+                headline.head_of(
+                    brief,
+                    standing,
+                    clock,
+                    clock_ms=watch.clock_ms,
+                    marks_per_s=_rate(watch, now_ms),
+                    notes=headline.notes_of(info, open_ones),
+                )
             ),
             "chart": None
             if brief.final

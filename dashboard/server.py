@@ -1,9 +1,11 @@
 """The process of the dashboard: a page, one web socket for each, and who is let in."""
 
 import asyncio
+import errno
 import logging
+import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.resources import files
 from ipaddress import ip_address
@@ -51,6 +53,14 @@ class ExposedDashboardError(ValueError):
         )
 
 
+class PortTakenError(ValueError):
+    """Something else listens there."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        super().__init__(f"port {port} is taken; give --port")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DashboardSettings:
     """What `tidegauge ui` is told.
@@ -59,6 +69,8 @@ class DashboardSettings:
     ----------
     url, token
         The service, and what is sent to it.
+    shown_url
+        Where people reach it, if elsewhere: it is shown, and commands go there.
     host, port
         Where to listen.
     names
@@ -71,6 +83,7 @@ class DashboardSettings:
 
     url: str
     token: str | None = None
+    shown_url: str | None = None
     host: str = "127.0.0.1"
     port: int = 8787
     names: Sequence[str] = ()
@@ -80,6 +93,7 @@ class DashboardSettings:
     def check(self) -> None:
         """Refuse what cannot be, or would let strangers in; raises ``ValueError``."""
         check_url(self.url)
+        check_url(self.shown_url or self.url)
         if self.token is not None:
             check_token(self.token)
         if not self.insecure and not _is_loopback(self.host):
@@ -105,7 +119,7 @@ def create_app(settings: DashboardSettings) -> ASGIApp:
     """Make the application; it begins to ask the service when it is started."""
     settings.check()
     feed = Feed(Asking(settings.url, settings.token))
-    pages = Pages(feed, held_after_ms=settings.held_after_ms)
+    pages = Pages(feed, held_after_ms=settings.held_after_ms, shown_url=settings.shown_url)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -240,14 +254,13 @@ def _with_headers(send: Send) -> Send:
 def run(settings: DashboardSettings) -> None:
     """Serve the dashboard until SIGTERM or Ctrl-C; raises ``ValueError`` for what cannot be."""
     app = create_app(settings)
+    listener = listen(settings.host, settings.port)
     if settings.insecure and not _is_loopback(settings.host):
         _log.warning("anybody who reaches %s may look at all streams", settings.host)
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
     print(f"dashboard http://{shown}:{settings.port}/  of {settings.url}", flush=True)  # noqa: T201
-    uvicorn.run(
+    config = uvicorn.Config(
         app,
-        host=settings.host,
-        port=settings.port,
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -255,3 +268,16 @@ def run(settings: DashboardSettings) -> None:
         timeout_graceful_shutdown=2,
         ws_max_size=_MOST_VIEW_BYTES,
     )
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Listen there; raises `PortTakenError`, or ``OSError`` for what is no address of ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise PortTakenError(port) from error
+        raise

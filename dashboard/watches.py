@@ -4,6 +4,7 @@ import asyncio
 from array import array
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from dashboard.asking import Asking, Question
 from dashboard.history import History, Holders
@@ -101,6 +102,7 @@ class StreamWatch(Watch):
         self.watermarks = History()
         self.fronts = History()
         self._revision: int | None = None
+        self._waits = False
 
     def start(self) -> None:
         """Begin to ask."""
@@ -142,6 +144,9 @@ class StreamWatch(Watch):
 
     async def _read_marks(self, path: str) -> None:
         """Wait for the next marks; the first time, read those of the last hour, as far as is cheap."""
+        # whoever was refused, or heard nothing, is told at once that there is an answer again
+        wait_ms = _WAIT_MS if self._waits else 0
+        self._waits = False
         if self._revision is None:
             info = await self.asking.get("stream", path, StreamInfo)
             self._meet(info.stream_id)
@@ -153,12 +158,13 @@ class StreamWatch(Watch):
                 MarkList,
                 after=self._revision,
                 limit=_PAGE,
-                wait_ms=_WAIT_MS,
+                wait_ms=wait_ms,
             )
         except UnknownStreamError:
             self._revision = None  # one that is made again counts anew
             raise
         self._meet(found.stream_id)
+        self._waits = True
         for mark in found.marks:
             self._take_mark(mark, found.now_ms)
         if len(found.marks) == _PAGE:
@@ -212,7 +218,9 @@ class WritersWatch(Watch):
         self._repeat(self._ask, _WRITERS_S)
 
     async def _ask(self) -> None:
-        how = {"order": "name", "prefix": self.prefix} if self.prefix else {"order": "slowest"}
+        how: dict[str, Any] = (
+            {"order": "name", "prefix": self.prefix} if self.prefix else {"order": "slowest"}
+        )
         found = await self.asking.get(
             "writers",
             f"/v1/streams/{self.stream}/writers",

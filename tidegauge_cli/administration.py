@@ -148,8 +148,14 @@ def _dashboard(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
     if settings["port"] == 0:
         msg = "--ui needs to know the port: give --port"
         raise ValueError(msg)
-    with beside(f"http://127.0.0.1:{settings['port']}") as address:
+    with beside(f"http://{_reachable(settings['host'])}:{settings['port']}") as address:
         yield {"ui_url": settings["ui_url"] or address}
+
+
+def _reachable(host: str) -> str:
+    """Write where a service on this machine is reached, as in an address."""
+    here = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104
+    return f"[{here}]" if ":" in here else here
 
 
 def _as_typed(place: tuple[int | str, ...], message: str, given: object) -> str:

@@ -29,6 +29,14 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
             help="File that holds the bearer token; `observe` is the role that fits.",
         ),
     ] = None,
+    shown_url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="TIDEGAUGE_UI_SHOWN_URL",
+            help="Address of the service that people use; it is shown, and in commands.",
+            show_default="--url",
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option(envvar="TIDEGAUGE_UI_HOST", help="Address to listen on.")
     ] = "127.0.0.1",
@@ -77,6 +85,7 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
         settings = dashboard.DashboardSettings(
             url=url,
             token=token,
+            shown_url=shown_url,
             host=host,
             port=port,
             names=tuple(name or ()),
@@ -91,8 +100,18 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
 @contextmanager
 def beside(url: str) -> Iterator[str]:
     """Show the dashboard of a service for a while, by a process of its own; gives its address."""
-    port = os.environ.get("TIDEGAUGE_UI_PORT", str(UI_PORT))  # as that process reads it
-    command = [sys.executable, "-m", "tidegauge_cli", "ui", "--url", url, "--port", port]
+    import dashboard  # noqa: PLC0415 (an extra, which the caller has looked for)
+
+    # as that process reads them
+    port = os.environ.get("TIDEGAUGE_UI_PORT", str(UI_PORT))
+    host = os.environ.get("TIDEGAUGE_UI_HOST", "127.0.0.1")
+    try:
+        dashboard.listen(host, int(port)).close()
+    except dashboard.PortTakenError as error:
+        msg = f"port {port} of the dashboard is taken; set TIDEGAUGE_UI_PORT to another"
+        raise ValueError(msg) from error
+    # -P: whatever is called as a package of ours in the current folder is not meant
+    command = [sys.executable, "-P", "-m", "tidegauge_cli", "ui", "--url", url, "--port", port]
     process = subprocess.Popen(command)
     try:
         yield f"http://127.0.0.1:{port}/"

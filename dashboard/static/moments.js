@@ -4,7 +4,7 @@ import { html, useEffect, useRef } from "./vendor/preact-htm.js";
 
 const tickers = new Set();
 let skewMs = 0; // of this machine's clock, against the service's
-export let isLocal = localStorage.getItem("zone") === "local";
+export let isLocal = recall("zone") === "local";
 
 setInterval(() => tickers.forEach((tick) => tick()), 1000);
 
@@ -13,7 +13,16 @@ export const serviceNow = () => Date.now() + skewMs;
 
 export function chooseZone(local) {
   isLocal = local;
-  localStorage.setItem("zone", local ? "local" : "utc");
+  remember("zone", local ? "local" : "utc");
+}
+
+// A browser may keep nothing for this page, and throws if it is asked to.
+function recall(name) {
+  try { return localStorage.getItem(name); } catch { return null; }
+}
+
+export function remember(name, value) {
+  try { localStorage.setItem(name, value); } catch { /* it holds until the page is closed */ }
 }
 
 const pad = (number, width = 2) => String(number).padStart(width, "0");

@@ -2,7 +2,7 @@ import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { Connection } from "./connection.js";
 import { followKeys } from "./keys.js";
 import { go, placeOf } from "./links.js";
-import { chooseZone, isLocal, serviceNow, setServiceClock, showClock, showMoment, Ticking } from "./moments.js";
+import { chooseZone, isLocal, remember, serviceNow, setServiceClock, showClock, showMoment, Ticking } from "./moments.js";
 import { Overview, viewOfOverview } from "./overview.js";
 
 const rooms = {
@@ -51,17 +51,19 @@ function App() {
 
   const mine = parts.place === (place.stream || place.group || "") && parts.kind === place.kind;
   const outage = lostAt ? ownOutage(lostAt) : parts.outage && serviceOutage(parts.outage);
+  const seen = mine && (parts.list || parts.head || parts.sections);
   const Room = place.kind === "overview" ? Overview : room[place.kind];
   return html`
     <header class="bar">
       <a class="home" href="./" data-home><img src="static/icon.svg" alt="" /> Tidegauge</a>
       <span class="where" title=${place.stream || place.group}>${place.group && html`<span class="wide-only">reader group </span>`}<b>${place.stream || place.group}</b></span>
+      <span class="service" title=${parts.service}>${parts.service}</span>
       <${Ticking} class="clock" show=${() => showClock(serviceNow())} />
       <button onClick=${() => { chooseZone(!isLocal); redraw((n) => n + 1); }}
         title="Show times in UTC or as on this machine">${isLocal ? "local" : "UTC"}</button>
       <button onClick=${toggleTheme} class="theme" title="Light or dark" aria-label="Light or dark">◐</button>
     </header>
-    ${outage && html`<p class="outage" role="alert">${outage}</p>`}
+    ${outage && html`<p class="outage" role="alert">${outage}${seen ? " This is what was seen last." : ""}</p>`}
     <main class=${outage ? "stale" : ""}>
       ${mine && parts.missing ? html`<section class="card"><h1 class="sentence">Nothing to see here</h1><p class="dim">${parts.missing}</p><p class="cure"><a href="./">All streams</a></p></section>`
         : mine && Room ? html`<${Room} place=${place} parts=${parts} setMore=${setMore} />`
@@ -70,15 +72,16 @@ function App() {
 }
 
 const serviceOutage = ({ url, since, reason }) =>
-  `No answer from ${url} since ${showMoment(since, { fine: false })}: ${reason}. This is what was seen last.`;
+  since === null ? `No answer from ${url} yet: ${reason}. Is \`tidegauge serve\` running there?`
+    : `No answer from ${url} since ${showMoment(since, { fine: false })}: ${reason}.`;
 const ownOutage = (since) =>
-  `The process of this page (tidegauge ui) does not answer since ${showMoment(since, { fine: false })}. This is what was seen last.`;
+  `The process of this page (tidegauge ui) does not answer since ${showMoment(since, { fine: false })}.`;
 
 function toggleTheme() {
   const root = document.documentElement;
   const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = dark ? "light" : "dark";
-  localStorage.setItem("theme", root.dataset.theme);
+  remember("theme", root.dataset.theme);
   dispatchEvent(new Event("theme"));
 }
 

@@ -1,5 +1,6 @@
 """What a browser without internet sees of the service."""
 
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -137,13 +138,40 @@ def test_a_dashboard_is_shown_beside_the_service_and_ends_with_it(
     monkeypatch.setenv("TIDEGAUGE_PORT", url.strip("/").rpartition(":")[2])
     monkeypatch.setenv("TIDEGAUGE_UI_PORT", home.strip("/").rpartition(":")[2])
     database = f"--database-url=sqlite:///{tmp_path / 'test.db'}"
-    with python("-m", "tidegauge_cli", "serve", "--ui", database) as process:
+    tmp_path.joinpath("dashboard.py").write_text(
+        "raise SystemExit('not the one that is meant')"
+    )
+    monkeypatch.chdir(tmp_path)
+    with python("-P", "-m", "tidegauge_cli", "serve", "--ui", database) as process:
         wait_until(lambda: answers(home) and answers(url))
         assert httpx.get(f"{home}healthz").json()["service"] == url.rstrip("/")
         assert httpx.get(url).json()["links"]["dashboard"] == home
         process.terminate()
         assert process.wait(PATIENCE_S) == 0
         assert not answers(home)
+
+
+def test_a_dashboard_whose_port_is_taken_keeps_the_service_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEGAUGE_PORT", str(free_port()))
+    database = f"--database-url=sqlite:///{tmp_path / 'test.db'}"
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        monkeypatch.setenv("TIDEGAUGE_UI_PORT", str(port))
+        refusals = {
+            (
+                "serve",
+                "--ui",
+                database,
+            ): f"tidegauge serve: port {port} of the dashboard is taken",
+            ("ui",): f"tidegauge ui: port {port} is taken; give --port\n",
+        }
+        for command, refusal in refusals.items():
+            with python("-m", "tidegauge_cli", *command) as process:
+                said, error = process.communicate(timeout=PATIENCE_S)
+            assert (process.returncode, said) == (1, "")
+            assert error.startswith(refusal)
 
 
 def test_the_page_links_to_a_dashboard_if_it_is_told_where_one_is(

@@ -63,8 +63,9 @@ def test_a_held_stream_shows_who_holds_it_and_what_to_type_and_lets_go(
             row.get_by_role("link").first.click()
             expect(page.get_by_role("heading", level=1)).to_contain_text("Held by slow for")
             expect(page.locator("code.command")).to_have_text(
-                "tidegauge expire held/rides slow"
+                f"tidegauge expire held/rides slow --url {service.url}"
             )
+            expect(page.locator(".bar .service")).to_have_text(service.url)
             expect(page.locator(".race .holds .who")).to_have_text("slow")
             expect(page.locator(".chart canvas")).to_be_visible()
             api.note("slow", _now_ms() - 4_000, 3)
@@ -309,6 +310,19 @@ def test_the_keyboard_alone_reaches_everything(
         assert {"5 min", "1 h", *TABS} <= reached
         page.keyboard.press("o")
         expect(page.locator("[data-row]").first).to_be_visible()
+
+
+def test_a_browser_that_keeps_nothing_shows_it_all_the_same(
+    browser: Browser, dashboard: DashboardProcess
+) -> None:
+    with clean_page(browser, dashboard.url) as page:
+        blocked = "{get() { throw new DOMException('', 'SecurityError') }}"
+        page.add_init_script(f"Object.defineProperty(window, 'localStorage', {blocked})")
+        page.reload()
+        page.get_by_role("button", name="UTC").click()
+        expect(page.get_by_role("button", name="local")).to_be_visible()
+        page.get_by_role("button", name="Light or dark").click()
+        expect(page.locator("html[data-theme]")).to_have_count(1)
 
 
 @pytest.mark.parametrize("width", [360, 1_280])

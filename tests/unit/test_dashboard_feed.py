@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import socket
 from collections.abc import Iterable
+from contextlib import suppress
+from math import inf
 from typing import Any
 
 import httpx
 import pytest
 from pydantic import BaseModel
 
-from dashboard.asking import Asking, Question
+from dashboard.asking import Asking, Outage, Question
 from dashboard.feed import Feed, Seen
 from dashboard.history import History, Holders
 from dashboard.pages import Pages, pace_of
@@ -116,10 +119,35 @@ def test_a_page_gets_only_what_changed() -> None:
         page = pages.open()
         page.show(parse_view('{"kind": "overview"}'))
         first, second = (json.loads(page.message() or "") for _ in range(2))
-        assert first.keys() - second.keys() == {"list", "outage", "missing"}
+        assert first.keys() - second.keys() == {"list", "outage", "missing", "service"}
         await feed.stop()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("url", "shown_url", "end"),
+    [
+        ("http://127.0.0.1:8470/", None, "SCOPE/STREAM"),
+        ("http://127.0.0.1:9", None, " --url http://127.0.0.1:9"),
+        ("http://proxy:8470", "http://127.0.0.1:8470", "SCOPE/STREAM"),
+        ("http://127.0.0.1:8470", "http://gauge.test/", " --url http://gauge.test"),
+    ],
+)
+def test_a_command_goes_to_the_service_that_is_shown(
+    url: str, shown_url: str | None, end: str
+) -> None:
+    feed = Feed(Asking(url, None))
+    feed.listed = True
+    page = Pages(feed, shown_url=shown_url).open()
+
+    async def show() -> str:
+        page.show(parse_view('{"kind": "overview"}'))
+        return page.message() or ""
+
+    shown = json.loads(asyncio.run(show()))
+    assert shown["service"] == (shown_url or url).rstrip("/")
+    assert shown["list"]["empty"]["command"].endswith(end)
 
 
 def test_a_page_that_cannot_be_drawn_does_not_stop_others() -> None:
@@ -161,6 +189,21 @@ def test_an_outage_is_told_with_what_was_seen_last() -> None:
 async def _fail_for_long(question: Question) -> None:
     await until(lambda: question.failure is not None)
     question.failed_s -= 60
+
+
+def test_a_service_that_hangs_is_told_before_the_client_gives_up() -> None:
+    async def run(port: int) -> None:
+        feed = Feed(Asking(f"http://127.0.0.1:{port}", None))
+        feed.start()
+        question = feed.asks_streams
+        await until(lambda: question.due_s < inf)
+        assert feed.outage() is None
+        question.due_s -= 60
+        assert feed.outage() == Outage(feed.asking.url, None, "it says nothing")
+        await feed.stop()
+
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        asyncio.run(run(mute.getsockname()[1]))
 
 
 def test_what_fails_of_one_stream_is_told_though_all_else_is_answered() -> None:
@@ -269,11 +312,15 @@ class Marks(Answers):
     def __init__(self, moments: Iterable[int]) -> None:
         super().__init__()
         self.marks = [_mark(number, at) for number, at in enumerate(moments, 1)]
+        self.waits: list[object] = []
 
-    async def get(self, kind: str, path: str, answer: Any, **params: object) -> Any:  # noqa: ARG002
+    async def get(self, kind: str, path: str, answer: Any, **params: object) -> Any:
         """Answer the marks; describe the stream just enough."""
+        if kind in self.away:
+            raise ServiceUnreachableError(self.url, path)
         if kind == "stream":
             return answer.model_construct(stream_id="1", revision=0)
+        self.waits.append(params["wait_ms"])
         return answer.model_construct(stream_id="1", marks=self.marks, now_ms=NOW)
 
 
@@ -284,6 +331,20 @@ def _watched(moments: Iterable[int]) -> StreamWatch:
     watch = StreamWatch(Marks(moments), "a/b", None)
     asyncio.run(watch._read_marks("/v1/streams/a/b"))
     return watch
+
+
+def test_news_are_waited_for_only_while_the_service_answers() -> None:
+    answers = Marks([])
+    watch = StreamWatch(answers, "a/b", None)
+
+    async def run() -> None:
+        for away in (set(), set(), {"marks"}, set(), set()):
+            answers.away = away
+            with suppress(ServiceUnreachableError):
+                await watch._read_marks("/v1/streams/a/b")
+
+    asyncio.run(run())
+    assert answers.waits == [0, 5_000, 0, 5_000]
 
 
 def test_a_watermark_that_has_stood_for_a_day_is_drawn() -> None:
