@@ -56,7 +56,7 @@ KAFKA_SCHEMA = StructType(
 )
 ARROW_SCHEMA = to_arrow_schema(SCHEMA, timezone="UTC")
 KAFKA_ARROW_SCHEMA = to_arrow_schema(KAFKA_SCHEMA, timezone="UTC")
-_NO_TIME = pa.scalar(None, pa.int64())
+_NO_TIME = pa.nulls(1, pa.int64())[0]  # `scalar` imports pandas, in every worker of Spark
 _REPEATED = 65_536  # what a chunk of the log holds at most
 
 LAST_WATERMARK = GREATEST_TIME - 1
