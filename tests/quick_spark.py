@@ -1,14 +1,26 @@
-"""Spark for tests: sessions that live for a minute, and start more often than they compute."""
+"""Spark for tests: processes that live for a minute, and start more often than they compute."""
 
+import fcntl
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pyspark
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
+_ROOT = Path(__file__).parents[1]
+_HOME = Path(sys.prefix) / f"quick-spark-{pyspark.__version__}"
+_CLASSES = _HOME / "classes.jsa"
+_DEFAULTS = _HOME / "quick.conf"
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """Compile once and lightly: code that runs for a minute never earns the second compilation."""
 
-QUICK_SETTINGS = {
-    "spark.driver.extraJavaOptions": QUICK_JAVA,
+_SETTINGS = {
+    # Classes come parsed; a Java that cannot take them, another one say, parses them itself.
+    "spark.driver.extraJavaOptions": f"{QUICK_JAVA} -XX:SharedArchiveFile={_CLASSES} -Xlog:disable",
     # Expressions are interpreted: each query runs a few times over a handful of rows.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -18,21 +30,67 @@ QUICK_SETTINGS = {
 }
 
 
-def link_spark_home(folder: Path) -> Path:
-    """Make a folder a ``SPARK_HOME`` without the archive of PySpark.
+def quick_environment() -> dict[str, str]:
+    """Tell the variables of a process whose Spark is to be quick; the first to ask waits a minute.
 
-    Python processes of Spark import from that archive what they need, and compile it anew each
-    time; without it they import the package that is installed.
+    Its ``SPARK_HOME`` has no archive of PySpark: Python processes of Spark import from that
+    archive what they need, and compile it anew each time; without it they import the package that
+    is installed.
     """
+    _HOME.mkdir(exist_ok=True)
+    with (_HOME / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _DEFAULTS.exists():
+            _make_home()
+    paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
+    return {
+        "SPARK_HOME": str(_HOME),
+        "PYSPARK_SUBMIT_ARGS": f"--properties-file {_DEFAULTS} pyspark-shell",
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
+    }
+
+
+def _make_home() -> None:
     (installed,) = map(Path, pyspark.__path__)
-    folder.mkdir(exist_ok=True)
     for part in ("bin", "jars"):
-        (folder / part).symlink_to(installed / part)
-    return folder
+        (_HOME / part).unlink(missing_ok=True)
+        (_HOME / part).symlink_to(installed / part)
+    _CLASSES.unlink(missing_ok=True)
+    # Its output ends with Java, which writes the archive when Python is gone.
+    subprocess.run(
+        [sys.executable, "-m", "tests.quick_spark"],
+        cwd=_ROOT,
+        env=os.environ | {"SPARK_HOME": str(_HOME), "PYSPARK_PYTHON": sys.executable},
+        check=True,
+        capture_output=True,
+    )
+    _DEFAULTS.write_text("".join(f"{name} {value}\n" for name, value in _SETTINGS.items()))
 
 
-def write_quick_defaults(spark_home: Path) -> None:
-    """Make the quick settings those of every program that runs with this ``SPARK_HOME``."""
-    (spark_home / "conf").mkdir()
-    lines = [f"{name} {value}\n" for name, value in QUICK_SETTINGS.items()]
-    (spark_home / "conf" / "spark-defaults.conf").write_text("".join(lines))
+def _archive_classes() -> None:
+    """Run a query, and have Java archive the classes that were loaded."""
+    java = f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={_CLASSES}"
+    settings = {
+        **_SETTINGS,
+        "spark.driver.extraJavaOptions": java,
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming"
+        ".state.RocksDBStateStoreProvider",
+        "spark.ui.enabled": "false",
+    }
+    spark = SparkSession.builder.master("local[2]").config(map=dict(settings)).getOrCreate()
+    rows = spark.readStream.format("rate").load()
+    passed = rows.mapInArrow(lambda batches: batches, rows.schema)
+    counts = passed.withWatermark("timestamp", "1 second").groupBy(
+        F.window("timestamp", "1 second")
+    )
+    query = counts.count().writeStream.format("noop").outputMode("append").start()
+    while len(query.recentProgress) < 3:
+        time.sleep(0.1)
+    query.stop()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    _archive_classes()

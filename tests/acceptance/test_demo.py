@@ -13,7 +13,7 @@ import pandas as pd
 import psutil
 import pytest
 
-from tests.quick_spark import QUICK_JAVA, link_spark_home
+from tests.quick_spark import quick_environment
 
 
 @pytest.mark.timeout(600)
@@ -89,17 +89,13 @@ def _running_demo(
         "--speed=1000000",
         f"--output={folder / 'out'}",
     ]
-    quickly = {
-        "JAVA_TOOL_OPTIONS": QUICK_JAVA,
-        "SPARK_HOME": str(link_spark_home(folder / "spark")),
-    }
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
         stderr=stderr,
         text=True,
         cwd=folder,
-        env=os.environ | quickly | {"TMPDIR": str(folder), "COLUMNS": "200"},
+        env=os.environ | quick_environment() | {"TMPDIR": str(folder), "COLUMNS": "200"},
         start_new_session=True,
     ) as demo:
         try:

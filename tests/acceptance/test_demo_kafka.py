@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from tests.patience import wait_until
-from tests.quick_spark import QUICK_JAVA, link_spark_home
+from tests.quick_spark import quick_environment
 
 
 @pytest.mark.timeout(600)
@@ -89,10 +89,6 @@ def _running_demo(
         "--speed=1000000",
         f"--output={folder / 'out'}",
     ]
-    quickly = {
-        "JAVA_TOOL_OPTIONS": QUICK_JAVA,
-        "SPARK_HOME": str(link_spark_home(folder / "spark")),
-    }
     its_own = {"TMPDIR": str(folder), "COLUMNS": "200", **environment}
     with subprocess.Popen(
         command,
@@ -100,7 +96,7 @@ def _running_demo(
         stderr=stderr,
         text=True,
         cwd=folder,
-        env=os.environ | quickly | its_own,
+        env=os.environ | quick_environment() | its_own,
         start_new_session=True,
     ) as demo:
         try:

@@ -54,10 +54,11 @@ os.environ["PYSPARK_PYTHON"] = sys.executable
 from pathlib import Path
 from pyspark.sql import SparkSession, functions as F
 from spark_source import read_stream
-from tests.quick_spark import QUICK_SETTINGS
+from tests.quick_spark import quick_environment
 
+os.environ.update(quick_environment())
 url, stream, name, folder = os.environ["CROWD"].split()
-settings = QUICK_SETTINGS | {
+settings = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "1",
     "spark.sql.warehouse.dir": f"{folder}/warehouse",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.quick_spark import QUICK_SETTINGS, link_spark_home, write_quick_defaults
+from tests.quick_spark import quick_environment
 from tests.server import ServerProcess
 from tests.spark.feed import Feed
 from tidegauge_cli.demo.kafka.jars import connector_jars
@@ -19,20 +19,7 @@ _NUMBERS = count(1)
 
 
 @pytest.fixture(scope="session")
-def spark_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return link_spark_home(tmp_path_factory.mktemp("spark"))
-
-
-@pytest.fixture(scope="session")
-def driver_home(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The ``SPARK_HOME`` of drivers in processes of their own."""
-    home = link_spark_home(tmp_path_factory.mktemp("driver"))
-    write_quick_defaults(home)
-    return str(home)
-
-
-@pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory, spark_home: Path) -> Iterator[SparkSession]:
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     builder = (
         SparkSession.builder.master("local[2]")
         .config("spark.ui.enabled", "false")
@@ -48,10 +35,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory, spark_home: Path) -> Iterato
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config(map=dict(QUICK_SETTINGS))
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_HOME", str(spark_home))
+        for name, value in quick_environment().items():
+            patch.setenv(name, value)
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     yield session

@@ -25,7 +25,6 @@ from spark_source import (
     write_stream,
 )
 from spark_source.processing import count, tumbling
-from tests.quick_spark import QUICK_SETTINGS
 from tests.spark.processors import Timeouts
 from tests.spark.topic_feed import EVENT_TIME
 from tidegauge_cli.demo.kafka.jars import connector_jars
@@ -69,7 +68,6 @@ def main(  # noqa: PLR0917 (words of a command line)
         .config("spark.eventLog.compress", "false")
         .config("spark.eventLog.dir", folder)
         .config("spark.jars", ",".join(map(str, connector_jars())))
-        .config(map=dict(QUICK_SETTINGS))
         .getOrCreate()
     )
     connection: dict[str, Any] = {"url": url, "stream": stream, "token": token}

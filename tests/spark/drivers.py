@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from tests.quick_spark import quick_environment
+
 _ROOT = Path(__file__).parents[2]
 PATIENCE_S = 1_000
 """A driver starts a JVM, and others may run beside it."""
@@ -16,16 +18,15 @@ PATIENCE_S = 1_000
 
 @contextmanager
 def driver(
-    *arguments: str, home: str, log: Path, **environment: str
+    *arguments: str, log: Path, **environment: str
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """Run Python in a session of its own, and end all of it whatever happens."""
-    paths = os.pathsep.join([str(_ROOT), os.environ.get("PYTHONPATH", "")])
     with (
         log.open("ab") as said,
         subprocess.Popen(
             [sys.executable, *arguments],
             cwd=_ROOT,
-            env=os.environ | {"PYTHONPATH": paths, "SPARK_HOME": home} | environment,
+            env=os.environ | quick_environment() | environment,
             stdout=said,
             stderr=said,
             start_new_session=True,

@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import process, read_stream
-from tests.quick_spark import QUICK_SETTINGS
 from tests.spark.processors import Visits
 
 
@@ -25,7 +24,6 @@ def main(url: str, stream: str, folder: Path) -> None:
             "spark.sql.streaming.stateStore.providerClass",
             "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
         )
-        .config(map=dict(QUICK_SETTINGS))
         .getOrCreate()
     )
     readings = (

@@ -25,8 +25,8 @@ _EXAMPLE = str(Path(__file__).parents[2] / "examples" / "chained_jobs.py")
 class Chain:
     """The example, in streams of its own scope."""
 
-    def __init__(self, url: str, scope: str, folder: Path, *, days: int, home: str) -> None:
-        self._url, self._scope, self._home = url, scope, home
+    def __init__(self, url: str, scope: str, folder: Path, *, days: int) -> None:
+        self._url, self._scope = url, scope
         self.folder, self.log = folder / "jobs", folder / "driver.log"
         named = ("--url", url, "--scope", scope, "--folder", str(self.folder))
         self._command = (_EXAMPLE, *named, "--days", str(days))
@@ -34,7 +34,7 @@ class Chain:
     def start(self, *jobs: str) -> "AbstractContextManager[subprocess.Popen[bytes]]":
         """Start some jobs in one process, or all of them."""
         chosen = ("--jobs", *jobs) if jobs else ()
-        return driver(*self._command, *chosen, home=self._home, log=self.log)
+        return driver(*self._command, *chosen, log=self.log)
 
     def check(self, spark: SparkSession) -> None:
         """See that nothing is late in any stream, and that each has the marks that were due."""
@@ -67,12 +67,11 @@ def _late(spark: SparkSession, url: str, stream: str) -> int:
 def test_chained_jobs_killed_at_random_end_where_pandas_does(
     shared_server: ServerProcess,
     spark: SparkSession,
-    driver_home: str,
     tmp_path: Path,
     effort: Effort,
 ) -> None:
     days = effort.times("days of flights", short=2, long=7)
-    chain = Chain(shared_server.url, "chain", tmp_path, days=days, home=driver_home)
+    chain = Chain(shared_server.url, "chain", tmp_path, days=days)
     for seed in range(effort.times("kills", short=1, long=10)):
         with chain.start() as process:
             kill_later(process, chain.folder, Random(seed).uniform(0, 4))
@@ -86,11 +85,10 @@ def test_chained_jobs_killed_at_random_end_where_pandas_does(
 def test_jobs_of_a_chain_killed_one_by_one_end_where_pandas_does(
     shared_server: ServerProcess,
     spark: SparkSession,
-    driver_home: str,
     tmp_path: Path,
     effort: Effort,
 ) -> None:
-    chain = Chain(shared_server.url, "lone", tmp_path, days=7, home=driver_home)
+    chain = Chain(shared_server.url, "lone", tmp_path, days=7)
     names, random = list(JOBS), Random(1)
     with chain.start("hourly") as process:  # which writes the flights
         kill_later(process, chain.folder, 0)

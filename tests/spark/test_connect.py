@@ -11,6 +11,7 @@ import pytest
 
 from reader_client import ReaderGroup
 from tests.patience import wait_until
+from tests.quick_spark import quick_environment
 from tests.spark.feed import DAY, Feed
 from tests.spark.targets import Target
 from tests.spark.topic_feed import TopicFeed
@@ -45,7 +46,6 @@ def said(
     counted: Target,
     topic: TopicFeed,
     tmp_path: Path,
-    spark_home: Path,
 ) -> Iterator[Iterator[dict[str, object]]]:
     """What a query over Spark Connect prints."""
     command = [sys.executable, "-m", "tests.spark.connect_query", feed.url, feed.stream]
@@ -54,7 +54,7 @@ def said(
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=os.environ | {"SPARK_HOME": str(spark_home)},
+        env=os.environ | quick_environment(),
     ) as query:
         assert query.stdout is not None
         yield (json.loads(line) for line in query.stdout if line.startswith("{"))

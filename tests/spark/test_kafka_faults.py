@@ -139,7 +139,6 @@ def feed(broker: Broker, shared_server: ServerProcess) -> Iterator[TopicFeed]:
 def test_a_query_whose_driver_is_killed_goes_on_and_each_row_is_in_one_window_or_late(
     kafka_spark: SparkSession,
     feed: TopicFeed,
-    driver_home: str,
     tmp_path: Path,
     effort: Effort,
 ) -> None:
@@ -159,7 +158,7 @@ def test_a_query_whose_driver_is_killed_goes_on_and_each_row_is_in_one_window_or
     place = feed.bootstrap, feed.url, feed.topic
     command = ["-m", "tests.spark.kafka_driver", *place, str(tmp_path)]
     for kill in range(effort.times("kills", short=1, long=12)):
-        with driver(*command, home=driver_home, log=log) as process:
+        with driver(*command, log=log) as process:
             kill_later(process, tmp_path, chance.uniform(0, 2))
             assert kill > 0 or process.returncode == -signal.SIGKILL
     # A checkpoint is of no driver: this one needs no JVM of its own.

@@ -3,10 +3,10 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.quick_spark import quick_environment
 from tests.server import ServerProcess
 
 
@@ -18,13 +18,13 @@ from tests.server import ServerProcess
     ],
 )
 def test_the_example_finds_what_plain_python_finds(
-    shared_server: ServerProcess, spark_home: Path, options: list[str], stream: str
+    shared_server: ServerProcess, options: list[str], stream: str
 ) -> None:
     command = [sys.executable, "-m", "examples.offline_devices", *options]
     ended = subprocess.run(
         [*command, "--url", shared_server.url, "--stream", stream],
         stdout=subprocess.PIPE,
-        env=os.environ | {"SPARK_HOME": str(spark_home)},
+        env=os.environ | quick_environment(),
         text=True,
         check=False,
     )

@@ -14,6 +14,7 @@ from examples.telemetry import MINUTE_MS, Reading, generate
 from spark_source.processing import ProcessOperator
 from tests.effort import Effort
 from tests.honest_feed import HonestFeed, steps_of
+from tests.quick_spark import quick_environment
 from tests.server import ServerProcess
 from tests.spark.processors import Visits
 from tidegauge.event_time import END_OF_TIME
@@ -23,7 +24,7 @@ _LONGEST_S = 40  # of a run before it is killed, from the start of its JVM on
 
 @pytest.mark.timeout(3_600)
 def test_a_driver_killed_at_random_moments_ends_with_what_the_operator_says(
-    shared_server: ServerProcess, spark_home: Path, tmp_path: Path, effort: Effort
+    shared_server: ServerProcess, tmp_path: Path, effort: Effort
 ) -> None:
     readings = generate(devices=8, hours=8, every_ms=5 * MINUTE_MS)
     with HonestFeed(shared_server.url, "spark/killed") as feed:
@@ -34,19 +35,15 @@ def test_a_driver_killed_at_random_moments_ends_with_what_the_operator_says(
     chance = Random(1)
     kills = 0
     for _ in range(effort.times("kills", short=2, long=20)):
-        with subprocess.Popen(command, env=_environment(spark_home)) as driver:
+        with subprocess.Popen(command, env=os.environ | quick_environment()) as driver:
             try:
                 assert driver.wait(chance.uniform(5, _LONGEST_S)) == 0
             except subprocess.TimeoutExpired:
                 kills += 1
                 driver.kill()
-    subprocess.run(command, env=_environment(spark_home), check=True)
+    subprocess.run(command, env=os.environ | quick_environment(), check=True)
     assert kills > 0
     assert _kept(tmp_path) == _expected(readings)
-
-
-def _environment(spark_home: Path) -> dict[str, str]:
-    return os.environ | {"SPARK_HOME": str(spark_home)}
 
 
 def _kept(folder: Path) -> dict[str, list[tuple[int, list[str]]]]:

@@ -26,11 +26,10 @@ _KEYS = ("k0", "k1")
 class Job:
     """A query over a sealed source, its target and its checkpoint."""
 
-    def __init__(self, url: str, number: int, folder: Path, *, windows: int, home: str) -> None:
+    def __init__(self, url: str, number: int, folder: Path, *, windows: int) -> None:
         self.source = Feed(url, f"spark/crash-source-{number}")
         self.target = Target(url, f"spark/crash-target-{number}")
         self.checkpoint = folder / "checkpoint"
-        self._home = home
         self._log = folder / "driver.log"
         self._starts = range(0, windows * _WINDOW_S, _WINDOW_S)
 
@@ -53,7 +52,7 @@ class Job:
         streams = (self.source.url, self.source.stream, self.target.stream)
         arguments = ("-m", "tests.spark.sink_driver", *streams, str(self.checkpoint))
         named = {"TESTS_SINK_MOMENT": moment}
-        with driver(*arguments, home=self._home, log=self._log, **named) as process:
+        with driver(*arguments, log=self._log, **named) as process:
             if kill_after_s is not None:
                 kill_later(process, self.checkpoint, kill_after_s)
             return end_of(process, self._log)
@@ -79,12 +78,10 @@ class Job:
 
 
 @pytest.fixture
-def job(
-    shared_server: ServerProcess, driver_home: str, tmp_path: Path, effort: Effort
-) -> Iterator[Job]:
+def job(shared_server: ServerProcess, tmp_path: Path, effort: Effort) -> Iterator[Job]:
     windows = effort.times("windows", short=8, long=40)
     number = next(_NUMBERS)
-    one = Job(shared_server.url, number, tmp_path, windows=windows, home=driver_home)
+    one = Job(shared_server.url, number, tmp_path, windows=windows)
     with one.source, one.target:
         one.fill()
         yield one
