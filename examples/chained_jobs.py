@@ -174,15 +174,16 @@ def with_pandas(flights: pd.DataFrame) -> dict[str, pd.DataFrame]:
     return {"hours": by_hour.drop(columns="mean"), "days": by_day, "alerts": bad}
 
 
-def read_rows(url: str, stream: str) -> pd.DataFrame:
-    """Read a stream, in order of airport and time."""
+def read_rows(url: str, stream: str, like: pd.DataFrame) -> pd.DataFrame:
+    """Read a stream, in order of airport and time; it has the columns of another frame."""
     with StreamClient(url, stream) as client:
         tail = client.tail().tail
         pages = [page.batch for one in tail for page in client.read(one, 0, tail[one])]
     events = [event for page in pages for event in page.to_pylist()]
     rows = pd.DataFrame(
-        [{**json.loads(one["value"]), "at": one["event_time"]} for one in events]
-    )
+        [{**json.loads(one["value"]), "at": one["event_time"]} for one in events],
+        columns=like.columns,
+    ).astype(like.dtypes)
     return rows.sort_values(["origin", "at"], ignore_index=True)
 
 
@@ -220,12 +221,12 @@ def compare(url: str, scope: str, streams: Sequence[str], flights: pd.DataFrame)
     """Print streams, or where they begin, and whether they are as pandas computes them."""
     expected, is_wrong = with_pandas(flights), False
     for stream in streams:
-        found = read_rows(url, f"{scope}/{stream}")
+        found = read_rows(url, f"{scope}/{stream}", expected[stream])
         differs = not found.equals(expected[stream])
         is_wrong = is_wrong or differs
         judgement = "NOT as pandas computes them" if differs else "as pandas computes them"
         print(f"{scope}/{stream}: {len(found)} rows, {judgement}")
-        print(found.head(6).to_string(index=False))
+        print(found.head(6).to_string(index=False) if len(found) else "(none)")
     return int(is_wrong)
 
 
