@@ -175,15 +175,16 @@ def with_pandas(flights: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def read_rows(url: str, stream: str, like: pd.DataFrame) -> pd.DataFrame:
-    """Read a stream, in order of airport and time; it has the columns of another frame."""
+    """Read a stream, in order of airport and time; one that is empty has the columns of another frame."""
     with StreamClient(url, stream) as client:
         tail = client.tail().tail
         pages = [page.batch for one in tail for page in client.read(one, 0, tail[one])]
     events = [event for page in pages for event in page.to_pylist()]
+    if not events:
+        return like.head(0)
     rows = pd.DataFrame(
-        [{**json.loads(one["value"]), "at": one["event_time"]} for one in events],
-        columns=like.columns,
-    ).astype(like.dtypes)
+        [{**json.loads(one["value"]), "at": one["event_time"]} for one in events]
+    )
     return rows.sort_values(["origin", "at"], ignore_index=True)
 
 

@@ -28,6 +28,7 @@ _SETTINGS = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming"
     ".checkpointing.FileSystemBasedCheckpointFileManager",
 }
+_WRITTEN = "".join(f"{name} {value}\n" for name, value in _SETTINGS.items())
 
 
 def quick_environment() -> dict[str, str]:
@@ -40,7 +41,7 @@ def quick_environment() -> dict[str, str]:
     _HOME.mkdir(exist_ok=True)
     with (_HOME / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not _DEFAULTS.exists():
+        if not _DEFAULTS.exists() or _DEFAULTS.read_text() != _WRITTEN:
             _make_home()
     paths = [str(_ROOT), os.environ.get("PYTHONPATH", "")]
     return {
@@ -64,7 +65,7 @@ def _make_home() -> None:
         check=True,
         capture_output=True,
     )
-    _DEFAULTS.write_text("".join(f"{name} {value}\n" for name, value in _SETTINGS.items()))
+    _DEFAULTS.write_text(_WRITTEN)
 
 
 def _archive_classes() -> None:
