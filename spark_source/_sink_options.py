@@ -48,6 +48,7 @@ def read_stream_options(given: Mapping[str, str]) -> StreamSinkOptions:
         output_delay_ms=asked.take("outputDelay", duration_ms) or 0,
         seal=asked.is_true("seal"),
     )
+    asked.take("queryName", str)  # Spark hands the query's own name over among the options
     asked.refuse_others()
     return options
 

@@ -62,7 +62,8 @@ def test_windows_arrive_once_with_sparks_watermark_as_that_of_the_target(
     feed.write(4_500, 7_000, key="b")
     feed.note(6_000)
     counted = _counted(feed.load(spark, operators="windows"))
-    _write(counted, target, checkpoint)
+    query = _write(counted, target, checkpoint, name="hourly")
+    assert query.name == "hourly"
     assert target.counts() == [("a", 5_000, 2), ("b", 5_000, 1)]
     assert target.watermark == 6_000
     feed.note(12_000)
