@@ -10,14 +10,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
-from spark_source._errors import CheckpointError
+from spark_source._errors import CheckpointError, GuessedWatermarkError
 from spark_source._rows import LAST_WATERMARK
 from spark_source._ticks import without_followed
-from tidegauge.event_time import END_OF_TIME
+from spark_source._times import LEAST_TIME
+from tidegauge.event_time import END_OF_TIME, describe_event_time
 
 _BY_PLACE, _BY_NAME = "v1", "v2"
 """Formats of Spark's offset log: a line a source, in the second one after its name and a colon."""
 _NO_OFFSET = "-"
+WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 class Promise(NamedTuple):
@@ -59,18 +61,43 @@ class LoggedBatch:
         A stateful query emits nothing at or below Spark's watermark any more. One without state
         has none, but hands on what it reads: nothing below the least bound of its sources. A
         source that is none of ours has no bound, unless `follow` tells it.
+
+        Raises
+        ------
+        GuessedWatermarkError
+            If a stateful query's watermark is not one that the bounds of its sources have reached.
         """
+        ends = without_followed(self.ends)
+        bounds = [_bound(end) for end in ends]
+        known = [bound for bound in bounds if bound is not None]
+        reached = min(known) if known and len(known) == len(bounds) else None
+        is_end = reached == END_OF_TIME
         if self.is_stateful:
-            reached = self.watermark or None
-            is_end = self.watermark >= LAST_WATERMARK
-        else:
-            bounds = [_bound(end) for end in without_followed(self.ends)]
-            known = [bound for bound in bounds if bound is not None]
-            reached = min(known) if known and len(known) == len(bounds) else None
-            is_end = reached == END_OF_TIME
+            if not self.watermark or None in ends:
+                return Promise(None, is_end=False)
+            self._check_reached(reached, ends)
+            reached, is_end = self.watermark, self.watermark >= LAST_WATERMARK
         if reached is None or is_end:
             return Promise(None, is_end)
         return Promise(reached - output_delay_ms, is_end=False)
+
+    def _check_reached(self, bound: int | None, ends: Sequence[Any]) -> None:
+        """Refuse a watermark of which Spark has dropped rows, or may have.
+
+        Bounds drive it one batch later, so that it is never above the least of this batch. A
+        guess is, and so is the greatest of several bounds.
+        """
+        if not all(map(_is_ours, ends)):
+            problem = "it reads a source that is neither a stream of ours nor followed"
+            cure = "load each stream with read_stream(), or follow() its topic"
+        elif bound is None or self.watermark > max(bound, LEAST_TIME):
+            reached = "no time yet" if bound is None else describe_event_time(bound)
+            at = describe_event_time(self.watermark)
+            problem = f"it is at {at}, and its sources have all reached {reached}"
+            cure = f"leave out withWatermark(), and leave {WATERMARK_POLICY} at 'min'"
+        else:
+            return
+        raise GuessedWatermarkError(problem, f"{cure}, and start with a new checkpoint")
 
 
 class Checkpoint:
@@ -142,5 +169,8 @@ class Checkpoint:
 
 
 def _bound(end: Any) -> int | None:  # noqa: ANN401 (of any source)
-    is_ours = isinstance(end, dict) and {"stream_id", "bound"} <= end.keys()
-    return end["bound"] if is_ours else None
+    return end["bound"] if _is_ours(end) else None
+
+
+def _is_ours(end: Any) -> bool:  # noqa: ANN401 (of any source)
+    return isinstance(end, dict) and {"stream_id", "bound"} <= end.keys()

@@ -230,6 +230,16 @@ class UnclearDelayError(SparkSourceError):
         )
 
 
+class GuessedWatermarkError(SparkSourceError):
+    """A query whose watermark is a guess, which nobody may note as a promise."""
+
+    def __init__(self, problem: str, cure: str) -> None:
+        super().__init__(
+            "Spark's watermark is a guess in this query, and the target would take it as a promise: "
+            f"{problem}; {cure}"
+        )
+
+
 class NoWatermarkError(SparkSourceError):
     """An operator of event time was given a DataFrame without a watermark."""
 

@@ -130,7 +130,7 @@ def _check(df: DataFrame, topic: str) -> None:
         raise InvalidOptionError(
             "df", "has a column 'watermark', which follow() adds; rename it"
         )
-    for source, options in _sources(df):
+    for source, options in streaming_sources(df):
         if source != "kafka":
             cure = "follow() is for format('kafka') alone; unite or join others above it"
             raise InvalidOptionError("df", f"reads a stream of {source!r} besides; {cure}")
@@ -142,7 +142,7 @@ def _check(df: DataFrame, topic: str) -> None:
             )
 
 
-def _sources(df: DataFrame) -> list[tuple[str, Any]]:
+def streaming_sources(df: DataFrame) -> list[tuple[str, Any]]:
     """List the streaming sources of a frame, with their options; none is seen over Spark Connect."""
     if getattr(df, "_plan", None) is not None:
         return []

@@ -14,13 +14,23 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_source._checkpoint import WATERMARK_POLICY
 from spark_source._durations import option_ms
-from spark_source._errors import InvalidOptionError, UnclearDelayError
+from spark_source._errors import (
+    GuessedWatermarkError,
+    InvalidOptionError,
+    UnclearDelayError,
+)
+from spark_source._follow import streaming_sources
 from spark_source._source import TidegaugeDataSource
+from spark_source._tick_source import TickDataSource
 from spark_source._watermark import check_python, hide_tokens
+from spark_source.hosting import has_watermark
 
 Expression: TypeAlias = str | Column
 """A column, or SQL that makes one."""
+
+_OURS = TidegaugeDataSource.name(), TickDataSource.name()
 
 
 def as_events(
@@ -128,6 +138,10 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
 
     Raises
     ------
+    GuessedWatermarkError
+        If a query with state reads something else than streams of ours and topics that are
+        followed, or has the greatest of several watermarks; over Spark Connect its first batch
+        with a watermark fails.
     UnclearDelayError
         If the frame has a column ``pane``, and neither ``output_delay`` nor ``late_panes`` says
         what becomes of corrections.
@@ -144,6 +158,7 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
         cure = "is no stream; write it with as_events(df).write.format('tidegauge')"
         raise InvalidOptionError("df", cure)
     delay_ms = _delay_ms(output_delay, late_panes, corrects="pane" in df.columns)
+    _refuse_guess(df)
     spark = df.sparkSession
     check_python(spark)
     if token is not None:
@@ -167,6 +182,28 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
     elif trigger is not None:
         writer = writer.trigger(processingTime=trigger)
     return writer.options(**options).start()
+
+
+def _refuse_guess(df: DataFrame) -> None:
+    """Raise `GuessedWatermarkError` if the plan shows it; none is seen over Spark Connect."""
+    if getattr(df, "_plan", None) is not None or not has_watermark(df):
+        return
+    if not df._jdf.queryExecution().analyzed().containsStatefulOperator():  # noqa: SLF001 (no public way)
+        return
+    sources = streaming_sources(df)
+    followed = {options["topic"] for name, options in sources if name == TickDataSource.name()}
+    for name, options in sources:
+        # What a pattern subscribes to is seen in the first batch only.
+        subscribed = options.get("subscribe")
+        is_followed = name == "kafka" and followed and subscribed in {None, *followed}
+        if name not in _OURS and not is_followed:
+            problem = f"it reads a stream of {name!r}"
+            cure = "load that with read_stream(), or follow() its topic"
+            raise GuessedWatermarkError(problem, cure)
+    policy = df.sparkSession.conf.get(WATERMARK_POLICY)
+    if policy != "min":
+        problem = f"it is the {policy} of several"
+        raise GuessedWatermarkError(problem, f"set {WATERMARK_POLICY} to 'min'")
 
 
 def _delay_ms(

@@ -10,13 +10,22 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import InvalidOptionError, LoadError, process, query_report, windowed
+from spark_source import (
+    GuessedWatermarkError,
+    InvalidOptionError,
+    LoadError,
+    process,
+    query_report,
+    windowed,
+    write_stream,
+)
 from spark_source.processing import count, tumbling
 from tests.kafka import create_topic
 from tests.server import Api, ServerProcess
 from tests.spark.feed import DAY, Followed
 from tests.spark.processors import Visits
 from tests.spark.restarts import crashed
+from tests.spark.targets import Target
 from tests.spark.topic_feed import EVENT_TIME, TopicFeed, counted
 from tidegauge_cli.demo.kafka.broker import Broker
 from writer_client import TimeReporter
@@ -143,6 +152,34 @@ def test_available_now_ends_with_the_newest_mark_though_writers_go_on_noting(
         stopped.set()
         noting.join()
     assert rows == [(0, 1), (5_000, 1)]
+
+
+def test_a_followed_topic_is_written_to_a_stream_with_its_watermark_and_a_guess_is_not(
+    kafka_spark: SparkSession, topic: TopicFeed, checkpoint: str
+) -> None:
+    topic.write(1_000, 6_000)
+    topic.note(5_000)
+
+    def written(df: DataFrame, target: Target) -> None:
+        query = write_stream(
+            df,
+            url=target.url,
+            stream=target.stream,
+            key="string(start)",
+            event_time="start + 5000",
+            checkpoint=checkpoint,
+            trigger="availableNow",
+        )
+        assert query.awaitTermination(120)
+
+    with Target(topic.url, f"{topic.stream}-counted") as target:
+        target.create()
+        written(topic.windows(kafka_spark, checkpoint), target)
+        assert (target.counts(), target.watermark) == ([("0", 5_000 - DAY, 1)], 5_000)
+        read = topic.read(kafka_spark).withColumn("event_time", F.expr(EVENT_TIME))
+        guess = counted(read.withWatermark("event_time", "1 hour"))
+        with pytest.raises(GuessedWatermarkError, match="a stream of 'kafka'"):
+            written(guess, target)
 
 
 def _drained(df: DataFrame, checkpoint: str) -> list[tuple[int, ...]]:

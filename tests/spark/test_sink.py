@@ -13,6 +13,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import (
+    GuessedWatermarkError,
     InvalidOptionError,
     TidegaugeDataSource,
     UnclearDelayError,
@@ -25,6 +26,7 @@ from tests.spark.targets import Target
 from tidegauge.event_time import END_OF_TIME
 
 _NUMBERS = count(1)
+_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
 @pytest.fixture
@@ -196,6 +198,41 @@ def test_corrections_need_a_delay_or_are_flagged(
         _write(panes, target, checkpoint, event_time="event_time")
     _write(panes, target, checkpoint, event_time="event_time", late_panes="flagged")
     assert target.watermark == 2_000
+
+
+def test_a_query_with_a_guessed_side_is_refused_at_its_start(
+    spark: SparkSession, feed: Feed, target: Target, checkpoint: str
+) -> None:
+    ours = feed.load(spark).selectExpr("key", "event_time")
+    rate = spark.readStream.format("rate").load()
+    guessed = rate.selectExpr("string(value) AS key", "timestamp AS event_time").withWatermark(
+        "event_time", "1 hour"
+    )
+    for df in (_counted(guessed), _counted(ours.unionByName(guessed))):
+        with pytest.raises(
+            GuessedWatermarkError, match=r"of 'rate'; load that with read_stream\(\)"
+        ):
+            _write(df, target, checkpoint)
+    spark.conf.set(_POLICY, "max")
+    try:
+        with pytest.raises(GuessedWatermarkError, match=f"set {_POLICY} to 'min'"):
+            _write(_counted(ours), target, checkpoint)
+    finally:
+        spark.conf.unset(_POLICY)
+    assert target.writers == {}
+
+
+def test_a_guess_over_a_stream_of_ours_ends_the_query_before_it_is_noted(
+    spark: SparkSession, feed: Feed, target: Target, checkpoint: str
+) -> None:
+    feed.write(1_000, 9_000, key="a")
+    feed.note(2_000)
+    spark.dataSource.register(TidegaugeDataSource)
+    loaded = spark.readStream.format("tidegauge").options(**feed.options).load()
+    guessed = loaded.where("NOT tick").withWatermark("event_time", "0 seconds")
+    with pytest.raises(StreamingQueryException, match="its sources have all reached"):
+        _write(_counted(guessed), target, checkpoint)
+    assert (target.rows(), target.watermark) == ([], None)
 
 
 def test_a_checkpoint_of_the_session_is_refused_with_the_cure(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_source import CheckpointError
+from spark_source import CheckpointError, GuessedWatermarkError
 from spark_source._checkpoint import Checkpoint, Promise
 from spark_source._ticks import TickOffset
 from tidegauge.event_time import END_OF_TIME
@@ -45,8 +45,51 @@ def _promise(
 def test_a_query_with_state_promises_sparks_watermark_less_the_output_delay(
     tmp_path: Path, watermark: int, delay_ms: int, promised: Promise
 ) -> None:
-    found = _promise(tmp_path, watermark, _end(9_000), stateful=True, delay_ms=delay_ms)
+    found = _promise(tmp_path, watermark, _end(END_OF_TIME), stateful=True, delay_ms=delay_ms)
     assert found == promised
+
+
+@pytest.mark.parametrize(
+    ("watermark", "ends", "promised"),
+    [
+        (5_000, [_end(5_000), _end(9_000)], 5_000),
+        (5_000, [_tick("t", 7_000), '{"t":{"0":17}}'], 5_000),
+        (1, [_end(-9_000)], 1),  # Spark's watermark has no lower time
+        (5_000, [_end(9_000), "-"], None),  # was not asked yet
+        (0, ["17"], None),
+    ],
+)
+def test_a_query_with_state_promises_a_watermark_that_all_its_sources_have_reached(
+    tmp_path: Path, watermark: int, ends: list[str], promised: int | None
+) -> None:
+    found = _promise(tmp_path, watermark, *ends, stateful=True)
+    assert found == Promise(promised, is_end=False)
+
+
+@pytest.mark.parametrize(
+    ("watermark", "ends", "problem"),
+    [
+        (5_000, ["17"], "reads a source that is neither"),
+        (5_000, [_end(9_000), '{"t":{"0":17}}'], "reads a source that is neither"),
+        (
+            5_000,
+            [_end(9_000), _tick("other", 7_000), '{"t":{"0":17}}'],
+            "source that is neither",
+        ),
+        (
+            5_000,
+            [_end(9_000), _end(4_999)],
+            "it is at 5000, and its sources have all reached 4999",
+        ),
+        (5_000, [_end(9_000), _end(None)], "its sources have all reached no time yet"),
+        (_LAST_MS, [_end(END_OF_TIME), _end(7_000)], "its sources have all reached 7000"),
+    ],
+)
+def test_a_guess_is_no_promise(
+    tmp_path: Path, watermark: int, ends: list[str], problem: str
+) -> None:
+    with pytest.raises(GuessedWatermarkError, match=problem):
+        _promise(tmp_path, watermark, *ends, stateful=True)
 
 
 @pytest.mark.parametrize(
