@@ -1,9 +1,11 @@
 """Tests of processors in memory: literal events and bounds, without Spark."""
 
+import re
 from collections.abc import Sequence
 from copy import deepcopy
 from datetime import datetime
 
+from spark_source._errors import OutputError
 from spark_source.processing.keys import Key, Row
 from spark_source.processing.process import AtEnd, ProcessOperator, ProcessStep
 from spark_source.processing.processor import EventTimeProcessor
@@ -11,12 +13,16 @@ from tidegauge.event_time import END_OF_TIME, to_event_time
 
 __all__ = ["ProcessorHarness"]
 
+_QUOTED = re.compile(r"""`[^`]*`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
+_BRACKETED = re.compile(r"<[^<>]*>|\([^()]*\)")
+
 
 class ProcessorHarness:
     """Runs a processor as a query does, step by step.
 
     Every step begins with a copy of the processor and with its saved state, as after a restart:
-    what a processor keeps outside its states is lost, and a test sees it.
+    what a processor keeps outside its states is lost, and a test sees it. A row that has not a
+    value for each column is refused as by Spark, which checks the values' types besides.
 
     Parameters
     ----------
@@ -88,6 +94,8 @@ class ProcessorHarness:
         ------
         ValueError
             If the bound falls.
+        OutputError
+            If the processor emits a row that its output has not the columns for.
         """
         reached = self._bound if bound is None else to_event_time(bound)
         if self._bound is not None and reached is not None and reached < self._bound:
@@ -95,6 +103,9 @@ class ProcessorHarness:
             raise ValueError(msg)
         rows, self._rows = self._rows, []
         step = self._new_operator().step(self._state, reached, rows)
+        self._check("main", self._processor.output, step.out)
+        for name, columns in self._processor.side_outputs.items():
+            self._check(name, columns, step.side[name])
         self._state, self._bound = step.state, reached
         return step
 
@@ -102,6 +113,25 @@ class ProcessorHarness:
         """Make the last step, at the end of time; events sent since the one before are late."""
         return self.advance(END_OF_TIME)
 
+    @staticmethod
+    def _check(output: str, columns: str, rows: Sequence[tuple[object, ...]]) -> None:
+        """Raise `OutputError` where Spark would; it alone can read a type, but commas are counted."""
+        if rows and not columns:
+            raise OutputError(output, "the processor emits to it and declares no columns of it")
+        count = _count_columns(columns)
+        for row in rows:
+            if len(row) != count:
+                problem = f"{row!r} was emitted, and its columns are {columns}"
+                raise OutputError(output, problem)
+
     def _new_operator(self) -> ProcessOperator:
         processor = deepcopy(self._processor)
         return ProcessOperator(processor, columns=self._columns, at_end=self._at_end)
+
+
+def _count_columns(schema: str) -> int:
+    """Count the columns of a schema as Spark writes one: the commas outside quotes and brackets."""
+    bare, nested = _QUOTED.sub("", schema), 1
+    while nested:
+        bare, nested = _BRACKETED.subn("", bare)
+    return bare.count(",") + 1

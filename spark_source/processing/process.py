@@ -105,7 +105,10 @@ class ProcessOperator:
         self._settings = {"operator": "process", "columns": list(columns), "buckets": buckets}
         self._current = CurrentState()
         self._context = _KeyContext(processor.side_outputs)
+        # Past __setattr__, which refuses what callbacks assign.
+        vars(processor)["_is_open"] = False
         processor.open(OpenContext(self._current))
+        vars(processor)["_is_open"] = True
 
     def step(self, state: bytes | None, bound: int | None, rows: Iterable[Row]) -> ProcessStep:
         """Raise the bound, and take rows.

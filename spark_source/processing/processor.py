@@ -125,8 +125,8 @@ class Context(ABC):
 class EventTimeProcessor(ABC):
     """A keyed process function that is called in the order of event time.
 
-    Subclasses keep what they know of a key in the states that `open` asks for: other attributes
-    are lost between steps.
+    Subclasses keep what they know of a key in the states that `open` asks for. All keys share
+    other attributes, which are lost between steps: to assign one in a callback is an error.
 
     Attributes
     ----------
@@ -156,6 +156,18 @@ class EventTimeProcessor(ABC):
 
     output: ClassVar[str] = ""
     side_outputs: ClassVar[Mapping[str, str]] = {}
+    _is_open: ClassVar[bool] = False
+
+    def __setattr__(self, name: str, value: object) -> None:
+        # The object that is there already is no change: `self.items += […]` of a list that is state.
+        if self._is_open and vars(self).get(name, self) is not value:
+            msg = (
+                f"{type(self).__name__} assigns self.{name} in a callback; all keys share it, and "
+                f"it is lost between batches. Keep what belongs to a key in ctx.value({name!r}) of "
+                "open(), and assign there what does not change"
+            )
+            raise AttributeError(msg)
+        super().__setattr__(name, value)
 
     def open(self, ctx: OpenContext) -> None:  # noqa: B027 (not every processor has state)
         """Ask for state, before the first callback."""

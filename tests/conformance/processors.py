@@ -94,6 +94,8 @@ class PastTimer(EventTimeProcessor):
 
 
 class Delete(EventTimeProcessor):
+    output = "key string, at bigint, name string"
+
     def on_event(self, key: Key, event: Event, ctx: Context) -> None:
         if event.value % 2:
             ctx.set_timer("x", ctx.time_ms + 10)

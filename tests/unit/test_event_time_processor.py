@@ -6,13 +6,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from spark_source import InvalidOptionError
+from spark_source import InvalidOptionError, OutputError
 from spark_source.processing import (
     CallbackError,
     Context,
     EventTimeProcessor,
     OpenContext,
     ProcessOperator,
+    ProcessStep,
     StateMismatchError,
     bucket_of,
 )
@@ -34,7 +35,10 @@ class Calls(EventTimeProcessor):
         self,
         on_event: Callable[[Any, Any, Context], object],
         on_timer: Callable[[Any, Any, Context], object] | None = None,
+        *,
+        output: str = "value string",
     ) -> None:
+        self.output = output  # type: ignore[misc]  # one class for many processors
         self.handle = on_event
         self.fire = on_timer
 
@@ -54,6 +58,8 @@ class Calls(EventTimeProcessor):
 
 
 class OfflineDevices(EventTimeProcessor):
+    output = "device string, at timestamp, status string"
+
     def open(self, ctx: OpenContext) -> None:
         self.is_offline = ctx.value("is_offline")
 
@@ -86,27 +92,90 @@ def test_a_late_event_says_by_how_much() -> None:
     assert harness.advance(30).late == [("a", 20, 0, 0, "v", 10)]
 
 
-def test_what_a_processor_keeps_outside_its_state_is_lost_between_steps() -> None:
-    class Forgetful(Echo):
-        count = 0
+class Forgetful(EventTimeProcessor):
+    output = "n int"
+    count = 0
 
-        def on_event(self, key: Any, event: Any, ctx: Context) -> None:
-            self.count += 1
-            ctx.emit(self.count)
+    def open(self, ctx: OpenContext) -> None:
+        self.unit = 1
 
+    def on_event(self, key: Any, event: Any, ctx: Context) -> None:
+        if event.value == "timer":
+            ctx.set_timer("t", ctx.time_ms)
+        else:
+            self.count += self.unit
+
+    def on_timer(self, key: Any, name: str, ctx: Context) -> None:
+        self.count = 0
+
+
+@pytest.mark.parametrize("callback", ["event", "timer"])
+def test_an_attribute_that_a_callback_assigns_is_refused_since_all_keys_share_it(
+    callback: str,
+) -> None:
     harness = ProcessorHarness(Forgetful())
-    for time in (1, 2, 3):
-        harness.send("a", time, None)
+    harness.send("a", 1, callback)
     harness.advance()
-    assert harness.advance(3).out == [(1,), (2,)]
-    assert harness.advance(4).out == [(1,)]
+    with pytest.raises(CallbackError, match=f"on_{callback} failed") as raised:
+        harness.advance(2)
+    assert str(raised.value.__cause__) == (
+        "Forgetful assigns self.count in a callback; all keys share it, and it is lost between "
+        "batches. Keep what belongs to a key in ctx.value('count') of open(), and assign there what "
+        "does not change"
+    )
+
+
+def test_a_processor_may_be_opened_again() -> None:
+    processor = Forgetful()
+    for _ in range(2):
+        ProcessOperator(processor)
+
+
+def _emits(*row: object, output: str, to: str | None = None) -> ProcessStep:
+    """Run a processor that emits one row, to the main output or to the side."""
+    processor = Calls(
+        lambda _, __, ctx: ctx.emit(*row) if to is None else ctx.emit_to(to, *row),
+        output=output,
+    )
+    harness = ProcessorHarness(processor)
+    harness.send("a", 1, None)
+    harness.advance()
+    return harness.advance(2)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "a map<string, array<int>>, b struct<x: decimal(10, 2), y: int>",
+        "a decimal(10, 2), `b, c` int COMMENT 'less than <, or more'",
+        'a: int, b: string COMMENT "\'"',
+    ],
+)
+def test_the_harness_refuses_a_row_that_has_not_a_value_for_each_column(columns: str) -> None:
+    assert _emits(1, 2, output=columns).out == [(1, 2)]
+    for row in ((1,), (1, 2, 3)):
+        with pytest.raises(OutputError) as raised:
+            _emits(*row, output=columns)
+        assert str(raised.value) == (
+            f"output 'main': {row} was emitted, and its columns are {columns}"
+        )
+
+
+def test_the_harness_refuses_a_row_of_an_output_without_columns_and_one_too_long_for_a_side() -> (
+    None
+):
+    with pytest.raises(OutputError, match="'main': the processor emits to it and declares no"):
+        _emits(1, output="")
+    with pytest.raises(OutputError, match=r"'side': .*, and its columns are value string"):
+        _emits(1, 2, output="", to="side")
 
 
 def test_an_event_has_the_columns_that_were_asked_for() -> None:
     def show(_: Any, event: Any, ctx: Context) -> None:
         ctx.emit(event.speed, event.place, event.time, event.segment, event.offset)
 
-    harness = ProcessorHarness(Calls(show), columns=["speed", "place"])
+    shown = "speed double, place string, at timestamp, segment int, offset int"
+    harness = ProcessorHarness(Calls(show, output=shown), columns=["speed", "place"])
     harness.send("a", at(12, 0), 30.5, "x", segment=2)
     harness.advance()
     assert harness.end().out == [(30.5, "x", at(12, 0), 2, 0)]
@@ -136,7 +205,8 @@ def test_state_keeps_python_values_as_they_are() -> None:
         self.items.append(event)
         self.fields[at(12, 0)] = None
 
-    harness = ProcessorHarness(Calls(remember))
+    shown = "value string, items array<string>, fields map<timestamp, string>"
+    harness = ProcessorHarness(Calls(remember, output=shown))
     harness.send("a", 10, b"x")
     harness.send("a", 20, b"y")
     harness.advance()
@@ -148,14 +218,15 @@ def test_state_keeps_python_values_as_they_are() -> None:
 
 def test_lists_and_maps_are_used_as_those_of_python() -> None:
     def use(self: Any, event: Any, ctx: Context) -> None:
-        self.items.extend([3, 1, 2])
+        self.items += [3, 1, 2]
         self.items.insert(0, 9)
         self.items[1] = 4
         del self.items[-1]
         self.fields.update(x=1, y=2)
         ctx.emit(self.items[:2], len(self.items), self.fields.pop("x"), "x" in self.fields)
 
-    harness = ProcessorHarness(Calls(use))
+    shown = "items array<int>, count int, x int, has_x boolean"
+    harness = ProcessorHarness(Calls(use, output=shown))
     harness.send("a", 10, None)
     harness.advance()
     assert harness.end().out == [([9, 4], 3, 1, False)]
