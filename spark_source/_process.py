@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from copy import deepcopy
 from functools import partial
 
+from pyspark.errors import ParseException
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import LongType, StringType, StructType
+from pyspark.sql.types import DataType, LongType, StringType, StructType
 
 from spark_source._errors import InvalidOptionError
 from spark_source.hosting import HostedOperator, Outputs, check_columns, host, with_segment
@@ -111,9 +112,20 @@ def _output(
     sides = processor.side_outputs
     output = StructType().add("output", StringType())
     if processor.output:
-        output.add(MAIN, StructType.fromDDL(processor.output))
+        output.add(MAIN, _declared(processor, "output", processor.output))
     for name, columns_of_side in sides.items():
         if name in {"output", MAIN, LATE}:
             raise InvalidOptionError("side_outputs", f"{name!r} is taken; rename the output")
-        output.add(name, StructType.fromDDL(columns_of_side))
+        output.add(name, _declared(processor, f"side_outputs[{name!r}]", columns_of_side))
     return output.add(LATE, late)
+
+
+def _declared(processor: EventTimeProcessor, attribute: str, columns: str) -> DataType:
+    try:
+        return StructType.fromDDL(columns)
+    except ParseException as error:
+        declares = f"{type(processor).__name__} declares the columns {columns!r}"
+        reason = str(error).strip().splitlines()[0]
+        cure = "write them as 'device string, at timestamp'"
+        problem = f"{declares}, which Spark cannot read: {reason}; {cure}"
+        raise InvalidOptionError(attribute, problem) from None

@@ -55,3 +55,15 @@ class Mistyped(EventTimeProcessor):
 
     def on_event(self, key: Key, event: Event, ctx: Context) -> None:  # noqa: ARG002 (as called)
         ctx.emit(key, "noon")
+
+
+class Misspelt(Timeouts):
+    """Declares columns that are none."""
+
+    output = "key strin, at timestamp"
+
+
+class MisspeltSide(Timeouts):
+    """Declares columns of a further output that are none."""
+
+    side_outputs: ClassVar = {"early": "a b c"}

@@ -24,7 +24,14 @@ from spark_source.processing import EventTimeProcessor, ProcessOperator
 from tests.effort import Effort
 from tests.server import ServerProcess
 from tests.spark.feed import DAY, Feed, Followed
-from tests.spark.processors import Broken, Mistyped, Timeouts, Visits
+from tests.spark.processors import (
+    Broken,
+    Misspelt,
+    MisspeltSide,
+    Mistyped,
+    Timeouts,
+    Visits,
+)
 from tests.spark.restarts import crashed
 from tidegauge.event_time import END_OF_TIME
 
@@ -324,6 +331,20 @@ def test_a_stream_without_what_is_needed_is_refused_at_once(
         process(rows, Timeouts(), buckets=0)
     with pytest.raises(InvalidOptionError, match="'early' is none of main, late"):
         process(rows, Timeouts()).output("early")
+
+
+def test_columns_that_spark_cannot_read_are_told_with_the_output_that_declares_them(
+    spark: SparkSession, feed: Feed
+) -> None:
+    rows = feed.load(spark)
+    with pytest.raises(InvalidOptionError) as raised:
+        process(rows, Misspelt())
+    assert str(raised.value).startswith(
+        "option 'output': Misspelt declares the columns 'key strin, at timestamp', which Spark cannot "
+        'read: [UNSUPPORTED_DATATYPE] Unsupported data type "STRIN"'
+    )
+    with pytest.raises(InvalidOptionError, match=r"side_outputs\['early'\].* columns 'a b c'"):
+        process(rows, MisspeltSide())
 
 
 def _without_watermark(spark: SparkSession) -> DataFrame:
