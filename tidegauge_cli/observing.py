@@ -208,7 +208,7 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
     ]
     if watching.idle is not None:
         idle = describe_span(watching.idle // timedelta(milliseconds=1))
-        parts.append(f"{share} were silent for longer than {idle}")
+        parts.append(f"{share} have been silent for longer than {idle}")
     parts.append(f"{counts.late} came later than guessed")
     if progress.unreadable is not None:
         parts.append(

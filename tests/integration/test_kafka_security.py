@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
+from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 from confluent_kafka.admin._scram import (
     ScramCredentialInfo,
     ScramMechanism,
@@ -61,6 +63,9 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
         "sasl.mechanism.inter.broker.protocol": "PLAIN",
         "listener.name.plaintext.plain.sasl.jaas.config": f"{_PLAIN} {_ITSELF};",
         "listener.name.plaintext.scram-sha-512.sasl.jaas.config": f"{_SCRAM};",
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:broker;User:ANONYMOUS",
+        "allow.everyone.if.no.acl.found": "true",
     }
     with Broker(folder / "broker", **demands) as broker:
         secured = {
@@ -153,6 +158,32 @@ def test_a_wrong_password_is_told_at_once_and_not_shown(
     assert observing.returncode == 1
     assert warned.count("Authentication failed") == 1
     assert "hidden" not in warned
+
+
+def test_who_may_not_read_the_group_is_told_its_name(
+    shared_server: ServerProcess, open_shop: Open, settings: Settings, tmp_path: Path
+) -> None:
+    shop, url = open_shop(), shared_server.url
+    create_topic(settings, shop.name.split("/")[1])
+    group = f"tidegauge-observe-{shop.name}".replace("/", "-")
+    for_another = AclBinding(
+        ResourceType.GROUP,
+        group,
+        ResourcePatternType.LITERAL,
+        "User:another",
+        "*",
+        AclOperation.READ,
+        AclPermissionType.ALLOW,
+    )
+    admin = AdminClient(settings)
+    for made in admin.create_acls([for_another]).values():
+        made.result(PATIENCE_S)
+
+    words = ("observe", "kafka", shop.name, f"--kafka-config={_config(tmp_path, settings)}")
+    with Operator(url).start(*words) as observing:
+        _, warned = observing.communicate(timeout=PATIENCE_S)
+    assert observing.returncode == 1
+    assert f"give it Read on group {group}, or name another: --kafka group.id=NAME" in warned
 
 
 def test_a_producer_without_its_settings_is_told_that_they_are_needed(

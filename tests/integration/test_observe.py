@@ -125,11 +125,13 @@ def test_a_header_names_writers_and_tells_their_time(two: Observed) -> None:
         at(1, "Büro", "noon"),
         _at(0, NOON),
     )
-    told, _ = two.run("--by", "header:from", "--event-time", "header:at", *BACKFILL)
+    told, warned = two.run("--by", "header:from", "--event-time", "header:at", *BACKFILL)
     # Who has no time yet holds all of them.
     assert two.times() == dict.fromkeys(["api.0", "api.1", "x--B_c3_bcro.1", "x--_none.0"])
     assert (told["unreadable"], told["watermark"]) == (2, None)
     assert "no such header" in told["unreadable_at"] or "noon" in told["unreadable_at"]
+    assert warned.count("record 0:1 has no such header or key (--by)") == 1
+    assert "--except x--_none leaves them alone" in warned
 
 
 def test_keys_note_what_their_json_tells(one: Observed) -> None:
@@ -192,7 +194,7 @@ def test_a_silent_writer_leaves_and_its_next_event_reports_again(two: Observed) 
         said, _ = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130
     told = json.loads(said.splitlines()[-1])
-    assert (told["sources"], told["silent_sources"], told["events"]) == (2, 2, 3)
+    assert (told["sources"], told["events"]) == (2, 3)
 
 
 def test_the_other_observer_takes_over_from_one_that_is_killed(two: Observed) -> None:
@@ -275,6 +277,12 @@ def test_another_topic_than_the_one_before_is_noticed(one: Observed, broker: Bro
     _, warned = one.run("--topic", f"{one.topic}-other", *BACKFILL, status=1)
     assert "partition 0 of" in warned
     assert "ends at 0, but" in warned
+
+
+def test_a_stream_that_is_not_there_is_to_be_created_for_the_topic(two: Observed) -> None:
+    two.operator.says("delete", two.api.name, "--yes")
+    _, warned = two.run(status=1)
+    assert f"tidegauge create {two.api.name} --log external --segments 2" in warned
 
 
 def test_more_writers_than_a_stream_may_have_is_an_error_that_names_it(

@@ -125,7 +125,20 @@ def test_silence_passes_with_records_of_others_and_with_looks_at_the_end() -> No
     assert _notes(observation) == [("b.0", 5_990, {0: 8})]
     _read(observation, "a.0", 8, 9_000)
     assert observation.newcomers() == ["a.0"]
-    assert observation.counts.silent == {"a.0"}
+    assert (observation.counts.seen, observation.counts.silent) == ({"a.0", "b.0"}, set())
+
+
+def test_who_left_for_its_silence_counts_as_silent_until_it_is_read_or_another_reads_it() -> (
+    None
+):
+    observation = _observation("a.0", "b.1")
+    observation.leave("a.0")
+    observation.leave("b.1")
+    assert observation.counts.silent == {"a.0", "b.1"}
+    _read(observation, "a.0", 5, 5_000)
+    assert observation.counts.silent == {"b.1"}
+    observation.revoke(1)
+    assert (observation.counts.seen, observation.counts.silent) == ({"a.0"}, set())
 
 
 def test_who_was_never_heard_leaves_before_those_it_held() -> None:

@@ -12,7 +12,13 @@ from typing import Any, Literal, NamedTuple
 
 from tidegauge.client.kafka import BrokerError, Topic, made, settings_of
 from tidegauge.client.transport import Transport, is_transient
-from tidegauge.errors import ForbiddenError, ProblemError, TidegaugeError, WriterFencedError
+from tidegauge.errors import (
+    ForbiddenError,
+    ProblemError,
+    TidegaugeError,
+    UnknownStreamError,
+    WriterFencedError,
+)
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.extras import needs_extra
 from tidegauge.names import StreamName
@@ -146,6 +152,8 @@ class KafkaObserver:
         self._calls = ObserverCalls(transport, watching.stream)
         idle_ms = None if watching.idle is None else watching.idle // _MS
         self._observation = Observation(watching.guess, idle_ms=idle_ms)
+        own = f"tidegauge-observe-{watching.stream}".replace("/", "-")
+        self._group = settings.get("group.id", own)
         self._topic = Topic(settings, watching.topic, retry_for=timedelta(0))
         self._loop = asyncio.get_running_loop()
         # Its own: a consumer is closed only after its last call has come back.
@@ -157,7 +165,7 @@ class KafkaObserver:
         self._failure: Exception | None = None
         self._skew_ms: int | None = None
         self._unreadable: str | None = None
-        self._is_assigned = False
+        self._is_assigned = self._is_nameless_told = False
 
     def stop(self) -> None:
         """Let `run` note what is due once more, and end. The writers stay members of the stream."""
@@ -186,7 +194,15 @@ class KafkaObserver:
             self._thread.shutdown()
 
     async def _begin(self) -> None:
-        info = await self._calls.describe()
+        try:
+            info = await self._calls.describe()
+        except UnknownStreamError as error:
+            partitions = len(await asyncio.to_thread(self._topic.ends))
+            msg = (
+                f"there is no stream {self._watching.stream}; create it for the topic: tidegauge "
+                f"create {self._watching.stream} --log external --segments {partitions}"
+            )
+            raise ObserverError(msg) from error
         if info.config.log != "external":
             msg = (
                 f"stream {info.stream} keeps its events itself; observe a topic for a stream "
@@ -250,7 +266,7 @@ class KafkaObserver:
     def _consumer(self) -> Consumer:
         """Join the group; what the observer relies on is not the caller's to set."""
         defaults = {
-            "group.id": f"tidegauge-observe-{self._watching.stream}".replace("/", "-"),
+            "group.id": self._group,
             # A new partition is read some seconds after it is there, not 5 minutes.
             "topic.metadata.refresh.interval.ms": 10_000,
         }
@@ -396,7 +412,15 @@ class KafkaObserver:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (its name)
                 self._observation.read_to(*_place(message))
             elif error.fatal() or error.code() in _FINAL:
-                raise BrokerError(self._topic.bootstrap, error.str())
+                raise BrokerError(self._topic.bootstrap, self._reason(error))
+
+    def _reason(self, error: KafkaError) -> str:
+        if error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+            return error.str()
+        return (
+            f"{error.str()} to this user; give it Read on group {self._group}, or name another: "
+            "--kafka group.id=NAME"
+        )
 
     def _row(self, message: Message) -> Row:
         partition, offset = _place(message)
@@ -417,7 +441,19 @@ class KafkaObserver:
         else:
             read = self._watching.value_of(message)
             writer, value = writer_of(read, partition), value_name(read)
+            if read is None and not self._is_excepted(value, writer):
+                self._warn_of_nameless(message, writer, value)
         return None if self._is_excepted(value, writer) else writer
+
+    def _warn_of_nameless(self, message: Message, writer: str, value: str) -> None:
+        if not self._is_nameless_told:
+            self._is_nameless_told = True
+            partition, offset = _place(message)
+            self._warn(
+                f"record {partition}:{offset} has no such header or key (--by); writer {writer!r} "
+                "stands for all of its partition that have none, and holds the others like any "
+                f"writer; --except {value} leaves them alone"
+            )
 
     async def _keep_looking(self) -> None:
         """Ask where the partitions end, again and again."""

@@ -135,7 +135,8 @@ class Counts:
     unreadable
         How many had no time that could be read.
     seen, silent
-        All writers there were, and those that were silent for longer than the timeout.
+        All writers there were in its partitions, and those that left for their silence since they
+        were read last.
     """
 
     events: int = 0
@@ -190,6 +191,9 @@ class Observation:
         self._partitions.pop(partition, None)
         for name in [n for n, one in self._sources.items() if one.partition == partition]:
             del self._sources[name]
+        suffix = str(partition)
+        for names in (self.counts.seen, self.counts.silent):
+            names -= {name for name in names if name.rpartition(".")[2] == suffix}
         self._given_up = {n: p for n, p in self._given_up.items() if p != partition}
 
     def expect(self, writer: str, partition: int) -> None:
@@ -199,6 +203,7 @@ class Observation:
             strategy = self._guess.make()
             self._sources[writer] = _Source(partition, strategy, place.start, place.listened_ms)
             self.counts.seen.add(writer)
+            self.counts.silent.discard(writer)
 
     def newcomers(self) -> list[str]:
         """Name the writers that have to be registered."""
