@@ -182,6 +182,17 @@ def test_the_clock_less_a_lag_goes_on_without_events(one: Observed) -> None:
         assert process.wait(timeout=PATIENCE_S) == 128 + signal.SIGTERM
 
 
+def test_a_backlog_is_noted_by_its_progress_in_event_time(one: Observed) -> None:
+    rows, step_ms, hour_ms = 50_000, 12_000, 3_600_000  # a week
+    one.api.change(mark_resolution_ms=hour_ms)
+    one.produce(*[_at(0, NOON + row * step_ms) for row in range(rows)])
+    told, _ = one.run(*BACKFILL)
+    assert told["watermark"] == NOON + (rows - 1) * step_ms - 1_000
+    marks = one.api.get("marks", limit=1_000)["marks"]
+    # A bulk call takes 1 000 reports, of one writer here, for at most 5 000 records: of each five.
+    assert len(marks) >= rows * step_ms // (hour_ms + 5 * step_ms)
+
+
 def test_a_silent_writer_leaves_and_its_next_event_reports_again(two: Observed) -> None:
     two.produce(_at(0, NOON), _at(1, NOON))
     with two.observing("--from", "beginning", "--idle", "2s") as process:

@@ -5,7 +5,16 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from writer_client.observing.observation import Last, Look, Note, Observation, Row, resume_at
+from writer_client.observing.observation import (
+    BULK,
+    Last,
+    Look,
+    Note,
+    Observation,
+    Row,
+    resume_at,
+    stride,
+)
 from writer_client.observing.rules import parse_guess
 
 NOW = 1_000_000
@@ -201,6 +210,87 @@ def test_rows_below_what_was_noted_count_as_late() -> None:
     _read(observation, "a.0", 7, 4_989)  # read again: it was taken in
     _read(observation, "new.0", 8, 4_989)  # where nothing was noted for it, but for others
     assert (observation.counts.events, observation.counts.late) == (4, 2)
+
+
+def test_progress_by_the_resolution_of_marks_is_noted_in_steps() -> None:
+    observation = _observation("a.0", "b.1")
+    observation.resolution_ms = 100
+    steps = [("a.0", 5, 1_000), ("b.1", 5, 1_050), ("a.0", 6, 1_100), ("b.1", 6, 1_120)]
+    for writer, offset, time in steps:
+        _read(observation, writer, offset, time)
+        observation.step()
+    assert observation.has_steps
+    assert _notes(observation) == [
+        ("a.0", 990, {0: 6}),
+        ("b.1", 990, {1: 6}),
+        ("a.0", 1_090, {0: 7}),
+        ("b.1", 1_090, {1: 7}),
+    ]
+    for note in observation.notes(0):
+        observation.accept(note, 0)
+    assert not observation.has_steps
+    _read(observation, "a.0", 7, 1_199)
+    _read(observation, "b.1", 7, 1_300)
+    observation.step()
+    assert not observation.has_steps
+
+
+def test_steps_are_for_those_who_are_registered_and_spoken_for_when_they_are_sent() -> None:
+    observation = _observation("a.0", "b.0", "c.1")
+    for writer, offset in [("a.0", 5), ("b.0", 6), ("c.1", 5), ("new.0", 7)]:
+        _read(observation, writer, offset, 1_000)
+    observation.step()
+    observation.give_up("b.0")
+    assert [one.writer for one in observation.notes(0)] == ["a.0", "c.1"]
+    _read(observation, "a.0", 8, 2_000)
+    _read(observation, "c.1", 6, 2_000)
+    _read(observation, "new.0", 9, 2_000)
+    observation.step()
+    observation.revoke(1)
+    observation.admit("new.0", None, 0)
+    assert {one.writer for one in observation.notes(0)} == {"a.0", "new.0"}
+
+
+def test_a_step_that_is_wrong_is_left_out() -> None:
+    observation = _observation("a.0")
+    for writer, time in [("a.0", 1_000), ("a.0", 2_000), ("new.0", 1_500), ("a.0", 3_000)]:
+        _read(observation, writer, observation.position[0], time)
+        observation.step()
+    assert _notes(observation) == [("a.0", 990, {0: 6})]
+    assert _notes(observation) == [("a.0", 1_490, {0: 9})]
+
+
+def test_nothing_is_noted_below_what_may_have_arrived() -> None:
+    observation = _observation("a.0")
+    _read(observation, "a.0", 5, 1_000)
+    observation.step()
+    _read(observation, "a.0", 6, 2_000)
+    assert [time for _, time, _ in _notes(observation)] == [990]
+    assert [time for _, time, _ in _notes(observation)] == [1_990]
+    # Nobody answered: it is said again, but nothing lower.
+    assert [time for _, time, _ in _notes(observation)] == [1_990]
+    _read(observation, "new.0", 7, 1_500)
+    assert _notes(observation) == []
+
+
+def test_steps_that_cannot_be_sent_are_no_more_than_a_call_takes() -> None:
+    observation = _observation("a.0")
+    for offset in range(5, 2_005):
+        _read(observation, "a.0", offset, offset * 1_000)
+        observation.step()
+    assert len(observation.notes(0)) == BULK
+
+
+def test_a_step_costs_no_more_than_there_are_writers() -> None:
+    assert [stride(5_000, writers) for writers in (0, 1, 10, 999, 1_000)] == [
+        5,
+        5,
+        50,
+        5_000,
+        5_000,
+    ]
+    assert [stride(7, writers) for writers in (1, 500)] == [1, 4]
+    assert stride(5_000, 1_001) is None
 
 
 def test_reading_goes_on_at_the_greatest_position_of_the_partition() -> None:

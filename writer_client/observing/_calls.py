@@ -22,14 +22,12 @@ from tidegauge.wire.writers import (
     WriterList,
     WriterRegistered,
 )
-from writer_client.observing.observation import Last, Note
+from writer_client.observing.observation import BULK, Last, Note
 
 _A = TypeVar("_A", bound=BaseModel)
 _T = TypeVar("_T")
 _AT_ONCE = 32
 """More calls at the same time do not make a service any faster."""
-_BULK = 1_000
-"""Reports a request: well below what a body may have."""
 
 
 class ObserverCalls:
@@ -102,8 +100,8 @@ class ObserverCalls:
     async def note(self, notes: Sequence[Note]) -> list[tuple[Note, ProblemError | None]]:
         """Note many times; tell of each whether it was refused."""
         found: list[tuple[Note, ProblemError | None]] = []
-        for first in range(0, len(notes), _BULK):
-            some = notes[first : first + _BULK]
+        for first in range(0, len(notes), BULK):
+            some = notes[first : first + BULK]
             body = NoteTimes(reports=[self._report(one) for one in some])
             answer = await self._transport.request(
                 "POST", "/v1/note-times", answer=TimesNoted, body=body, retry=True

@@ -34,6 +34,7 @@ from writer_client.observing.observation import (
     Observation,
     Row,
     resume_at,
+    stride,
 )
 from writer_client.observing.rules import Guess, ReadTime, ReadValue
 
@@ -41,7 +42,7 @@ with needs_extra("observe", extra="kafka"):
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 _NOTE_S = 0.5
-"""At most one report of a writer in so long: less than readers notice, and 10 000 writers can."""
+"""At the end, one report of a writer in so long: less than readers notice, and 10 000 writers can."""
 _LOOK_S = 1.0
 _TELL_S = 5.0
 _POLL_S = 0.1
@@ -210,6 +211,7 @@ class KafkaObserver:
             )
             raise ObserverError(msg)
         self._skew_ms = info.config.max_future_skew_ms
+        self._observation.resolution_ms = info.config.mark_resolution_ms
         started_ms = wall_ms()
         self._first_ends = self._ends = await asyncio.to_thread(self._topic.ends)
         self._look = Look(started_ms, self._first_ends)
@@ -241,7 +243,7 @@ class KafkaObserver:
             if self._failure is not None:
                 raise self._failure
             self._take_in(found)
-            if time.monotonic() - noted_s >= _NOTE_S:
+            if self._observation.has_steps or time.monotonic() - noted_s >= _NOTE_S:
                 await self._speak()
                 noted_s = time.monotonic()
             if time.monotonic() - told_s >= _TELL_S:
@@ -405,10 +407,14 @@ class KafkaObserver:
     def _take_in(self, messages: Sequence[Message]) -> None:
         now_ms = wall_ms()
         latest_ms = END_OF_TIME - 1 if self._skew_ms is None else now_ms + self._skew_ms
-        for message in messages:
+        is_behind = self._observation.behind(self._ends) > 0
+        every = stride(len(messages), self._observation.writers) if is_behind else None
+        for number, message in enumerate(messages, 1):
             error = message.error()
             if error is None:
                 self._observation.read(self._row(message), latest_ms=latest_ms, wall_ms=now_ms)
+                if every is not None and number % every == 0:
+                    self._observation.step()
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (its name)
                 self._observation.read_to(*_place(message))
             elif error.fatal() or error.code() in _FINAL:
@@ -515,7 +521,8 @@ class KafkaObserver:
             raise problem
 
     def _give_up(self, writer: str) -> None:
-        self._observation.give_up(writer)
+        if not self._observation.give_up(writer):  # it was, by an earlier one of these notes
+            return
         self._warn(
             f"another process speaks for writer {writer!r} now; if that is its producer itself, "
             f"start observers with --except {writer}"

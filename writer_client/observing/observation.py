@@ -13,6 +13,9 @@ from tidegauge.topology import Position
 from writer_client.observing.rules import Guess
 from writer_client.strategies import Now, ObservedEvent, Strategy
 
+BULK = 1_000
+"""Reports a call: well below what a body may have."""
+
 
 class Row(NamedTuple):
     """A record, as far as it matters.
@@ -113,8 +116,15 @@ class _Source:
     is_heard: bool = False
     is_registered: bool = False
     told: int | None = None
+    said: int | None = None
+    """The greatest that was to be noted: whether it arrived is not always known."""
     noted: int | None = None
     reported_ms: int = 0
+
+    def may_note(self, time: int) -> bool:
+        """Whether a time is above what it stands at, and not below what it may stand at."""
+        is_above = self.is_registered and (self.noted is None or time > self.noted)
+        return is_above and (self.said is None or time >= self.said)
 
     @property
     def last_time(self) -> int | None:
@@ -167,9 +177,14 @@ class Observation:
         self._given_up: dict[str, int] = {}
         self._reached: int | None = None
         """The greatest time that one of them stands at, or stood."""
+        self._steps: list[Note] = []
+        self._stepped: int | None = None
+        """The least guess at the latest step."""
         self.counts = Counts()
         self.beat_ms: int | None = None
         """How often a time is repeated, as the service wants it."""
+        self.resolution_ms = 0
+        """Marks nearer to each other in event time than this are left out by the service."""
 
     @property
     def position(self) -> Position:
@@ -189,6 +204,7 @@ class Observation:
     def revoke(self, partition: int) -> None:
         """Speak no more for the writers of a partition: another observer does."""
         self._partitions.pop(partition, None)
+        self._steps = [one for one in self._steps if partition not in one.position]
         for name in [n for n, one in self._sources.items() if one.partition == partition]:
             del self._sources[name]
         suffix = str(partition)
@@ -216,11 +232,12 @@ class Observation:
             source.is_registered, source.told, source.reported_ms = True, told, now_ms
             self._reach(told)
 
-    def give_up(self, writer: str) -> None:
-        """Speak no more for a writer, until its partition is assigned anew."""
+    def give_up(self, writer: str) -> bool:
+        """Speak no more for a writer, until its partition is assigned anew; tell whether it did."""
         source = self._sources.pop(writer, None)
         if source is not None:
             self._given_up[writer] = source.partition
+        return source is not None
 
     def read(self, row: Row, *, latest_ms: int, wall_ms: int) -> None:
         """Take in a record; those of partitions that are revoked are left out.
@@ -297,28 +314,71 @@ class Observation:
         if self._sources.pop(writer, None) is not None:
             self.counts.silent.add(writer)
 
+    @property
+    def has_steps(self) -> bool:
+        """Whether something is to be noted that will be passed."""
+        return bool(self._steps)
+
+    def step(self) -> None:
+        """Take down what to note so far, if the least guess rose by the resolution since.
+
+        For a backlog, so that readers of it see time rise in small steps. While it cannot be sent,
+        as much as a call takes is kept.
+        """
+        least, before = self._least(), self._stepped
+        if least is None or (
+            before is not None and least - before < max(1, self.resolution_ms)
+        ):
+            return
+        if len(self._steps) + len(self._sources) <= BULK:
+            self._stepped = least
+            self._steps += self._all_at(least)
+
     def notes(self, now_ms: int) -> list[Note]:
-        """Tell what to note, at most once for a writer.
+        """Tell what to note: the steps taken down, or what holds now, and times that are repeated.
+
+        Steps above what holds now are left out: what was read since has shown that they are wrong.
 
         Parameters
         ----------
         now_ms
             A monotonic clock, for the times that are repeated.
         """
-        least = self._least()
+        taken, self._steps, least = self._steps, [], self._least()
+        found: list[Note] = []
+        if least is not None:
+            # Not both: marks a resolution apart, and then one at the end of what was read, would
+            # leave out the next step, which is too near to that.
+            found = self._may([one for one in taken if one.time <= least])
+            found = found or self._may(self._all_at(least))
+        said = {one.writer for one in found}
+        beats = [
+            Note(name, one.last_time, {one.partition: one.offset})
+            for name, one in self._sources.items()
+            if one.last_time is not None and name not in said and self._beats(one, now_ms)
+        ]
+        return found + beats
+
+    def _all_at(self, time: int) -> list[Note]:
+        every = self._sources.items()
+        return [Note(name, time, {one.partition: one.offset}) for name, one in every]
+
+    def _may(self, notes: list[Note]) -> list[Note]:
+        """Leave out what is not above what writers stand at, or below what they may stand at."""
         found = []
-        for name, source in self._sources.items():
-            time = self._due(source, least, now_ms)
-            if time is not None and source.is_registered:
-                found.append(Note(name, time, {source.partition: source.offset}))
+        for note in notes:
+            source = self._sources.get(note.writer)
+            if source is not None and source.may_note(note.time):
+                source.said = note.time
+                found.append(note)
         return found
 
-    def _due(self, source: _Source, least: int | None, now_ms: int) -> int | None:
-        if least is not None and (source.noted is None or least > source.noted):
-            return least
-        if self.beat_ms is None or now_ms - source.reported_ms < self.beat_ms:
-            return None
-        return source.last_time
+    def _beats(self, source: _Source, now_ms: int) -> bool:
+        return (
+            source.is_registered
+            and self.beat_ms is not None
+            and now_ms - source.reported_ms >= self.beat_ms
+        )
 
     def accept(self, note: Note, now_ms: int) -> None:
         """Take in that a time was noted."""
@@ -360,6 +420,15 @@ def _lasts(sources: Mapping[str, _Source]) -> list[Last]:
         for name, one in sources.items()
         if one.is_registered
     ]
+
+
+def stride(records: int, writers: int) -> int | None:
+    """Tell after how many records each to take a step, so that all steps fit into a call.
+
+    None if not even one does.
+    """
+    steps = BULK // max(1, writers)
+    return -(-records // steps) if steps else None
 
 
 def resume_at(positions: Iterable[Mapping[int, int]], partition: int) -> int | None:
