@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -83,6 +83,13 @@ def kafka(  # noqa: PLR0913 (options)
             help="A writer that is silent for so long leaves; 90s, 2m, 1h.",
         ),
     ] = "2m",
+    hold_limit: Annotated[
+        str,
+        typer.Option(
+            metavar="SPAN|never",
+            help="A writer that is farther behind the others for so long leaves, unless it catches up.",
+        ),
+    ] = "10m",
     excepted: Annotated[
         list[str] | None,
         typer.Option(
@@ -139,7 +146,8 @@ def kafka(  # noqa: PLR0913 (options)
         value_of=_read("--by", rules.parse_by, by),
         time_of=_read("--event-time", rules.parse_time_of, event_time),
         guess=_read("--strategy", rules.parse_guess, guess),
-        idle=_read("--idle", rules.parse_idle, idle),
+        idle=_read("--idle", rules.parse_limit, idle),
+        hold_limit=_read("--hold-limit", rules.parse_limit, hold_limit),
         excepted=frozenset(excepted or ()),
         since="beginning" if since == "beginning" else "end",
         until_end=until is not None,
@@ -189,6 +197,8 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
     document = {
         "stream": str(watching.stream),
         "writers": progress.writers,
+        "held_by": progress.holding,
+        "left_out": progress.left_out,
         "events": counts.events,
         "behind": progress.behind,
         "watermark": progress.watermark,
@@ -206,6 +216,11 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
         f"{progress.behind} behind the end",
         f"watermark {describe_time(progress.watermark)} (a guess)",
     ]
+    parts += [
+        f"{what} {_behind(those)}"
+        for what, those in (("held by", progress.holding), ("left out:", progress.left_out))
+        if those
+    ]
     if watching.idle is not None:
         idle = describe_span(watching.idle // timedelta(milliseconds=1))
         parts.append(f"{share} have been silent for longer than {idle}")
@@ -215,6 +230,15 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
             f"{counts.unreadable} without a readable time, the first at {progress.unreadable}"
         )
     print("; ".join(parts), flush=True)
+
+
+def _behind(those: Mapping[str, int | None]) -> str:
+    """Name the one that is farthest behind, and how many more there are."""
+    from writer_client.observing.kafka import describe_behind  # noqa: PLC0415 (it runs already)
+
+    writer = max(those, key=lambda one: (those[one] is None, those[one] or 0))
+    more = f" (and {len(those) - 1} more)" if len(those) > 1 else ""
+    return f"{writer!r}, {describe_behind(those[writer])}{more}"
 
 
 def _settings(file: Path | None, given: list[str], bootstrap: str | None) -> dict[str, str]:

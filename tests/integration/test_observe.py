@@ -193,6 +193,35 @@ def test_a_backlog_is_noted_by_its_progress_in_event_time(one: Observed) -> None
     assert len(marks) >= rows * step_ms // (hour_ms + 5 * step_ms)
 
 
+def test_a_source_with_a_broken_clock_is_named_and_left_out(one: Observed) -> None:
+    def go_on() -> None:
+        now_ms = time.time_ns() // 1_000_000
+        told = {"api": now_ms, "broken": now_ms % 1_000_000, "fast": now_ms + 2**41}
+        one.produce(*[{"key": key, "headers": {"at": b"%d" % at}} for key, at in told.items()])
+
+    by = ("--by", "key", "--event-time", "header:at", "--idle", "never")
+    go_on()
+    began_ms = time.time_ns() // 1_000_000
+    words = [word for word in one.words(*by, *BACKFILL) if word != "--json"]
+    with one.operator.start(*words) as process:
+        said, _ = process.communicate(timeout=PATIENCE_S)
+    assert "held by 'fast.0', without an event time that can be believed (and 1 more)" in said
+    assert (one.watermark or 0) < 1_000_000
+    assert {"broken.0", "fast.0"} & {
+        holder["writer"] for holder in one.api.get("watermark")["explanation"]["holders"]
+    }
+
+    with one.observing(*by, "--strategy", "bounded:1s", "--hold-limit", "2s") as process:
+        wait_until(lambda: go_on() or (one.watermark or 0) > began_ms)  # type: ignore[func-returns-value]
+        process.send_signal(signal.SIGINT)
+        last, warned = process.communicate(timeout=PATIENCE_S)
+    assert one.states() == {"api.0": "active", "broken.0": "left", "fast.0": "left"}
+    assert "writer 'broken.0' has held the others for the hold limit, 2" in warned
+    told = json.loads(last.splitlines()[-1])
+    assert (told["held_by"], told["left_out"].keys()) == ({}, {"broken.0", "fast.0"})
+    assert told["left_out"]["broken.0"] > began_ms - 1_000_000
+
+
 def test_a_silent_writer_leaves_and_its_next_event_reports_again(two: Observed) -> None:
     two.produce(_at(0, NOON), _at(1, NOON))
     with two.observing("--from", "beginning", "--idle", "2s") as process:

@@ -1,7 +1,9 @@
 """Whose time an observer notes, which, and where: without a clock, a log or a service."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,10 +24,13 @@ FAR = 2**62
 
 
 def _observation(
-    *writers: str, guess: str = "bounded:10ms", idle_ms: int | None = None
+    *writers: str,
+    guess: str = "bounded:10ms",
+    idle_ms: int | None = None,
+    hold_ms: int | None = None,
 ) -> Observation:
     """Observe partitions 0 and 1 from offset 5, with registered writers; what has none ends there."""
-    observation = Observation(parse_guess(guess), idle_ms=idle_ms)
+    observation = Observation(parse_guess(guess), idle_ms=idle_ms, hold_ms=hold_ms)
     for partition in (0, 1):
         observation.assign(partition, 5)
     named = {int(writer[-1]) for writer in writers}
@@ -291,6 +296,202 @@ def test_a_step_costs_no_more_than_there_are_writers() -> None:
     ]
     assert [stride(7, writers) for writers in (1, 500)] == [1, 4]
     assert stride(5_000, 1_001) is None
+
+
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+EPOCH = 20_000 * DAY
+Tell = Callable[[int], int]
+"""Tells the event time of a record by when it is stored."""
+
+
+def _honest(clock_ms: int) -> int:
+    return clock_ms - 1_000
+
+
+class _Watched:
+    """An observer at the end of one partition, of which each source writes every five seconds."""
+
+    def __init__(self, **tells: Tell) -> None:
+        self.observation = Observation(
+            parse_guess("bounded:1s"), idle_ms=None, hold_ms=10 * MINUTE
+        )
+        self.observation.assign(0, 0)
+        self.tells = tells
+        self.clock_ms = EPOCH
+        self.noted: dict[str, list[int]] = {}
+
+    def go_on(self, for_ms: int, *writers: str) -> None:
+        """Go on, with all sources or only some."""
+        for _ in range(for_ms // 5_000):
+            self.clock_ms += 5_000
+            for writer in writers or self.tells:
+                self._write(writer, self.tells[writer](self.clock_ms))
+            self.observation.look(Look(self.clock_ms, self.observation.position))
+            for writer in self.observation.newcomers():
+                self.observation.admit(writer, None, self.clock_ms)
+            for last in self.observation.overdue():
+                self.observation.leave_out(last.writer)
+            for note in self.observation.notes(self.clock_ms):
+                self.noted.setdefault(note.writer, []).append(note.time)
+                self.observation.accept(note, self.clock_ms)
+
+    def _write(self, writer: str, time: int) -> None:
+        row = Row(writer, 0, self.observation.position[0], time, self.clock_ms)
+        self.observation.read(row, latest_ms=self.clock_ms + HOUR, wall_ms=self.clock_ms)
+
+    @property
+    def watermark(self) -> int:
+        """Where the live ones stand, as the service sees it."""
+        out = self.observation.left_out
+        return min(times[-1] for name, times in self.noted.items() if name not in out)
+
+
+_BROKEN: dict[str, tuple[Tell, int | None]] = {
+    "1970": (lambda _: 0, 20_000 * DAY),
+    "1970 plus uptime": (lambda clock_ms: clock_ms - EPOCH, 20_000 * DAY),
+    "2100": (lambda clock_ms: clock_ms + 27_000 * DAY, None),
+}
+
+
+@pytest.mark.parametrize(("tell", "behind_ms"), _BROKEN.values(), ids=_BROKEN)
+def test_a_source_with_a_broken_clock_is_left_out_after_the_hold_limit(
+    tell: Tell, behind_ms: int | None
+) -> None:
+    watched = _Watched(a=_honest, b=_honest, broken=tell)
+    watched.go_on(10 * MINUTE)
+    # The others go ahead, so that the service sees who holds, and says so.
+    assert watched.noted["a"][-1] == watched.noted["b"][-1] == watched.clock_ms - 2_000
+    assert watched.noted.get("broken", [0])[-1] < 10 * MINUTE
+    assert watched.observation.left_out == {}
+    assert watched.observation.holding.keys() == {"broken"}
+    if behind_ms is not None:
+        held_ms = watched.observation.holding["broken"]
+        assert held_ms == pytest.approx(behind_ms, abs=20 * MINUTE)
+    watched.go_on(MINUTE)
+    assert watched.observation.holding == {}
+    assert watched.observation.left_out.keys() == {"broken"}
+    assert watched.observation.writers == 2
+    assert watched.watermark == watched.clock_ms - 2_000
+
+
+def test_several_that_are_broken_alike_are_left_out_together() -> None:
+    tells: dict[str, Tell] = {f"a{number}": _honest for number in range(4)}
+    tells |= {f"b{number}": lambda clock_ms: clock_ms - EPOCH for number in range(3)}
+    watched = _Watched(**tells, c=lambda _: 365 * DAY, d=lambda clock_ms: clock_ms * 2)
+    watched.go_on(11 * MINUTE)
+    assert watched.observation.left_out.keys() == {"b0", "b1", "b2", "c", "d"}
+
+
+def test_a_source_that_catches_up_is_not_left_out() -> None:
+    watched = _Watched(a=_honest)
+    watched.go_on(MINUTE)
+    began_ms = watched.clock_ms
+    watched.tells["upload"] = lambda clock_ms: min(
+        clock_ms - 1_000, began_ms - 15 * HOUR + 60 * (clock_ms - began_ms)
+    )
+    for _ in range(20):
+        watched.go_on(MINUTE)
+        assert watched.observation.left_out == {}
+    assert watched.observation.holding == {}
+    assert watched.watermark == watched.clock_ms - 2_000
+    # Its times were noted as they came, for readers of what it uploads.
+    steps = watched.noted["upload"]
+    assert max(after - before for before, after in pairwise(steps)) < HOUR
+    assert watched.observation.counts.late == 1  # the first one, below where the others were
+
+
+def test_who_is_left_out_is_new_once_it_is_within_the_bound() -> None:
+    watched = _Watched(a=_honest, broken=lambda _: 0)
+    watched.go_on(11 * MINUTE)
+    watched.tells["broken"] = lambda clock_ms: clock_ms - 11 * MINUTE
+    watched.go_on(MINUTE)
+    assert watched.observation.left_out == {"broken": 11 * MINUTE - 1_000}
+    watched.tells["broken"] = lambda clock_ms: clock_ms - 5 * MINUTE
+    watched.go_on(5_000)
+    assert (watched.observation.left_out, watched.observation.newcomers()) == ({}, ["broken"])
+    watched.go_on(10 * MINUTE)
+    assert watched.watermark == watched.clock_ms - 5 * MINUTE - 1_000
+
+
+def test_time_passes_for_who_holds_only_while_others_go_on() -> None:
+    watched = _Watched(a=_honest, broken=lambda _: 0)
+    watched.go_on(MINUTE)
+    watched.go_on(HOUR, "broken")
+    watched.go_on(3 * MINUTE)
+    assert watched.observation.left_out == {}
+    watched.go_on(2 * MINUTE)
+    assert watched.observation.left_out.keys() == {"broken"}
+
+
+def test_with_nobody_to_compare_it_with_who_is_left_out_stays_so() -> None:
+    watched = _Watched(a=_honest, broken=lambda _: 0)
+    watched.go_on(11 * MINUTE)
+    watched.observation.leave("a")
+    watched.go_on(HOUR, "broken")
+    assert watched.observation.left_out.keys() == {"broken"}
+
+
+def test_one_clock_that_is_fast_does_not_leave_the_others_out() -> None:
+    watched = _Watched(a=_honest, b=_honest, fast=lambda clock_ms: clock_ms + 50 * MINUTE)
+    watched.go_on(HOUR)
+    assert (watched.observation.holding, watched.observation.left_out) == ({}, {})
+    assert watched.watermark == watched.clock_ms - 2_000
+
+
+def test_most_of_all_are_right_however_far_they_are_behind() -> None:
+    late: dict[str, Tell] = {name: lambda clock_ms: clock_ms - DAY for name in "abc"}
+    watched = _Watched(**late, early=_honest)
+    watched.go_on(HOUR)
+    assert (watched.observation.holding, watched.observation.left_out) == ({}, {})
+
+
+def test_a_partition_that_is_read_later_than_the_others_holds_nobody_for_too_long() -> None:
+    observation = _observation("a.0", "b.1", hold_ms=10 * MINUTE)
+    for offset in range(5, 500):
+        stored_ms = EPOCH + offset * HOUR
+        row = Row("a.0", 0, offset, stored_ms, stored_ms)
+        observation.read(row, latest_ms=FAR, wall_ms=FAR)
+        row = Row("b.1", 1, offset, stored_ms - 400 * HOUR, stored_ms - 400 * HOUR)
+        observation.read(row, latest_ms=FAR, wall_ms=FAR)
+        observation.notes(0)
+    assert (observation.holding, observation.overdue()) == ({}, [])
+
+
+def test_a_guess_by_the_clock_leaves_nobody_out() -> None:
+    observation = _observation("a.0", "b.0", guess="lag:1s", hold_ms=1)
+    for offset in range(5, 50, 2):
+        _read(observation, "a.0", offset, offset * MINUTE, logged_ms=offset)
+        _read(observation, "b.0", offset + 1, 0, logged_ms=offset)
+        observation.notes(0)
+    assert observation.holding == {}
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 2 * HOUR)), max_size=80),
+    st.integers(1, HOUR),
+)
+def test_the_newest_is_never_left_out_and_nobody_is_for_less_than_the_limit(
+    records: list[tuple[str, int]], hold_ms: int
+) -> None:
+    observation = Observation(parse_guess("bounded:0s"), idle_ms=None, hold_ms=hold_ms)
+    observation.assign(0, 0)
+    for offset, (writer, lag_ms) in enumerate(records):
+        stored_ms = EPOCH + offset * MINUTE
+        row = Row(writer, 0, offset, stored_ms - lag_ms, stored_ms)
+        observation.read(row, latest_ms=FAR, wall_ms=FAR)
+        for name in observation.newcomers():
+            observation.admit(name, None, 0)
+        for note in observation.notes(0):
+            assert note.writer not in observation.left_out
+            observation.accept(note, 0)
+        for last in observation.overdue():
+            assert offset * MINUTE >= hold_ms
+            observation.leave_out(last.writer)
+        behind = {**observation.holding, **observation.left_out}
+        assert len(behind) < max(1, observation.writers + len(observation.left_out))
+        assert all(
+            behind_ms is not None and behind_ms > hold_ms for behind_ms in behind.values()
+        )
 
 
 def test_reading_goes_on_at_the_greatest_position_of_the_partition() -> None:

@@ -120,8 +120,8 @@ def test_a_time_that_cannot_be_read_is_no_time(where: str, record: _Record) -> N
         (rules.parse_guess, "quantile:1", "'1' is no quantile"),
         (rules.parse_guess, "quantile:most", "'most' is no quantile"),
         (rules.parse_guess, "exact", "write lag:5m, bounded:5m or quantile:0.999"),
-        (rules.parse_idle, "0s", "write never to let none leave"),
-        (rules.parse_idle, "soon", "'soon' is no length of time"),
+        (rules.parse_limit, "0s", "write never to let none leave"),
+        (rules.parse_limit, "soon", "'soon' is no length of time"),
     ],
 )
 def test_what_cannot_be_meant_is_named_with_the_cure(
@@ -132,8 +132,8 @@ def test_what_cannot_be_meant_is_named_with_the_cure(
 
 
 def test_spans_and_strategies_are_what_they_say() -> None:
-    assert rules.parse_idle("90s") == timedelta(seconds=90)
-    assert rules.parse_idle("never") is None
+    assert rules.parse_limit("90s") == timedelta(seconds=90)
+    assert rules.parse_limit("never") is None
     assert rules.parse_guess("lag:1ms").make().time(Now(10, 0)) == 9
     assert [rules.parse_guess(text).needs_end for text in ("lag:1d", "bounded:1h")] == [
         True,

@@ -1,10 +1,8 @@
 """The way back: a writer that is out is let in once the others would hardly wait for it."""
 
 from tidegauge.aggregation.clocks import View
+from tidegauge.aggregation.pace import pace_suffices
 from tidegauge.aggregation.writers import Writer
-
-_LEAST_SHARE = 10
-"""A pace is judged over this part of the smaller setting at least."""
 
 
 def waited_at_most_ms(view: View) -> int | None:
@@ -28,11 +26,14 @@ def arrives(writer: Writer, view: View) -> bool:
         return False
     if writer.pace_time is None or writer.pace_ms is None:
         writer.pace_time, writer.pace_ms = writer.first_time, view.now_ms
-    risen, passed_ms = writer.time - writer.pace_time, view.now_ms - writer.pace_ms
-    if risen <= 0 or _LEAST_SHARE * passed_ms < most_ms or view.watermark is None:
+    if view.watermark is None:
         return False
+    risen, passed_ms = writer.time - writer.pace_time, view.now_ms - writer.pace_ms
     missing = view.watermark - writer.time
-    if writer.grace and missing * passed_ms <= risen * most_ms:
+    suffices = pace_suffices(missing=missing, risen=risen, passed_ms=passed_ms, most_ms=most_ms)
+    if suffices is None:
+        return False
+    if writer.grace and suffices:
         return True
     writer.catch_up_ms = missing * passed_ms // risen
     writer.pace_time, writer.pace_ms = writer.time, view.now_ms

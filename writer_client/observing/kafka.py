@@ -19,7 +19,7 @@ from tidegauge.errors import (
     UnknownStreamError,
     WriterFencedError,
 )
-from tidegauge.event_time import END_OF_TIME
+from tidegauge.event_time import END_OF_TIME, describe_span
 from tidegauge.extras import needs_extra
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
@@ -76,6 +76,8 @@ class Watching(NamedTuple):
         How time is guessed.
     idle
         A writer that is silent for so long leaves; None: never.
+    hold_limit
+        So does one that holds the others, farther behind them, for so long; None: never.
     excepted
         Writers, or values of which writers are made, that note time by themselves.
     since
@@ -90,6 +92,7 @@ class Watching(NamedTuple):
     time_of: ReadTime
     guess: Guess
     idle: timedelta | None
+    hold_limit: timedelta | None
     excepted: Collection[str]
     since: Literal["beginning", "end"]
     until_end: bool
@@ -102,6 +105,9 @@ class Progress(NamedTuple):
     ----------
     writers
         How many it speaks for.
+    holding, left_out
+        Who holds all others, or did for too long, and how far behind these, ms; None: without a
+        time that can be believed.
     counts
         What it has seen.
     behind
@@ -113,6 +119,8 @@ class Progress(NamedTuple):
     """
 
     writers: int
+    holding: Mapping[str, int | None]
+    left_out: Mapping[str, int | None]
     counts: Counts
     behind: int
     watermark: int | None
@@ -151,8 +159,9 @@ class KafkaObserver:
         self._settings = settings
         self._tell, self._warn = tell, warn
         self._calls = ObserverCalls(transport, watching.stream)
-        idle_ms = None if watching.idle is None else watching.idle // _MS
-        self._observation = Observation(watching.guess, idle_ms=idle_ms)
+        self._observation = Observation(
+            watching.guess, idle_ms=_ms(watching.idle), hold_ms=_ms(watching.hold_limit)
+        )
         own = f"tidegauge-observe-{watching.stream}".replace("/", "-")
         self._group = settings.get("group.id", own)
         self._topic = Topic(settings, watching.topic, retry_for=timedelta(0))
@@ -259,6 +268,8 @@ class KafkaObserver:
     def _progress(self) -> Progress:
         return Progress(
             self._observation.writers,
+            self._observation.holding,
+            self._observation.left_out,
             self._observation.counts,
             self._observation.behind(self._ends),
             self._calls.watermark,
@@ -500,11 +511,26 @@ class KafkaObserver:
                     self._observation.give_up(writer)
                 else:
                     self._observation.leave(writer)
+            await self._leave_out()
             for note, problem in await self._calls.note(self._observation.notes(_now_ms())):
                 self._hear(note, problem)
         except TidegaugeError as error:
             if not is_transient(error):  # the others are told by the transport
                 raise
+
+    async def _leave_out(self) -> None:
+        """Let those leave that hold the others for too long."""
+        overdue = self._observation.overdue()
+        for writer, refusal in (await self._calls.leave(overdue)).items():
+            if refusal is not None:
+                self._give_up(writer)
+                continue
+            behind = describe_behind(self._observation.holding[writer])
+            self._observation.leave_out(writer)
+            self._warn(
+                f"writer {writer!r} has held the others for the hold limit, {behind}: it is left "
+                "out until it is within the limit; correct its clock, or give a longer --hold-limit"
+            )
 
     def _admit(self, registered: Mapping[str, WriterRegistered]) -> None:
         now_ms = _now_ms()
@@ -536,6 +562,17 @@ def _place(message: Message) -> tuple[int, int]:
         msg = "a record without a place"
         raise RuntimeError(msg)
     return partition, offset
+
+
+def describe_behind(behind_ms: int | None) -> str:
+    """Tell how far somebody is behind the others."""
+    if behind_ms is None:
+        return "without an event time that can be believed"
+    return f"{describe_span(behind_ms)} behind"
+
+
+def _ms(span: timedelta | None) -> int | None:
+    return None if span is None else span // _MS
 
 
 def _now_ms() -> int:

@@ -1,8 +1,9 @@
 """Whose time an observer notes, which time, and at which position: pure, the clocks handed in.
 
 Each writer notes the *least* guess of all writers of this observer, at its own newest position. A
-writer that has no guess yet holds them all; one that was silent for so long leaves. What is noted
-covers only what was read before the guess.
+writer that has no guess yet holds them all; one that was silent for so long leaves. One that is far
+behind the others notes its own guess, and leaves if that lasts. What is noted covers only what was
+read before the guess.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidegauge.topology import Position
+from writer_client.observing.holding import PartitionTime, Standing, look
 from writer_client.observing.rules import Guess
 from writer_client.strategies import Now, ObservedEvent, Strategy
 
@@ -80,8 +82,7 @@ class _Partition:
     """The end at a look, not reached yet, and when that was."""
     ended_ms: int | None = None
     """Everything stored before this moment is read."""
-    clock_ms: int | None = None
-    """The newest moment known of: of a record, or of a look at the end."""
+    time: PartitionTime = field(default_factory=PartitionTime)
     listened_ms: int = 0
     """How much time passed in which its writers could be heard."""
 
@@ -92,9 +93,10 @@ class _Partition:
 
     def pass_to(self, moment_ms: int, longest_ms: int) -> None:
         """Let time pass; of a gap in which nothing was known only so much counts."""
-        if self.clock_ms is not None:
-            self.listened_ms += min(max(0, moment_ms - self.clock_ms), longest_ms)
-        self.clock_ms = max(moment_ms, self.clock_ms or moment_ms)
+        clock_ms = self.time.clock_ms
+        if clock_ms is not None:
+            self.listened_ms += min(max(0, moment_ms - clock_ms), longest_ms)
+        self.time.clock_ms = moment_ms if clock_ms is None else max(moment_ms, clock_ms)
 
     def reach(self, longest_ms: int) -> None:
         """Take in that what a look saw is read, if it is."""
@@ -113,7 +115,7 @@ class _Source:
     offset: int
     heard_ms: int
     """On its partition's clock of what was listened to."""
-    is_heard: bool = False
+    standing: Standing = field(default_factory=Standing)
     is_registered: bool = False
     told: int | None = None
     said: int | None = None
@@ -165,11 +167,15 @@ class Observation:
         How time is guessed.
     idle_ms
         A writer that is silent for so long leaves; None: never.
+    hold_ms
+        So does one that is farther behind the next one for so long; None: never.
     """
 
-    def __init__(self, guess: Guess, *, idle_ms: int | None) -> None:
+    def __init__(self, guess: Guess, *, idle_ms: int | None, hold_ms: int | None) -> None:
         self._guess = guess
         self._idle_ms = idle_ms
+        # A guess by the clock is nobody's events.
+        self._hold_ms = None if guess.needs_end else hold_ms
         # As the service counts silence: a gap in which nobody was heard is no proof of it.
         self._longest_ms = 0 if idle_ms is None else -(-idle_ms // 2)
         self._partitions: dict[int, _Partition] = {}
@@ -195,7 +201,25 @@ class Observation:
     @property
     def writers(self) -> int:
         """How many it speaks for."""
-        return len(self._sources)
+        return sum(not one.standing.is_out for one in self._sources.values())
+
+    @property
+    def holding(self) -> dict[str, int | None]:
+        """Who holds the others, and how far behind these; None: without a time to be believed."""
+        return self._behind(is_out=False)
+
+    @property
+    def left_out(self) -> dict[str, int | None]:
+        """Who did so for too long."""
+        return self._behind(is_out=True)
+
+    def _behind(self, *, is_out: bool) -> dict[str, int | None]:
+        standings = ((name, one.standing) for name, one in self._sources.items())
+        return {
+            name: one.behind_ms
+            for name, one in standings
+            if one.is_behind and one.is_out == is_out
+        }
 
     def assign(self, partition: int, start: int) -> None:
         """Begin to read a partition; everything below its start was read, or is nobody's concern."""
@@ -223,7 +247,11 @@ class Observation:
 
     def newcomers(self) -> list[str]:
         """Name the writers that have to be registered."""
-        return [name for name, one in self._sources.items() if not one.is_registered]
+        return [
+            name
+            for name, one in self._sources.items()
+            if not one.is_registered and not one.standing.is_out
+        ]
 
     def admit(self, writer: str, told: int | None, now_ms: int) -> None:
         """Take in that a writer is registered, and where it stands."""
@@ -256,20 +284,25 @@ class Observation:
             return
         self.counts.events += 1
         self.counts.unreadable += row.event_time is None
-        if row.logged_ms is not None:
-            place.pass_to(min(row.logged_ms, wall_ms), self._longest_ms)
+        # A clock that is ahead tells nothing of when its record was stored.
+        if row.logged_ms is not None and row.logged_ms <= wall_ms:
+            place.pass_to(row.logged_ms, self._longest_ms)
         if row.writer is not None and row.writer not in self._given_up:
             self.expect(row.writer, row.partition)
-            self._hear(self._sources[row.writer], row, place.listened_ms, latest_ms)
+            self._hear(self._sources[row.writer], row, place, latest_ms)
         self.read_to(row.partition, row.offset + 1)
 
-    def _hear(self, source: _Source, row: Row, listened_ms: int, latest_ms: int) -> None:
-        time = row.event_time
-        if time is not None and self._reached is not None and time < self._reached:
+    def _hear(self, source: _Source, row: Row, place: _Partition, latest_ms: int) -> None:
+        time, standing = row.event_time, source.standing
+        # Who holds the others stands where it does itself.
+        reached = self._reached if source.noted is None else source.noted
+        if time is not None and reached is not None and time < reached:
             self.counts.late += 1
-        now = Now(wall_ms=0, running_ms=listened_ms, latest_ms=latest_ms)
+        now = Now(wall_ms=0, running_ms=place.listened_ms, latest_ms=latest_ms)
         source.strategy.observe(ObservedEvent(time), now)
-        source.is_heard, source.heard_ms, source.offset = True, listened_ms, row.offset + 1
+        is_believed = time is not None and time <= latest_ms
+        standing.hear(time if is_believed else None, place.time.clock_ms)
+        source.heard_ms, source.offset = place.listened_ms, row.offset + 1
 
     def read_to(self, partition: int, offset: int) -> None:
         """Take in that everything below an offset is read, records or none."""
@@ -302,12 +335,14 @@ class Observation:
             for name, one in self._sources.items()
             if self._partitions[one.partition].listened_ms - one.heard_ms >= self._idle_ms
         }
-        unheard = {name: one for name, one in found.items() if not one.is_heard}
+        unheard = {name: one for name, one in found.items() if not one.standing.is_heard}
         return _lasts(unheard or found)
 
     def unheard(self) -> list[Last]:
         """Name the writers of which nothing was read, and will be when no more is."""
-        return _lasts({name: one for name, one in self._sources.items() if not one.is_heard})
+        return _lasts(
+            {name: one for name, one in self._sources.items() if not one.standing.is_heard}
+        )
 
     def leave(self, writer: str) -> None:
         """Take in that a writer has left for its silence; its next event makes it new."""
@@ -325,6 +360,7 @@ class Observation:
         For a backlog, so that readers of it see time rise in small steps. While it cannot be sent,
         as much as a call takes is kept.
         """
+        self._judge()
         least, before = self._least(), self._stepped
         if least is None or (
             before is not None and least - before < max(1, self.resolution_ms)
@@ -333,6 +369,36 @@ class Observation:
         if len(self._steps) + len(self._sources) <= BULK:
             self._stepped = least
             self._steps += self._all_at(least)
+
+    def overdue(self) -> list[Last]:
+        """Name the writers that held the others for too long, with the last that they say."""
+        return _lasts(
+            {name: one for name, one in self._sources.items() if one.standing.is_overdue}
+        )
+
+    def leave_out(self, writer: str) -> None:
+        """Take in that a writer has left for holding the others; within the bound it is new."""
+        source = self._sources.get(writer)
+        if source is not None:
+            source.standing.is_out, source.standing.is_overdue = True, False
+            source.is_registered, source.noted, source.said = False, None, None
+
+    def _judge(self) -> None:
+        """Look at who holds the others."""
+        if self._hold_ms is None or self._has_unread:
+            return
+        standings = [(one.standing, one.partition) for one in self._sources.values()]
+        # Of all, since each is compared with the look before.
+        rises = [one.goes_on() for one, _ in standings]
+        moments = {
+            number: one.time.look(self._hold_ms, goes_on=any(rises))
+            for number, one in self._partitions.items()
+        }
+        look([(one, moments[number]) for one, number in standings], self._hold_ms)
+
+    @property
+    def _has_unread(self) -> bool:
+        return any(one.is_unread for one in self._partitions.values())
 
     def notes(self, now_ms: int) -> list[Note]:
         """Tell what to note: the steps taken down, or what holds now, and times that are repeated.
@@ -344,6 +410,7 @@ class Observation:
         now_ms
             A monotonic clock, for the times that are repeated.
         """
+        self._judge()
         taken, self._steps, least = self._steps, [], self._least()
         found: list[Note] = []
         if least is not None:
@@ -359,9 +426,16 @@ class Observation:
         ]
         return found + beats
 
-    def _all_at(self, time: int) -> list[Note]:
-        every = self._sources.items()
-        return [Note(name, time, {one.partition: one.offset}) for name, one in every]
+    def _all_at(self, least: int) -> list[Note]:
+        found = []
+        for name, source in self._sources.items():
+            time: int | None = least
+            if source.standing.is_behind:
+                own = self._guess_of(source)
+                time = None if own is None else min(own, least)
+            if time is not None:
+                found.append(Note(name, time, {source.partition: source.offset}))
+        return found
 
     def _may(self, notes: list[Note]) -> list[Note]:
         """Leave out what is not above what writers stand at, or below what they may stand at."""
@@ -394,12 +468,14 @@ class Observation:
     def _least(self) -> int | None:
         """Tell the least guess; None while one of them has none, or nothing is read of a backlog.
 
-        What lies in it may be older than all the rest.
+        What lies in it may be older than all the rest. Those that are behind are left out.
         """
-        if any(one.is_unread for one in self._partitions.values()):
+        if self._has_unread:
             return None
         least: int | None = None
         for source in self._sources.values():
+            if source.standing.is_behind:
+                continue
             time = self._guess_of(source)
             if time is None:
                 return None
@@ -408,7 +484,7 @@ class Observation:
 
     def _guess_of(self, source: _Source) -> int | None:
         place = self._partitions[source.partition]
-        if not source.is_heard or (self._guess.needs_end and place.ended_ms is None):
+        if not source.standing.is_heard or (self._guess.needs_end and place.ended_ms is None):
             return None
         # The clock as it was when everything stored before was read: it stands in a backlog.
         return source.strategy.time(Now(place.ended_ms or 0, place.listened_ms))

@@ -65,7 +65,7 @@ def parse_span(text: str) -> timedelta:
     return timedelta(milliseconds=int(found[1]) * _UNITS_MS[found[2]])
 
 
-def parse_idle(text: str) -> timedelta | None:
+def parse_limit(text: str) -> timedelta | None:
     """Read a length of time above zero, or ``never``, which is None."""
     if text == "never":
         return None

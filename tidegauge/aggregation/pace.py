@@ -1,0 +1,27 @@
+"""The pace of somebody who is behind, and has more to say than that it is."""
+
+_LEAST_SHARE = 10
+"""A pace is judged over this part of the longest wait at least."""
+
+
+def pace_suffices(*, missing: int, risen: int, passed_ms: int, most_ms: int) -> bool | None:
+    """Judge the pace of somebody who is behind.
+
+    Parameters
+    ----------
+    missing
+        How far it is behind, in event time.
+    risen, passed_ms
+        How far its time rose, and in what time.
+    most_ms
+        How long the others would wait for it at most.
+
+    Returns
+    -------
+    bool or None
+        Whether they would wait for no longer, at that pace. None: it did not rise, or was measured
+        for too short a time to tell.
+    """
+    if risen <= 0 or _LEAST_SHARE * passed_ms < most_ms:
+        return None
+    return missing * passed_ms <= risen * most_ms
