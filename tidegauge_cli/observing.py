@@ -18,7 +18,7 @@ from tidegauge_cli.service import Service, Session, asks, warn
 from tidegauge_cli.tables import describe_time
 
 if TYPE_CHECKING:
-    from writer_client.observing.kafka import Progress, Watching
+    from writer_client.observing.watching import Progress, Watching
 
 _T = TypeVar("_T")
 observe = typer.Typer(help="Note time for producers that nobody can change, by a guess.")
@@ -138,7 +138,8 @@ def kafka(  # noqa: PLR0913 (options)
     """
     with needs_extra("kafka"):
         from writer_client.observing import rules  # noqa: PLC0415 (says which is missing)
-        from writer_client.observing.kafka import KafkaObserver, Watching  # noqa: PLC0415
+        from writer_client.observing.kafka import KafkaObserver  # noqa: PLC0415
+        from writer_client.observing.watching import Watching  # noqa: PLC0415
     guess = strategy or ("lag:5m" if since == "end" else "bounded:5m")
     watching = Watching(
         stream=stream,
@@ -234,7 +235,7 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
 
 def _behind(those: Mapping[str, int | None]) -> str:
     """Name the one that is farthest behind, and how many more there are."""
-    from writer_client.observing.kafka import describe_behind  # noqa: PLC0415 (it runs already)
+    from writer_client.observing.watching import describe_behind  # noqa: PLC0415 (it runs already)
 
     writer = max(those, key=lambda one: (those[one] is None, those[one] or 0))
     more = f" (and {len(those) - 1} more)" if len(those) > 1 else ""

@@ -126,8 +126,12 @@ def test_a_header_names_writers_and_tells_their_time(two: Observed) -> None:
         _at(0, NOON),
     )
     told, warned = two.run("--by", "header:from", "--event-time", "header:at", *BACKFILL)
-    # Who has no time yet holds all of them.
-    assert two.times() == dict.fromkeys(["api.0", "api.1", "x--B_c3_bcro.1", "x--_none.0"])
+    # Who has no time yet holds the watermark, and all can see who that is.
+    assert two.times() == {
+        **dict.fromkeys(["api.0", "api.1", "x--B_c3_bcro.1"], NOON + 2_000),
+        "x--_none.0": None,
+    }
+    assert told["held_by"] == {"x--_none.0": None}
     assert (told["unreadable"], told["watermark"]) == (2, None)
     assert "no such header" in told["unreadable_at"] or "noon" in told["unreadable_at"]
     assert warned.count("record 0:1 has no such header or key (--by)") == 1

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from writer_client.observing.observation import (
     BULK,
     Last,
-    Look,
     Note,
     Observation,
     Row,
     resume_at,
     stride,
 )
+from writer_client.observing.partition import Look
 from writer_client.observing.rules import parse_guess
 
 NOW = 1_000_000

@@ -5,10 +5,10 @@ Needs the extra ``kafka``.
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from tidegauge.client.kafka import BrokerError, Topic, made, settings_of
 from tidegauge.client.transport import Transport, is_transient
@@ -19,24 +19,22 @@ from tidegauge.errors import (
     UnknownStreamError,
     WriterFencedError,
 )
-from tidegauge.event_time import END_OF_TIME, describe_span
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.extras import needs_extra
-from tidegauge.names import StreamName
 from tidegauge.topology import Position
 from tidegauge.wire.writers import WriterRegistered
 from writer_client._noting import wall_ms
 from writer_client.observing._calls import ObserverCalls
 from writer_client.observing.names import value_name, writer_of
 from writer_client.observing.observation import (
-    Counts,
-    Look,
     Note,
     Observation,
     Row,
     resume_at,
     stride,
 )
-from writer_client.observing.rules import Guess, ReadTime, ReadValue
+from writer_client.observing.partition import Look
+from writer_client.observing.watching import Progress, Watching, describe_behind
 
 with needs_extra("observe", extra="kafka"):
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -59,72 +57,6 @@ _FINAL = {
 
 class ObserverError(TidegaugeError):
     """The observer cannot go on; the message says why, and the cure."""
-
-
-class Watching(NamedTuple):
-    """What an observer reads, and how.
-
-    Attributes
-    ----------
-    stream, topic
-        Whose time it notes, and what it reads.
-    value_of
-        Tells writers of a partition apart; None: one for each partition.
-    time_of
-        Tells the event time.
-    guess
-        How time is guessed.
-    idle
-        A writer that is silent for so long leaves; None: never.
-    hold_limit
-        So does one that holds the others, farther behind them, for so long; None: never.
-    excepted
-        Writers, or values of which writers are made, that note time by themselves.
-    since
-        Where a partition begins of which no writer is known yet.
-    until_end
-        Whether to end at the ends there are at the start.
-    """
-
-    stream: StreamName
-    topic: str
-    value_of: ReadValue | None
-    time_of: ReadTime
-    guess: Guess
-    idle: timedelta | None
-    hold_limit: timedelta | None
-    excepted: Collection[str]
-    since: Literal["beginning", "end"]
-    until_end: bool
-
-
-class Progress(NamedTuple):
-    """How far an observer is.
-
-    Attributes
-    ----------
-    writers
-        How many it speaks for.
-    holding, left_out
-        Who holds all others, or did for too long, and how far behind these, ms; None: without a
-        time that can be believed.
-    counts
-        What it has seen.
-    behind
-        How many offsets it is behind the ends, at the latest look.
-    watermark
-        Of the stream, ms.
-    unreadable
-        Where the first record lies whose time could not be read, and why; None without.
-    """
-
-    writers: int
-    holding: Mapping[str, int | None]
-    left_out: Mapping[str, int | None]
-    counts: Counts
-    behind: int
-    watermark: int | None
-    unreadable: str | None
 
 
 class KafkaObserver:
@@ -562,13 +494,6 @@ def _place(message: Message) -> tuple[int, int]:
         msg = "a record without a place"
         raise RuntimeError(msg)
     return partition, offset
-
-
-def describe_behind(behind_ms: int | None) -> str:
-    """Tell how far somebody is behind the others."""
-    if behind_ms is None:
-        return "without an event time that can be believed"
-    return f"{describe_span(behind_ms)} behind"
 
 
 def _ms(span: timedelta | None) -> int | None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidegauge.topology import Position
-from writer_client.observing.holding import PartitionTime, Standing, look
+from writer_client.observing.holding import Standing, look
+from writer_client.observing.partition import Look, Partition
 from writer_client.observing.rules import Guess
 from writer_client.strategies import Now, ObservedEvent, Strategy
 
@@ -55,55 +56,6 @@ class Last(NamedTuple):
     writer: str
     time: int | None
     position: Position
-
-
-class Look(NamedTuple):
-    """Where the partitions ended at some moment: all that was stored before it is below.
-
-    Attributes
-    ----------
-    wall_ms
-        Before the broker was asked.
-    ends
-        What it said.
-    """
-
-    wall_ms: int
-    ends: Position
-
-
-@dataclass(slots=True)
-class _Partition:
-    """How far a partition is read, and its two clocks."""
-
-    start: int
-    read_to: int
-    waits_for: tuple[int, int] | None = None
-    """The end at a look, not reached yet, and when that was."""
-    ended_ms: int | None = None
-    """Everything stored before this moment is read."""
-    time: PartitionTime = field(default_factory=PartitionTime)
-    listened_ms: int = 0
-    """How much time passed in which its writers could be heard."""
-
-    @property
-    def is_unread(self) -> bool:
-        """Whether nothing of it is read, though there may be something."""
-        return self.read_to == self.start and self.ended_ms is None
-
-    def pass_to(self, moment_ms: int, longest_ms: int) -> None:
-        """Let time pass; of a gap in which nothing was known only so much counts."""
-        clock_ms = self.time.clock_ms
-        if clock_ms is not None:
-            self.listened_ms += min(max(0, moment_ms - clock_ms), longest_ms)
-        self.time.clock_ms = moment_ms if clock_ms is None else max(moment_ms, clock_ms)
-
-    def reach(self, longest_ms: int) -> None:
-        """Take in that what a look saw is read, if it is."""
-        if self.waits_for is not None and self.read_to >= self.waits_for[0]:
-            self.ended_ms = max(self.waits_for[1], self.ended_ms or 0)
-            self.pass_to(self.waits_for[1], longest_ms)
-            self.waits_for = None
 
 
 @dataclass(slots=True)
@@ -178,7 +130,7 @@ class Observation:
         self._hold_ms = None if guess.needs_end else hold_ms
         # As the service counts silence: a gap in which nobody was heard is no proof of it.
         self._longest_ms = 0 if idle_ms is None else -(-idle_ms // 2)
-        self._partitions: dict[int, _Partition] = {}
+        self._partitions: dict[int, Partition] = {}
         self._sources: dict[str, _Source] = {}
         self._given_up: dict[str, int] = {}
         self._reached: int | None = None
@@ -223,7 +175,7 @@ class Observation:
 
     def assign(self, partition: int, start: int) -> None:
         """Begin to read a partition; everything below its start was read, or is nobody's concern."""
-        self._partitions[partition] = _Partition(start, start)
+        self._partitions[partition] = Partition(start, start)
 
     def revoke(self, partition: int) -> None:
         """Speak no more for the writers of a partition: another observer does."""
@@ -292,7 +244,7 @@ class Observation:
             self._hear(self._sources[row.writer], row, place, latest_ms)
         self.read_to(row.partition, row.offset + 1)
 
-    def _hear(self, source: _Source, row: Row, place: _Partition, latest_ms: int) -> None:
+    def _hear(self, source: _Source, row: Row, place: Partition, latest_ms: int) -> None:
         time, standing = row.event_time, source.standing
         # Who holds the others stands where it does itself.
         reached = self._reached if source.noted is None else source.noted
