@@ -6,32 +6,29 @@ What is gone is a down-set, as a position is: whatever is truncated, the rest be
 from collections.abc import Iterable
 
 from tidegauge.errors import InvalidPositionError, shortened
-from tidegauge.lattice import DownSet, cut_of, down_set, frontier, join
+from tidegauge.lattice import DownSet, down_set, frontier, join
 from tidegauge.topology import Position, Topology
 
 
-def truncated_at(topology: Topology, first: DownSet, tails: Position, cut: Position) -> DownSet:
-    """Let go what lies before a stream cut; what was gone before stays so, whatever the cut says.
+def truncated_at(
+    topology: Topology, first: DownSet, tails: Position, position: Position
+) -> DownSet:
+    """Let go what a position covers, which need not be a stream cut; what was gone stays so.
 
     Raises
     ------
     InvalidPositionError
-        If the cut lies outside the stream, or is none.
+        If the position lies outside the stream.
     """
     stored = frontier(topology, first)
-    for number, offset in cut.items():
+    for number, offset in position.items():
         if number not in topology:
             reason = f"there is no such segment; there are {shortened(str(sorted(topology.segments)))}"
             raise InvalidPositionError(number, offset, reason, stored)
         if not 0 <= offset <= tails[number]:
             reason = f"nothing is there to truncate; it goes from 0 to {tails[number]}"
             raise InvalidPositionError(number, offset, reason, stored)
-    meant = cut_of(topology, cut)
-    if odd := sorted(dict(cut).items() ^ meant.items()):
-        number, offset = odd[0]
-        reason = f"{_text(cut)} is no stream cut; it stands for {_text(meant)}: send that"
-        raise InvalidPositionError(number, offset, reason, stored)
-    return join(topology, [first, cut])
+    return join(topology, [first, position])
 
 
 def spared(topology: Topology, gone: DownSet, needed_from: Iterable[Position]) -> DownSet:
@@ -41,8 +38,3 @@ def spared(topology: Topology, gone: DownSet, needed_from: Iterable[Position]) -
         counts = ((number, min(count, before.get(number, 0))) for number, count in gone.items())
         gone = {number: count for number, count in counts if count}
     return gone
-
-
-def _text(position: Position) -> str:
-    entries = [f"{number}:{offset}" for number, offset in sorted(position.items())]
-    return shortened(",".join(entries)) if entries else "an empty position"

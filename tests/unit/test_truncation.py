@@ -4,6 +4,7 @@ import pytest
 
 from tidegauge.errors import InvalidPositionError
 from tidegauge.groups import SegmentRef, join_group, skip_truncated, start
+from tidegauge.lattice import frontier
 from tidegauge.topology import Position, Segment, Topology
 from tidegauge.truncation import spared, truncated_at
 
@@ -25,6 +26,22 @@ def test_what_lies_before_a_cut_goes() -> None:
     assert gone == {0: 100, 1: 7, 2: 20, 3: 12}
 
 
+@pytest.mark.parametrize(
+    ("position", "cut"),
+    [
+        ({0: 40}, {0: 40, 1: 0}),
+        ({0: 40, 1: 0, 3: 1}, {1: 0, 2: 0, 3: 1}),
+        ({0: 100, 1: 5}, {1: 5, 2: 0, 3: 0}),
+    ],
+)
+def test_a_position_that_is_no_cut_truncates_at_the_cut_that_it_stands_for(
+    position: Position, cut: Position
+) -> None:
+    for one in (position, cut):
+        gone = truncated_at(SPLIT, {}, TAILS, one)
+        assert frontier(SPLIT, gone) == cut
+
+
 def test_what_is_gone_stays_gone() -> None:
     assert truncated_at(PLAIN, {0: 30, 1: 5}, {0: 40, 1: 40}, {0: 10, 1: 9}) == {0: 30, 1: 9}
 
@@ -35,20 +52,9 @@ def test_what_is_gone_stays_gone() -> None:
         ({9: 0}, 9, "there is no such segment; there are [0, 1, 2, 3, 4]"),
         ({0: 101, 1: 0}, 0, "nothing is there to truncate; it goes from 0 to 100"),
         ({0: -1, 1: 0}, 0, "nothing is there to truncate; it goes from 0 to 100"),
-        ({0: 40}, 1, "0:40 is no stream cut; it stands for 0:40,1:0: send that"),
-        (
-            {0: 40, 1: 0, 3: 1},
-            0,
-            "0:40,1:0,3:1 is no stream cut; it stands for 1:0,2:0,3:1: send that",
-        ),
-        (
-            {0: 100, 1: 0},
-            0,
-            "0:100,1:0 is no stream cut; it stands for 1:0,2:0,3:0: send that",
-        ),
     ],
 )
-def test_what_is_no_cut_of_the_stream_is_refused(
+def test_what_lies_outside_the_stream_is_refused(
     cut: Position, segment: int, reason: str
 ) -> None:
     with pytest.raises(InvalidPositionError) as refused:

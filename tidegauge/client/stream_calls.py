@@ -216,8 +216,8 @@ class StreamCalls:
         Parameters
         ----------
         cut
-            A stream cut: what lies before it goes. What lies before the present first cut
-            changes nothing.
+            A stream cut, or a position that stands for one: what lies before it goes. What lies
+            before the present first cut changes nothing.
         time
             Instead of a cut: in ms, or an aware datetime (floored to ms). In each segment all
             before the first event at or above it goes.
@@ -229,7 +229,7 @@ class StreamCalls:
         EventsNeededError
             If a reader group, or a named checkpoint of one, still needs events before the cut.
         InvalidPositionError
-            If the cut lies outside the stream, or is no stream cut.
+            If the cut lies outside the stream.
         LogIsExternalError
             If the log is external: its owner decides how long events are kept.
         ForbiddenError

@@ -418,7 +418,9 @@ class TruncateStream(Request):
     """``POST {stream}/truncate``: a cut or a time."""
 
     cut: WirePosition | None = Field(
-        None, description="A stream cut: what lies before it goes. It never goes back."
+        None,
+        description="A stream cut, or a position that stands for one: what lies before it goes. "
+        "It never goes back.",
     )
     time: EventTime | None = Field(
         None, description="Event time, ms: no event at or above it goes, late ones excepted."
