@@ -133,14 +133,14 @@ class AsyncWriter(WriterFace, AsyncOpening):
         Raises
         ------
         TypeError, ValueError
-            If an argument is not what it should be; nothing is written then.
+            If an argument is not what it should be, or the value has more than 16 MiB (less 64 KiB
+            for what is around it); nothing is written then.
         EventsNotStoredError, WriterFencedError, ReportRefusedError
             What has stopped the writer before.
         WriterClosedError
             If it is closed.
         """
-        payload = check_value(value)
-        check_key(key)
+        payload = check_value(value, check_key(key))
         time = check_time(event_time)
         await self._until_there_is_room()
         if wake := self._core.outbox.write(key, time, payload, source):

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.columns import EVENT_SCHEMA
-from writer_client._events import check_key, check_time, check_value
+from writer_client._events import MOST_VALUE_BYTES, as_bytes, check_key, check_time, too_large
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Values: TypeAlias = Sequence[bytes | str] | pa.Array | pa.ChunkedArray
@@ -67,9 +67,15 @@ def to_events(
     columns = [
         _column("keys", keys, pa.string(), check_key),
         _column("event_times", event_times, pa.int64(), check_time),
-        _column("values", values, pa.binary(), check_value),
+        _column("values", values, pa.binary(), as_bytes),
     ]
-    return pa.Table.from_arrays(columns, schema=EVENT_SCHEMA)
+    events = pa.Table.from_arrays(columns, schema=EVENT_SCHEMA)
+    sizes = pc.binary_length(events.column("value"))
+    for at in pc.indices_nonzero(pc.greater(sizes, MOST_VALUE_BYTES)).to_pylist():
+        key = events.column("key")[at].as_py()
+        msg = f"values[{at}]: {too_large(sizes[at].as_py(), key)}"
+        raise ValueError(msg)
+    return events
 
 
 def in_parts(events: pa.Table, part_bytes: int) -> list[pa.RecordBatch]:

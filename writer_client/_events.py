@@ -9,9 +9,12 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tidegauge.errors import shortened
 from tidegauge.event_time import END_OF_TIME, to_event_time
 from tidegauge.wire.columns import EVENT_SCHEMA
 
+MOST_VALUE_BYTES = 16 * 1_048_576 - 65_536
+"""Of one event: the body of a request has 16 MiB at most, of which the key and Arrow take some."""
 OVERHEAD_BYTES = 64
 """What an event takes beyond its key and its value, about."""
 
@@ -92,7 +95,7 @@ def with_times(events: pa.RecordBatch, time: int | None) -> pa.RecordBatch:
     return events.set_column(at, events.schema.field(at), times)
 
 
-def check_value(value: object) -> bytes:
+def as_bytes(value: object) -> bytes:
     """Take a payload as bytes."""
     if isinstance(value, str):
         return value.encode()
@@ -100,6 +103,22 @@ def check_value(value: object) -> bytes:
         return value
     msg = f"value is {type(value).__name__}; pass bytes or str"
     raise TypeError(msg)
+
+
+def check_value(value: object, key: str) -> bytes:
+    """Take a payload as bytes, and refuse one that no request can carry."""
+    payload = as_bytes(value)
+    if len(payload) > MOST_VALUE_BYTES:
+        raise ValueError(too_large(len(payload), key))
+    return payload
+
+
+def too_large(size: int, key: str) -> str:
+    """Say what is wrong with a value that no request can carry: sent, it would end the writer."""
+    return (
+        f"the value with key {shortened(repr(key))} has {size} bytes, and the service takes "
+        f"{MOST_VALUE_BYTES}; split it, or keep it elsewhere and write where"
+    )
 
 
 def check_key(key: object) -> str:

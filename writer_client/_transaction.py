@@ -28,6 +28,7 @@ from writer_client._events import (
     encode_events,
     with_times,
 )
+from writer_client._lanes import Lane
 from writer_client._noting import observed
 from writer_client.strategies import ObservedEvent
 
@@ -36,6 +37,7 @@ LEASE = timedelta(seconds=60)
 _SHORTEST, _LONGEST = timedelta(seconds=1), timedelta(days=1)
 _PINGS_IN_TIME = 3  # one may be lost, and one late
 _BATCH_BYTES = 1_048_576
+_REQUEST_BYTES = 4 * _BATCH_BYTES
 
 
 class TransactionCore:
@@ -121,13 +123,15 @@ class TransactionCore:
             self._raise_failure()
             with self._lock:
                 events, self._size = self._events.take(first=0), 0
-            if not len(events):
-                return
-            self._sequence += 1
-            body = encode_events(events)
+            lane = Lane(self._segment)
+            for part in events.combine_chunks().to_batches():
+                lane.add(part)
             try:
-                calls = self._writer.calls
-                await calls.stage(self.id, self._segment, body, self._sequence)
+                # One request, unless it would be too large with an event that is large itself.
+                while batch := lane.take(max_events=len(events), max_bytes=_REQUEST_BYTES):
+                    self._sequence += 1
+                    body = encode_events(batch.events)
+                    await self._writer.calls.stage(self.id, self._segment, body, self._sequence)
             except BaseException as error:
                 self._failure = error
                 raise
@@ -269,8 +273,8 @@ class AsyncTransaction(TransactionFace):
         source: Hashable = None,
     ) -> None:
         """Write an event; it is sent with many others. See `AsyncWriter.write`."""
-        time = check_time(event_time)
-        if self._core.add(check_key(key), time, check_value(value), source):
+        time, payload = check_time(event_time), check_value(value, check_key(key))
+        if self._core.add(key, time, payload, source):
             await self._core.send()
 
     async def write_many(
@@ -325,8 +329,8 @@ class Transaction(TransactionFace):
         source: Hashable = None,
     ) -> None:
         """Write an event, blocking while many are sent; see `AsyncTransaction.write`."""
-        time = check_time(event_time)
-        if self._core.add(check_key(key), time, check_value(value), source):
+        time, payload = check_time(event_time), check_value(value, check_key(key))
+        if self._core.add(key, time, payload, source):
             self._thread.run(self._core.send())
 
     def write_many(

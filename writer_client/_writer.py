@@ -15,7 +15,7 @@ from tidegauge.event_time import to_event_time
 from writer_client._columns import EventTimes, Keys, Values, in_parts, to_events
 from writer_client._core import WriterCore, WriterFace
 from writer_client._errors import WriterClosedError
-from writer_client._events import check_key, check_time, check_value
+from writer_client._events import MOST_VALUE_BYTES, check_key, check_time, check_value
 from writer_client._options import WriterOptions
 from writer_client._outbox import Wake
 from writer_client._transaction import LEASE, Transaction
@@ -64,9 +64,12 @@ class Writer(WriterFace, Opening):
     ) -> None:
         """Write an event, blocking only while the buffer is full; see `AsyncWriter.write`."""
         # What nearly every event is like is seen here: a call would cost more than the look.
-        payload = value if type(value) is bytes else check_value(value)
         if type(key) is not str or not key.isascii():
             check_key(key)
+        if type(value) is bytes and len(value) <= MOST_VALUE_BYTES:
+            payload = value
+        else:
+            payload = check_value(value, key)
         time = None if event_time is None else check_time(event_time)
         self.open()
         outbox = self._core.outbox

@@ -31,6 +31,7 @@ from writer_client import (
     WriterClosedError,
     WriterFencedError,
 )
+from writer_client._events import MOST_VALUE_BYTES
 
 _NUMBERS = count(1)
 
@@ -68,6 +69,36 @@ def _marks(server: ServerProcess, stream: str) -> list[tuple[int, dict[int, int]
 def _states(server: ServerProcess, stream: str) -> dict[str, str]:
     answer = httpx.get(f"{server.url}/v1/streams/{stream}/writers").json()
     return {one["writer"]: one["state"] for one in answer["writers"]}
+
+
+@pytest.mark.only_on("sqlite", "it is about the client")
+def test_a_value_that_is_too_large_is_refused_alone_and_the_largest_is_stored(
+    shared_server: ServerProcess,
+) -> None:
+    stream, limit = _stream(shared_server, segments=1), MOST_VALUE_BYTES
+    refused = f"'key-7' has {limit + 1} bytes, and the service takes {limit}"
+    with Writer(shared_server.url, stream, "one") as writer:
+        with pytest.raises(ValueError, match=refused):
+            writer.write(bytes(limit + 1), key="key-7")
+        with writer.transaction() as one:
+            one.write(bytes(1_000_000), key="key-1")
+            with pytest.raises(ValueError, match=refused):
+                one.write(bytes(limit + 1), key="key-7")
+            one.write(bytes(limit), key="key-7")
+        writer.write(bytes(limit), key="key-7")
+
+    async def write() -> None:
+        async with AsyncWriter(shared_server.url, stream, "two") as writer:
+            with pytest.raises(ValueError, match=refused):
+                await writer.write("\0" * (limit + 1), key="key-7")
+            async with writer.transaction() as one:
+                with pytest.raises(ValueError, match=refused):
+                    await one.write(bytes(limit + 1), key="key-7")
+            await writer.write("last", key="key-7")
+
+    asyncio.run(write())
+    (values,) = _values(shared_server, stream)
+    assert [len(value) for value in values] == [1_000_000, limit, limit, 4]
 
 
 def test_a_note_covers_what_was_written_before_it(shared_server: ServerProcess) -> None:

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from writer_client._columns import in_parts, to_events
+from writer_client._events import MOST_VALUE_BYTES
 
 TWO = [
     {"key": "a", "event_time": 1_704_067_200_001, "value": b"one"},
@@ -16,6 +17,10 @@ KEYS, VALUES, TIMES = ["a", "\u00fc"], ["one", b"two"], [1_704_067_200_001, None
 AWARE = datetime(2024, 1, 1, 0, 0, 0, 1_999, tzinfo=UTC)
 NULL_IN_A_DICTIONARY = pa.DictionaryArray.from_arrays([0], pa.array([None], pa.string()))
 NAIVE = datetime(2024, 1, 1)  # noqa: DTZ001 (that is the point)
+TOO_LARGE = bytes(MOST_VALUE_BYTES + 1)
+REFUSED = (
+    "the value with key 'l' has 16711681 bytes, and the service takes 16711680; split it, or"
+)
 COLUMNS = {
     "value": pa.array([b"one", b"two"]),
     "key": pa.array(KEYS),
@@ -72,6 +77,8 @@ def test_events_need_no_time_and_there_may_be_none(values: list[str], more: Any)
         ((pa.table(COLUMNS), KEYS, None), "a table has its keys and event times in columns"),
         ((pa.table({"value": ["v"]}), None, None), r"has columns \['value'\]; pass key, value"),
         ((pa.table({"a": [1], "key": ["k"], "value": ["v"]}), None, None), "has columns"),
+        ((["v", TOO_LARGE], ["k", "l"], None), rf"values\[1\]: {REFUSED}"),
+        ((pa.array(["v", TOO_LARGE]), ["k", "l"], None), rf"values\[1\]: {REFUSED}"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_index(given: tuple[Any, Any, Any], said: str) -> None:
