@@ -20,10 +20,22 @@ from tests.conformance.hand_clock import HandClock
 from tests.conformance.runner import OFF, Step, kind_of
 from tests.server import Api
 from tidegauge.names import key_hash
+from tidegauge.topology import KeyRange, Topology
 from tidegauge.wire.events import NDJSON
 
 _NO_COUNT = "no call counts the events between two positions; clients do, by the topology"
 _PAST_THE_END = "cuts are made of reports, and one past a sealed length is refused"
+
+
+def starts_unevenly(case: Step) -> bool:
+    """Tell whether a case starts with ranges that no call makes: ``PUT`` makes equal ones.
+
+    An external log has none.
+    """
+    segments = case["segments"]
+    equal = Topology.of_equal_ranges(len(segments)).segments.values()
+    ranges = [one.key_range for one in equal]
+    return _scales(case) and ranges != [KeyRange(one["low"], one["high"]) for one in segments]
 
 
 def left_out(case: Step) -> dict[int, str]:
@@ -66,7 +78,7 @@ class Played:
     def _create(self) -> None:
         segments = self._case["segments"]
         log = "external"
-        if any("scale" in step for step in self._steps):
+        if _scales(self._case):
             log = "embedded"
             self._lengths = dict(_lengths(self._steps))
         settings = {"log": log, "segments": len(segments)} | self._settings
@@ -273,6 +285,10 @@ class Played:
     def _names_of_expired(self) -> set[str]:
         answer = self._api.get("writers", state="expired", limit=1_000)
         return {one["writer"] for one in answer["writers"]}
+
+
+def _scales(case: Step) -> bool:
+    return any("scale" in step for step in case["steps"])
 
 
 def _lengths(steps: list[Step]) -> dict[str, int]:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.conformance.hand_clock import HandClock
-from tests.conformance.rest import Played, left_out
+from tests.conformance.rest import Played, left_out, starts_unevenly
 from tests.conformance.test_vectors import CASES
 from tests.conftest import NewServer
 from tests.server import Api
@@ -38,4 +38,6 @@ def test_the_steps_that_rest_cannot_say_are_known() -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["name"]))
 def test_case(calls: Api, clock: HandClock, case: dict[str, Any]) -> None:
+    if starts_unevenly(case):
+        pytest.skip("it starts with uneven ranges, which PUT cannot say")
     Played(calls, clock, case).play()
