@@ -22,6 +22,8 @@ _HEADER_BYTES = 150
 """What Python takes for a header of a few bytes: two bytes objects and a tuple."""
 _LINGER_S = 2.0
 """As long as an answer may take to a peer that is still sending: a few round trips."""
+_MOST_DROPPED_BYTES = 33_554_432
+"""What a peer may send of a body behind its answer: some send all of a body before they read."""
 
 
 class HeadLimits:
@@ -79,6 +81,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Whether nothing more will be read."""
         self._due: errors.ProblemError | None = None
         """What is to be refused once the requests before it are answered."""
+        self._dropped_bytes = 0
+        """How much of a request came behind its answer."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
@@ -92,6 +96,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse what came, unless a head grows too long, or nothing more is to be read."""
+        if self.is_unread:
+            self._dropped_bytes += len(data)
+            if self._dropped_bytes > _MOST_DROPPED_BYTES:
+                self.transport.abort()
+                return
         if self._ended or self.transport.is_closing():
             return
         self._come_bytes = (self._head_bytes or 0) + len(data)
@@ -113,7 +122,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Begin a head."""
-        self._head_bytes = 0
+        self._head_bytes = self._dropped_bytes = 0
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
