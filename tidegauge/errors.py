@@ -203,6 +203,17 @@ class MisdirectedRequestError(ProblemError, code="misdirected_request", status=4
     )
 
 
+class ForeignOriginError(ProblemError, code="foreign_origin", status=403):
+    """A page of another site that calls a service without tokens, to change something."""
+
+    origin: Sent
+    message = (
+        "a page of {origin!r} may only read from a service without tokens; call from its own "
+        "pages or from no browser, or serve with --tokens FILE (or with --insecure, if something "
+        "else keeps strangers out)"
+    )
+
+
 class MalformedRequestError(ProblemError, code="malformed_request", status=400):
     """Something that is not HTTP."""
 

@@ -34,7 +34,7 @@ from controller.http.forwarding.bulk import BulkForwarding
 from controller.http.forwarding.one import Forwarding
 from controller.http.forwarding.peers import ROUTE, Peers
 from controller.http.messages import problems
-from controller.http.messages.headers import check_announced, check_host
+from controller.http.messages.headers import check_announced, check_host, check_origin
 from controller.http.messages.problems import send_problem
 from controller.http.messages.scopes import as_get
 from controller.http.timing import OTHER, Timing
@@ -63,7 +63,7 @@ def create_app(
 
     ``address`` is where other controllers of the same database reach this one, ``certificate``
     what it shows them, which is read again when it is renewed. ``checks_host``: only who calls by
-    a name of this machine is answered.
+    a name of this machine is answered, and no page of another origin changes anything.
     """
     guard = Guard(settings.tokens)
     authorities = None if settings.peer_ca is None else Authorities(settings.peer_ca)
@@ -184,6 +184,7 @@ class ControllerApp:
             # What can be refused is, before anything of a body came.
             if self._checks_host:
                 check_host(scope["headers"])
+                check_origin(scope["method"], scope["headers"])
             check_announced(scope, self._limit)
             scope["user"] = self._guard.identify(scope["path"], scope["headers"])
             if not self.parts.health.started and scope["path"] not in OPEN_PATHS:

@@ -19,7 +19,8 @@ _BEARER = "bearer"
 _MEANINGS = {
     400: "What came is no HTTP: `malformed_request`.",
     401: "No valid token was sent: `unauthenticated`.",
-    403: "The token is not enough: `forbidden`.",
+    403: "The token is not enough: `forbidden`; or, without tokens, a page of another site would "
+    "change something: `foreign_origin`.",
     404: "What the path names is not there; the code says what is missing.",
     408: "Address and headers were begun and did not come to their end: `head_timeout`.",
     409: "It conflicts with what is stored; the code says how.",
@@ -94,7 +95,7 @@ def _refusals(method: str, path: str, operation: dict[str, Any], need: Need) -> 
     names = {one["name"].lower() for one in operation.get("parameters", ())}
     depends = {
         401: need is not Need.NOTHING,
-        403: need not in {Need.NOTHING, Need.TOKEN},
+        403: need not in {Need.NOTHING, Need.TOKEN} or method != "get",
         404: "{" in path,
         409: "{" in path,
         410: (method, path.rpartition("/")[2]) in {("get", "events"), ("put", "{group}")},

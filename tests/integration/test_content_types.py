@@ -109,7 +109,7 @@ def test_a_call_without_a_body_need_not_say_what_it_is(
     [
         {"content-type": "text/plain"},
         {"content-type": "application/x-www-form-urlencoded", "sec-fetch-site": "same-origin"},
-        {"content-type": "multipart/form-data; boundary=x", "origin": "null"},
+        {"content-type": "multipart/form-data; boundary=x"},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
     ],

@@ -103,6 +103,13 @@ def test_refusals_come_back_as_they_are(two: Controllers) -> None:
         assert note(server.url, "tests/none", 1).json()["code"] == "unknown_stream"
 
 
+def test_the_page_of_a_controller_reaches_streams_that_another_holds(two: Controllers) -> None:
+    for server in two.servers:
+        url = f"{server.url}/v1/streams/tests/a/writers/unknown/expire"
+        assert httpx.post(url, headers={"origin": server.url}).status_code == 404
+        assert httpx.post(url, headers={"origin": "null"}).status_code == 403
+
+
 def test_a_position_of_thousands_of_segments_is_passed_on(two: Controllers) -> None:
     for server in two.servers:
         with httpx.Client(base_url=server.url) as client:

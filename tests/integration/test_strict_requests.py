@@ -211,6 +211,37 @@ def test_without_tokens_a_rebound_name_is_refused(
     assert "call it so, or serve with --tokens FILE" in document["detail"]
 
 
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "http://localhost:1", "https://localhost", ""]
+)
+@pytest.mark.parametrize(
+    "call", [f"POST {ONE}/seal", f"POST {ONE}/writers/w/register", f"POST {NOTE}", f"PUT {ONE}"]
+)
+def test_without_tokens_a_page_of_another_origin_changes_nothing(
+    client: httpx.Client, call: str, origin: str
+) -> None:
+    answer = client.request(*call.split(), headers={"origin": origin})
+    document = check_problem(answer, 403, "foreign_origin")
+    assert document["origin"] == origin
+    assert "serve with --tokens FILE" in document["detail"]
+
+
+def test_without_tokens_a_page_of_another_origin_may_ask_what_its_browser_will_not_show(
+    client: httpx.Client,
+) -> None:
+    for method in ("GET", "HEAD"):
+        answer = client.request(method, ONE, headers={"origin": "http://evil.example"})
+        assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_without_tokens_the_page_of_the_service_itself_is_answered(
+    client: httpx.Client, scheme: str
+) -> None:
+    own = {"origin": f"{scheme}://{client.base_url.netloc.decode()}"}
+    assert client.post(f"{ONE}/writers/own/register", headers=own).status_code == 200
+
+
 @pytest.mark.parametrize("option", ["tokens", "insecure"])
 def test_with_tokens_or_where_it_is_wanted_any_name_is_answered(
     new_server: NewServer, tmp_path: Any, option: str

@@ -30,9 +30,10 @@ _CONNECT_S = 1.0
 _IDLE_S = 2.0
 """Before the other closes a connection, which it does after 5 s: what is sent then is lost."""
 _BETWEEN_TWO = frozenset(
-    b"connection content-length date host keep-alive server transfer-encoding upgrade".split()
+    b"connection content-length date host keep-alive origin server transfer-encoding "
+    b"upgrade".split()
 )
-"""Headers about one connection, or made anew by each server: they are not passed on."""
+"""Headers about one connection, or of one server, which judges them: they are not passed on."""
 
 
 class Peer(NamedTuple):

@@ -29,6 +29,22 @@ def check_host(headers: Headers) -> None:
             raise errors.MisdirectedRequestError(value.decode("latin-1"))
 
 
+def check_origin(method: str, headers: Headers) -> None:
+    """Refuse a page of another origin that would change something.
+
+    Browsers name the origin with every call that may; older ones do not say whose page it is. A
+    proxy that speaks TLS has another scheme than its service.
+    """
+    if method == "GET":
+        return
+    given = dict(headers)
+    origin = given.get(b"origin")
+    if origin is None or given.get(b"sec-fetch-site") == b"same-origin":
+        return
+    if origin.partition(b"://")[2] != given.get(b"host"):
+        raise errors.ForeignOriginError(origin.decode("latin-1"))
+
+
 @lru_cache(maxsize=64)
 def _is_loopback(host: bytes) -> bool:
     """Whether a name, with or without a port, is one of this machine whoever resolves it."""
