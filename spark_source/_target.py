@@ -67,7 +67,7 @@ class Target:
     def register(self) -> int:
         """Start a new incarnation of the job, which aborts what former ones left open."""
         path = f"/writers/{self._job}/register"
-        answer = self._post(path, WriterRegistered, body=RegisterWriter())
+        answer = self._post(path, WriterRegistered, body=RegisterWriter.new())
         self._incarnation = answer.incarnation
         return answer.incarnation
 

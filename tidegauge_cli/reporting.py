@@ -43,7 +43,7 @@ def register(
     force: Force = False,
 ) -> None:
     """Register a writer before it writes: the watermark waits for it; its former process is fenced."""
-    body, path = RegisterWriter(time=time), _path(stream, writer, "register")
+    body, path = RegisterWriter.new(time), _path(stream, writer, "register")
     registered = _report(session, path, body, WriterRegistered, force=force)
     number, watermark = registered.incarnation, describe_time(registered.watermark)
     session.show(

@@ -57,6 +57,8 @@ class WriterCalls:
         self._noted_time: int | None = None
         self._reporting = asyncio.Lock()
         self._left = False
+        self._registration: RegisterWriter | None = None
+        """The one that is not answered yet: whoever tries again sends the same."""
         self._stream_id: str | None = None
 
     async def describe(self) -> StreamInfo:
@@ -67,10 +69,11 @@ class WriterCalls:
 
     async def register(self, time: int | None) -> WriterRegistered:
         """Start a new incarnation."""
-        body = RegisterWriter() if time is None else RegisterWriter(time=time)
+        body = self._registration = self._registration or RegisterWriter.new(time)
         registered = await self._call(
             "POST", f"/writers/{self.name}/register", answer=WriterRegistered, body=body
         )
+        self._registration = None
         self.incarnation = registered.incarnation
         self.told_time, self.beat_ms = registered.time, registered.beat_ms
         self._accept(time)

@@ -266,7 +266,10 @@ EXAMPLES = (
     ),
     Example(
         f"POST {_WRITER}/register",
-        body={"time": "2013-01-01T10:00:00Z"},
+        body={
+            "time": "2013-01-01T10:00:00Z",
+            "registration_id": "0191e2f65a1c7d3f",
+        },
         answer=_at(
             1_357_034_400_000,
             incarnation=1,

@@ -16,7 +16,7 @@ from tidegauge.event_time import looks_like_seconds
 from tidegauge.explain.situation import WriterStatus
 from tidegauge.names import check_name
 from tidegauge.topology import Position
-from tidegauge.wire.writers import LeaveStream, NoteTime
+from tidegauge.wire.writers import LeaveStream, NoteTime, RegisterWriter
 
 _AS_THEY_ARE = nullcontext()
 
@@ -85,19 +85,25 @@ def note_times(
     return refused
 
 
-def register(batch: Batch, state: StreamState, writer: str, time: int | None) -> Registration:
-    """Start a new incarnation; see `Aggregator.register`."""
+def register(
+    batch: Batch, state: StreamState, writer: str, first: RegisterWriter
+) -> Registration:
+    """Start a new incarnation, unless the registration is known; see `Aggregator.register`."""
     state.refuse_if_deleted()
     if writer not in state.aggregator:
         check_new(state, writer, state.aggregator)
     registration = state.aggregator.register(
         writer,
-        time=time,
+        time=first.time,
+        registration_id=first.registration_id,
         appended=state.log.appended_by(writer),
         above=state.log.newest_incarnation(writer),
         now=state.now(),
     )
-    state.log.abort_transactions(writer, wall_ms=state.now().wall_ms)  # of lower incarnations
+    if not registration.is_repeated:
+        state.log.abort_transactions(
+            writer, wall_ms=state.now().wall_ms
+        )  # of lower incarnations
     batch.touch(state)
     return registration
 

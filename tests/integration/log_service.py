@@ -25,6 +25,7 @@ from tidegauge.errors import SegmentSealedError, UnavailableError
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
 from tidegauge.wire.streams import CreateStream
+from tidegauge.wire.writers import RegisterWriter
 
 _T = TypeVar("_T")
 NAME = StreamName("tests", "log")
@@ -85,7 +86,7 @@ class LogService:
                 reports.register,
                 state=self.state,
                 writer=writer,
-                time=None,
+                first=RegisterWriter(),
             )
         )
         return registration

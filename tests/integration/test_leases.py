@@ -271,6 +271,37 @@ def test_a_paused_holder_wakes_up_late_and_changes_nothing(losing: Controllers) 
     assert watermark == NOW + 92
 
 
+def test_a_registration_that_lay_at_a_paused_controller_does_not_fence_its_own_writer(
+    losing: Controllers,
+) -> None:
+    paused = losing.holder_of("tests/c")
+    other = _other(losing, paused)
+    path, body = "/v1/streams/tests/c/writers/cut/register", {"registration_id": "first"}
+    paused.process.send_signal(signal.SIGSTOP)
+    late: list[httpx.Response] = []
+    lying = threading.Thread(
+        target=lambda: late.append(httpx.post(f"{paused.url}{path}", json=body))
+    )
+    lying.start()
+    wait_until(lambda: losing.held() == [4, 0])
+    repeated = httpx.post(f"{other.url}{path}", json=body).json()
+    assert repeated["incarnation"] == 1
+    noted = note(other.url, "tests/c", 93, writer="cut", incarnation=1)
+    assert noted.status_code == 200
+    paused.process.send_signal(signal.SIGCONT)
+    lying.join()
+    assert late[0].json().get("incarnation", 1) == 1
+    wait_until(lambda: losing.held() == [2, 2, 0])
+    for server in losing.servers:
+        assert httpx.post(f"{server.url}{path}", json=body).json()["incarnation"] == 1
+        noted = note(server.url, "tests/c", 94, writer="cut", incarnation=1)
+        assert noted.status_code == 200
+    left = httpx.post(
+        f"{paused.url}{path.replace('register', 'leave')}", json={"incarnation": 1}
+    )
+    assert left.status_code == 200
+
+
 def test_who_was_paused_in_the_midst_of_a_commit_costs_nobody_else_his_lease(
     losing: Controllers,
 ) -> None:

@@ -89,6 +89,31 @@ def test_a_zombie_is_fenced_whatever_it_says(
     assert shop.client.get(shop.path).json()["tail"] == {"0": 0}
 
 
+def test_a_registration_that_arrives_once_more_is_the_one_that_was_made(
+    open_shop: Open,
+) -> None:
+    shop = open_shop(log="embedded")
+    first, second = {"registration_id": "3f2a"}, {"registration_id": "8c41"}
+    assert shop.says("api-1", "register", **first)["incarnation"] == 1
+    assert shop.says("api-1", "register", **first)["incarnation"] == 1
+    assert shop.notes("api-1", NOON, 0, incarnation=1)["state"] == "active"
+    begun = shop.post("transactions", writer="api-1", incarnation=1)
+    assert shop.says("api-1", "register", **first) == {
+        "incarnation": 1,
+        "time": NOON,
+        "watermark": NOON,
+        "state": "active",
+        "position": {},
+        "beat_ms": 20_000,
+    }
+    assert shop.get(f"transactions/{begun['id']}")["state"] == "open"
+    assert shop.notes("api-1", NOON + MINUTE, 0, incarnation=1)["state"] == "active"
+    assert shop.says("api-1", "register", **second)["incarnation"] == 2
+    assert shop.says("api-1", "register", **first)["incarnation"] == 1
+    assert shop.notes("api-1", NOON + MINUTE, 0, incarnation=2)["state"] == "active"
+    assert shop.hears("api-1", "note-time", time=NOON + MINUTE, incarnation=1) == FENCED
+
+
 def test_an_unknown_partition_is_refused_after_all_else_is_right(open_shop: Open) -> None:
     shop = open_shop()
     for _ in range(2):

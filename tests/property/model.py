@@ -14,6 +14,7 @@ from tests.property.events import Events, Offsets, Shape, count_in, union
 END_OF_TIME = 2**63 - 1
 MARKS_PER_PASS = 1_000
 ENTRIES_PER_PASS = 1_000_000
+REGISTRATIONS_KNOWN = 4
 
 State: TypeAlias = Literal["joining", "active", "behind", "expired", "left"]
 
@@ -110,6 +111,8 @@ class ModelWriter:
     """The watermark at which it went out."""
     pace: "Found | None" = None
     """From where an approach is measured."""
+    registrations: list[tuple[str, int]] = field(default_factory=list)
+    """All of its registrations that had an id, with the incarnations that they made."""
 
     @property
     def live(self) -> bool:
@@ -243,9 +246,23 @@ class Model:
         self._take_in(writer, Noted(time, self.shape.events_of(position)))
         return "accepted"
 
+    def made_by(self, name: str, registration_id: str | None) -> int | None:
+        """The incarnation that one of the writer's last registrations made."""
+        record = self.writers.get(name)
+        known = dict(record.registrations[-REGISTRATIONS_KNOWN:]) if record else {}
+        return None if registration_id is None else known.get(registration_id)
+
     def register(
-        self, name: str, *, clocks: Clocks, time: int | None = None, appended: Offsets
+        self,
+        name: str,
+        *,
+        clocks: Clocks,
+        time: int | None = None,
+        appended: Offsets,
+        registration_id: str | None = None,
     ) -> str:
+        if self.made_by(name, registration_id) is not None:
+            return "accepted"
         if self.final:
             return "stream_sealed"
         if time is not None:
@@ -257,6 +274,8 @@ class Model:
             writer = self.writers[name] = ModelWriter(name, standing="expired", grace=True)
         former = max(writer.incarnation, self.forgotten_incarnation)
         writer.restart(former + 1)
+        if registration_id is not None:
+            writer.registrations.append((registration_id, former + 1))
         writer.appended |= self.shape.events_of(appended)
         if writer.grace:
             writer.grace = False

@@ -77,24 +77,41 @@ class Pair:
         return result
 
     def register(
-        self, writer: str, *, time: int | None = None, appended: Offsets | None = None
+        self,
+        writer: str,
+        *,
+        time: int | None = None,
+        appended: Offsets | None = None,
+        registration_id: str | None = None,
     ) -> str:
+        made = self.model.made_by(writer, registration_id)
         expected = self.model.register(
-            writer, time=time, appended=appended or {}, clocks=self.clocks
+            writer,
+            time=time,
+            appended=appended or {},
+            registration_id=registration_id,
+            clocks=self.clocks,
         )
         result = "accepted"
         try:
-            answer = self.core.register(writer, time=time, appended=appended, now=self.now)
+            answer = self.core.register(
+                writer,
+                time=time,
+                appended=appended,
+                registration_id=registration_id,
+                now=self.now,
+            )
         except ProblemError as error:
             result = error.code
         assert result == expected
         if result == "accepted":
-            self._compare_answer(writer, answer)
+            assert answer.is_repeated == (made is not None)
+            self._compare_answer(writer, answer, made)
         return result
 
-    def _compare_answer(self, writer: str, answer: Registration) -> None:
+    def _compare_answer(self, writer: str, answer: Registration, made: int | None) -> None:
         record = self.model.writers[writer]
-        assert answer.incarnation == record.incarnation
+        assert answer.incarnation == (record.incarnation if made is None else made)
         assert answer.watermark == self.model.watermark
         assert answer.time == (record.stand if record.live else None)
         assert answer.state == self.model.state(writer)

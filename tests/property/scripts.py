@@ -87,6 +87,7 @@ class Register:
     writer: str
     when: When | None
     appended: dict[int, int]
+    registration_id: str | None
 
     def run(self, pair: Pair) -> None:
         lengths = pair.model.shape.lengths
@@ -95,7 +96,12 @@ class Register:
             for number, offset in _known(pair, self.appended).items()
         }
         time = None if self.when is None else self.when.of(pair, self.writer)
-        pair.register(self.writer, time=time, appended=appended)
+        pair.register(
+            self.writer,
+            time=time,
+            appended=appended,
+            registration_id=self.registration_id,
+        )
 
 
 @dataclass(frozen=True)
@@ -257,7 +263,13 @@ _odd_notes = st.builds(
     tail=st.none() | st.integers(0, 5),
     then_pass=st.booleans(),
 )
-_registers = st.builds(Register, writer=_writers, when=st.none() | _times, appended=_positions)
+_registers = st.builds(
+    Register,
+    writer=_writers,
+    when=st.none() | _times,
+    appended=_positions,
+    registration_id=st.none() | st.sampled_from("abcdef"),
+)
 _leaves = st.builds(
     Leave, writer=_writers, last=st.none() | st.tuples(_times, _positions), spoken=_spoken
 )

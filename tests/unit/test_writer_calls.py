@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.patience import until
-from tidegauge.client.transport import Transport
+from tidegauge.client.transport import ServiceUnreachableError, Transport
 from tidegauge.errors import (
     InvalidPositionError,
     InvalidTimeError,
@@ -17,7 +17,7 @@ from tidegauge.errors import (
     WriterFencedError,
 )
 from tidegauge.topology import Position
-from tidegauge.wire.writers import TimesNoted
+from tidegauge.wire.writers import RegisterWriter, TimesNoted, WriterRegistered
 from writer_client._client import WriterCalls
 
 ACCEPTED = {
@@ -30,6 +30,45 @@ ACCEPTED = {
 
 
 _Result = Mapping[str, Any] | ProblemError
+
+
+class Cut(Transport):
+    """Cuts the connection of its first requests, and answers each one after these."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__("http://127.0.0.1:1")
+        self._left = count
+        self.asked: list[RegisterWriter] = []
+
+    async def request(self, *_: Any, **options: Any) -> Any:
+        self.asked.append(options["body"])
+        self._left -= 1
+        if self._left >= 0:
+            raise ServiceUnreachableError(self.url, "cut")
+        return WriterRegistered(
+            stream_id="s",
+            watermark=None,
+            final=False,
+            state="joining",
+            incarnation=1,
+            time=None,
+            beat_ms=None,
+            position={},
+        )
+
+
+def test_a_registration_is_the_same_until_it_is_answered_and_then_another() -> None:
+    service = Cut(2)
+    calls = WriterCalls(service, "tests/one", "w")
+    for _ in range(2):
+        with pytest.raises(ServiceUnreachableError):
+            asyncio.run(calls.register(10))
+    for _ in range(2):
+        asyncio.run(calls.register(10))
+    first, *same, second = service.asked
+    assert (first.time, first.registration_id is not None) == (10, True)
+    assert same == [first, first]
+    assert second.registration_id not in {None, first.registration_id}
 
 
 class Answering(Transport):

@@ -201,7 +201,7 @@ class Aggregator:
         bounds = self._acceptance.bounds(now.wall_ms, tails, self._marking.watermark)
         return self._intake.take(reports, bounds, now.wall_ms)
 
-    def register(
+    def register(  # noqa: PLR0913 (what a registration brings, and what its log knows)
         self,
         writer: str,
         *,
@@ -209,8 +209,13 @@ class Aggregator:
         time: int | None = None,
         appended: Position | None = None,
         above: int = 0,
+        registration_id: str | None = None,
     ) -> Registration:
         """Start a new incarnation of a writer, with a fresh record.
+
+        The race: an answer is lost, the writer registers once more and works, and the first request
+        is carried out behind that. It must not fence its own writer. So a registration that is
+        known by its id changes nothing, and is answered with the incarnation that it made.
 
         Parameters
         ----------
@@ -224,21 +229,29 @@ class Aggregator:
             What former incarnations appended to the embedded log, reported or not.
         above
             The highest incarnation that appended.
+        registration_id
+            The same for each repetition; None makes a new incarnation each time.
 
         Raises
         ------
         ReportRefusedError
             If the stream is sealed or the time is refused; nothing has changed then.
         """
+        record = self._roster.find(writer)
+        if record is not None and registration_id is not None:
+            made = record.made_by(registration_id)
+            if made is not None:
+                return self._answer(record, made, is_repeated=True)
         self._acceptance.refuse_if_sealed()
         if time is not None:
             self._acceptance.check_first_time(writer, time, now.wall_ms)
-        record = self._roster.find(writer)
         if record is None:
             record = self._roster.add(writer, 0, "expired")
             record.grace = True
         former = max(record.incarnation, self._roster.forgotten_incarnation, above)
         self._start_afresh(record, former + 1)
+        if registration_id is not None:
+            record.remember(registration_id)
         self._join_former(record, appended or {})
         self._roster.hear(record, now.wall_ms)
         if record.grace:
@@ -250,13 +263,7 @@ class Aggregator:
         self._classify(record)
         if time is not None:
             self._take_in(record, time, {}, now)
-        return Registration(
-            record.incarnation,
-            record.stand if record.live else None,
-            self.watermark,
-            self.state(writer),
-            record.whole_position,
-        )
+        return self._answer(record, record.incarnation)
 
     def introduce(self, writer: str, incarnation: int, *, appended: Position, now: Now) -> None:
         """Know a new writer as if it had registered, by the incarnation that it names."""
@@ -472,6 +479,18 @@ class Aggregator:
     def _acceptance_now(self) -> Acceptance:
         return Acceptance(
             self.stream, self.final, self.topology, self.settings.max_future_skew_ms
+        )
+
+    def _answer(
+        self, record: Writer, incarnation: int, *, is_repeated: bool = False
+    ) -> Registration:
+        return Registration(
+            incarnation,
+            record.stand if record.live else None,
+            self.watermark,
+            self.state(record.name),
+            record.whole_position,
+            is_repeated,
         )
 
     def _take_in(self, record: Writer, time: int, counts: Position, now: Now) -> None:

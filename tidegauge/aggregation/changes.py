@@ -14,6 +14,9 @@ Standing: TypeAlias = Literal["live", "left", "expired"]
 KeptTime: TypeAlias = tuple[int, DownSet]
 """Of a report above the watermark: its time, and what it covers beyond the one before it."""
 
+MadeBy: TypeAlias = tuple[str, int]
+"""The id of a registration, and the incarnation that it made."""
+
 
 class StoredReport(NamedTuple):
     """An accepted report."""
@@ -115,6 +118,8 @@ class StoredWriter(NamedTuple):
     kept: list[KeptTime]
     """Its reports above the watermark, in order."""
     clocks: StoredClocks
+    registrations: tuple[MadeBy, ...] = ()
+    """The last ones, the newest last."""
 
 
 class Entry(msgspec.Struct, array_like=True):

@@ -18,6 +18,8 @@ class Registration(NamedTuple):
     watermark: int | None
     state: WriterState
     position: Position
+    is_repeated: bool = False
+    """Whether it was made before, so that nothing has changed."""
 
 
 class PassOutcome(msgspec.Struct, frozen=True):

@@ -5,8 +5,17 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from tidegauge.aggregation.changes import Standing, StoredClocks, StoredReport, StoredWriter
+from tidegauge.aggregation.changes import (
+    MadeBy,
+    Standing,
+    StoredClocks,
+    StoredReport,
+    StoredWriter,
+)
 from tidegauge.lattice import DownSet, raise_to
+
+_REGISTRATIONS_KNOWN = 4
+"""Of a writer: a copy that is later than so many restarts is taken for a new one."""
 
 WriterState: TypeAlias = Literal["joining", "active", "behind", "expired", "left"]
 
@@ -73,6 +82,8 @@ class Writer:
     catch_up_ms: int | None = None
     """How long the others would wait for it at its pace, as last judged; this is not stored."""
     heard_ms: int | None = None
+    registrations: tuple[MadeBy, ...] = ()
+    """Its last registrations that had an id, the newest last."""
     kept: list[KeptReport] = field(default_factory=list)
     """Its reports above the watermark, in order; an empty deque would take 760 bytes."""
     holds: bool = False
@@ -97,6 +108,7 @@ class Writer:
             former_time=stored.former_time,
             reported=stored.reported,
             heard_ms=stored.heard_ms,
+            registrations=stored.registrations,
             **stored.clocks._asdict(),
         )
 
@@ -136,6 +148,15 @@ class Writer:
         self.pace_time = self.pace_ms = self.catch_up_ms = None
         self.incarnation = incarnation
         return reported
+
+    def made_by(self, registration_id: str) -> int | None:
+        """Tell which incarnation a registration made; None if it is not known."""
+        return dict(self.registrations).get(registration_id)
+
+    def remember(self, registration_id: str) -> None:
+        """Know the registration that made the present incarnation."""
+        made = (registration_id, self.incarnation)
+        self.registrations = (*self.registrations, made)[-_REGISTRATIONS_KNOWN:]
 
     def ended_since(self, revision: int) -> int | None:
         """Tell the greatest that incarnations noted which ended since the newest mark, ms."""
@@ -189,6 +210,7 @@ class Writer:
             self.heard_ms,
             [(one.time, one.gained) for one in self.kept],
             StoredClocks(*(getattr(self, name) for name in StoredClocks._fields)),
+            self.registrations,
         )
 
     @property

@@ -1,6 +1,9 @@
 """Messages of writers: registering, noting time, leaving, and why the watermark stands."""
 
-from pydantic import Field
+from typing import Annotated, Self
+from uuid import uuid4
+
+from pydantic import Field, StringConstraints
 
 from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.writers import WriterState
@@ -10,18 +13,32 @@ from tidegauge.explain.situation import StandBy
 from tidegauge.wire.streams import MarkInfo, StreamFacts
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
 
+_OF_A_REPORT = "Of a report, ms: nothing that the writer will write is older."
+
 
 class RegisterWriter(Request):
     """``POST …/writers/{writer}/register``."""
 
-    time: EventTime | None = Field(
-        None, description="Of a report, ms: nothing that the writer will write is older."
+    time: EventTime | None = Field(None, description=_OF_A_REPORT)
+    registration_id: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = (
+        Field(
+            None,
+            description="Chosen by the client, another one for each start of its process, and the same "
+            "for each repetition: a registration that is known by it changes nothing, and is answered "
+            "with the incarnation that it made. Without one each call makes a new incarnation.",
+        )
     )
 
+    @classmethod
+    def new(cls, time: int | None = None) -> Self:
+        """Make a registration with an id of its own: repeated, it is the same message."""
+        return cls(time=time, registration_id=uuid4().hex)
 
-class WriterReport(RegisterWriter):
+
+class WriterReport(Request):
     """A report, as all calls take it that carry one; not all of them need a time."""
 
+    time: EventTime | None = Field(None, description=_OF_A_REPORT)
     position: WirePosition | None = Field(
         None,
         description="How far the writer has written; only what changed need be named. Left out "

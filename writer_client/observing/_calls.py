@@ -68,7 +68,7 @@ class ObserverCalls:
 
         async def register(name: str) -> WriterRegistered:
             path = f"/writers/{name}/register"
-            return await self._call("POST", path, WriterRegistered, RegisterWriter())
+            return await self._call("POST", path, WriterRegistered, RegisterWriter.new())
 
         names = list(writers)
         found = dict(zip(names, await self._together(map(register, names)), strict=True))

@@ -29,10 +29,13 @@ async def register(
     writer: routing.WriterName,
     first: wire.RegisterWriter | None = None,
 ) -> wire.WriterRegistered:
-    """Start a new incarnation of a writer; the former one is fenced."""
-    time = None if first is None else first.time
+    """Start a new incarnation of a writer; the former one is fenced.
+
+    With a `registration_id` it is repeated safely: whatever arrives twice, or late, makes one.
+    """
+    first = first or wire.RegisterWriter()
     registration = await sequencer.submit(
-        partial(reports.register, state=state, writer=writer, time=time)
+        partial(reports.register, state=state, writer=writer, first=first)
     )
     return wire.WriterRegistered(
         incarnation=registration.incarnation,
@@ -40,7 +43,7 @@ async def register(
         beat_ms=state.beat_ms,
         state=registration.state,
         position=registration.position,
-        hint=reports.seconds_hint(state, time),
+        hint=reports.seconds_hint(state, first.time),
         **routing.stream_facts(state),
     )
 
