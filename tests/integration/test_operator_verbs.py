@@ -406,13 +406,6 @@ def test_ctrl_c_ends_a_verb_while_it_loads(words: list[str], module: str) -> Non
     assert (process.returncode, said, complained) == (-signal.SIGINT, "", "")
 
 
-def test_ctrl_c_ends_the_demo_while_it_loads_what_it_has_announced() -> None:
-    with python("-c", _LOADING.format(words=["demo"], module="pyspark")) as process:
-        said, complained = process.communicate(timeout=PATIENCE_S)
-    assert "Ctrl-C ends it" in said
-    assert (process.returncode, complained) == (-signal.SIGINT, "")
-
-
 def test_ctrl_c_ends_a_verb_while_it_waits_for_an_answer() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"

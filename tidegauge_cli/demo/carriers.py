@@ -4,7 +4,6 @@ They share the clock of the replay, which goes only so far ahead of those who re
 """
 
 import json
-import signal
 import sys
 import time
 from collections import Counter
@@ -266,7 +265,6 @@ def oldest_unreported(rows: list[_Row]) -> list[int]:
 
 def _run_carrier(carrier: _Carrier, time_ms: c_int64, registered: c_bool) -> None:
     """Report flights as they land, and note the departure of the oldest one in the air."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = parent_process()
     log = carrier.log(carrier.address, carrier.name)
     log.open()

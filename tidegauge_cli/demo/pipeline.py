@@ -76,8 +76,7 @@ def run_pipeline(
         )
         return 1 if wrong or lost or dropped else 0
 
-    stopped = "stopped; started again it goes on from its checkpoint"
-    return run_part(console, work, stopped=stopped)
+    return run_part(console, work)
 
 
 def _watermark(query: StreamingQuery) -> str | None:

@@ -62,7 +62,7 @@ def run_producer(
         console.print(f"every flight has landed; {address.stream} is sealed")
         return 0
 
-    return run_part(console, work, stopped="stopped; started again it goes on where it was")
+    return run_part(console, work)
 
 
 def _create(address: StreamAddress, topic: "FlightTopic | None") -> "StreamInfo":

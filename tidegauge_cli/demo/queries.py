@@ -3,6 +3,7 @@
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
@@ -17,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_source import read_stream
 from tidegauge.event_time import END_OF_TIME
 from tidegauge_cli.demo.address import StreamAddress
-from tidegauge_cli.demo.waiting import DemoFailedError, interrupted_later
+from tidegauge_cli.demo.waiting import DemoFailedError
 from tidegauge_cli.demo.windows import ClosedWindows
 
 _FLIGHT = "origin string, delay double"
@@ -51,11 +52,14 @@ def running_spark(
     it is lost meanwhile the demo has failed.
     """
     with ExitStack() as stack:
-        with interrupted_later(), nullcontext() if log is None else _stderr_into(log):
+        with nullcontext() if log is None else _stderr_into(log):
             os.environ["PYSPARK_PYTHON"] = sys.executable
             is_local = master.startswith("local")
             log_level = "OFF" if is_local else "WARN"
             settings = {**_SETTINGS, "spark.log.level": log_level}
+            settings["spark.driver.defaultJavaOptions"] = (
+                f"-Djava.io.tmpdir={tempfile.gettempdir()}"
+            )
             settings |= _ON_THIS_MACHINE if is_local else {}
             settings |= {"spark.jars": ",".join(map(str, jars))} if jars else {}
             builder = SparkSession.builder.master(master).appName("tidegauge-demo")

@@ -17,9 +17,7 @@ def running_service(folder: Path) -> Iterator[str]:
     """Serve a new database in a folder, on a free port; yields the URL."""
     command = [sys.executable, "-m", "tidegauge_cli", "serve", "--port=0"]
     options = [f"--database-url=sqlite:///{folder / 'demo.db'}", "--log-level=warning"]
-    with subprocess.Popen(
-        [*command, *options], stdout=subprocess.PIPE, text=True, start_new_session=True
-    ) as process:
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
         try:
             urls = (re.search(r"http://\S+", line) for line in process.stdout or ())
             url = next(filter(None, urls), None)

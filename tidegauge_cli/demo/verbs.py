@@ -1,12 +1,15 @@
 """`tidegauge demo`, alone on this machine or as parts of a cluster."""
 
 import sys
+from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Annotated, Any
 
 import typer
 
 from tidegauge.names import StreamName
+from tidegauge_cli.demo.supervision import supervise
 from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.options import LOCAL, Token, Url, in_range, reading
 
@@ -52,6 +55,7 @@ own Kafka source reads the same batches again, once with Tidegauge's watermark a
 with its own; and all five are compared with the truth.
 This takes four to five minutes on two cores. Ctrl-C ends it.
 """
+_STOPPED = "stopped; nothing is left running"
 FLIGHTS: Any = "demo/flights"  # typer reads a default as it reads what is typed
 
 
@@ -68,10 +72,14 @@ def run(
     """Replay real flights through the service and Spark, and compare with the truth."""
     if context.invoked_subcommand is not None:
         return
+    sys.exit(supervise(partial(_run, days, speed, output), stopped=_STOPPED))
+
+
+def _run(days: int, speed: float, output: Path) -> int:
     print(_INTENT, flush=True)  # what is imported next takes seconds
     with needs_extra("all"):
         from tidegauge_cli.demo.run import run_demo  # noqa: PLC0415 (says which is missing)
-    sys.exit(run_demo(days=days, speed=speed, output=output))
+    return run_demo(days=days, speed=speed, output=output)
 
 
 @demo.command(epilog="Example: tidegauge demo kafka --bootstrap kafka:9092 --days 7")
@@ -97,10 +105,32 @@ def kafka(
     Without brokers of yours it starts one of its own, which takes Maven the first time. At yours
     it makes two topics, tidegauge-demo-…, and deletes them.
     """
+    topic = f"tidegauge-demo-{token_hex(4)}"
+    work = partial(_run_kafka, days, speed, batches, bootstrap, topic, output)
+    tidy = partial(_delete_topics, topic, bootstrap)
+    sys.exit(supervise(work, stopped=_STOPPED, tidy=tidy))
+
+
+def _run_kafka(  # noqa: PLR0913, PLR0917 (options)
+    days: int, speed: float, batches: int, bootstrap: str | None, topic: str, output: Path
+) -> int:
     print(_KAFKA_INTENT, flush=True)  # what is imported next takes seconds
     with needs_extra("all"):
         from tidegauge_cli.demo.kafka.run import KafkaDemo, run_kafka_demo  # noqa: PLC0415 (the same)
-    sys.exit(run_kafka_demo(KafkaDemo(days, speed, batches, bootstrap, output)))
+    return run_kafka_demo(KafkaDemo(days, speed, batches, bootstrap, topic, output))
+
+
+def _delete_topics(topic: str, bootstrap: str | None) -> None:
+    """Delete the topics of a demo that was killed, at brokers that live on."""
+    if bootstrap is not None:
+        from tidegauge_cli.demo.kafka.topic import BATCHES, FlightTopic  # noqa: PLC0415 (takes a moment)
+        from tidegauge_cli.demo.waiting import DemoFailedError  # noqa: PLC0415 (the same)
+
+        try:
+            for name in (topic, topic + BATCHES):
+                FlightTopic(name, {"bootstrap.servers": bootstrap}).delete(within_s=2)
+        except DemoFailedError as error:
+            print(error)
 
 
 @demo.command(epilog="Example: tidegauge demo producer --url http://gauge:8470 --days 7")
@@ -118,12 +148,23 @@ def producer(  # noqa: PLR0913 (options, each with a default)
     With brokers of Kafka the flights go to a topic with the stream's own name, which is made if it
     is not there, and their time to the stream.
     """
+    work = partial(_produce, url, token, stream, days, speed, bootstrap)
+    sys.exit(supervise(work, stopped="stopped; started again it goes on where it was"))
+
+
+def _produce(  # noqa: PLR0913, PLR0917 (options)
+    url: str,
+    token: str | None,
+    stream: StreamName,
+    days: int,
+    speed: float,
+    bootstrap: str | None,
+) -> int:
     with needs_extra("writer,flights"):
         from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
         from tidegauge_cli.demo.producer import run_producer  # noqa: PLC0415
     address = StreamAddress(url, str(stream), token)
-    topic = _topic(stream, bootstrap)
-    sys.exit(run_producer(address, days=days, speed=speed, topic=topic))
+    return run_producer(address, days=days, speed=speed, topic=_topic(stream, bootstrap))
 
 
 @demo.command(epilog="Example: tidegauge demo pipeline --url http://gauge:8470 --days 7")
@@ -144,12 +185,25 @@ def pipeline(  # noqa: PLR0913 (options, each with a default)
     bootstrap: Bootstrap = None,
 ) -> None:
     """Only read: count the flights of a stream until it is sealed, and check the windows."""
+    work = partial(_read, url, token, stream, days, master, output, bootstrap)
+    sys.exit(supervise(work, stopped="stopped; started again it goes on from its checkpoint"))
+
+
+def _read(  # noqa: PLR0913, PLR0917 (options)
+    url: str,
+    token: str | None,
+    stream: StreamName,
+    days: int,
+    master: str,
+    output: Path,
+    bootstrap: str | None,
+) -> int:
     with needs_extra("spark,flights"):
         from tidegauge_cli.demo.address import StreamAddress  # noqa: PLC0415
         from tidegauge_cli.demo.pipeline import run_pipeline  # noqa: PLC0415
     address = StreamAddress(url, str(stream), token)
     topic = _topic(stream, bootstrap)
-    sys.exit(run_pipeline(address, days=days, master=master, output=output, topic=topic))
+    return run_pipeline(address, days=days, master=master, output=output, topic=topic)
 
 
 def _topic(stream: StreamName, bootstrap: str | None) -> Any:  # noqa: ANN401 (imported late)

@@ -1,12 +1,9 @@
-"""Waiting for what the demo does, until it fails, takes too long or is interrupted."""
+"""Waiting for what the demo does, until it fails or takes too long."""
 
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
@@ -17,23 +14,13 @@ class DemoFailedError(RuntimeError):
     """Something that the demo shows did not come true."""
 
 
-def run_part(console: Console, work: Callable[[], int], *, stopped: str) -> int:
-    """Run a part of the demo and return its exit status; SIGTERM ends it as Ctrl-C does."""
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    former = signal.signal(signal.SIGTERM, interrupt)
+def run_part(console: Console, work: Callable[[], int]) -> int:
+    """Run a part of the demo and return its exit status."""
     try:
         return work()
-    except KeyboardInterrupt:
-        console.print(stopped)
-        return 130
     except DemoFailedError as error:
         console.print(f"[bold red]{error}")
         return 1
-    finally:
-        signal.signal(signal.SIGTERM, former)
 
 
 def run_whole(output: Path, work: Callable[[Console], int]) -> int:
@@ -44,7 +31,7 @@ def run_whole(output: Path, work: Callable[[Console], int]) -> int:
     except OSError as error:
         console.print(f"[bold red]the results cannot be written: {error}")
         return 1
-    return run_part(console, lambda: work(console), stopped="stopped; nothing is left running")
+    return run_part(console, lambda: work(console))
 
 
 def wait_until(  # noqa: PLR0913 (most have a default)
@@ -73,21 +60,3 @@ def wait_until(  # noqa: PLR0913 (most have a default)
             show()
         time.sleep(_LOOK_EVERY_S)
     go_on()
-
-
-@contextmanager
-def interrupted_later() -> Iterator[None]:
-    """Put an interruption off: one while Spark starts would leave its JVM behind for ever."""
-    came: list[int] = []
-
-    def remember(number: int, _frame: FrameType | None) -> None:
-        came.append(number)
-
-    former = {one: signal.signal(one, remember) for one in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for one, handler in former.items():
-            signal.signal(one, handler)
-    if came:
-        raise KeyboardInterrupt

@@ -139,7 +139,6 @@ class Broker:
                 stdout=log,
                 stderr=log,
                 env={**os.environ, "LOG_DIR": str(self.folder)},
-                start_new_session=True,  # Ctrl-C is for who owns it
             )
 
     def _answers(self) -> bool:

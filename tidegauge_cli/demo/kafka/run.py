@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from secrets import token_hex
 
 import pandas as pd
 from rich.console import Console
@@ -19,7 +18,7 @@ from tidegauge_cli.demo.kafka.again import read_again
 from tidegauge_cli.demo.kafka.broker import Broker
 from tidegauge_cli.demo.kafka.jars import connector_jars
 from tidegauge_cli.demo.kafka.queries import TopicQueries
-from tidegauge_cli.demo.kafka.topic import PARTITIONS, FlightTopic
+from tidegauge_cli.demo.kafka.topic import BATCHES, PARTITIONS, FlightTopic
 from tidegauge_cli.demo.queries import WindowQuery, running_spark
 from tidegauge_cli.demo.replay import LIVE_BATCH, replay
 from tidegauge_cli.demo.report import KAFKA_JOB, Results, is_ours, print_table, write_results
@@ -46,6 +45,8 @@ class KafkaDemo:
         About how many the flights are divided over.
     bootstrap
         The address of brokers; without it one of the demo's own is started.
+    topic
+        The name of the first topic; the other's begins with it.
     output
         The folder of the results.
     """
@@ -54,6 +55,7 @@ class KafkaDemo:
     speed: float
     batches: int
     bootstrap: str | None
+    topic: str
     output: Path
 
 
@@ -76,15 +78,14 @@ def _run(demo: KafkaDemo, console: Console) -> int:
         if bootstrap is None:
             console.print("a Kafka broker starts")
             bootstrap = stack.enter_context(Broker(folder / "broker")).bootstrap
-        name = f"tidegauge-demo-{token_hex(4)}"
-        topic = FlightTopic(name, {"bootstrap.servers": bootstrap})
+        topic = FlightTopic(demo.topic, {"bootstrap.servers": bootstrap})
         stack.enter_context(topic.created())
         log = demo.output / "spark.log"
         console.print(f"Spark starts; what it says goes to {log.resolve()}")
         spark = stack.enter_context(running_spark(log=log, jars=jars))
         url = stack.enter_context(running_service(folder))
-        console.print(f"topic {name} at {bootstrap}, service at {url}")
-        topics = TopicQueries(spark, StreamAddress(url, f"demo/{name}"), folder)
+        console.print(f"topic {topic.name} at {bootstrap}, service at {url}")
+        topics = TopicQueries(spark, StreamAddress(url, f"demo/{topic.name}"), folder)
         query = _replay(demo, console, topics, topic, flights)
         ours = query.finish()
         records = _read_back(topic, flights)
@@ -93,7 +94,7 @@ def _run(demo: KafkaDemo, console: Console) -> int:
         console.print(
             f"Spark's own Kafka source reads the same rows in the same {len(batches)} batches"
         )
-        copy = FlightTopic(f"{name}-batches", topic.settings)
+        copy = FlightTopic(topic.name + BATCHES, topic.settings)
         stack.enter_context(copy.created(partitions=PARTITIONS + 1))
         theirs = read_again(console, topics, copy, records, len(batches))
     arrivals = records.drop(columns=["key", "value"]).sort_values("batch", kind="stable")

@@ -23,6 +23,8 @@ from tidegauge_cli.demo.waiting import DemoFailedError
 from writer_client.kafka import NotingProducer
 
 PARTITIONS = 4
+BATCHES = "-batches"
+"""How the name of the copy ends that has a partition more, for the batches."""
 # Flights of 2013 are older than any retention, and the end of time is later than brokers take.
 _ANY_TIME = {
     "retention.ms": "-1",
@@ -81,13 +83,14 @@ class FlightTopic:
         """Create the stream of its time; fine if it is there already with these settings."""
         return address.create(log="external", segments=PARTITIONS, **settings)
 
-    def delete(self) -> None:
+    def delete(self, *, within_s: float = _CALL_S) -> None:
         """Delete it, with all that is in it; `DemoFailedError` if the brokers keep it."""
         admin = self._admin()
         try:
-            admin.delete_topics([self.name], request_timeout=_CALL_S)[self.name].result()
+            admin.delete_topics([self.name], request_timeout=within_s)[self.name].result()
         except KafkaException as error:
-            raise self._failed("deleted", error) from error
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise self._failed("deleted", error) from error
 
     def source_options(self) -> dict[str, str]:
         """Write the options of Tidegauge's source that read it."""
