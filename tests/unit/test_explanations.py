@@ -89,10 +89,14 @@ def test_too_few_writers() -> None:
     night.note("api-1", NOON)
     night.register("api-2")
     assert night.says() == (
-        "There is no mark yet: 1 of min_writers=3 writers have reported, and 1 registered "
+        "There is no mark yet: 1 of min_writers=3 writers have reported, and 'api-2' registered "
         "without reporting; start the others, or ask for fewer: tidegauge configure "
         "shop/orders --min-writers 1."
     )
+    for number in range(3, 7):
+        night.register(f"api-{number}")
+    named = "have reported, and 'api-2', 'api-3', 'api-4' and 2 more registered without"
+    assert named in night.says()
 
 
 def test_one_silent_writer() -> None:
@@ -208,7 +212,7 @@ def test_a_writer_that_catches_up_too_slowly_is_on_its_way_back() -> None:
     assert night.explain().returning == []
     night.note("slow", NOON)
     assert night.says() == (
-        "The watermark stands at 2024-01-01T13:00:00.000Z: nobody is ahead, 1 writer is expired "
+        "The watermark stands at 2024-01-01T13:00:00.000Z: nobody is ahead, 'slow' is expired "
         "and not waited for; it rises once 'fast' notes a later time; 'slow' is on its way back, "
         "1h behind: at its pace the others would wait 1h, it is let in at 1m, or when it "
         "registers."
@@ -272,6 +276,37 @@ def test_many_writers_hold_and_the_one_that_is_dropped_first_is_named_first() ->
     assert (explanation.holder_count, len(explanation.holders)) == (21, 10)
 
 
+def test_how_many_others_run_out_with_the_one_that_is_named_is_told() -> None:
+    night = Night()
+    for number in range(20):
+        night.note(f"w{number:02}", NOON - HOUR + number, 0)
+    night.note("fast", NOON)
+    night.later(20_000)
+    night.note("fast", NOON + 1)
+    assert (
+        "writer 'w00' (1h of event time behind, silent for 20s) holds it while 'w01', 'w02', 'w03' "
+        "and 17 more wait; it is dropped in 40s if others go on reporting (its clock of silence "
+        "shows 20s of 1m; 19 more run out with it);"
+    ) in night.says()
+    night.note("w07", NOON - HOUR + 7, 0)
+    assert "shows 20s of 1m; 18 more run out with it)" in night.says()
+    for _ in range(8):
+        night.passed_ms += 5_000
+        night.note("fast", NOON + night.passed_ms)
+    assert night.explain().states["expired"] == 7  # the eighth goes on, and nobody is below it
+    assert "'w07' (1h 59s of event time behind, silent for 40s) holds it" in night.says()
+    assert "shows 40s of 1m; 12 more run out with it)" in night.says()
+
+
+def test_those_that_run_out_together_are_counted_up_to_a_thousand() -> None:
+    night = Night()
+    for number in range(1_100):
+        night.core.note_time(f"w{number:04}", NOON - HOUR, {}, now=night.now)
+    night.note("fast", NOON)
+    night.later(5_000)
+    assert "shows 5s of 1m; at least 999 more run out with it)" in night.says()
+
+
 def test_who_has_said_nothing_is_named_first_where_nobody_is_ever_dropped() -> None:
     night = Night(aggregation_timeout_ms=None, hold_limit_ms=None)
     night.be_held_by_many()
@@ -291,9 +326,12 @@ def test_who_has_said_nothing_is_named_after_who_is_dropped_first() -> None:
     night.be_held_by_many()
     night.later(5_000)
     night.register("new")
+    night.later(2_000)
     assert (
-        "'first' (1h of event time behind, silent for 5s), 'new', 'w00' and 29" in night.says()
-    )
+        "'first' (1h of event time behind, silent for 7s), 'new' (registered 2s ago, no time "
+        "noted yet, told 2024-01-01T11:00:00.000Z; its clock of silence shows 2s of 1m), 'w00' and "
+        "29 more hold it"
+    ) in night.says()
 
 
 def test_somebody_joins_before_the_first_mark() -> None:
@@ -323,8 +361,28 @@ def test_all_have_left_or_expired() -> None:
     night.expire("c")
     assert night.says() == (
         "The watermark stands at 2024-01-01T12:00:00.000Z: no writer is live (2 left, 1 "
-        "expired); start a writer."
+        "expired: 'c'); start a writer."
     )
+
+
+def test_those_that_expired_are_named_the_latest_first_also_after_a_restart() -> None:
+    night = Night()
+    for writer in ("d", "b", "a", "e", "c"):
+        night.note(writer, NOON)
+    for writer in ("c", "a", "e", "b"):
+        night.passed_ms += 1_000
+        night.expire(writer)
+    named = "'b', 'e', 'a' and 1 more are expired and not waited for;"
+    assert named in night.says()
+    night.store()
+    night.restart()
+    assert named in night.says()
+    night.note("e", NOON)
+    night.leave("b")
+    assert "'a' and 'c' are expired and not waited for;" in night.says()
+    for writer in ("d", "e"):
+        night.leave(writer)
+    assert "(3 left, 2 expired: 'a' and 'c')" in night.says()
 
 
 def test_sealed() -> None:
@@ -350,7 +408,12 @@ def test_a_quiet_night_says_who_spoke_last() -> None:
     )
     night.expire("b")
     assert night.says().endswith(
-        "1 writer is expired and not waited for; it rises once 'a' notes a later time."
+        "'b' is expired and not waited for; it rises once 'a' notes a later time."
+    )
+    night.register("new")
+    assert night.says().endswith(
+        "nobody is ahead, 'new' registered without reporting, 'b' is expired and not waited for; "
+        "it rises once all 2 live writers note a later time."
     )
 
 

@@ -103,7 +103,7 @@ class Aggregator:
                 serial += 1
                 self._keep(KeptReport(serial, time, gained, writer))
         self._changelog.restore(serial, replay.length)
-        self._roster.find_last_heard()
+        self._roster.settle()
         for writer in self._roster:
             self._classify(writer)
         self._clocks.settle()

@@ -14,7 +14,7 @@ the look before, and those that the greatest standing left behind:
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import astuple
-from itertools import chain, groupby, islice
+from itertools import chain, groupby, islice, takewhile
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -293,6 +293,19 @@ class HoldClocks:
                 end = stamps.end_of(writer, setting_ms, self._waiting[number])
                 running.append((end is not None, shown_ms / setting_ms, kind))
         return max(running, key=lambda one: one[:2])[2] if running else None
+
+    def run_out_with(self, writer: Writer, view: View, most: int) -> int:
+        """Count the others whose clock runs out with a writer's, or before: of so many at most."""
+        kind = self.nearer(writer, view)
+        if self._waiting is None or kind is None:
+            return 0
+        number = 0 if kind == "silence" else 1
+        stamps, waiting = (self._silence, self._limit)[number], self._waiting[number]
+        end = stamps.since(writer, waiting)
+        first = islice(stamps.writers, most)
+        return (
+            sum(1 for _ in takewhile(lambda one: stamps.since(one, waiting) <= end, first)) - 1
+        )
 
     def waited_ms(self, view: View) -> int:
         """Tell for how long somebody has waited, as far as this process has seen it."""

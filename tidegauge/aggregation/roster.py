@@ -23,6 +23,8 @@ class Roster:
         How many writers are live, left and expired.
     last_heard
         Who spoke last; None if nobody did.
+    expired
+        By name, the writers that expired, the latest last.
     find
         Looks a writer up by name; None if nobody knows it.
     changed
@@ -38,6 +40,7 @@ class Roster:
         self.forgotten_incarnation = 0
         self.standings: Counter[Standing] = Counter()
         self.last_heard: Writer | None = None
+        self.expired: dict[str, Writer] = {}
         self._by_name: dict[str, Writer] = {}
         self.find: Callable[[str], Writer | None] = self._by_name.get
         self._names: list[str] | None = None
@@ -83,9 +86,11 @@ class Roster:
         """Take in a writer that is stored."""
         self._take_in(writer)
 
-    def find_last_heard(self) -> None:
-        """Find who spoke last, once all that is stored is taken in."""
+    def settle(self) -> None:
+        """Find who spoke and who expired last, once all that is stored is taken in."""
         self.last_heard = max(self, key=lambda one: one.heard_ms or 0, default=None)
+        in_order = sorted(self.expired.values(), key=lambda one: one.gone_ms or 0)
+        self.expired = {one.name: one for one in in_order}
 
     def add(self, name: str, incarnation: int, standing: Standing = "live") -> Writer:
         """Take in a writer that nobody knew."""
@@ -112,6 +117,9 @@ class Roster:
         self.standings[writer.standing] -= 1
         self.standings[standing] += 1
         writer.standing = standing
+        self.expired.pop(writer.name, None)
+        if standing == "expired":
+            self.expired[writer.name] = writer
         self.change(writer)
 
     def count_reporter(self, writer: Writer) -> None:
@@ -130,6 +138,7 @@ class Roster:
         self.changed.pop(writer.name, None)
         self.forgotten.append(writer.name)
         del self._by_name[writer.name]
+        self.expired.pop(writer.name, None)
         self._names = None
         self.standings[writer.standing] -= 1
         if writer.incarnation > self.forgotten_incarnation:
@@ -140,4 +149,6 @@ class Roster:
         self._by_name[writer.name] = writer
         if self._names is not None:
             insort(self._names, writer.name)
+        if writer.standing == "expired":
+            self.expired[writer.name] = writer
         self.standings[writer.standing] += 1

@@ -14,7 +14,7 @@ from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer, WriterState
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.explanation import Explanation, explain
-from tidegauge.explain.situation import Situation, StandBy, WriterStatus
+from tidegauge.explain.situation import MOST_COUNTED, Situation, StandBy, WriterStatus
 from tidegauge.explain.slowest import Slowest, order
 from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
@@ -126,6 +126,8 @@ class Inspection:
         shown = 1 if in_short else _SHOWN
         progress, leader = self.progress, self.progress.leader
         heard = None if in_short else self.roster.last_heard
+        holders = self._first_holders(shown)
+        counted = holders[:1] if not in_short else []
         return Situation(
             stream=self.stream,
             newest=self.newest,
@@ -133,10 +135,14 @@ class Inspection:
             settings=self.settings,
             states=self.count_states(),
             reporters=self.roster.reporters,
-            holders=[self._status(one) for one in self._first_holders(shown)],
+            holders=[self._status(one) for one in holders],
             holder_count=len(progress.holders),
             waiting=[one.name for one in islice(progress.ahead, shown)],
             waiting_count=len(progress.ahead),
+            run_out_with=sum(
+                self.clocks.run_out_with(one, self.view, MOST_COUNTED) for one in counted
+            ),
+            expired=list(islice(reversed(self.roster.expired), shown)),
             returning=[self._status(one) for one in islice(progress.returning, shown)],
             returning_count=len(progress.returning),
             stopped_ms=self.clocks.stopped_ms(self.view),

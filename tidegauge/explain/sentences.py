@@ -6,7 +6,7 @@ from typing import NamedTuple
 from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.event_time import describe_event_time, describe_span, is_date
-from tidegauge.explain.situation import Situation, WriterStatus
+from tidegauge.explain.situation import MOST_COUNTED, Situation, WriterStatus
 
 _NAMES = 3
 _WORTH_SAYING_MS = 1_000
@@ -89,15 +89,26 @@ def _facts(situation: Situation, reason: str) -> str:
     if reason == "caught_up":
         return _caught_up(situation)
     if reason == "nobody_live":
-        states = situation.states
-        return f"no writer is live ({states['left']} left, {states['expired']} expired)"
+        left, expired = situation.states["left"], situation.states["expired"]
+        names = f": {_names_of_expired(situation)}" if expired else ""
+        return f"no writer is live ({left} left, {expired} expired{names})"
     return f"{_held(situation)}; {_until(situation)}"
 
 
 def _too_few(situation: Situation) -> str:
-    wanted, joining = situation.settings.min_writers, situation.states["joining"]
-    registered = f", and {joining} registered without reporting" if joining else ""
+    wanted = situation.settings.min_writers
+    registered = f", and {_registered(situation)}" if situation.states["joining"] else ""
     return f"{situation.reporters} of min_writers={wanted} writers have reported{registered}"
+
+
+def _registered(situation: Situation) -> str:
+    """Name those that have said nothing, where no clock runs."""
+    names = [repr(one.writer) for one in situation.holders if one.state == "joining"]
+    return f"{_listed(names, situation.states['joining'])} registered without reporting"
+
+
+def _names_of_expired(situation: Situation) -> str:
+    return _listed([repr(name) for name in situation.expired], situation.states["expired"])
 
 
 def _caught_up(situation: Situation) -> str:
@@ -105,9 +116,11 @@ def _caught_up(situation: Situation) -> str:
     facts = ["nobody is ahead"]
     if heard is not None and (heard.silent_ms or 0) >= _WORTH_SAYING_MS:
         facts.append(f"{heard.writer!r} spoke last, {describe_span(heard.silent_ms or 0)} ago")
+    if situation.states["joining"]:
+        facts.append(_registered(situation))
     if expired:
-        who = "1 writer is" if expired == 1 else f"{expired} writers are"
-        facts.append(f"{who} expired and not waited for")
+        are = "is" if expired == 1 else "are"
+        facts.append(f"{_names_of_expired(situation)} {are} expired and not waited for")
     who = f"all {situation.live} live writers note"
     if situation.live == 1 and situation.holders:
         who = f"{situation.holders[0].writer!r} notes"
@@ -117,7 +130,10 @@ def _caught_up(situation: Situation) -> str:
 def _held(situation: Situation) -> str:
     waiting, count = situation.waiting_count, _held_by(situation)
     some = [f"{one.writer!r} ({_how(one, situation)})" for one in situation.holders[:1]]
-    some += [repr(one.writer) for one in situation.holders[1:count]]
+    for one in situation.holders[1:count]:
+        said_nothing = one.state == "joining"
+        how = "; ".join(filter(None, [_how(one, situation), _shows(one, situation)]))
+        some.append(f"{one.writer!r} ({how})" if said_nothing else repr(one.writer))
     what = "it" if situation.newest is not None else "the first one back"
     who = f"writer {some[0]} holds" if count == 1 else f"writers {_listed(some, count)} hold"
     others = [repr(name) for name in situation.waiting]
@@ -167,7 +183,7 @@ def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
     """Say when the clock runs out that is nearer its end, or why it stands."""
     kind = first.clock or "silence"
     shown_ms, most_ms = _clock_of(first, situation.settings)
-    shows = f"its {_CLOCKS[kind]} shows {describe_span(shown_ms)} of {describe_span(most_ms)}"
+    shows = f"{_shows(first, situation)}{_others_that_run_out(situation)}"
     left_ms = max(0, most_ms - shown_ms)
     if first.expires_in_ms == left_ms:
         return f"{who} dropped {_due(situation, left_ms)} ({shows})"
@@ -182,6 +198,24 @@ def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
         since = f"nobody has {gone_on} for {describe_span(stopped_ms)}"
         return f"{since}: time stands still for the clocks ({shows})"
     return f"{who} dropped in {describe_span(left_ms)} if others go on {going_on} ({shows})"
+
+
+def _shows(one: WriterStatus, situation: Situation) -> str:
+    """Say what the clock shows that is nearer its end; nothing if none runs."""
+    if one.clock is None:
+        return ""
+    shown_ms, most_ms = _clock_of(one, situation.settings)
+    return (
+        f"its {_CLOCKS[one.clock]} shows {describe_span(shown_ms)} of {describe_span(most_ms)}"
+    )
+
+
+def _others_that_run_out(situation: Situation) -> str:
+    others = situation.run_out_with
+    if not others:
+        return ""
+    least = "at least " if others + 1 == MOST_COUNTED else ""
+    return f"; {least}{others} more run{'s' if others == 1 else ''} out with it"
 
 
 def _clock_of(one: WriterStatus, settings: StreamSettings) -> tuple[int, int]:

@@ -12,6 +12,8 @@ from tidegauge.topology import Position
 
 StandBy: TypeAlias = Literal["noted", "told"]
 _CLOCKS_AGREE_MS = 60_000
+MOST_COUNTED = 1_000
+"""Of those whose clocks run out together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,11 @@ class Situation:
         How many distinct writers ever had a report accepted.
     holders, waiting
         The first few of each; ``holder_count`` and ``waiting_count`` are the whole numbers.
+    run_out_with
+        How many others there are whose clocks run out with the first holder's, or before; of
+        `MOST_COUNTED` in all.
+    expired
+        Names of the last few that expired, the latest first.
     returning
         The first few that are out and on their way back; ``returning_count`` in all.
     stopped_ms
@@ -114,6 +121,8 @@ class Situation:
     holder_count: int
     waiting: list[str]
     waiting_count: int
+    run_out_with: int
+    expired: list[str]
     returning: list[WriterStatus]
     returning_count: int
     stopped_ms: Mapping[Clock, int | None]
