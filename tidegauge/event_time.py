@@ -18,6 +18,7 @@ BEYOND_SECONDS = 10**11
 """A date is above this in milliseconds, and below it in seconds."""
 
 _YEAR_10000_MS = 253_402_300_800_000  # where ISO 8601 and datetime end
+_SPAN = re.compile(r"([0-9]{1,9}(?=[a-z])|[0-9]{1,18})(ms|s|m|h|d|)\Z", re.ASCII)
 _UNITS_MS = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -92,6 +93,26 @@ def describe_event_time(value: int) -> str:
         moment = _EPOCH + value * _MILLISECOND
         return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
     return str(value)
+
+
+def parse_span(text: str, *, bare_ms: int | None = None) -> int:
+    """Read a length of time as a person writes it, in ms; `describe_span` shows it.
+
+    ``bare_ms`` is what a number without a unit counts; without it that is a ``ValueError``.
+
+    Examples
+    --------
+    >>> parse_span("90s"), parse_span("7d"), parse_span("1500", bare_ms=1)
+    (90000, 604800000, 1500)
+    """
+    found = _SPAN.match(text)
+    size = found and (dict(_UNITS_MS).get(found[2], 1) if found[2] else bare_ms)
+    if not found or size is None:
+        msg = (
+            f"{text[:40]!r} is no length of time; write a whole number and ms, s, m, h or d: 5m"
+        )
+        raise ValueError(msg)
+    return int(found[1]) * size
 
 
 def describe_span(span_ms: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple, Protocol
 
+from tidegauge.event_time import parse_span
 from tidegauge.lattice import covers
 from tidegauge.topology import Position, Topology
 
@@ -48,7 +49,7 @@ class StoredMark(Protocol):
 
 
 def parse_thinning(text: str) -> tuple[Tier, ...]:
-    """Read tiers, written ``age_ms:step_ms,…``; the empty text means never.
+    """Read tiers, written ``age:step,…``, in ms or with a unit; the empty text means never.
 
     Raises
     ------
@@ -58,14 +59,18 @@ def parse_thinning(text: str) -> tuple[Tier, ...]:
 
     Examples
     --------
-    >>> parse_thinning("3600000:1000,86400000:60000")
+    >>> parse_thinning("3600000:1000,1d:1m")
     (Tier(age_ms=3600000, step_ms=1000), Tier(age_ms=86400000, step_ms=60000))
     """
-    pairs = [part.split(":") for part in text.split(",") if part.strip()]
-    if not all(len(pair) == 2 and all(_is_count(one) for one in pair) for pair in pairs):
-        msg = f"{text!r} is not age_ms:step_ms,… of whole numbers above 0"
+    parts = [part.split(":") for part in text.split(",") if part.strip()]
+    try:
+        pairs = [[parse_span(one.strip(), bare_ms=1) for one in part] for part in parts]
+    except ValueError:
+        pairs = [[]]
+    if not all(len(pair) == 2 and all(pair) for pair in pairs):
+        msg = f"{text!r} is not AGE:STEP,… of lengths of time above 0, such as 1h:1s,1d:1m"
         raise ValueError(msg)
-    tiers = tuple(Tier(int(age), int(step)) for age, step in pairs)
+    tiers = tuple(Tier(age, step) for age, step in pairs)
     for before, after in pairwise(tiers):
         if after.age_ms <= before.age_ms or (after.step_ms or 0) % (before.step_ms or 1):
             msg = f"{text!r}: ages must rise, and each step be a multiple of the one before it"
@@ -124,7 +129,3 @@ def newest_at(
         marks, True, key=lambda mark: not covers(topology, position, mark.cut())
     )
     return marks[passed - 1].revision if passed else None
-
-
-def _is_count(text: str) -> bool:
-    return text.strip().isascii() and text.strip().isdecimal() and int(text) > 0

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
+from tidegauge.event_time import describe_span
 from tidegauge_cli.dashboard import beside
 from tidegauge_cli.extras import needs_extra
-from tidegauge_cli.options import in_range
+from tidegauge_cli.options import flag, in_bytes, in_ms, in_range, reading
 
 service = typer.Typer()
 database = typer.Typer(help="Look after the database.", no_args_is_help=True)
@@ -39,7 +40,7 @@ _SETTINGS: dict[str, list[tuple[str, Any, object, str]]] = {
             "mark_thinning",
             str,
             "3600000:1000,86400000:60000",
-            "age_ms:step_ms,…: how few old marks are kept; empty: all of them.",
+            "AGE:STEP,…, as 1h:1s,1d:1m: how few old marks are kept; empty: all of them.",
         ),
         ("shutdown_delay_ms", int, 0, "Serve so long after SIGTERM, while /readyz says 503."),
     ],
@@ -112,6 +113,7 @@ _SETTINGS: dict[str, list[tuple[str, Any, object, str]]] = {
     ],
 }
 """Of `serve`, by panel; the controller has more to say of each, and need not be installed."""
+_SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
 def serve(**settings: Any) -> None:  # noqa: ANN401 (typer read them)
@@ -164,12 +166,31 @@ def _as_typed(place: tuple[int | str, ...], message: str, given: object) -> str:
     return f"--{option} {given}: {reason}" if place else reason
 
 
+def _span(default: Any) -> str:  # noqa: ANN401 (a number of ms)
+    return describe_span(default) if default else "0"
+
+
+def _size(default: Any) -> str:  # noqa: ANN401 (a number of bytes)
+    return next(
+        (f"{default // size}{unit}" for unit, size in _SIZES if default and not default % size),
+        str(default),
+    )
+
+
 def _option(panel: str, name: str, kind: Any, default: object, description: str) -> Parameter:  # noqa: ANN401 (a type)
-    option: Any = typer.Option(
+    how: dict[str, Any] = {}
+    if name.endswith("_ms"):
+        how = {"parser": reading(in_ms), "metavar": "SPAN", "show_default": _span(default)}
+    elif name.endswith("_bytes"):
+        how = {"parser": reading(in_bytes), "metavar": "SIZE", "show_default": _size(default)}
+    elif kind is int:
+        how = {"parser": in_range(int, 0), "metavar": "NUMBER"}
+    option: Any = (flag if kind is bool else typer.Option)(
         "--" + name.replace("_", "-"),
         envvar=f"TIDEGAUGE_{name.upper()}",
         help=description,
         rich_help_panel=panel,
+        **how,
     )
     annotation = Annotated[kind, option]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

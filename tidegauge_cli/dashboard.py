@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from tidegauge_cli.extras import needs_extra
-from tidegauge_cli.options import LOCAL, Token, Url, in_range
+from tidegauge_cli.options import LOCAL, Token, Url, flag, in_range, in_time
 
 dashboards = typer.Typer()
 UI_PORT = 8787
@@ -59,7 +59,7 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
     ] = None,
     insecure: Annotated[
         bool,
-        typer.Option(
+        flag(
             "--insecure",
             envvar="TIDEGAUGE_UI_INSECURE",
             help="Listen beyond this machine although anybody who reaches it may look.",
@@ -69,8 +69,8 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
         float,
         typer.Option(
             envvar="TIDEGAUGE_UI_HELD_AFTER",
-            parser=in_range(float, 0),
-            metavar="SECONDS",
+            parser=in_time(1_000),
+            metavar="SPAN",
             help="Call a stream held once its watermark stands for so long.",
         ),
     ] = 10.0,

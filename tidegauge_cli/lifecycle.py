@@ -24,6 +24,7 @@ from tidegauge_cli.options import (
     Stream,
     TimeOption,
     Yes,
+    flag,
     in_range,
     path_of,
     ranges,
@@ -160,7 +161,7 @@ def truncate(  # noqa: PLR0913 (options)
     cut: Position = None,
     time: TimeOption = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Drop also what reader groups still need.")
+        bool, flag("--force", help="Drop also what reader groups still need.")
     ] = False,
     yes: Yes = False,
 ) -> None:

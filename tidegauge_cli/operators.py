@@ -17,7 +17,7 @@ from tidegauge.wire.streams import BriefStreamList, MarkInfo, MarkList, StreamIn
 from tidegauge.wire.writers import Watermark, WriterList
 from tidegauge_cli.listing import Listing, Output
 from tidegauge_cli.mark_pages import PAGE, describe_extent, first_marks, newest_marks
-from tidegauge_cli.options import Stream, Time, in_range, one_of, path_of, reading
+from tidegauge_cli.options import Stream, Time, in_range, in_time, one_of, path_of, reading
 from tidegauge_cli.service import Service, Session, asks, warn
 from tidegauge_cli.tables import (
     describe_lower,
@@ -190,7 +190,7 @@ def watch(session: Session, stream: Stream) -> None:
 
 @asks(
     operators,
-    "wait shop/orders 2024-01-01T13:00:00Z --timeout 600 && run-report",
+    "wait shop/orders 2024-01-01T13:00:00Z --timeout 10m && run-report",
     takes_time=True,
 )
 def wait(
@@ -201,8 +201,8 @@ def wait(
     timeout: Annotated[
         float | None,
         typer.Option(
-            parser=in_range(float, 0),
-            metavar="SECONDS",
+            parser=in_time(1_000),
+            metavar="SPAN",
             help="Give up after so long, with status 1.",
             show_default="never",
         ),

@@ -1,14 +1,15 @@
 """What verbs take; what cannot be read is a usage error that names the value and the cure."""
 
+import re
 from collections.abc import Callable, Collection, Iterable
 from inspect import Parameter
 from sys import float_info
-from typing import Annotated, Any, TypeAlias, TypeVar, get_args
+from typing import Annotated, Any, NamedTuple, TypeAlias, TypeVar, get_args
 
 import typer
 from pydantic import ValidationError
 
-from tidegauge.event_time import parse_event_time
+from tidegauge.event_time import describe_span, parse_event_time, parse_span
 from tidegauge.names import StreamName, check_name
 from tidegauge.wire.streams import CreateStream, SettingsFields
 from tidegauge.wire.values import parse_position
@@ -18,18 +19,36 @@ _N = TypeVar("_N", int, float)
 _KINDS = {int: "whole number", float: "number"}
 _SHOWN = 40  # characters of what was typed: enough to find it, and one line
 _FINITE = float_info.max
-_WORDS = {"log": "embedded|external", "scaling": "fixed|POLICY", "retention": "LIMITS|null"}
-_HOW = {
-    "scaling": " A policy is written events_per_s=1000, more values after commas.",
-    "retention": " Limits are written age_ms=86400000, or age_ms=86400000,bytes=1000000000.",
+_SIZE = re.compile(r"([0-9]{1,18})([kMGT]i?)?B?\Z", re.ASCII | re.IGNORECASE)
+_POWERS = " kmgt"
+
+
+class _Form(NamedTuple):
+    """What is typed for a setting: in one word, and as a cure of what cannot be read."""
+
+    word: str
+    written: str
+
+
+_NUMBER = _Form("NUMBER", "a whole number, such as 4")
+_SPAN = _Form("SPAN", "a length of time, such as 90s, 10m or 7d")
+_FORMS = {
+    "log": _Form("embedded|external", "embedded or external"),
+    "scaling": _Form(
+        "fixed|POLICY",
+        "fixed, or a target for each segment, such as events_per_s=1000,min_segments=2",
+    ),
+    "retention": _Form("LIMITS", "an age, a size or both, such as 7d,10GB"),
 }
 LOCAL = "http://127.0.0.1:8470"
 
 
 def reading(parse: Callable[[str], _T]) -> Callable[[str], _T]:
-    """Turn what a parser refuses into a usage error."""
+    """Turn what a parser refuses into a usage error; a default need not be text."""
 
-    def read(text: str) -> _T:
+    def read(text: Any) -> Any:  # noqa: ANN401 (typed, or a default)
+        if not isinstance(text, str):
+            return text
         try:
             return parse(text)
         except ValueError as error:
@@ -53,6 +72,32 @@ def in_range(kind: type[_N], least: int, most: float = _FINITE) -> Callable[[str
         return number
 
     return reading(parse)
+
+
+def in_time(unit_ms: int = 1) -> Callable[[str], float]:
+    """Make a parser of lengths of time, in units: a number counts them as well."""
+    return reading(lambda text: parse_span(text, bare_ms=unit_ms) / unit_ms)
+
+
+def in_ms(text: str) -> int:
+    """Read a length of time in ms, written ``90s``; a number counts ms."""
+    return parse_span(text, bare_ms=1)
+
+
+def in_bytes(text: str) -> int:
+    """Read a size, written ``10GB``, or ``10GiB`` for powers of 1 024; a number counts bytes."""
+    found = _SIZE.match(text)
+    if found is None:
+        msg = f"{text[:_SHOWN]!r} is no size; write a whole number and kB, MB, GB or TB: 10GB"
+        raise ValueError(msg)
+    prefix = (found[2] or " ").lower()
+    base = 1_024 if "i" in prefix else 1_000
+    return int(found[1]) * int(base ** _POWERS.index(prefix[0]))
+
+
+def flag(*names: str, **how: Any) -> Any:  # noqa: ANN401 (typer's)
+    """Make an option that takes no value, and shows none in the help."""
+    return typer.Option(*names, metavar="", **how)
 
 
 def one_of(words: Collection[str]) -> Callable[[str], str]:
@@ -124,15 +169,15 @@ Incarnation = Annotated[
     ),
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Take a time of early 1970, which looks like seconds.")
+    bool, flag("--force", help="Take a time of early 1970, which looks like seconds.")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask first.")]
+Yes = Annotated[bool, flag("--yes", help="Do not ask first.")]
 Url = Annotated[str, typer.Option(envvar="TIDEGAUGE_URL", help="Of the service.")]
 Token = Annotated[
     str | None,
     typer.Option(envvar="TIDEGAUGE_TOKEN", help="Bearer token.", show_default=False),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Json = Annotated[bool, flag("--json", help="Print JSON instead of a table.")]
 Setting: TypeAlias = dict[str, Any] | None
 """A name and a value, which may be None; an option that is left out is None itself."""
 
@@ -143,41 +188,80 @@ def path_of(stream: StreamName) -> str:
 
 
 def options_of(names: Iterable[str]) -> list[Parameter]:
-    """Make an option of each of some settings: it takes what the service's messages take."""
+    """Make an option of each of some settings; the service's messages say what it takes."""
     return [_option_of(name) for name in names]
 
 
 def _option_of(name: str) -> Parameter:
     field = CreateStream.model_fields[name]
-    number = "NUMBER|null" if type(None) in get_args(field.annotation) else "NUMBER"
-    default = "null" if field.default is None else field.default
+    form = _FORMS.get(name) or (_SPAN if name.endswith("_ms") else _NUMBER)
+    orelse = "null" if type(None) in get_args(field.annotation) and name != "scaling" else ""
 
     def parse(text: str) -> dict[str, Any]:
         try:
-            read = CreateStream.model_validate({name: _value_of(text)})
-        except ValidationError as error:
-            first = error.errors()[0]
-            reason = first["msg"].removeprefix("Value error, ")
-            named = f"{first['loc'][-1]}: " if len(first["loc"]) > len((name, "policy")) else ""
-            msg = f"{text[:_SHOWN]!r}: {named}{reason}"
+            return {
+                name: getattr(CreateStream.model_validate({name: _value(name, text)}), name)
+            }
+        except ValueError as error:
+            reason = _reason(error) if isinstance(error, ValidationError) else "cannot be read"
+            forms = ", or ".join(filter(None, [form.written, orelse]))
+            msg = f"{text[:_SHOWN]!r} {reason}; write {forms}"
             raise ValueError(msg) from error
-        return {name: getattr(read, name)}
 
     option: Any = typer.Option(
         parser=reading(parse),
-        metavar=_WORDS.get(name, number),
-        help=f"{field.description}{_HOW.get(name, '')}",
-        show_default=f"{default} for a new stream" if name != "scaling" else "fixed",
+        metavar="|".join(filter(None, [form.word, orelse])),
+        help=_help(name, field.description or "", form),
+        show_default=f"{_show(name, field.default)} for a new stream",
     )
     kind = Annotated[Setting, option]
     return Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
 
 
-def _value_of(text: str) -> str | dict[str, str] | None:
+def _help(name: str, description: str, form: _Form) -> str:
+    """Say what a setting means, without the unit of messages; and how it is written."""
+    said = description.replace(", ms;", ";").replace(", ms.", ".")
+    return f"{said} Write {form.written}." if name in _FORMS and name != "log" else said
+
+
+def _show(name: str, default: object) -> str:
+    if default is None:
+        return "fixed" if name == "scaling" else "null"
+    return describe_span(default) if name.endswith("_ms") else str(default)  # type: ignore[arg-type]
+
+
+def _value(name: str, text: str) -> object:
     """Read null, several values by name, written ``events_per_s=100,min_segments=2``, or one."""
-    if "=" in text:
-        return dict(part.partition("=")[::2] for part in text.split(","))
-    return None if text == "null" else text
+    if text == "null":
+        return None
+    if name == "retention" and "=" not in text:
+        return dict(_limit(part) for part in text.split(","))
+    if name in {"retention", "scaling"} and "=" in text:
+        pairs = (part.partition("=") for part in text.split(","))
+        return {key: _value(key, value) for key, _, value in pairs}
+    if name.endswith("_ms"):
+        return in_ms(text)
+    return in_bytes(text) if name.startswith("bytes") else text
+
+
+def _limit(text: str) -> tuple[str, int]:
+    is_size = text[-1:] in {"B", "b"}
+    return ("bytes", in_bytes(text)) if is_size else ("age_ms", parse_span(text))
+
+
+def _reason(error: ValidationError) -> str:
+    """Say what is wrong, of which part."""
+    first = error.errors()[0]
+    kind, given = first["type"], first.get("ctx", {})
+    if isinstance(first["input"], dict):
+        return f"is not taken: {first['msg'].removeprefix('Value error, ')}"
+    part = f"has {first['loc'][-1]}, which" if len(first["loc"]) > 1 else ""
+    reasons = {
+        "greater_than_equal": f"is below {given.get('ge')}",
+        "less_than_equal": f"is above {given.get('le')}",
+        "extra_forbidden": "is not known",
+    }
+    return f"{part} {reasons.get(kind, 'cannot be read')}".strip()
 
 
 CHANGED = options_of(SettingsFields.model_fields)

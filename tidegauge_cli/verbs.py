@@ -11,12 +11,13 @@ from tidegauge_cli.demo.verbs import demo
 from tidegauge_cli.lifecycle import lifecycle
 from tidegauge_cli.observing import observe
 from tidegauge_cli.operators import operators
+from tidegauge_cli.options import flag
 from tidegauge_cli.reporting import reporting
 
 app = typer.Typer(
     help="Event-time watermarks for partitioned streams.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
 for verbs in (service, dashboards, lifecycle, operators, reporting):
@@ -38,9 +39,7 @@ def _root(
     *,
     show_version: Annotated[
         bool,
-        typer.Option(
-            "--version", help="Show the version.", is_eager=True, callback=_show_version
-        ),
+        flag("--version", help="Show the version.", is_eager=True, callback=_show_version),
     ] = False,
 ) -> None:
     """Event-time watermarks for partitioned streams."""

@@ -167,7 +167,10 @@ def test_why_lists_only_who_joins_while_nobody_waits(operator: Operator, api: Ap
     api.note("new", NOON, incarnation=1)
     api.post("writers/told/register")
     (sentence,) = operator.says("why", STREAM).splitlines()
-    assert "nobody is ahead; it rises once all 2 live writers note a later time" in sentence
+    assert (
+        "nobody is ahead, 'told' registered without reporting; it rises once all 2 live writers note a later time"
+        in sentence
+    )
 
 
 def test_why_shows_no_empty_table(operator: Operator, api: Api) -> None:

@@ -40,7 +40,10 @@ def test_help_is_clean() -> None:
         (["--host=nosuch.invalid"], "cannot listen on nosuch.invalid: Name or service not"),
         (["--log-level=loud"], "--log-level loud: Input should be 'debug', 'info', 'warning'"),
         (["--advertise-url=here"], "--advertise-url here: 'here' is no address of a service"),
-        (["--mark-thinning=often"], "--mark-thinning often: 'often' is not age_ms:step_ms"),
+        (
+            ["--mark-thinning=often"],
+            "--mark-thinning often: 'often' is not AGE:STEP,… of lengths",
+        ),
         (["--max-database-bytes=4095"], "--max-database-bytes 4095: 131072 is the least; 0 is"),
         (["--tls-key=key.pem"], "tls_key without tls_certificate; give both"),
     ],

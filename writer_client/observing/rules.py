@@ -1,21 +1,17 @@
 """What an observer looks at: whose a record is, when it happened, and how time is guessed."""
 
 import json
-import re
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
-from tidegauge.event_time import parse_event_time
+from tidegauge.event_time import parse_event_time, parse_span
 from writer_client.strategies import (
     BoundedOutOfOrderness,
     LatenessQuantile,
     Strategy,
     TimeLag,
 )
-
-_UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SPAN = re.compile(r"([0-9]{1,9})(ms|s|m|h|d)\Z", re.ASCII)
 
 
 class Record(Protocol):
@@ -56,20 +52,11 @@ class Guess(NamedTuple):
     needs_end: bool
 
 
-def parse_span(text: str) -> timedelta:
-    """Read a length of time, such as ``90s``, ``2m`` or ``1h``; ``ValueError`` says the form."""
-    found = _SPAN.match(text)
-    if found is None:
-        msg = f"{text!r} is no length of time; write a whole number and ms, s, m, h or d: 5m"
-        raise ValueError(msg)
-    return timedelta(milliseconds=int(found[1]) * _UNITS_MS[found[2]])
-
-
 def parse_limit(text: str) -> timedelta | None:
     """Read a length of time above zero, or ``never``, which is None."""
     if text == "never":
         return None
-    span = parse_span(text)
+    span = timedelta(milliseconds=parse_span(text))
     if not span:
         msg = f"{text!r} would let every writer leave at once; write never to let none leave"
         raise ValueError(msg)
@@ -107,10 +94,10 @@ def parse_guess(text: str) -> Guess:
     """Read ``lag:5m``, ``bounded:5m`` or ``quantile:0.999``."""
     kind, _, value = text.partition(":")
     if kind == "lag":
-        lag = parse_span(value)
+        lag = timedelta(milliseconds=parse_span(value))
         return Guess(lambda: TimeLag(lag), needs_end=True)
     if kind == "bounded":
-        delay = parse_span(value)
+        delay = timedelta(milliseconds=parse_span(value))
         return Guess(lambda: BoundedOutOfOrderness(delay), needs_end=False)
     if kind == "quantile":
         share = _share(value)
