@@ -48,7 +48,9 @@ class Seen:
         self.revisions.add(at_ms, brief.revision)
         one = brief.explanation
         if one is not None:
-            self.holders.add(now_ms, one.holder if one.reason in HOLDING else None)
+            holder = one.holder if one.reason in HOLDING else None
+            stood_since_ms = 0 if brief.marked_ms is None else brief.marked_ms
+            self.holders.add(now_ms, holder, stood_since_ms=stood_since_ms)
 
     def pace(self, now_ms: int) -> Pace:
         """Tell how it has moved lately."""

@@ -2,11 +2,15 @@
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 HOUR_MS = 3_600_000
+APART_MS = 5_000
+"""While a page is open, the service is asked every 4 s or sooner; if not, every 15 s."""
 NOBODY = -1
 _NAMES = 64
+_EVER = 2**63
 
 
 class History:
@@ -68,12 +72,76 @@ class History:
         return len(self._at) - bisect_right(self._at, from_ms)
 
 
+class Samples:
+    """Values that were seen at some moments; what lies between two is known only if they are close.
+
+    Parameters
+    ----------
+    keep_ms
+        How far it goes back, ms.
+    apart_ms
+        How far apart two samples may be, ms, that leave nothing unseen between them.
+    """
+
+    def __init__(self, keep_ms: int = HOUR_MS, *, apart_ms: int = APART_MS) -> None:
+        self.values = History(keep_ms)
+        self._seen = History(keep_ms)
+        self._apart_ms = apart_ms
+        self.last_ms: int | None = None
+
+    @property
+    def newest(self) -> int | None:
+        """The value as it was seen last; None before that."""
+        return self.values.newest
+
+    def add(self, at_ms: int, value: int, *, stayed: bool = False) -> None:
+        """Record what was seen at a moment; samples that are older than the last are left out.
+
+        Parameters
+        ----------
+        stayed
+            Whether the value is known to have been the same since the last sample.
+        """
+        if self.last_ms is not None and at_ms < self.last_ms:
+            return
+        if self.last_ms is not None and at_ms - self.last_ms > self._apart_ms and not stayed:
+            self._seen.add(self.last_ms, False)
+        self._seen.add(at_ms, True)
+        self.values.add(at_ms, value)
+        self.last_ms = at_ms
+
+    def at(self, moments: Sequence[int], *, now_ms: int) -> Iterator[int | None]:
+        """Return the value at each moment; None where nobody saw it."""
+        until_ms = self._seen_until(now_ms)
+        found = zip(moments, self.values.at(moments), self._seen.at(moments), strict=True)
+        for moment, value, seen in found:
+            yield value if seen and moment < until_ms else None
+
+    def _seen_until(self, now_ms: int) -> int:
+        """Return the end of what was seen: the last sample holds on while the next is not due."""
+        last_ms = self.last_ms
+        return _EVER if last_ms is None or now_ms - last_ms <= self._apart_ms else last_ms
+
+    def spans(self, from_ms: int, until_ms: int) -> list[tuple[int, int, int | None]]:
+        """List the spans in which the value was the same; None stands where nobody saw it."""
+        turns = {at for at, _ in (*self.values.since(from_ms), *self._seen.since(from_ms))}
+        turns.add(self._seen_until(until_ms))
+        starts = [from_ms, *sorted(at for at in turns if from_ms < at < until_ms)]
+        values = self.at(starts, now_ms=until_ms)
+        parts = zip(starts, [*starts[1:], until_ms], values, strict=True)
+        spans = []
+        for value, group in groupby(parts, key=lambda part: part[2]):
+            same = list(group)
+            spans.append((same[0][0], same[-1][1], value))
+        return spans
+
+
 class Holders:
     """Who held a watermark, over wall clock.
 
     Attributes
     ----------
-    changes
+    samples
         Places in `names`; `NOBODY` for nobody.
     names
         Of all that held it in that time, and some before.
@@ -82,24 +150,30 @@ class Holders:
     """
 
     def __init__(self) -> None:
-        self.changes = History(HOUR_MS // 3)
+        self.samples = Samples(HOUR_MS // 3)
         self.names: list[str] = []
         self.free_ms: int | None = None
 
-    def add(self, at_ms: int, holder: str | None) -> None:
-        """Note who holds it from a moment on."""
+    def add(self, at_ms: int, holder: str | None, *, stood_since_ms: int | None = None) -> None:
+        """Record who holds it at a moment, and since when the watermark has stood.
+
+        Whoever is last at both ends of a span in which the watermark stood was last all the time.
+        """
         if holder is not None and holder not in self.names:
             self._forget()
             self.names.append(holder)
         place = NOBODY if holder is None else self.names.index(holder)
         if place == NOBODY:
             self.free_ms = at_ms
-        self.changes.add(at_ms, place)
+        last_ms = self.samples.last_ms
+        stood = stood_since_ms is not None and last_ms is not None and stood_since_ms <= last_ms
+        self.samples.add(at_ms, place, stayed=stood and place == self.samples.newest)
 
     def _forget(self) -> None:
         """Drop names that no change has any more: of many writers each may hold once."""
-        if len(self.names) <= _NAMES + 2 * len(self.changes):
+        changes = self.samples.values
+        if len(self.names) <= _NAMES + 2 * len(changes):
             return
-        used = sorted({place for _, place in self.changes.since(0)} - {NOBODY})
+        used = sorted({place for _, place in changes.since(0)} - {NOBODY})
         self.names = [self.names[place] for place in used]
-        self.changes.rename({NOBODY: NOBODY} | {was: now for now, was in enumerate(used)})
+        changes.rename({NOBODY: NOBODY} | {was: now for now, was in enumerate(used)})

@@ -330,6 +330,7 @@ class Pages:
                 watch.watermarks,
                 watch.fronts,
                 slowest.stands,
+                now_ms=now_ms,
                 holder=holder,
                 times=times,
             ),

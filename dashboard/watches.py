@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from dashboard.asking import Asking, Question
-from dashboard.history import History, Holders
+from dashboard.history import History, Holders, Samples
 from dashboard.look.group import farthest_first
 from dashboard.look.states import HOLDING
 from tidegauge.errors import LogIsExternalError, UnknownStreamError
@@ -25,6 +25,8 @@ _FIRST_MARKS = 2 * _PAGE
 _CUTS = 50
 SLOWEST = 50
 _DRAWN = 8
+_LINE_MS = 15_000
+"""A line goes on from one answer to the next, also of a service that answers slowly."""
 
 
 class Watch:
@@ -100,7 +102,7 @@ class StreamWatch(Watch):
         self.marks: deque[MarkInfo] = deque(maxlen=_CUTS)
         self.marked = array("q")
         self.watermarks = History()
-        self.fronts = History()
+        self.fronts = Samples()
         self._revision: int | None = None
         self._waits = False
 
@@ -126,7 +128,12 @@ class StreamWatch(Watch):
         explanation = clock.explanation
         holds = explanation.reason in HOLDING
         first = explanation.holders[0] if explanation.holders else None
-        self.holders.add(self.clock_ms, first.writer if first and holds else None)
+        stood_ms = explanation.stood_ms
+        self.holders.add(
+            self.clock_ms,
+            first.writer if first and holds else None,
+            stood_since_ms=0 if stood_ms is None else self.clock_ms - stood_ms,
+        )
         # marks come first: history takes nothing that is older than what it has
         is_begun = self.watermarks.newest is not None
         if is_begun and first is not None and first.stand is not None:
@@ -135,7 +142,8 @@ class StreamWatch(Watch):
     def _advance_front(self, at_ms: int, noted: int) -> None:
         """Take in how far somebody noted: marks and explanations tell of different writers."""
         newest = self.fronts.newest
-        self.fronts.add(at_ms, noted if newest is None else max(newest, noted))
+        front = noted if newest is None else max(newest, noted)
+        self.fronts.add(at_ms, front, stayed=front == newest)
 
     async def _describe(self, path: str) -> None:
         info = await self.asking.get("stream", path, StreamInfo)
@@ -210,7 +218,7 @@ class WritersWatch(Watch):
         self.prefix = prefix
         self.writers: list[WriterInfo] | None = None
         self.asked_ms = 0
-        self.stands: dict[str, History] = {}
+        self.stands: dict[str, Samples] = {}
         self._stream_id: str | None = None
 
     def start(self) -> None:
@@ -239,7 +247,7 @@ class WritersWatch(Watch):
         former, self.stands = self.stands, {}
         for one in writers:
             if one.stand is not None:
-                line = former.get(one.writer) or History()
+                line = former.get(one.writer) or Samples(apart_ms=_LINE_MS)
                 line.add(now_ms, one.stand)
                 self.stands[one.writer] = line
 

@@ -1,10 +1,10 @@
 """The tide chart, the strip of who held, and the race of the slowest writers."""
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise
+from itertools import chain
 from zlib import crc32
 
-from dashboard.history import NOBODY, History, Holders
+from dashboard.history import NOBODY, History, Holders, Samples
 from dashboard.look.scales import BehindScale
 from dashboard.look.words import Part, Times, plural
 from tidegauge.event_time import END_OF_TIME
@@ -18,6 +18,8 @@ _LINES = 8
 _FARTHEST = 2**52
 _FAR = 4
 """A writer lies far below if it makes the chart so many times as high."""
+NOT_WATCHED = "not watched"
+_NOT_KEPT = f"{NOT_WATCHED}, or longer ago than is kept"
 
 
 def grid_of(now_ms: int, span_s: int) -> list[int]:
@@ -30,9 +32,10 @@ def grid_of(now_ms: int, span_s: int) -> list[int]:
 def chart_of(  # noqa: PLR0913 (what a picture is made of)
     grid: Sequence[int],
     watermarks: History,
-    fronts: History,
-    stands: Mapping[str, History],
+    fronts: Samples,
+    stands: Mapping[str, Samples],
     *,
+    now_ms: int,
     holder: str | None,
     times: Times,
 ) -> Part:
@@ -43,9 +46,11 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
     lower = list(watermarks.at(grid))
     front = [
         None if high is None or low is None else max(high, low)
-        for high, low in zip(fronts.at(grid), lower, strict=True)
+        for high, low in zip(fronts.at(grid, now_ms=now_ms), lower, strict=True)
     ]
-    lines = {name: list(stands[name].at(grid)) for name in _drawn(stands, holder)}
+    lines = {
+        name: list(stands[name].at(grid, now_ms=now_ms)) for name in _drawn(stands, holder)
+    }
     known = [*lower[::-1], *front, *chain(*lines.values())]
     base = next((one for one in known if one is not None), None)
     if base is None:
@@ -59,6 +64,7 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
         "clock": times.follows_clock,
         "lower": _offsets(lower, base),
         "front": _offsets(front, base),
+        "unseen": _offsets(_unseen(lower, front), base),
         "lines": [
             {"name": name, "y": _offsets(values, base), "holds": name == holder}
             for name, values in lines.items()
@@ -71,7 +77,17 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
     }
 
 
-def _drawn(stands: Mapping[str, History], holder: str | None) -> list[str]:
+def _unseen(lower: Sequence[int | None], front: Sequence[int | None]) -> list[int | None]:
+    """Return how far writers may have noted where nobody saw it: as far as was seen later."""
+    tops: list[int | None] = []
+    later: int | None = None
+    for low, high in zip(reversed(lower), reversed(front), strict=True):
+        later = later if high is None else high
+        tops.append(later if low is not None and high is None else None)
+    return tops[::-1]
+
+
+def _drawn(stands: Mapping[str, Samples], holder: str | None) -> list[str]:
     """Choose whose lines are drawn: the holder's, and those that stand lowest."""
 
     def stand(name: str) -> int:
@@ -108,21 +124,22 @@ def _offsets(values: Sequence[int | None], base: int) -> list[int | None]:
 
 
 def held_by(holders: Holders, grid: Sequence[int], *, now_ms: int) -> list[Part]:
-    """Draw one block a holder, on the axis of the chart, in percent; one hue a name."""
+    """Draw one block a holder, on the axis of the chart, in percent; one hue a name.
+
+    A block without a hue says that nobody watched.
+    """
     from_ms, wide_ms = grid[0], grid[-1] - grid[0]
-    changes = [*holders.changes.since(from_ms), (min(now_ms, grid[-1]), NOBODY)]
     blocks = []
-    for (at, place), (until, _) in pairwise(changes):
-        start = max(at, from_ms)
-        if place == NOBODY or until <= start:
+    for start, end, place in holders.samples.spans(from_ms, min(now_ms, grid[-1])):
+        if place == NOBODY:
             continue
-        name = holders.names[place]
+        who = None if place is None else holders.names[place]
         blocks.append(
             {
-                "who": name,
+                "who": who or (_NOT_KEPT if start == from_ms else NOT_WATCHED),
                 "x": round(100 * (start - from_ms) / wide_ms, 2),
-                "wide": round(100 * (until - start) / wide_ms, 2),
-                "hue": hue_of(name),
+                "wide": round(100 * (end - start) / wide_ms, 2),
+                "hue": None if who is None else hue_of(who),
             }
         )
     return blocks

@@ -54,14 +54,15 @@ export function TideChart({ chart, strip }) {
     ${chart.empty && html`<p class="dim over-chart">No mark yet: nothing is complete.</p>`}
     <div class="held-by"><span class="dim">held by</span>
       <div class="strip" style=${{ left: `${inset.left}px`, right: `${inset.right}px` }}>
-        ${strip.map((one) => html`<i key=${`${one.who}${one.x}`} class="hue-${one.hue} ${one.wide > 2 ? "apart" : ""}" title=${one.who}
-          style=${{ left: `${one.x}%`, width: `${one.wide}%` }}>${one.wide > 8 ? one.who : ""}</i>`)}
+        ${strip.map((one) => html`<i key=${`${one.who}${one.x}`} class="${one.hue === null ? "unseen" : `hue-${one.hue}`} ${one.wide > 2 ? "apart" : ""}" title=${one.who}
+          style=${{ left: `${one.x}%`, width: `${one.wide}%` }}>${one.wide > 8 && one.hue !== null ? one.who : ""}</i>`)}
       </div>
     </div>
     <p class="legend dim">
       <span><i class="key water"></i>complete</span><span><i class="key front"></i>noted by some, waited for</span>
       <span><i class="key slow"></i>slowest writers</span>${chart.holder && html`<span title=${chart.holder}><i class="key holder"></i>${chart.holder}</span>`}
       ${chart.clock && html`<span><i class="key now"></i>now</span>`}
+      ${strip.some((one) => one.hue === null) && html`<span><i class="key unseen"></i>not watched</span>`}
       <label><input type="checkbox" checked=${follows} onChange=${(event) => setChosen(event.target.checked)} /> follow the watermark</label>
     </p>`;
 }
@@ -106,8 +107,42 @@ function options(latest, width, setInset) {
       ...lines.map((line) => ({ stroke: line.holds ? ink("red") : ink("slow"), width: line.holds ? 2 : 1, paths: line.holds ? stepped : undefined, points: { show: false } })),
     ],
     bands: [{ series: [2, 3], fill: ink("front-fill") }],
-    hooks: { ready: [(plot) => measure(plot, setInset)], setSize: [(plot) => measure(plot, setInset)] },
+    hooks: {
+      ready: [(plot) => measure(plot, setInset)], setSize: [(plot) => measure(plot, setInset)],
+      draw: [(plot) => hatch(plot, latest.current)],
+    },
   };
+}
+
+/** Nobody saw how far writers had noted there: between the watermark and as far as was seen later. */
+function hatch(plot, { x, lower, unseen }) {
+  const { ctx } = plot;
+  const at = (column) => plot.valToPos(column < x.length ? x[column] : x[x.length - 1], "x", true);
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(plot.bbox.left, plot.bbox.top, plot.bbox.width, plot.bbox.height);
+  ctx.clip();
+  ctx.fillStyle = hatching(ctx);
+  unseen.forEach((top, column) => {
+    if (top === null) return;
+    const y = plot.valToPos(top, "y", true);
+    ctx.fillRect(at(column), y, at(column + 1) - at(column), plot.valToPos(lower[column], "y", true) - y);
+  });
+  ctx.restore();
+}
+
+function hatching(ctx) {
+  const side = 8 * (devicePixelRatio || 1);
+  const tile = new OffscreenCanvas(side, side);
+  const stripes = tile.getContext("2d");
+  stripes.strokeStyle = ink("hatch");
+  stripes.lineWidth = side / 8;
+  for (const shift of [-side, 0, side]) { // the corners belong to the next stripes
+    stripes.moveTo(shift, side);
+    stripes.lineTo(shift + side, 0);
+  }
+  stripes.stroke();
+  return ctx.createPattern(tile, "repeat");
 }
 
 function measure(plot, setInset) {

@@ -85,7 +85,7 @@ def test_holders_are_forgotten_with_the_time_in_which_they_held() -> None:
     for at in range(3_000):
         holders.add(10_000 * at, f"w{at}")
     assert len(holders.names) < 1_000
-    at, place = holders.changes.since(29_000_000)[0]
+    at, place = holders.samples.values.since(29_000_000)[0]
     assert (at, holders.names[place]) == (29_000_000, "w2900")
 
 
@@ -258,9 +258,9 @@ def test_the_line_of_a_writer_goes_on_while_it_is_listed() -> None:
         ]
         watch.follow(listed, NOW + at)
     moments = [NOW, NOW + 1, NOW + 2]
-    assert list(watch.stands["slow"].at(moments)) == [100, 100, 100]
-    assert list(watch.stands["w19"].at(moments)) == [119, 120, 121]
-    assert list(watch.stands["w3"].at(moments)) == [None, None, 105]
+    assert list(watch.stands["slow"].at(moments, now_ms=NOW)) == [100, 100, 100]
+    assert list(watch.stands["w19"].at(moments, now_ms=NOW)) == [119, 120, 121]
+    assert list(watch.stands["w3"].at(moments, now_ms=NOW)) == [None, None, 105]
 
 
 def test_it_is_shown_to_this_machine_alone_unless_somebody_insists() -> None:

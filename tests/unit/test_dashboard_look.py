@@ -1,10 +1,11 @@
 """What the dashboard says of what it sees: states, sentences, scales."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from dashboard.history import History, Holders
+from dashboard.history import History, Holders, Samples
 from dashboard.look import chart, group, overview, segments, tabs
 from dashboard.look.scales import BehindScale, relative_heights, water_height
 from dashboard.look.states import Pace, Standing, State, standing_of
@@ -180,16 +181,66 @@ def test_heights_are_on_one_scale_or_between_the_least_and_the_greatest() -> Non
     assert [one["text"] for one in ticks] == ["1E", "1P", "1T", "1G", "1M", "1k", "1"]
 
 
-def test_each_holder_is_a_block_until_the_next() -> None:
+def _held(samples: Iterable[tuple[int, str | None, int | None]], *, now_ms: int = NOW) -> Any:
+    """Draw the strip of five minutes; a sample is its moment, who held, and since when it stood."""
     holders = Holders()
-    for at, who in ((NOW - 400_000, "a"), (NOW - 150_000, None), (NOW - 30_000, "b")):
-        holders.add(at, who)
+    for at, who, stood_since_ms in samples:
+        holders.add(at, who, stood_since_ms=stood_since_ms)
     grid = [NOW - 300_000, NOW]
-    blocks = chart.held_by(holders, grid, now_ms=NOW)
-    assert [(one["who"], one["x"], one["wide"]) for one in blocks] == [
-        ("a", 0, 50),
-        ("b", 90, 10),
+    blocks = chart.held_by(holders, grid, now_ms=now_ms)
+    return [(one["who"], one["x"], one["wide"], one["hue"] is None) for one in blocks]
+
+
+def test_each_holder_is_a_block_until_the_next() -> None:
+    watched: list[Any] = [(at, "a", at) for at in range(NOW - 304_000, NOW - 150_000, 2_000)]
+    watched += [(at, None, at) for at in range(NOW - 150_000, NOW - 30_000, 2_000)]
+    watched += [(at, "b", at) for at in range(NOW - 30_000, NOW, 2_000)]
+    assert _held(watched) == [("a", 0, 50, False), ("b", 90, 10, False)]
+
+
+def test_nobody_is_said_to_have_held_between_samples_of_a_page_that_nobody_looked_at() -> None:
+    rare = [(at, "a", at - 500) for at in range(NOW - 90_000, NOW, 15_000)]
+    assert _held([*rare, (NOW - 1_000, "a", NOW - 1_200)]) == [
+        ("not watched, or longer ago than is kept", 0, 99.67, True),
+        ("a", 99.67, 0.33, False),
     ]
+
+
+def test_who_is_seen_to_hold_at_both_ends_of_a_stand_held_in_between() -> None:
+    stood = NOW - 90_000
+    ends = [(NOW - 60_000, "a", stood), (NOW - 30_000, "a", stood), (NOW, "b", NOW - 9_000)]
+    assert _held(ends)[1:] == [("a", 80, 10, False), ("not watched", 90, 10, True)]
+
+
+def test_the_last_block_ends_where_the_service_was_last_heard() -> None:
+    before = [(at, "a", at) for at in range(NOW - 300_000, NOW - 29_000, 2_000)]
+    assert _held(before) == [("a", 0, 90, False), ("not watched", 90, 10, True)]
+    assert _held(before, now_ms=NOW - 27_000) == [("a", 0, 91, False)]
+
+
+def _chart_of_fronts(samples: Iterable[tuple[int, int]]) -> Any:
+    """Draw a watermark that stands at 70 s ago, below what was seen of how far writers noted."""
+    watermarks, fronts = History(), Samples()
+    watermarks.add(NOW - 70_000, NOW - 70_000)
+    for at, noted in samples:
+        fronts.add(at, noted, stayed=fronts.newest == noted)
+    grid = list(range(NOW - 60_000, NOW + 1, 10_000))
+    times = Times.of(follows_clock=True, example=NOW)
+    return chart.chart_of(grid, watermarks, fronts, {}, now_ms=NOW, holder=None, times=times)
+
+
+def test_how_far_writers_noted_is_not_drawn_where_nobody_saw_it() -> None:
+    samples = [(at, NOW - 50_000) for at in range(NOW - 60_000, NOW - 38_000, 2_000)]
+    samples += [(at, NOW - 11_000) for at in range(NOW - 10_000, NOW + 1, 2_000)]
+    drawn = _chart_of_fronts(samples)
+    assert drawn["lower"] == [0] * 7
+    assert drawn["front"] == [20_000, 20_000, None, None, None, 59_000, 59_000]
+    assert drawn["unseen"] == [None, None, 59_000, 59_000, 59_000, None, None]
+
+
+def test_what_is_the_same_before_and_after_nobody_watched_was_the_same_in_between() -> None:
+    drawn = _chart_of_fronts([(NOW - 60_000, NOW - 50_000), (NOW - 1_000, NOW - 50_000)])
+    assert (drawn["front"], drawn["unseen"]) == ([20_000] * 7, [None] * 7)
 
 
 def _writer(name: str, stand: int | None, behind: int | None) -> WriterInfo:
@@ -332,11 +383,13 @@ def test_who_has_not_finished_a_sealed_segment_keeps_its_successors_back() -> No
 
 def test_a_chart_without_marks_begins_at_its_lines_and_cuts_what_no_browser_holds() -> None:
     grid, times = [0, 1_000], Times.of(follows_clock=False, example=None)
-    stands = {"far": History(), "near": History()}
+    stands = {"far": Samples(), "near": Samples()}
     stands["far"].add(0, 2**63 - 2)
 
     def drawn() -> Any:
-        return chart.chart_of(grid, History(), History(), stands, holder=None, times=times)
+        return chart.chart_of(
+            grid, History(), Samples(), stands, now_ms=0, holder=None, times=times
+        )
 
     assert (drawn()["base"], drawn()["deep"]) == (str(2**63 - 2), [0, 0])
     stands["near"].add(0, 5)
