@@ -93,6 +93,8 @@ class Feed:
     ----------
     streams, groups
         The lists, by name.
+    listed_ms
+        The service's clock when it listed the streams; 0 before that.
     asks_streams, asks_groups
         How the questions for them fare.
     """
@@ -103,6 +105,7 @@ class Feed:
         self.groups: dict[str, ListedGroup] = {}
         self.listed = False
         self.listed_s = 0.0
+        self.listed_ms = 0
         self.asks_streams = Question()
         self.asks_groups = Question()
         self._watches: dict[tuple[object, ...], _Counted[Any]] = {}
@@ -240,6 +243,7 @@ class Feed:
             self.streams[brief.stream] = seen
         self.listed = True
         self.listed_s = time.monotonic()
+        self.listed_ms = now_ms
 
     async def _ask_groups(self) -> None:
         groups: dict[str, ListedGroup] = {}

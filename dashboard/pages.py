@@ -159,11 +159,15 @@ class Pages:
         made = self._made.get(view)
         if made is None:
             outage = self.feed.outage(watches)
+            # in an outage nobody is dropped, and nothing is known to be held: all is as it was seen
+            seen_ms = watches[0].seen_ms if watches else self.feed.listed_ms
+            stopped_ms = seen_ms if outage else 0
             common: Part = {
                 "view": view.model_dump_json(),
                 "kind": view.kind,
                 "place": place_of(view),
                 "now": self.feed.asking.now_ms(),
+                "stopped": stopped_ms or None,
                 "service": self._url,
                 "outage": None
                 if outage is None
@@ -176,14 +180,17 @@ class Pages:
                 },
                 "missing": None,
             }
-            drawn = common | ({"missing": problem} if problem else self._draw(view, watches))
+            drawn = common | (
+                {"missing": problem}
+                if problem
+                else self._draw(view, watches, stopped_ms or self.feed.asking.now_ms())
+            )
             made = {name: to_json(part) for name, part in drawn.items()}
             if len(made) > len(common):  # nothing is there yet: the next look may see it
                 self._made[view] = made
         return made
 
-    def _draw(self, view: View, watches: Sequence[Watch]) -> Part:
-        now_ms = self.feed.asking.now_ms()
+    def _draw(self, view: View, watches: Sequence[Watch], now_ms: int) -> Part:
         refusal = next((one.refusal for one in watches if one.refusal), None)
         if refusal is not None:
             return {"missing": refusal}
@@ -295,7 +302,7 @@ class Pages:
         if info is None or clock is None:
             return {}
         stood_ms = clock.explanation.stood_ms
-        stood_from_ms = None if stood_ms is None else watch.clock_ms - stood_ms
+        stood_from_ms = None if stood_ms is None else watch.seen_ms - stood_ms
         brief = headline.brief_of(info, clock, stood_from_ms)
         standing = standing_of(
             brief,
@@ -318,7 +325,7 @@ class Pages:
                     brief,
                     standing,
                     clock,
-                    clock_ms=watch.clock_ms,
+                    clock_ms=watch.seen_ms,
                     marks_per_s=_rate(watch, now_ms),
                     notes=headline.notes_of(info, open_ones),
                 )

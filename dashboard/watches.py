@@ -36,10 +36,13 @@ class Watch:
     ----------
     questions
         How they fare.
+    seen_ms
+        The service's clock at the answer that is drawn; 0 before the first.
     """
 
     def __init__(self, asking: Asking) -> None:
         self.asking = asking
+        self.seen_ms = 0
         self.questions: list[Question] = []
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -75,7 +78,7 @@ class StreamWatch(Watch):
         ``scope/stream``.
     info, clock
         Its description, and the explanation of its watermark.
-    clock_ms
+    seen_ms
         The service's clock when it explained.
     transactions
         Those that are open; None on external logs.
@@ -93,7 +96,6 @@ class StreamWatch(Watch):
         self.holders = holders or Holders()
         self.info: StreamInfo | None = None
         self.clock: Watermark | None = None
-        self.clock_ms = 0
         self.transactions: TransactionList | None = None
         self.stream_id: str | None = None
         self._begin()
@@ -124,20 +126,20 @@ class StreamWatch(Watch):
     async def _explain(self, path: str) -> None:
         clock = await self.asking.get("watermark", f"{path}/watermark", Watermark)
         self._meet(clock.stream_id)
-        self.clock, self.clock_ms = clock, self.asking.now_ms()
+        self.clock, self.seen_ms = clock, self.asking.now_ms()
         explanation = clock.explanation
         holds = explanation.reason in HOLDING
         first = explanation.holders[0] if explanation.holders else None
         stood_ms = explanation.stood_ms
         self.holders.add(
-            self.clock_ms,
+            self.seen_ms,
             first.writer if first and holds else None,
-            stood_since_ms=0 if stood_ms is None else self.clock_ms - stood_ms,
+            stood_since_ms=0 if stood_ms is None else self.seen_ms - stood_ms,
         )
         # marks come first: history takes nothing that is older than what it has
         is_begun = self.watermarks.newest is not None
         if is_begun and first is not None and first.stand is not None:
-            self._advance_front(self.clock_ms, first.stand + (first.behind_ms or 0))
+            self._advance_front(self.seen_ms, first.stand + (first.behind_ms or 0))
 
     def _advance_front(self, at_ms: int, noted: int) -> None:
         """Take in how far somebody noted: marks and explanations tell of different writers."""
@@ -261,8 +263,6 @@ class GroupWatch(Watch):
         What the service says.
     streams
         The description of the streams in which it is farthest behind: their segments and ends.
-    seen_ms
-        When, by the service's clock.
     """
 
     def __init__(self, asking: Asking, group: str) -> None:
@@ -271,7 +271,6 @@ class GroupWatch(Watch):
         self.details: GroupDetails | None = None
         self.windows: GroupWindows | None = None
         self.streams: dict[str, StreamInfo] = {}
-        self.seen_ms = 0
 
     def start(self) -> None:
         """Begin to ask."""

@@ -121,18 +121,20 @@ def _headline(details: GroupDetails, window: TimeWindowInfo, times: Times) -> tu
     return f"{who}{behind} behind the watermark", "amber" if nobody else "ink"
 
 
-def _sentence(missing: Mapping[str, int]) -> str | None:
+def _sentence(missing: Mapping[str, int]) -> list[Part]:
     if not missing:
-        return None
-    some = [
-        f"{who} ({plural(count, 'event')})" for who, count in list(missing.items())[:_NAMES]
-    ]
-    more = len(missing) - len(some)
-    if more > 0:
-        some.append(f"{grouped(more)} more")
+        return []
     if list(missing) == [NOBODY]:
-        return f"The window stands, since nobody owns the segments of the next {plural(missing[NOBODY], 'event')}."
-    return f"The window rises once these have read on: {', '.join(some)}."
+        events = plural(missing[NOBODY], "event")
+        why = f"nobody owns the segments of the next {events}"
+        return [{"text": f"The window stands, since {why}."}]
+    parts: list[Part] = [{"text": "The window rises once these have read on: "}]
+    some = list(missing.items())[:_NAMES]
+    for place, (who, count) in enumerate(some):
+        parts += [{"text": ", " if place else ""}, {"text": who, "name": True}]
+        parts.append({"text": f" ({plural(count, 'event')})"})
+    more = len(missing) - len(some)
+    return [*parts, {"text": f", {grouped(more)} more." if more > 0 else "."}]
 
 
 def _ruler(window: TimeWindowInfo, times: Times, now_ms: int) -> Part | None:

@@ -2,13 +2,16 @@
 
 from collections.abc import Sequence
 
-from dashboard.look.overview import writers_of
-from dashboard.look.states import Standing
+from dashboard.look.overview import until_of, writers_of
+from dashboard.look.states import HOLDING, Standing, State
 from dashboard.look.words import Part, Times, grouped, per_second, plural, rounded
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.streams import StreamBrief, StreamInfo
 from tidegauge.wire.transactions import TransactionInfo
-from tidegauge.wire.writers import ExplanationInfo, Watermark
+from tidegauge.wire.writers import ExplanationInfo, Watermark, WriterInfo
+
+_NAMES = 3
+_MOVING: frozenset[State] = frozenset({"moving", "late", "catching"})
 
 
 def brief_of(info: StreamInfo, clock: Watermark, stood_from_ms: int | None) -> StreamBrief:
@@ -87,12 +90,10 @@ def head_of(  # noqa: PLR0913 (what a picture is made of)
         and brief.watermark is not None
         and brief.watermark != END_OF_TIME
     )
-    is_well = standing.state in {"moving", "late", "catching", "quiet", "ended"}
+    is_well = standing.state in {*_MOVING, "quiet", "ended"}
     return {
-        "headline": _headline(
-            explanation, standing, clock_ms=clock_ms, aged=brief.watermark if aged else None
-        ),
-        "sentence": explanation.sentence,
+        "headline": _headline(brief, explanation, standing, clock_ms=clock_ms),
+        "sentence": _sentence(explanation, standing, times, clock_ms=clock_ms),
         "cure": None if is_well else _as_sentence(explanation),
         "command": None if is_well else explanation.command,
         "hint": explanation.hint,
@@ -115,7 +116,7 @@ def _as_sentence(explanation: ExplanationInfo) -> str | None:
 
 
 def _headline(
-    explanation: ExplanationInfo, standing: Standing, *, clock_ms: int, aged: int | None
+    brief: StreamBrief, explanation: ExplanationInfo, standing: Standing, *, clock_ms: int
 ) -> list[Part]:
     since: Part = {"since": standing.since_ms}
     if standing.state == "held":
@@ -131,6 +132,8 @@ def _headline(
                 {"text": " dropped in ", "tone": "aside"},
                 {"until": clock_ms + left_ms, "tone": "aside"},
             ]
+        elif brief.explanation is not None:
+            held.append({"text": f" {until_of(brief, brief.explanation)}", "tone": "aside"})
         return held
     states = explanation.states
     texts = {
@@ -150,19 +153,63 @@ def _headline(
         gone = states.get("expired", 0)
         why = f": {grouped(gone)} expired" if gone else ": all writers left"
         return [{"text": texts["nobody"] + why}]
-    parts: list[Part] = [{"text": texts[standing.state]}]
-    if aged is not None and standing.state in {"moving", "late", "catching"}:
-        parts += [{"text": ", "}, {"since": aged}, {"text": " behind the clock"}]
-    return parts
+    return [{"text": texts[standing.state]}]
 
 
 def _holders(explanation: ExplanationInfo, standing: Standing) -> list[Part]:
     first = explanation.holders[0].writer if explanation.holders else "?"
+    return [{"text": first, "name": True, "tone": standing.tone}, *_others(explanation)]
+
+
+def _others(explanation: ExplanationInfo) -> list[Part]:
     more = explanation.holder_count - 1
-    parts: list[Part] = [{"text": first, "tone": standing.tone}]
-    if more > 0:
-        parts.append({"text": f" and {plural(more, 'other')}"})
-    return parts
+    return [{"text": f" and {plural(more, 'other')}"}] if more > 0 else []
+
+
+def _sentence(
+    explanation: ExplanationInfo, standing: Standing, times: Times, *, clock_ms: int
+) -> list[Part]:
+    """Say what the headline leaves out; the card shows no span of time twice."""
+    first = explanation.holders[0] if explanation.holders else None
+    if standing.state == "quiet":
+        return [{"text": "Nobody is ahead: it rises once all live writers note a later time."}]
+    if standing.state == "held" and first is not None:
+        who = "It" if explanation.holder_count == 1 else "The first of them"
+        return [{"text": who}, *_stand_of(first, times, clock_ms), *_waiting(explanation)]
+    if standing.state not in _MOVING:
+        return [{"text": explanation.sentence}]
+    if explanation.reason not in HOLDING or first is None or not first.behind_ms:
+        return []
+    others = _others(explanation)
+    how = f"{' are' if others else ' is'} last, {times.distance(first.behind_ms)} of event time"
+    name: Part = {"text": first.writer, "name": True}
+    return [name, *others, {"text": f"{how} behind the first."}]
+
+
+def _stand_of(first: WriterInfo, times: Times, clock_ms: int) -> list[Part]:
+    if first.behind_ms is None:
+        stands = " has noted no time yet"
+    else:
+        stands = f" is {times.distance(first.behind_ms)} of event time behind the first"
+    if first.silent_ms is None:
+        return [{"text": f"{stands}."}]
+    spoke: Part = {"since": clock_ms - first.silent_ms}
+    return [{"text": f"{stands}, and spoke "}, spoke, {"text": " ago."}]
+
+
+def _waiting(explanation: ExplanationInfo) -> list[Part]:
+    """Name some of those that are ahead."""
+    names = explanation.waiting[:_NAMES]
+    more = explanation.waiting_count - len(names)
+    if not names:
+        return [{"text": " Nobody waits for it yet."}]
+    parts: list[Part] = [{"text": " "}]
+    for place, name in enumerate(names):
+        between = "" if not place else " and " if not more and name == names[-1] else ", "
+        parts += [{"text": between}, {"text": name, "name": True}]
+    others = f" and {grouped(more)} more" if more > 0 else ""
+    waits = "waits" if explanation.waiting_count == 1 else "wait"
+    return [*parts, {"text": f"{others} {waits}."}]
 
 
 def notes_of(info: StreamInfo, open_transactions: Sequence[TransactionInfo]) -> list[str]:

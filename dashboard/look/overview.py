@@ -123,7 +123,10 @@ def _blame(brief: StreamBrief, standing: Standing, *, listed_ms: int) -> dict[st
     if state == "held":
         left_ms = explanation.next_expiry_ms
         more = explanation.holder_count - 1
-        notes = [None if left_ms is not None else _until(brief, explanation), explanation.hint]
+        notes = [
+            None if left_ms is not None else until_of(brief, explanation),
+            explanation.hint,
+        ]
         return {
             "who": explanation.holder,
             "others": f"and {grouped(more)} more" if more > 0 else None,
@@ -141,7 +144,7 @@ def _blame(brief: StreamBrief, standing: Standing, *, listed_ms: int) -> dict[st
     return {"note": said.get(state)}
 
 
-def _until(brief: StreamBrief, explanation: BriefExplanation) -> str:
+def until_of(brief: StreamBrief, explanation: BriefExplanation) -> str:
     """Say what has to happen before who holds is dropped: time passes for it while others go on."""
     if not brief.drops_writers:
         return "never dropped"

@@ -53,11 +53,11 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
     return {
         "caption": what,
         "asked": asked_ms,
-        "rows": [_writer_row(one, config, times, asked_ms) for one in writers],
+        "rows": [_writer_row(one, config, times) for one in writers],
     }
 
 
-def _writer_row(one: WriterInfo, config: StreamConfig, times: Times, asked_ms: int) -> Part:
+def _writer_row(one: WriterInfo, config: StreamConfig, times: Times) -> Part:
     stand = times.moment(one.stand)
     return {
         "who": one.writer,
@@ -66,12 +66,22 @@ def _writer_row(one: WriterInfo, config: StreamConfig, times: Times, asked_ms: i
         "stand": stand or {"text": "nowhere yet"},
         "told": one.stand_by == "told",
         "behind": "" if one.behind_ms is None else times.distance(one.behind_ms),
-        "heard": None if one.silent_ms is None else asked_ms - one.silent_ms,
-        "silent": _clock(one.silent_for_ms, config.aggregation_timeout_ms),
+        "silent": _silent(one),
+        "silence": _clock(one.silent_for_ms, config.aggregation_timeout_ms),
         "standing": _clock(one.standing_for_ms, config.hold_limit_ms),
         "incarnation": str(one.incarnation) if one.incarnation else "–",  # noqa: RUF001
         "remark": _remark(one),
     }
+
+
+def _silent(one: WriterInfo) -> str:
+    """Show how long it has been silent, unless its clock of silence shows the same."""
+    if one.silent_ms is None:
+        return ""
+    text = span_text(one.silent_ms)
+    return (
+        "" if one.silent_for_ms is not None and span_text(one.silent_for_ms) == text else text
+    )
 
 
 def _clock(shown_ms: int | None, most_ms: int | None) -> Part | None:

@@ -22,6 +22,7 @@ export function TideChart({ chart, strip }) {
   const plot = useRef(null);
   const [chosen, setChosen] = useState(null);
   const [inset, setInset] = useState({ left: 70, right: 12 });
+  const [cursor, setCursor] = useState(null);
   const follows = chosen ?? chart.far;
   const key = JSON.stringify([chart.lines.map((line) => [line.name, line.holds]), chart.dated, chart.clock, chart.base > 0, isLocal]);
   const latest = useRef(chart);
@@ -33,7 +34,7 @@ export function TideChart({ chart, strip }) {
       const Plot = await loadPlot();
       if (dead) return;
       plot.current?.destroy();
-      plot.current = new Plot(options(latest, box.current.clientWidth, setInset), series(latest.current), box.current);
+      plot.current = new Plot(options(latest, box.current.clientWidth, setInset, setCursor), series(latest.current), box.current);
     };
     make();
     const size = () => plot.current?.setSize({ width: box.current.clientWidth, height: HEIGHT });
@@ -50,7 +51,10 @@ export function TideChart({ chart, strip }) {
   useEffect(() => { plot.current?.setData(series(latest.current)); }, [chart, follows]);
 
   return html`
-    <div class="chart" ref=${box}></div>
+    <div class="chart-box">
+      <div class="chart" ref=${box}></div>
+      ${cursor && html`<${Tip} chart=${chart} strip=${strip} cursor=${cursor} inset=${inset} />`}
+    </div>
     ${chart.empty && html`<p class="dim over-chart">No mark yet: nothing is complete.</p>`}
     <div class="held-by"><span class="dim">held by</span>
       <div class="strip" style=${{ left: `${inset.left}px`, right: `${inset.right}px` }}>
@@ -67,6 +71,27 @@ export function TideChart({ chart, strip }) {
     </p>`;
 }
 
+/** What was at the cursor. */
+function Tip({ chart, strip, cursor, inset }) {
+  const last = chart.x.length - 1;
+  const at = Math.min(cursor.column, last - 1); // the last column is the end of this moment
+  const place = (100 * (chart.x[at] - chart.x[0])) / (chart.x[last] - chart.x[0]);
+  const block = strip.findLast((one) => one.x <= place && place < one.x + one.wide);
+  const side = cursor.left < cursor.wide / 2 ? { left: `${inset.left + cursor.left + 12}px` } : { right: `${inset.right + cursor.wide - cursor.left + 12}px` };
+  const value = (line, none) => line[at] == null ? none : valueText(chart, line[at]);
+  return html`<div class="tip" role="status" style=${side}><dl>
+    <dt>time</dt><dd>${showMoment(chart.x[at] * 1000, { fine: false })}</dd>
+    <dt>watermark</dt><dd>${value(chart.lower, "no mark yet")}</dd>
+    <dt>noted up to</dt><dd>${value(chart.front, chart.unseen[at] === null ? "nothing yet" : "not watched")}</dd>
+    <dt>held by</dt><dd>${block ? block.who : "nobody"}</dd>
+  </dl></div>`;
+}
+
+/** An event time: a moment, or a number that may have more digits than JavaScript counts. */
+function valueText({ base, dated }, offset, fine = true) {
+  return dated ? showMoment(Number(base) + offset, { fine }) : (BigInt(base) + BigInt(Math.round(offset))).toLocaleString("en");
+}
+
 /** The columns that uPlot draws: wall clock, now, front, watermark, writers. */
 function series({ x, base, lower, front, lines, clock }) {
   const now = x.map((at) => (clock ? at * 1000 - base : null));
@@ -75,14 +100,12 @@ function series({ x, base, lower, front, lines, clock }) {
   return [x, now, front, lower, ...lines.map((line) => line.y)].map((column, at) => (at && column[last] === undefined ? [...column, null] : column));
 }
 
-function options(latest, width, setInset) {
+function options(latest, width, setInset, setCursor) {
   const { lines, dated } = latest.current;
   const stepped = window.uPlot.paths.stepped({ align: 1 });
   const text = (offset, step) => {
-    const { base } = latest.current;
-    if (!dated) return (BigInt(base) + BigInt(Math.round(offset))).toLocaleString("en");
-    const moment = showMoment(Number(base) + offset, { fine: false });
-    return moment.includes(" ") ? moment.slice(5, step < 60000 ? 19 : 16) : moment; // of another day: month, day and minute
+    const moment = valueText(latest.current, offset, false);
+    return dated && moment.includes(" ") ? moment.slice(5, step < 60000 ? 19 : 16) : moment; // of another day: month, day and minute
   };
   return {
     width,
@@ -109,6 +132,7 @@ function options(latest, width, setInset) {
     bands: [{ series: [2, 3], fill: ink("front-fill") }],
     hooks: {
       ready: [(plot) => measure(plot, setInset)], setSize: [(plot) => measure(plot, setInset)],
+      setCursor: [({ cursor: { idx, left }, over }) => setCursor(left < 0 || idx == null ? null : { column: idx, left, wide: over.clientWidth })],
       draw: [(plot) => hatch(plot, latest.current)],
     },
   };

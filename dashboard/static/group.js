@@ -1,6 +1,6 @@
 import { html } from "./vendor/preact-htm.js";
 import { hrefOf } from "./links.js";
-import { Since, Time } from "./moments.js";
+import { clockNow, showSpan, Since, Ticking, Time, Words } from "./moments.js";
 import { Blank } from "./tabs.js";
 
 export default function Group({ parts }) {
@@ -15,7 +15,7 @@ export default function Group({ parts }) {
       <thead><tr><th>reader</th><th class="right">epoch</th><th class="right">segments</th><th class="right">events behind</th><th class="right">heartbeat</th><th class="right">advanced</th></tr></thead>
       <tbody>${readers.map((row) => html`
         <tr key=${row.who}>
-          <td class="wide"><i class="dot hue-${row.hue}"></i> <b>${row.who}</b></td><td class="right" data-of="epoch">${row.epoch}</td><td class="right" data-of="segments">${row.segments}</td><td class="right" data-of="behind">${row.behind}</td>
+          <td class="who" title=${row.who}><i class="dot hue-${row.hue}"></i> <b>${row.who}</b></td><td class="right" data-of="epoch">${row.epoch}</td><td class="right" data-of="segments">${row.segments}</td><td class="right" data-of="behind">${row.behind}</td>
           <td data-of="heartbeat" class="right ink-${row.heard_tone}"><${Since} ms=${row.heard} /> ago</td>
           <td class="right" data-of="advanced">${row.advanced != null ? html`<${Since} ms=${row.advanced} /> ago` : "not since it joined"}</td>
         </tr>`)}</tbody>
@@ -28,9 +28,9 @@ function Section({ one }) {
     <section class="card group">
       <div class="head plain">
         <div>
-          <p><a href=${hrefOf({ stream: one.stream })}>${one.stream}</a></p>
+          <p><a class="named" title=${one.stream} href=${hrefOf({ stream: one.stream })}>${one.stream}</a></p>
           <h1 class="sentence ink-${one.tone}">${one.headline}</h1>
-          ${one.sentence && html`<p class="dim">${one.sentence}</p>`}
+          <p class="dim"><${Words} parts=${one.sentence} /></p>
         </div>
         <div class="facts">
           ${one.behind != null && html`<p class="big">${one.behind} <small>${one.behind === "1" ? "event" : "events"} behind</small></p>`}
@@ -66,7 +66,7 @@ function Section({ one }) {
 
 const Progress = ({ progress }) => html`
   <section class="card">
-    <header><h2>What the query says, <${Since} ms=${progress.told} /> ago</h2></header>
+    <header><h2>What the query says, <${Ticking} show=${() => showSpan(clockNow() - progress.told)} /> ago</h2></header>
     <dl class="gauges">${progress.gauges.map((one) => html`<div><dt>${one.name}</dt><dd>${one.time ? html`<${Time} time=${one.time} />` : one.text}</dd></div>`)}</dl>
     ${progress.late_writers.length > 0 && html`
       <h2>Late rows by writer</h2>

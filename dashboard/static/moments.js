@@ -4,12 +4,18 @@ import { html, useEffect, useRef } from "./vendor/preact-htm.js";
 
 const tickers = new Set();
 let skewMs = 0; // of this machine's clock, against the service's
+let stoppedMs = null; // while there is no answer
 export let isLocal = recall("zone") === "local";
 
 setInterval(() => tickers.forEach((tick) => tick()), 1000);
 
 export const setServiceClock = (nowMs) => { skewMs = nowMs - Date.now(); };
-export const serviceNow = () => Date.now() + skewMs;
+export const toServiceClock = (ms) => ms + skewMs;
+export const clockNow = () => toServiceClock(Date.now());
+
+/** Have ages and countdowns stand at a moment of the service's clock; null: let them run. */
+export const stopAt = (ms) => { stoppedMs = ms; };
+export const serviceNow = () => stoppedMs ?? clockNow();
 
 export function chooseZone(local) {
   isLocal = local;
@@ -88,10 +94,11 @@ export function Time({ time }) {
   return html`<time datetime=${new Date(time.ms).toISOString()}>${showMoment(time.ms)}</time>`;
 }
 
-/** Parts of a sentence, some of which tick: {text}, {since}, {until}, with a tone. */
+/** Parts of a sentence, some of which tick: {text}, {since}, {until}, with a tone; names may be long. */
 export const Words = ({ parts }) => (parts || []).map((part) => {
   const kind = part.tone ? `ink-${part.tone}` : null;
   if (part.since != null) return html`<${Since} ms=${part.since} class=${kind} />`;
   if (part.until != null) return html`<${Until} ms=${part.until} class=${kind} />`;
+  if (part.name) return html`<span class="named ${kind || ""}" title=${part.text}>${part.text}</span>`;
   return html`<span class=${kind}>${part.text}</span>`;
 });

@@ -2,7 +2,7 @@ import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { Connection } from "./connection.js";
 import { followKeys } from "./keys.js";
 import { go, placeOf } from "./links.js";
-import { chooseZone, isLocal, remember, serviceNow, setServiceClock, showClock, showMoment, Ticking } from "./moments.js";
+import { chooseZone, clockNow, isLocal, remember, setServiceClock, showClock, showMoment, stopAt, Ticking, toServiceClock } from "./moments.js";
 import { Overview, viewOfOverview } from "./overview.js";
 
 const rooms = {
@@ -52,13 +52,14 @@ function App() {
   const mine = parts.place === (place.stream || place.group || "") && parts.kind === place.kind;
   const outage = lostAt ? ownOutage(lostAt) : parts.outage && serviceOutage(parts.outage);
   const seen = mine && (parts.list || parts.head || parts.sections);
+  stopAt(lostAt ? toServiceClock(lostAt) : parts.stopped ?? null);
   const Room = place.kind === "overview" ? Overview : room[place.kind];
   return html`
     <header class="bar">
       <a class="home" href="./" data-home><img src="static/icon.svg" alt="" /> Tidegauge</a>
       <span class="where" title=${place.stream || place.group}>${place.group && html`<span class="wide-only">reader group </span>`}<b>${place.stream || place.group}</b></span>
       <span class="service" title=${parts.service}>${parts.service}</span>
-      <${Ticking} class="clock" show=${() => showClock(serviceNow())} />
+      <${Ticking} class="clock" show=${() => showClock(clockNow())} />
       <button onClick=${() => { chooseZone(!isLocal); redraw((n) => n + 1); }}
         title="Show times in UTC or as on this machine">${isLocal ? "local" : "UTC"}</button>
       <button onClick=${toggleTheme} class="theme" title="Light or dark" aria-label="Light or dark">◐</button>

@@ -38,12 +38,11 @@ export default function Stream({ place, parts }) {
 function Head({ head }) {
   const aside = head.headline.filter((part) => part.tone === "aside");
   const main = head.headline.filter((part) => part.tone !== "aside");
-  const letters = main.reduce((sum, part) => sum + (part.text || "").length, 0);
   return html`
     <section class="card head">
       <div>
-        <h1 class="sentence ${letters > 80 ? "lengthy" : ""}"><${Words} parts=${main} />${aside.length ? html` <small><${Words} parts=${aside} /></small>` : ""}</h1>
-        <p class="dim">${head.sentence}</p>
+        <h1 class="sentence"><${Words} parts=${main} />${aside.length ? html` <small><${Words} parts=${aside} /></small>` : ""}</h1>
+        <p class="dim"><${Words} parts=${head.sentence} /></p>
         ${head.cure && html`<p class="cure">${head.cure}${head.command && html` <${Command} text=${head.command} />`}</p>`}
         ${head.hint && html`<p class="hint ink-amber">${head.hint}</p>`}
       </div>

@@ -1,6 +1,6 @@
 import { html } from "./vendor/preact-htm.js";
 import { hrefOf } from "./links.js";
-import { Since, showMoment, Time } from "./moments.js";
+import { clockNow, showMoment, showSpan, Ticking, Time } from "./moments.js";
 import { Search } from "./overview.js";
 
 const Bar = ({ clock }) => clock ? html`<span class="meter"><i class=${clock.part > 75 ? "red" : clock.part > 25 ? "amber" : ""}
@@ -9,24 +9,24 @@ const Bar = ({ clock }) => clock ? html`<span class="meter"><i class=${clock.par
 const NO_INCARNATION = "–";
 
 function Writers({ tab, place }) {
-  const clocks = tab.rows.some((row) => row.silent || row.standing);
+  const clocks = tab.rows.some((row) => row.silence || row.standing);
   const numbered = tab.rows.some((row) => row.incarnation !== NO_INCARNATION);
   return html`
     <div class="under">
       <${Search} name="prefix" place=${place} hint="writer" />
-      <span class="dim">${tab.caption}, as of <${Since} ms=${tab.asked} /> ago</span>
+      <span class="dim">${tab.caption}, as of <${Ticking} show=${() => showSpan(clockNow() - tab.asked)} /> ago</span>
     </div>
     ${tab.rows.length === 0 ? html`<${Blank} text="No writer." />` : html`<table class="card list writers">
       <thead><tr><th>writer</th><th>state</th><th>stands at</th><th class="right">behind</th><th class="right">silent</th>
         ${clocks && html`<th>silence, of its limit</th><th>standing, of its limit</th>`}${numbered && html`<th class="right">incarnation</th>`}<th></th></tr></thead>
       <tbody>${tab.rows.map((row) => html`
         <tr key=${row.who}>
-          <td class="wide"><b>${row.who}</b></td>
+          <td class="who" title=${row.who}><b>${row.who}</b></td>
           <td class="ink-${row.tone}">${row.state}</td>
           <td><${Time} time=${row.stand} />${row.told && html` <small class="dim">told</small>`}</td>
           <td class="right" data-of="behind">${row.behind}</td>
-          <td class="right" data-of="silent">${row.heard != null && html`<${Since} ms=${row.heard} />`}</td>
-          ${clocks && html`<td class="clock" data-of="silence"><${Bar} clock=${row.silent} /></td><td class="clock" data-of="standing"><${Bar} clock=${row.standing} /></td>`}
+          <td class="right" data-of="silent">${row.silent}</td>
+          ${clocks && html`<td class="clock" data-of="silence"><${Bar} clock=${row.silence} /></td><td class="clock" data-of="standing"><${Bar} clock=${row.standing} /></td>`}
           ${numbered && html`<td class="right" data-of="incarnation">${row.incarnation}</td>`}
           <td class="dim">${row.remark}</td>
         </tr>`)}
@@ -76,7 +76,7 @@ const Readers = ({ tab }) => tab.rows.length === 0 ? html`<${Blank} text="No rea
     <thead><tr><th>group</th><th>behind</th><th>window lower</th><th>upper</th><th class="right">readers</th><th>position</th></tr></thead>
     <tbody>${tab.rows.map((row) => html`
       <tr key=${row.group}>
-        <td class="wide"><a data-row href=${hrefOf({ group: row.group })}>${row.group}</a></td>
+        <td class="who" title=${row.group}><a data-row href=${hrefOf({ group: row.group })}>${row.group}</a></td>
         <td class="ink-${row.tone}">${row.text}</td>
         <td data-of="window lower">${row.lower ? html`<${Time} time=${row.lower} />` : "before the first mark"}</td><td data-of="upper"><${Time} time=${row.upper} /></td>
         <td class="right" data-of="readers">${row.readers}</td><td class="mono wide">${row.position}</td>
@@ -87,7 +87,7 @@ const Settings = ({ tab }) => html`
   ${tab.transactions.length > 0 && html`
     <table class="card list">
       <thead><tr><th>open transaction</th><th>writer</th><th>staged</th><th>lease left</th></tr></thead>
-      <tbody>${tab.transactions.map((one) => html`<tr key=${one.id}><td class="mono">${one.id}</td><td class="wide" data-of="writer"><b>${one.who}</b></td><td data-of="staged">${one.events}</td><td data-of="lease left">${one.left}</td></tr>`)}</tbody>
+      <tbody>${tab.transactions.map((one) => html`<tr key=${one.id}><td class="mono">${one.id}</td><td class="who" title=${one.who} data-of="writer"><b>${one.who}</b></td><td data-of="staged">${one.events}</td><td data-of="lease left">${one.left}</td></tr>`)}</tbody>
     </table>`}
   ${tab.actions.length > 0 && html`
     <table class="card list">

@@ -73,6 +73,29 @@ def test_a_held_stream_shows_who_holds_it_and_what_to_type_and_lets_go(
             expect(page.get_by_role("heading", level=1)).not_to_contain_text("Held")
 
 
+def test_the_chart_says_what_was_at_the_cursor_and_what_nobody_watched(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess
+) -> None:
+    with Api(service.url, "cursor/rides") as api:
+        api.create(max_future_skew_ms=None, aggregation_timeout_ms=None, hold_limit_ms=None)
+        api.note("slow", 1_500, 1)
+        api.note("quick", 7_800, 2)
+        with clean_page(browser, dashboard.url, "?stream=cursor/rides") as page:
+            expect(page.get_by_role("heading", level=1)).to_contain_text("Held by slow")
+            over, tip = page.locator(".chart .u-over"), page.locator(".tip")
+            wide = over.evaluate("node => node.clientWidth")
+            over.hover(position={"x": wide - 1, "y": 100})
+            for text in ("watermark1,500", "noted up to7,800", "held byslow"):
+                expect(tip).to_contain_text(text)
+            over.hover(position={"x": 5, "y": 100})
+            expect(tip).to_contain_text("held bynot watched")
+            unseen = page.locator(".strip .unseen")
+            hatching = "node => getComputedStyle(node).backgroundImage"
+            assert "repeating-linear-gradient" in unseen.first.evaluate(hatching)
+            page.get_by_role("heading", level=1).hover()
+            expect(tip).to_have_count(0)
+
+
 def test_a_split_and_a_merge_appear(
     browser: Browser, dashboard: DashboardProcess, service: ServerProcess
 ) -> None:
@@ -204,17 +227,22 @@ def test_an_outage_is_told_and_ends_by_itself(
     with new_server() as server:
         with Api(server.url, "out/age") as api:
             api.create()
-            api.note("w", _now_ms(), 1)
+            api.note("slow", _now_ms() - 9_000, 1)
+            api.note("quick", _now_ms(), 1)
         with (
             DashboardProcess(tmp_path, server.url) as dashboard,
-            clean_page(browser, dashboard.url) as page,
+            clean_page(browser, dashboard.url, "?stream=out/age") as page,
         ):
-            row = page.get_by_role("row").filter(has_text="out/age")
-            expect(row).to_be_visible()
+            head = page.get_by_role("heading", level=1)
+            expect(head).to_contain_text("Held by slow for")
             server.kill()
             alert = page.get_by_role("alert")
             expect(alert).to_contain_text(f"No answer from {server.url} since")
-            expect(row).to_be_visible()
+            # nobody is dropped meanwhile: what was seen last stands still, the clock does not
+            seen, clock = head.inner_text(), page.locator(".bar .clock")
+            for _ in range(2):
+                expect(clock).not_to_have_text(clock.inner_text())
+            assert head.inner_text() == seen
             server.start()
             expect(alert).to_have_count(0)
 
@@ -329,12 +357,19 @@ def test_a_browser_that_keeps_nothing_shows_it_all_the_same(
 def test_every_page_fits_and_is_clean(
     browser: Browser, dashboard: DashboardProcess, service: ServerProcess, width: int
 ) -> None:
-    stream = f"clean/w{width}"
+    long = "n" * 255
+    stream = f"clean{width}/{long}"
     with Api(service.url, stream) as api:
-        api.create(log="embedded", segments=2)
-        api.note("w", _now_ms())
-        group = {"streams": [stream]}
-        api.client.put(f"/v1/reader-groups/{stream}", json=group).raise_for_status()
+        api.create(log="embedded", segments=2, aggregation_timeout_ms=None, hold_limit_ms=None)
+        api.note(long, _now_ms() - 60_000)
+        for letter in "xyz":
+            api.note(letter * 255, _now_ms())
+        api.post("transactions", writer=long)
+        group = f"/v1/reader-groups/{stream}"
+        api.client.put(group, json={"streams": [stream]}).raise_for_status()
+        api.client.post(f"{group}/readers/{long}").raise_for_status()
+        progress = {"late": 1, "late_writers": {long: 1}}
+        api.client.post(f"{group}/progress", json=progress).raise_for_status()
     addresses = ["", f"?group={stream}", *(f"?stream={stream}&tab={tab}" for tab in TABS)]
     with clean_page(browser, dashboard.url) as page:
         page.set_viewport_size({"width": width, "height": 900})
@@ -343,3 +378,8 @@ def test_every_page_fits_and_is_clean(
             expect(page.get_by_role("heading", level=1).first).to_be_visible()
             expect(page.get_by_text("Asking the service")).to_have_count(0)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, address
+            if "tab=writers" in address:
+                expect(page.locator(".race .holds .who")).to_be_visible()
+                expect(page.locator(f".list td[title={long}]")).to_be_visible()
+                expect(page.locator(f"h1 [title={long}]")).to_be_visible()
+                assert page.evaluate("document.documentElement.scrollWidth") <= width

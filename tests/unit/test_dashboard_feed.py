@@ -119,7 +119,13 @@ def test_a_page_gets_only_what_changed() -> None:
         page = pages.open()
         page.show(parse_view('{"kind": "overview"}'))
         first, second = (json.loads(page.message() or "") for _ in range(2))
-        assert first.keys() - second.keys() == {"list", "outage", "missing", "service"}
+        assert first.keys() - second.keys() == {
+            "list",
+            "outage",
+            "missing",
+            "service",
+            "stopped",
+        }
         await feed.stop()
 
     asyncio.run(run())
@@ -181,6 +187,7 @@ def test_an_outage_is_told_with_what_was_seen_last() -> None:
         shown = json.loads(page.message() or "")
         assert shown["outage"]["reason"] == "gone"
         assert shown["list"]["total"] == "1"
+        assert shown["stopped"] == NOW
         await feed.stop()
 
     asyncio.run(run())

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from dashboard.history import History, Holders, Samples
-from dashboard.look import chart, group, overview, segments, tabs
+from dashboard.look import chart, group, headline, overview, segments, tabs
 from dashboard.look.scales import BehindScale, relative_heights, water_height
 from dashboard.look.states import Pace, Standing, State, standing_of
-from dashboard.look.words import Times, plural, rounded
+from dashboard.look.words import Times, plural, rounded, span_text
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.groups import GroupDetails, ReaderInfo, TimeWindowInfo
 from tidegauge.wire.streams import StreamBrief, StreamInfo
-from tidegauge.wire.writers import WriterInfo
+from tidegauge.wire.writers import Watermark, WriterInfo
 
 NOW = 1_800_000_000_000
 STATES = {"joining": 0, "active": 1, "behind": 1, "expired": 0, "left": 0}
@@ -157,6 +157,68 @@ def test_a_row_says_whether_who_holds_is_ever_dropped(given: Any, note: str | No
         _brief(**given), Standing("held", "amber", NOW), Pace(), [None] * 60, NOW
     )
     assert overview.row_of(entry, [], now_ms=NOW)["note"] == note
+
+
+def _head(standing: Standing, **explained: Any) -> Any:
+    """Draw the head of a stream of which `slow` is last, as was explained at NOW."""
+    last = _writer("slow", NOW - 66_000, 66_000).model_copy(update={"silent_ms": 52_000})
+    explanation = _brief().explanation
+    assert explanation is not None
+    clock = {
+        "stream": "a/b",
+        "stream_id": "1",
+        "watermark": NOW - 69_000,
+        "final": False,
+        "mark": None,
+        "explanation": explanation.model_dump()
+        | {"sentence": "It has stood for 38s.", "holders": [last.model_dump()]}
+        | {"waiting": ["quick"], **explained},
+    }
+    found = Watermark.model_validate(clock)
+    return headline.head_of(_brief(), standing, found, clock_ms=NOW, marks_per_s=0)
+
+
+def _said(parts: Iterable[Any]) -> str:
+    """Read a sentence as the page does at NOW."""
+    return "".join(
+        part["text"]
+        if "text" in part
+        else span_text(NOW - part["since"] if "since" in part else part["until"] - NOW)
+        for part in parts
+    )
+
+
+def test_a_head_says_each_age_once() -> None:
+    head = _head(Standing("held", "amber", NOW - 38_000))
+    assert _said(head["headline"]) == "Held by slow for 38s dropped in 9s"
+    assert (
+        _said(head["sentence"])
+        == "It is 1m 6s of event time behind the first, and spoke 52s ago. quick waits."
+    )
+    moving = _head(Standing("moving", "green"))
+    assert _said(moving["headline"]) == "Moving"
+    assert _said(moving["sentence"]) == "slow is last, 1m 6s of event time behind the first."
+    assert _said(_head(Standing("odd", "amber", NOW))["sentence"]) == "It has stood for 38s."
+
+
+def test_a_head_without_a_countdown_says_whether_who_holds_is_ever_dropped() -> None:
+    held = Standing("held", "amber", NOW - 38_000)
+    head = _head(held, next_expiry_ms=None, holder_count=2, waiting_count=12)
+    assert _said(head["headline"]) == "Held by slow and 1 other for 38s dropped if others go on"
+    assert _said(head["sentence"]).endswith("quick and 11 more wait.")
+
+
+def test_a_writer_whose_silence_is_on_its_clock_has_it_once() -> None:
+    config = _info(SPLIT, TAIL, {}).config.model_copy(update={"aggregation_timeout_ms": 90_000})
+    times = Times.of(follows_clock=True, example=NOW)
+    silent = [
+        _writer("a", NOW, 0).model_copy(update={"silent_ms": ms, "silent_for_ms": shown})
+        for ms, shown in ((50_400, 50_000), (50_400, 3_000), (50_400, None))
+    ]
+    tab = tabs.writers_tab(
+        silent, config, total=3, most=50, prefix="", asked_ms=NOW, times=times
+    )
+    assert [one["silent"] for one in tab["rows"]] == ["", "50s", "50s"]
 
 
 def test_times_a_browser_cannot_hold_are_text() -> None:
@@ -363,7 +425,8 @@ def test_who_keeps_the_window_back_is_named_with_what_is_to_be_read() -> None:
     )
     section = group.section_of(details, window, _info(SPLIT, TAIL, {0: 0}), now_ms=NOW)
     assert section["headline"] == "1m behind the watermark"
-    assert section["sentence"] == "The window rises once these have read on: lazy (5 events)."
+    sentence = _said(section["sentence"])
+    assert sentence == "The window rises once these have read on: lazy (5 events)."
     assert section["behind"] == "5"
     assert [(one["who"], one["back"]) for one in section["segments"]] == [
         ("lazy", True),
@@ -378,7 +441,8 @@ def test_who_has_not_finished_a_sealed_segment_keeps_its_successors_back() -> No
         {"lazy": {"epoch": 1, "owned": {"a/b": {0: 4}}}},
     )
     section = group.section_of(details, window, _info(SPLIT, TAIL, {0: 0}), now_ms=NOW)
-    assert section["sentence"] == "The window rises once these have read on: lazy (6 events)."
+    sentence = _said(section["sentence"])
+    assert sentence == "The window rises once these have read on: lazy (6 events)."
 
 
 def test_a_chart_without_marks_begins_at_its_lines_and_cuts_what_no_browser_holds() -> None:
