@@ -339,6 +339,7 @@ class Pages:
                 slowest.stands,
                 now_ms=now_ms,
                 holder=holder,
+                tone=standing.tone,
                 times=times,
             ),
             "strip": chart.held_by(watch.holders, grid, now_ms=now_ms),
@@ -347,13 +348,19 @@ class Pages:
                 live,
                 watermark=brief.watermark,
                 holder=holder,
+                tone=standing.tone,
                 times=times,
             ),
-            "tab": self._draw_tab(view, watch, watches[-1], times),
+            "tab": self._draw_tab(view, watch, watches[-1], standing, times),
         }
 
     def _draw_tab(  # noqa: PLR0911 (one for each tab)
-        self, view: StreamView, watch: StreamWatch, writers: Watch, times: Times
+        self,
+        view: StreamView,
+        watch: StreamWatch,
+        writers: Watch,
+        standing: Standing,
+        times: Times,
     ) -> Part | None:
         info, clock = watch.info, watch.clock
         if info is None or clock is None:
@@ -383,6 +390,7 @@ class Pages:
         return tabs.writers_tab(
             writers.writers,
             info.config,
+            standing=standing,
             total=sum(clock.explanation.states.values()),
             most=SLOWEST,
             prefix=view.prefix,

@@ -6,6 +6,7 @@ from zlib import crc32
 
 from dashboard.history import NOBODY, History, Holders, Samples
 from dashboard.look.scales import BehindScale
+from dashboard.look.states import Tone
 from dashboard.look.words import Part, Times, plural
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.writers import WriterInfo
@@ -37,11 +38,12 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
     *,
     now_ms: int,
     holder: str | None,
+    tone: Tone | None,
     times: Times,
 ) -> Part:
     """Draw event time over wall clock: the watermark, the front, the slowest writers.
 
-    All values are offsets to a base, which is text: JavaScript cannot hold 64 bits.
+    A holder is drawn in a tone. All values are offsets to a base, which is text: JavaScript cannot hold 64 bits.
     """
     lower = list(watermarks.at(grid))
     front = [
@@ -66,7 +68,11 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
         "front": _offsets(front, base),
         "unseen": _offsets(_unseen(lower, front), base),
         "lines": [
-            {"name": name, "y": _offsets(values, base), "holds": name == holder}
+            {
+                "name": name,
+                "y": _offsets(values, base),
+                "tone": tone if name == holder else None,
+            }
             for name, values in lines.items()
         ],
         "water": _pair(water, base),
@@ -74,6 +80,7 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
         "far": _is_far(water, deep),
         "empty": all(one is None for one in lower),
         "holder": holder,
+        "tone": tone if holder else None,
     }
 
 
@@ -150,12 +157,13 @@ def hue_of(name: str) -> int:
     return crc32(name.encode()) % HUES
 
 
-def race_of(
+def race_of(  # noqa: PLR0913 (what a picture is made of)
     writers: Sequence[WriterInfo],
     live: int,
     *,
     watermark: int | None,
     holder: str | None,
+    tone: Tone | None,
     times: Times,
 ) -> Part | None:
     """Draw how far the slowest are behind whoever is first, and where the watermark stands.
@@ -166,6 +174,8 @@ def race_of(
         The slowest first.
     live
         How many there are in all.
+    holder, tone
+        Who holds the watermark for too long, and how that is drawn.
     """
     racers = writers[:_RACERS]
     if not racers:
@@ -177,7 +187,7 @@ def race_of(
             "who": one.writer,
             "x": 0 if one.behind_ms is None else scale.place(one.behind_ms),
             "text": _behind_text(one.behind_ms, times),
-            "holds": one.writer == holder,
+            "tone": tone if one.writer == holder else None,
         }
         for one in racers
     ]

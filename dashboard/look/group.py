@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from dashboard.look.chart import HUES
+from dashboard.look.overview import is_late
 from dashboard.look.scales import BehindScale
 from dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
 from tidegauge.event_time import END_OF_TIME
@@ -35,7 +36,9 @@ def section_of(
         "upper": times.moment(window.upper) or {"text": "at the tail"},
         "watermark": times.moment(window.watermark),
         "ruler": _ruler(window, times, now_ms),
-        "segments": _segments(window, info, offsets, owners, details.state.readers),
+        "segments": _segments(
+            window, info, offsets, owners, readers=details.state.readers, tone=tone
+        ),
     }
 
 
@@ -116,9 +119,10 @@ def _headline(details: GroupDetails, window: TimeWindowInfo, times: Times) -> tu
         return ("Nobody reads" if nobody else "Before the first mark"), "amber"
     if window.watermark == END_OF_TIME:
         return "Not at the end yet", "amber"
-    behind = times.distance(window.watermark - window.lower)
+    behind = window.watermark - window.lower
     who = "Nobody reads: " if nobody else ""
-    return f"{who}{behind} behind the watermark", "amber" if nobody else "ink"
+    tone = "amber" if nobody or is_late(behind, times) else "ink"
+    return f"{who}{times.distance(behind)} behind the watermark", tone
 
 
 def _sentence(missing: Mapping[str, int]) -> list[Part]:
@@ -155,14 +159,19 @@ def _ruler(window: TimeWindowInfo, times: Times, now_ms: int) -> Part | None:
     }
 
 
-def _segments(
+def _segments(  # noqa: PLR0913 (what a picture is made of)
     window: TimeWindowInfo,
     info: StreamInfo,
     offsets: Mapping[int, int],
     owners: Mapping[int, str],
+    *,
     readers: Iterable[str],
+    tone: str,
 ) -> list[Part]:
-    """Draw the segments that are being read, those farthest behind first."""
+    """Draw the segments that are being read, those farthest behind first.
+
+    What keeps the window back has the tone of how far back that is.
+    """
     hues = hues_of(readers)
     completed = {
         one.number
@@ -190,6 +199,7 @@ def _segments(
             "fill": _percent(offset, end),
             "wanted": _percent(wanted, end) if keeps_back and wanted is not None else None,
             "back": keeps_back,
+            "tone": tone if keeps_back else "ink",
             "text": text,
         }
         rows.append((-(left or 0), part))

@@ -101,7 +101,7 @@ def head_of(  # noqa: PLR0913 (what a picture is made of)
         "tone": standing.tone,
         "watermark": times.moment(brief.watermark),
         "aged": brief.watermark if aged else None,
-        "writers": writers_of(brief.explanation),
+        "writers": writers_of(brief.explanation, standing),
         "marks": f"marks: {per_second(marks_per_s)}",
         "notes": list(notes),
     }

@@ -17,15 +17,10 @@ BIN_MS = 5_000
 BINS = 60
 _LINES = tuple(map(water_height, (60_000, 3_600_000)))
 _EDGES = {"red": "red", "amber": "amber"}
-WRITER_TONES: dict[WriterState, str] = {
-    "active": "green",
-    "behind": "amber",
-    "joining": "amber",
-    "expired": "red",
-    "left": "grey",
-}
+_WRITERS: tuple[WriterState, ...] = ("active", "behind", "joining", "expired", "left")
 LIVE: tuple[WriterState, ...] = ("joining", "active", "behind")
 _FEW_GROUPS = 3
+_LATE_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +98,7 @@ def row_of(entry: Entry, groups: Sequence[ListedGroup], *, now_ms: int) -> Part:
         "watermark": times.moment(brief.watermark),
         "aged": brief.watermark if age_ms is not None and age_ms >= 0 else None,
         "ahead": brief.watermark if age_ms is not None and age_ms < 0 else None,
-        "writers": writers_of(brief.explanation),
+        "writers": writers_of(brief.explanation, standing),
         "readers": _readers_of(brief, groups, times),
         "marks": per_second(entry.pace.marks_per_s) if brief.revision else "",
     }
@@ -154,12 +149,12 @@ def until_of(brief: StreamBrief, explanation: BriefExplanation) -> str:
     return "dropped if others go on"
 
 
-def writers_of(explanation: BriefExplanation | None) -> list[Part]:
+def writers_of(explanation: BriefExplanation | None, standing: Standing) -> list[Part]:
     """Count the writers in each state."""
     states: Mapping[WriterState, int] = explanation.states if explanation else {}
     return [
-        {"text": f"{grouped(states[state])} {state}", "tone": tone}
-        for state, tone in WRITER_TONES.items()
+        {"text": f"{grouped(states[state])} {state}", "tone": standing.tone_of(state)}
+        for state in _WRITERS
         if states.get(state)
     ]
 
@@ -168,7 +163,7 @@ def _tube(entry: Entry, times: Times, *, now_ms: int) -> Part | None:
     brief, tide = entry.brief, entry.tide
     if brief.final or all(value is None for value in tide):
         return None
-    tone = "red" if entry.standing.is_held else "blue"
+    tone = entry.standing.tone if entry.standing.is_held else "blue"
     if times.follows_clock:
         end_ms = now_ms - now_ms % BIN_MS
         heights = [
@@ -214,8 +209,13 @@ def behind_of(
     if watermark == END_OF_TIME:
         return 2**60, "not at the end yet", "grey"
     behind = watermark - window.lower
-    late = times.dated and behind > 60_000
-    return behind, f"{times.distance(behind)} behind", "amber" if late else "grey"
+    tone = "amber" if is_late(behind, times) else "grey"
+    return behind, f"{times.distance(behind)} behind", tone
+
+
+def is_late(behind: int, times: Times) -> bool:
+    """Whether a group is so far behind the watermark of a stream that it is drawn as trouble."""
+    return times.dated and behind > _LATE_MS
 
 
 def empty_of(total: int, shown: int, *, wanted: str) -> Part | None:

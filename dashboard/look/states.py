@@ -1,8 +1,10 @@
 """The state of a stream: whether it is in trouble, who is to blame, and for how long."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from tidegauge.aggregation.writers import WriterState
 from tidegauge.wire.streams import StreamBrief
 
 State: TypeAlias = Literal[
@@ -46,6 +48,11 @@ _TONES: dict[State, Tone] = {
     "quiet": "grey",
     "unused": "grey",
     "ended": "grey",
+}
+_TO_BLAME: Mapping[State, frozenset[WriterState]] = {
+    "held": frozenset({"behind", "joining"}),
+    "few": frozenset({"joining"}),
+    "nobody": frozenset({"expired"}),
 }
 RANKS: dict[State, int] = {state: rank for rank, state in enumerate(LABELS)}
 
@@ -102,6 +109,12 @@ class Standing:
     def is_held(self) -> bool:
         """Whether somebody keeps the watermark where it is, for too long."""
         return self.state == "held"
+
+    def tone_of(self, writer: WriterState) -> Tone:
+        """Return the tone of its writers in some state: that of trouble only for who causes it."""
+        if writer in _TO_BLAME.get(self.state, ()):
+            return self.tone
+        return "green" if writer == "active" else "grey"
 
 
 def standing_of(

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dashboard.look.overview import WRITER_TONES, behind_of
+from dashboard.look.overview import behind_of
+from dashboard.look.states import Standing
 from dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
 from tidegauge.wire.groups import ListedGroup
 from tidegauge.wire.streams import MarkInfo, StreamConfig, StreamInfo
@@ -10,6 +11,8 @@ from tidegauge.wire.transactions import TransactionInfo
 from tidegauge.wire.writers import WriterInfo
 
 _SEGMENTS_SHOWN = 12
+_NEAR = 25
+"""Percent of its limit from which on a clock is shown in the tone of its writer."""
 _SETTINGS: dict[str, tuple[str, bool]] = {
     "max_segments": ("most segments at once", False),
     "aggregation_timeout_ms": ("a writer may be silent", True),
@@ -27,6 +30,7 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
     writers: Sequence[WriterInfo],
     config: StreamConfig,
     *,
+    standing: Standing,
     total: int,
     most: int,
     prefix: str,
@@ -37,6 +41,8 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
 
     Parameters
     ----------
+    standing
+        What the stream is in.
     total
         How many there are, with those that left or expired.
     most
@@ -53,22 +59,25 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
     return {
         "caption": what,
         "asked": asked_ms,
-        "rows": [_writer_row(one, config, times) for one in writers],
+        "rows": [_writer_row(one, config, standing, times) for one in writers],
     }
 
 
-def _writer_row(one: WriterInfo, config: StreamConfig, times: Times) -> Part:
+def _writer_row(
+    one: WriterInfo, config: StreamConfig, standing: Standing, times: Times
+) -> Part:
+    tone = standing.tone_of(one.state)
     stand = times.moment(one.stand)
     return {
         "who": one.writer,
         "state": one.state,
-        "tone": WRITER_TONES[one.state],
+        "tone": tone,
         "stand": stand or {"text": "nowhere yet"},
         "told": one.stand_by == "told",
         "behind": "" if one.behind_ms is None else times.distance(one.behind_ms),
         "silent": _silent(one),
-        "silence": _clock(one.silent_for_ms, config.aggregation_timeout_ms),
-        "standing": _clock(one.standing_for_ms, config.hold_limit_ms),
+        "silence": _clock(one.silent_for_ms, config.aggregation_timeout_ms, tone),
+        "standing": _clock(one.standing_for_ms, config.hold_limit_ms, tone),
         "incarnation": str(one.incarnation) if one.incarnation else "–",  # noqa: RUF001
         "remark": _remark(one),
     }
@@ -84,14 +93,15 @@ def _silent(one: WriterInfo) -> str:
     )
 
 
-def _clock(shown_ms: int | None, most_ms: int | None) -> Part | None:
-    """Draw what a clock shows as a bar of its limit; None if it does not run."""
+def _clock(shown_ms: int | None, most_ms: int | None, tone: str) -> Part | None:
+    """Draw what a clock shows as a bar of its limit, in the tone of its writer; None if it does not run."""
     if shown_ms is None:
         return None
     if most_ms is None:
-        return {"part": 0, "text": f"{span_text(shown_ms)}, no limit"}
+        return {"part": 0, "tone": "grey", "text": f"{span_text(shown_ms)}, no limit"}
     part = min(100, round(100 * shown_ms / max(most_ms, 1)))
-    return {"part": part, "text": f"{span_text(shown_ms)} of {span_text(most_ms)}"}
+    text = f"{span_text(shown_ms)} of {span_text(most_ms)}"
+    return {"part": part, "tone": tone if part > _NEAR else "grey", "text": text}
 
 
 def _remark(one: WriterInfo) -> str:

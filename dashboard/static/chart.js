@@ -24,7 +24,7 @@ export function TideChart({ chart, strip }) {
   const [inset, setInset] = useState({ left: 70, right: 12 });
   const [cursor, setCursor] = useState(null);
   const follows = chosen ?? chart.far;
-  const key = JSON.stringify([chart.lines.map((line) => [line.name, line.holds]), chart.dated, chart.clock, chart.base > 0, isLocal]);
+  const key = JSON.stringify([chart.lines.map((line) => [line.name, line.tone]), chart.dated, chart.clock, chart.base > 0, isLocal]);
   const latest = useRef(chart);
   latest.current = { ...chart, follows };
 
@@ -64,7 +64,7 @@ export function TideChart({ chart, strip }) {
     </div>
     <p class="legend dim">
       <span><i class="key water"></i>complete</span><span><i class="key front"></i>noted by some, waited for</span>
-      <span><i class="key slow"></i>slowest writers</span>${chart.holder && html`<span title=${chart.holder}><i class="key holder"></i>${chart.holder}</span>`}
+      <span><i class="key slow"></i>slowest writers</span>${chart.holder && html`<span title=${chart.holder}><i class="key holder ${chart.tone}"></i>${chart.holder}</span>`}
       ${chart.clock && html`<span><i class="key now"></i>now</span>`}
       ${strip.some((one) => one.hue === null) && html`<span><i class="key unseen"></i>not watched</span>`}
       <label><input type="checkbox" checked=${follows} onChange=${(event) => setChosen(event.target.checked)} /> follow the watermark</label>
@@ -127,7 +127,7 @@ function options(latest, width, setInset, setCursor) {
       { stroke: ink("dim"), width: 1, dash: [4, 4], points: { show: false } },
       { stroke: ink("front"), width: 1, paths: stepped, points: { show: false } },
       { stroke: ink("water-line"), width: 3, fill: ink("water-fill"), paths: stepped, points: { show: false }, fillTo: (plot) => plot.scales.y.min },
-      ...lines.map((line) => ({ stroke: line.holds ? ink("red") : ink("slow"), width: line.holds ? 2 : 1, paths: line.holds ? stepped : undefined, points: { show: false } })),
+      ...lines.map((line) => ({ stroke: ink(line.tone ? `hold-${line.tone}` : "slow"), width: line.tone ? 2 : 1, paths: line.tone ? stepped : undefined, points: { show: false } })),
     ],
     bands: [{ series: [2, 3], fill: ink("front-fill") }],
     hooks: {
@@ -140,6 +140,7 @@ function options(latest, width, setInset, setCursor) {
 
 /** Nobody saw how far writers had noted there: between the watermark and as far as was seen later. */
 function hatch(plot, { x, lower, unseen }) {
+  if (unseen.every((top) => top === null)) return;
   const { ctx } = plot;
   const at = (column) => plot.valToPos(column < x.length ? x[column] : x[x.length - 1], "x", true);
   ctx.save();
@@ -157,7 +158,7 @@ function hatch(plot, { x, lower, unseen }) {
 
 function hatching(ctx) {
   const side = 8 * (devicePixelRatio || 1);
-  const tile = new OffscreenCanvas(side, side);
+  const tile = Object.assign(document.createElement("canvas"), { width: side, height: side });
   const stripes = tile.getContext("2d");
   stripes.strokeStyle = ink("hatch");
   stripes.lineWidth = side / 8;

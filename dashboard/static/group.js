@@ -51,10 +51,10 @@ function Section({ one }) {
           </div>
           <div class="scale">${ruler.ticks.map((tick) => html`<i style=${{ left: `${tick.x}%` }}>${tick.text}</i>`)}</div>
         </div>`}
-      <h2>Segments: how far each is read, of what was written; red: what the next mark wants</h2>
+      <h2>Segments: how far each is read, of what was written; the line: what the next mark wants</h2>
       <div class="lanes">
         ${one.segments.map((row) => html`
-          <div class="lane ${row.back ? "holds" : ""}" key=${row.number}>
+          <div class="lane ${row.back ? `holds ${row.tone}` : ""}" key=${row.number}>
             <span class="who" title=${row.who}><b>${row.number}</b> <small>${row.who}</small></span>
             <span class="track"><i class="run ${row.hue == null ? "" : `hue-${row.hue}`}" style=${{ width: `${row.fill}%` }}></i>
               ${row.wanted != null && html`<i class="wanted" style=${{ left: `${row.wanted}%` }}></i>`}</span>

@@ -64,7 +64,7 @@ function Race({ race, ended }) {
       ${!race ? html`<p class="dim waiting">${ended ? "Nobody is waited for." : "No writer is live."}</p>` : html`
         <div class="lanes">
           ${race.rows.map((row) => html`
-            <div class="lane ${row.holds ? "holds" : ""}" key=${row.who}>
+            <div class="lane ${row.tone ? `holds ${row.tone}` : ""}" key=${row.who}>
               <span class="who" title=${row.who}>${row.who}</span>
               <span class="track">
                 ${race.water != null && html`<i class="complete" style=${{ width: `${race.water}%` }}></i>`}

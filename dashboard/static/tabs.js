@@ -3,7 +3,7 @@ import { hrefOf } from "./links.js";
 import { clockNow, showMoment, showSpan, Ticking, Time } from "./moments.js";
 import { Search } from "./overview.js";
 
-const Bar = ({ clock }) => clock ? html`<span class="meter"><i class=${clock.part > 75 ? "red" : clock.part > 25 ? "amber" : ""}
+const Bar = ({ clock }) => clock ? html`<span class="meter"><i class=${clock.tone}
   style=${{ width: `${clock.part}%` }}></i></span> <span class="nowrap">${clock.text}</span>` : "";
 
 const NO_INCARNATION = "–";

@@ -1,6 +1,9 @@
 """What the dashboard says of what it sees: states, sentences, scales."""
 
+import re
 from collections.abc import Iterable
+from colorsys import rgb_to_hls
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,11 +14,12 @@ from dashboard.look.scales import BehindScale, relative_heights, water_height
 from dashboard.look.states import Pace, Standing, State, standing_of
 from dashboard.look.words import Times, plural, rounded, span_text
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.wire.groups import GroupDetails, ReaderInfo, TimeWindowInfo
+from tidegauge.wire.groups import GroupDetails, ListedGroup, ReaderInfo, TimeWindowInfo
 from tidegauge.wire.streams import StreamBrief, StreamInfo
 from tidegauge.wire.writers import Watermark, WriterInfo
 
 NOW = 1_800_000_000_000
+MOVING = Standing("moving", "green")
 STATES = {"joining": 0, "active": 1, "behind": 1, "expired": 0, "left": 0}
 
 
@@ -188,6 +192,92 @@ def _said(parts: Iterable[Any]) -> str:
     )
 
 
+def _tones(part: Any) -> set[str]:
+    """Collect all tones of a picture."""
+    if isinstance(part, list | tuple):
+        return set().union(*map(_tones, part))
+    if not isinstance(part, dict):
+        return set()
+    own = {value for name, value in part.items() if "tone" in name or name == "edge"}
+    return own.union(*map(_tones, part.values()))
+
+
+def _pictures(standing: Standing, group_behind_ms: int) -> list[Any]:
+    """Draw all that shows a stream with a last writer, and a group that reads it."""
+    times = Times.of(follows_clock=True, example=NOW)
+    holder = "slow" if standing.is_held else None
+    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8, 2: 4}, "final": False}
+    details, window = _group(
+        {"lower": NOW - group_behind_ms, "upper": NOW, "position": {1: 3}, "next_mark": mark},
+        {"lazy": {"epoch": 1, "owned": {"a/b": {1: 3}}}},
+    )
+    info = _info(SPLIT, TAIL, {0: 0})
+    slow = _writer("slow", NOW - 66_000, 66_000).model_copy(
+        update={"state": "behind", "silent_for_ms": 52_000}
+    )
+    gone = _writer("gone", None, None).model_copy(update={"state": "expired"})
+    config = info.config.model_copy(update={"aggregation_timeout_ms": 60_000})
+    listed = ListedGroup.model_validate(
+        details.model_dump() | {"windows": [window.model_dump() | {"stream": "a/b"}]}
+    )
+    brief = _brief(watermark=NOW, explained={"states": STATES | {"expired": 1}})
+    entry = overview.Entry(brief, standing, Pace(), [NOW] * 60, NOW)
+    how: Any = {"holder": holder, "tone": standing.tone, "times": times}
+    return [
+        overview.row_of(entry, [listed], now_ms=NOW),
+        _head(standing, states=STATES | {"expired": 1}),
+        chart.chart_of([NOW], History(), Samples(), {}, now_ms=NOW, **how),
+        chart.race_of([slow], 2, watermark=NOW, **how),
+        tabs.writers_tab(
+            [slow, gone],
+            config,
+            standing=standing,
+            total=2,
+            most=50,
+            prefix="",
+            asked_ms=NOW,
+            times=times,
+        ),
+        group.section_of(details, window, info, now_ms=NOW),
+        tabs.readers_tab("a/b", [listed], times, NOW),
+    ]
+
+
+def test_what_is_healthy_has_no_colour_of_trouble() -> None:
+    healthy = _tones(_pictures(Standing("moving", "green"), group_behind_ms=1_000))
+    assert healthy <= {"green", "grey", "blue", "ink", "none", None}
+
+
+@pytest.mark.parametrize("tone", ["amber", "red"])
+def test_trouble_has_one_colour_wherever_it_is_shown(tone: Any) -> None:
+    pictures = _pictures(Standing("held", tone, NOW - 38_000), group_behind_ms=1_000)
+    of_stream = pictures[:5]
+    assert [_tones(one) & {"amber", "red"} for one in of_stream] == [{tone}] * 5
+
+
+def test_a_group_far_behind_is_amber_with_what_keeps_it_back() -> None:
+    section = _pictures(Standing("moving", "green"), group_behind_ms=61_000)[5]
+    assert (section["tone"], [one["tone"] for one in section["segments"]]) == (
+        "amber",
+        ["amber"],
+    )
+
+
+def _hue_angles(pattern: str) -> set[int]:
+    """Read colours of the style sheet, as degrees of the colour circle."""
+    style = (Path(chart.__file__).parents[1] / "static/style.css").read_text()
+    colours = [bytes.fromhex(one) for one in re.findall(pattern + "#([0-9a-f]{6})", style)]
+    return {round(360 * rgb_to_hls(*(part / 255 for part in one))[0]) for one in colours}
+
+
+def test_names_have_colours_outside_the_hues_of_states() -> None:
+    states = _hue_angles(r"--(?:red|amber|amber-strong|green|blue): ")
+    names = _hue_angles(r"\.hue-\d+ \{ background: ")
+    assert len(names) >= 6
+    apart = [min(abs(a - b), 360 - abs(a - b)) for a in states for b in names]
+    assert min(apart) >= 20
+
+
 def test_a_head_says_each_age_once() -> None:
     head = _head(Standing("held", "amber", NOW - 38_000))
     assert _said(head["headline"]) == "Held by slow for 38s dropped in 9s"
@@ -216,7 +306,7 @@ def test_a_writer_whose_silence_is_on_its_clock_has_it_once() -> None:
         for ms, shown in ((50_400, 50_000), (50_400, 3_000), (50_400, None))
     ]
     tab = tabs.writers_tab(
-        silent, config, total=3, most=50, prefix="", asked_ms=NOW, times=times
+        silent, config, standing=MOVING, total=3, most=50, prefix="", asked_ms=NOW, times=times
     )
     assert [one["silent"] for one in tab["rows"]] == ["", "50s", "50s"]
 
@@ -288,7 +378,9 @@ def _chart_of_fronts(samples: Iterable[tuple[int, int]]) -> Any:
         fronts.add(at, noted, stayed=fronts.newest == noted)
     grid = list(range(NOW - 60_000, NOW + 1, 10_000))
     times = Times.of(follows_clock=True, example=NOW)
-    return chart.chart_of(grid, watermarks, fronts, {}, now_ms=NOW, holder=None, times=times)
+    return chart.chart_of(
+        grid, watermarks, fronts, {}, now_ms=NOW, holder=None, tone=None, times=times
+    )
 
 
 def test_how_far_writers_noted_is_not_drawn_where_nobody_saw_it() -> None:
@@ -318,6 +410,7 @@ def test_the_race_shows_the_slowest_and_the_range_of_the_others() -> None:
         100,
         watermark=NOW - 40_000,
         holder="w00",
+        tone="red",
         times=Times.of(follows_clock=True, example=NOW),
     )
     assert race is not None
@@ -332,6 +425,7 @@ def test_the_watermark_of_a_later_moment_is_not_ahead_of_the_slowest() -> None:
         2,
         watermark=NOW - 7_000,
         holder="slow",
+        tone="amber",
         times=Times.of(follows_clock=True, example=NOW),
     )
     assert race is not None
@@ -452,7 +546,7 @@ def test_a_chart_without_marks_begins_at_its_lines_and_cuts_what_no_browser_hold
 
     def drawn() -> Any:
         return chart.chart_of(
-            grid, History(), Samples(), stands, now_ms=0, holder=None, times=times
+            grid, History(), Samples(), stands, now_ms=0, holder=None, tone=None, times=times
         )
 
     assert (drawn()["base"], drawn()["deep"]) == (str(2**63 - 2), [0, 0])
@@ -475,7 +569,14 @@ def test_a_caption_says_whether_all_live_writers_are_there(
     times = Times.of(follows_clock=True, example=NOW)
     config = _info(SPLIT, TAIL, {}).config
     tab = tabs.writers_tab(
-        writers, config, total=total, most=50, prefix="", asked_ms=NOW, times=times
+        writers,
+        config,
+        standing=MOVING,
+        total=total,
+        most=50,
+        prefix="",
+        asked_ms=NOW,
+        times=times,
     )
     assert tab["caption"] == what
 
