@@ -85,7 +85,8 @@ class StreamWatch(Watch):
     marks
         The newest, with their cuts.
     watermarks, fronts
-        What the watermark was, and how far writers had noted, over wall clock.
+        What the watermark was by its marks, and how far the first writer had noted by the
+        explanations, over wall clock: `upper` of a mark tells only of writers behind its cut.
     holders
         Who held it, over wall clock.
     """
@@ -136,16 +137,10 @@ class StreamWatch(Watch):
             first.writer if first and holds else None,
             stood_since_ms=0 if stood_ms is None else self.seen_ms - stood_ms,
         )
-        # marks come first: history takes nothing that is older than what it has
-        is_begun = self.watermarks.newest is not None
-        if is_begun and first is not None and first.stand is not None:
-            self._advance_front(self.seen_ms, first.stand + (first.behind_ms or 0))
-
-    def _advance_front(self, at_ms: int, noted: int) -> None:
-        """Take in how far somebody noted: marks and explanations tell of different writers."""
-        newest = self.fronts.newest
-        front = noted if newest is None else max(newest, noted)
-        self.fronts.add(at_ms, front, stayed=front == newest)
+        if first is not None and first.stand is not None:
+            newest, noted = self.fronts.newest, first.stand + (first.behind_ms or 0)
+            front = noted if newest is None else max(newest, noted)
+            self.fronts.add(self.seen_ms, front, stayed=front == newest)
 
     async def _describe(self, path: str) -> None:
         info = await self.asking.get("stream", path, StreamInfo)
@@ -188,7 +183,6 @@ class StreamWatch(Watch):
         if mark.lower == END_OF_TIME:
             return
         self.watermarks.add(at_ms, mark.lower)
-        self._advance_front(at_ms, mark.upper)
         if len(self.marked) > 4 * _PAGE:
             del self.marked[: 2 * _PAGE]
 

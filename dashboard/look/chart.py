@@ -66,7 +66,7 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
         "clock": times.follows_clock,
         "lower": _offsets(lower, base),
         "front": _offsets(front, base),
-        "unseen": _offsets(_unseen(lower, front), base),
+        "unseen": _offsets(_unseen(grid, lower, front, times), base),
         "lines": [
             {
                 "name": name,
@@ -84,13 +84,22 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
     }
 
 
-def _unseen(lower: Sequence[int | None], front: Sequence[int | None]) -> list[int | None]:
-    """Return how far writers may have noted where nobody saw it: as far as was seen later."""
+def _unseen(
+    grid: Sequence[int],
+    lower: Sequence[int | None],
+    front: Sequence[int | None],
+    times: Times,
+) -> list[int | None]:
+    """Return how far writers may have noted where nobody saw it: as far as later, or the clock."""
+    follows = times.follows_clock and times.dated
     tops: list[int | None] = []
     later: int | None = None
-    for low, high in zip(reversed(lower), reversed(front), strict=True):
+    for at, low, high in zip(grid[::-1], lower[::-1], front[::-1], strict=True):
         later = later if high is None else high
-        tops.append(later if low is not None and high is None else None)
+        if low is None or high is not None or later is None:
+            tops.append(None)
+        else:
+            tops.append(max(low, min(later, at) if follows else later))
     return tops[::-1]
 
 

@@ -355,7 +355,9 @@ def test_news_are_waited_for_only_while_the_service_answers() -> None:
 
 
 def test_a_watermark_that_has_stood_for_a_day_is_drawn() -> None:
-    assert list(_watched(YESTERDAY).watermarks.at([NOW])) == [NOW + 2]
+    watch = _watched(YESTERDAY)
+    assert list(watch.watermarks.at([NOW])) == [NOW + 2]
+    assert watch.fronts.newest is None  # a mark tells only of those behind its cut
 
 
 def test_the_pace_of_a_stream_is_that_of_the_last_minutes_on_both_pages() -> None:

@@ -389,7 +389,9 @@ def test_how_far_writers_noted_is_not_drawn_where_nobody_saw_it() -> None:
     drawn = _chart_of_fronts(samples)
     assert drawn["lower"] == [0] * 7
     assert drawn["front"] == [20_000, 20_000, None, None, None, 59_000, 59_000]
-    assert drawn["unseen"] == [None, None, 59_000, 59_000, 59_000, None, None]
+    assert drawn["unseen"] == [None, None, 30_000, 40_000, 50_000, None, None]
+    stalled = _chart_of_fronts([*samples[:11], (NOW, NOW - 35_000)])
+    assert stalled["unseen"] == [None, None, 30_000, 35_000, 35_000, 35_000, None]
 
 
 def test_what_is_the_same_before_and_after_nobody_watched_was_the_same_in_between() -> None:
