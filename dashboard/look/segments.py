@@ -48,7 +48,7 @@ def segments_tab(
     return {"caption": caption, **_boxes(segments, drawn)}
 
 
-_LEGEND = "blue: before the newest cut; red: readers"
+_LEGEND = "blue: before the newest cut; violet: readers"
 
 
 def _first(segments: Sequence[SegmentInfo]) -> Sequence[SegmentInfo]:
