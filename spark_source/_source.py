@@ -1,7 +1,7 @@
 """The data source: ``format("tidegauge")``."""
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -308,7 +308,7 @@ class BatchReader(DataSourceReader):
             end = ending_position(log, client, self._options) or log.extent().ends
             topology = log.extent().topology  # last: it knows the segments of both then
             parts = _parts(topology, start.position, end, self._options)
-            marks = _marks_between(client, topology, start, end)
+            marks = _marks_between(client, topology, start, end, dict(parts))
         return [
             SegmentPartition(
                 self._options,
@@ -316,7 +316,7 @@ class BatchReader(DataSourceReader):
                 segment,
                 offsets.start,
                 offsets.stop,
-                marks=marks.get(segment, ([], [])),
+                marks=marks[segment],
                 log_id=start.log_id,
             )
             for segment, offsets in parts
@@ -339,16 +339,20 @@ def _parts(
 
 
 def _marks_between(
-    client: StreamClient, topology: Topology, start: Offset, end: Position
+    client: StreamClient,
+    topology: Topology,
+    start: Offset,
+    end: Position,
+    segments: Iterable[int],
 ) -> dict[int, tuple[list[int], list[int]]]:
-    """List for each segment the offsets of the marks' cuts, and their lower bounds.
+    """List for each of some segments the offsets of the marks' cuts, and their lower bounds.
 
     From the newest mark that the start covers: an event read is in no cut before it, or late
     by that one too. To the first that covers the end; marks of a topology scaled since then are
     beyond it.
     """
     last = down_set(topology, cut_of(topology, end))
-    found: dict[int, tuple[list[int], list[int]]] = {n: ([], []) for n in topology.in_order}
+    found: dict[int, tuple[list[int], list[int]]] = {n: ([], []) for n in segments}
     after, done = max(0, start.revision - 1), False
     while not done and (page := client.marks(after=after, limit=1_000)):
         marks = [mark for mark in page if mark.cut.keys() <= topology.segments.keys()]

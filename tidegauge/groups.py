@@ -108,7 +108,7 @@ def start(topologies: Topologies, positions: Mapping[str, Position]) -> GroupSta
     for stream, topology in topologies.items():
         counts = join(topology, [positions.get(stream, {})])
         frontier = cut_of(topology, counts)
-        passed = frozenset[int]().union(*(topology.ancestors[one] for one in frontier))
+        passed = set(topology.ancestors.listed(topology.ancestors.of(frontier)))
         for number in topology.in_order:
             ref = SegmentRef(stream, number)
             if number in frontier:
@@ -171,18 +171,21 @@ def complete(
 
 
 def open_segments(state: GroupState, stream: str, topology: Topology) -> GroupState:
-    """Add the segments that have opened: new partitions, successors of completed ones."""
+    """Add the segments that have opened: new partitions, successors of completed ones.
+
+    Empty sealed ones are complete at once, so that nobody has to take each of them in turn.
+    """
     known = state.offsets
-    opened = {
-        SegmentRef(stream, number): 0
-        for number in topology.in_order
-        if SegmentRef(stream, number) not in known
-        and all(
-            SegmentRef(stream, before) in state.completed
-            for before in topology[number].predecessors
-        )
-    }
-    return replace(state, unassigned=dict(state.unassigned) | opened) if opened else state
+    completed, opened = dict(state.completed), dict[SegmentRef, int]()
+    for number in topology.in_order:
+        ref, segment = SegmentRef(stream, number), topology[number]
+        before = (SegmentRef(stream, one) for one in segment.predecessors)
+        if ref not in known and all(one in completed for one in before):
+            (completed if segment.sealed_length == 0 else opened)[ref] = 0
+    if not opened and len(completed) == len(state.completed):
+        return state
+    unassigned = dict(state.unassigned) | opened
+    return replace(state, unassigned=unassigned, completed=completed)
 
 
 def go_offline(
@@ -284,25 +287,22 @@ def skip_truncated(  # noqa: PLR0913, PLR0917 (who, where and what)
         The first cut of the stream.
     """
     gone = down_set(topology, first)
-    passed = frozenset[int]().union(*(topology.ancestors[number] for number in first))
-    while True:
-        state = open_segments(state, stream, topology)
-        owned = _member(state, reader, epoch).owned
-        lagging = [
-            ref
-            for ref, offset in [*owned.items(), *state.unassigned.items()]
-            if ref.stream == stream
-            and (offset < gone.get(ref.segment, 0) or ref.segment in passed)
-        ]
-        if not lagging:
-            return state
-        for ref in lagging:
-            count = gone.get(ref.segment, 0)  # 0 of an empty one that is passed
-            if ref not in owned:
-                state = acquire(state, reader, epoch, ref)
-            state = advance(state, reader, epoch, {ref: count})
-            if count == topology[ref.segment].sealed_length:
-                state = complete(state, reader, epoch, ref, topology)
+    passed = set(topology.ancestors.listed(topology.ancestors.of(first)))
+    owned, unassigned = dict(_member(state, reader, epoch).owned), dict(state.unassigned)
+    completed = dict(state.completed)
+    elsewhere = state.offsets.keys() - owned.keys() - unassigned.keys()
+    for number in topology.in_order:
+        ref, count = SegmentRef(stream, number), gone.get(number, 0)
+        before = (SegmentRef(stream, one) for one in topology[number].predecessors)
+        is_read = number not in passed and owned.get(ref, unassigned.get(ref, 0)) >= count
+        if is_read or ref in elsewhere or not all(one in completed for one in before):
+            continue
+        unassigned.pop(ref, None)
+        owned[ref] = count  # 0 of an empty one that is passed
+        if count == topology[number].sealed_length:
+            completed[ref] = owned.pop(ref)
+    skipped = replace(_with(state, reader, owned), unassigned=unassigned, completed=completed)
+    return open_segments(skipped, stream, topology)
 
 
 def checkpoint(state: GroupState, name: str) -> GroupState:

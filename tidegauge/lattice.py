@@ -172,15 +172,9 @@ def _held(topology: Topology, position: Position, passed: int, number: int) -> i
 
 
 def _is_open(topology: Topology, counts: DownSet, number: int) -> bool:
-    """Tell whether all before a segment is complete: its predecessors, as they are a down-set.
-
-    An empty one says nothing of those before it.
-    """
-    waiting = list(topology[number].predecessors)
-    while waiting:
-        before = topology[waiting.pop()]
-        if counts.get(before.number, 0) != before.sealed_length:
-            return False
-        if before.sealed_length == 0:
-            waiting += before.predecessors
-    return True
+    """Tell whether all before a segment is complete, of a down-set."""
+    segments = topology.segments
+    return all(
+        counts.get(before, 0) == segments[before].sealed_length
+        for before in topology.decisive[number]
+    )

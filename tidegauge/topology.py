@@ -1,7 +1,7 @@
 """The topology of a stream: the DAG of its segments, which grows by scaling."""
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
@@ -118,6 +118,22 @@ class Topology:
     def ends(self) -> tuple[int, ...]:
         """The segments that none continues."""
         return tuple(number for number, after in self.successors.items() if not after)
+
+    @cached_property
+    def decisive(self) -> Mapping[int, Collection[int]]:
+        """The last segments with events before each segment: none of them lies before another.
+
+        A down-set that has these to their ends has all before that segment. They are found once
+        for a topology, since any number of empty ones may lie between.
+        """
+        found: dict[int, Collection[int]] = {}
+        for number in self.in_order:
+            last: set[int] = set()
+            for before in self.segments[number].predecessors:
+                last.update([before] if self.segments[before].sealed_length else found[before])
+            passed = self.ancestors.of(last)
+            found[number] = [one for one in last if not self.ancestors.has(one, passed)]
+        return found
 
     @cached_property
     def unsealed(self) -> tuple[int, ...]:
@@ -257,9 +273,6 @@ class Ancestors:
                     bits |= self.before.get(one, 0) | self._bits[one]
                 if bits:
                     self.before[number] = bits
-
-    def __getitem__(self, number: int) -> frozenset[int]:
-        return frozenset(self.listed(self.of([number])))
 
     def of(self, numbers: Iterable[int]) -> int:
         """Unite the ancestors of some segments, as bits."""

@@ -394,5 +394,6 @@ class Outbox:
         """
         named = {one: offset for one, offset in position.items() if one not in self._passed}
         if self._topology.has_history:
-            self._passed.update(*(self._topology.ancestors[one] for one in named))
+            before = self._topology.ancestors
+            self._passed.update(before.listed(before.of(named)))
         return named

@@ -26,7 +26,7 @@ def _offset(revision: int, position: int) -> Offset:
 
 def test_a_batch_read_asks_for_the_marks_between_its_start_and_its_end() -> None:
     client = Marks()
-    found = _marks_between(client, TOPOLOGY, _offset(70_000, 700_005), {0: 702_000})  # type: ignore[arg-type]
+    found = _marks_between(client, TOPOLOGY, _offset(70_000, 700_005), {0: 702_000}, [0])  # type: ignore[arg-type]
     assert client.asked == [69_999]
     assert (found[0][0][0], found[0][1][0]) == (700_000, 70_000_000)
     assert (found[0][0][-1], found[0][1][-1]) == (702_000, 70_200_000)
@@ -34,6 +34,6 @@ def test_a_batch_read_asks_for_the_marks_between_its_start_and_its_end() -> None
 
 def test_a_batch_read_from_before_the_first_mark_asks_from_there() -> None:
     client = Marks()
-    found = _marks_between(client, TOPOLOGY, _offset(0, 0), {0: 15_000})  # type: ignore[arg-type]
+    found = _marks_between(client, TOPOLOGY, _offset(0, 0), {0: 15_000}, [0])  # type: ignore[arg-type]
     assert client.asked == [0, 1_000]
     assert (found[0][0][0], found[0][0][-1]) == (10, 15_000)
