@@ -108,11 +108,11 @@ class Topology:
     @cached_property
     def successors(self) -> Mapping[int, tuple[int, ...]]:
         """The segments that continue each segment."""
-        found: dict[int, list[int]] = {number: [] for number in self.segments}
+        found: dict[int, tuple[int, ...]] = dict.fromkeys(self.segments, ())
         for number in self.in_order:
             for before in self.segments[number].predecessors:
-                found[before].append(number)
-        return {number: tuple(after) for number, after in found.items()}
+                found[before] += (number,)  # lists for thousands wake the garbage collector
+        return found
 
     @cached_property
     def ends(self) -> tuple[int, ...]:
@@ -121,18 +121,22 @@ class Topology:
 
     @cached_property
     def decisive(self) -> Mapping[int, Collection[int]]:
-        """The last segments with events before each segment: none of them lies before another.
+        """The last segments with events before each segment.
 
         A down-set that has these to their ends has all before that segment. They are found once
         for a topology, since any number of empty ones may lie between.
         """
         found: dict[int, Collection[int]] = {}
         for number in self.in_order:
+            direct = self.segments[number].predecessors
+            if all(self.segments[before].sealed_length for before in direct):
+                found[number] = direct
+                continue
             last: set[int] = set()
-            for before in self.segments[number].predecessors:
+            for before in direct:
                 last.update([before] if self.segments[before].sealed_length else found[before])
             passed = self.ancestors.of(last)
-            found[number] = [one for one in last if not self.ancestors.has(one, passed)]
+            found[number] = tuple(one for one in last if not self.ancestors.has(one, passed))
         return found
 
     @cached_property
@@ -264,13 +268,13 @@ class Ancestors:
         self, segments: Mapping[int, Segment], in_order: Iterable[int], known: Mapping[int, int]
     ) -> None:
         self._numbers = tuple(segments)
-        self._bits = {number: 1 << place for place, number in enumerate(segments)}
+        self._places = {number: place for place, number in enumerate(segments)}
         self.before: dict[int, int] = dict(known)
         for number in in_order:
             if number not in known:
                 bits = 0
                 for one in segments[number].predecessors:
-                    bits |= self.before.get(one, 0) | self._bits[one]
+                    bits |= self.before.get(one, 0) | 1 << self._places[one]
                 if bits:
                     self.before[number] = bits
 
@@ -283,7 +287,7 @@ class Ancestors:
 
     def has(self, number: int, bits: int) -> bool:
         """Tell whether a segment is one of those."""
-        return bool(self._bits[number] & bits)
+        return bool(bits >> self._places[number] & 1)
 
     def listed(self, bits: int) -> Iterator[int]:
         """Name the segments of some bits."""

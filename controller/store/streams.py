@@ -17,8 +17,6 @@ from controller.database.statements import (
 )
 from controller.schema import changelog, deleted_streams, listening, reader_groups, streams
 from tidegauge.names import StreamName
-from tidegauge.topology import Topology
-from tidegauge.wire.streams import TopologyInfo
 
 _NAME_COLUMNS = {streams: ("scope", "stream"), reader_groups: ("scope", "reader_group")}
 _NO_STREAM, _NO_ENTRY = -1, 0
@@ -33,11 +31,6 @@ def insert_stream(connection: sa.Connection, values: dict[str, Any]) -> Callable
 def update_stream(connection: sa.Connection, stream_key: int, values: dict[str, Any]) -> None:
     """Store new settings or a new topology of a stream."""
     connection.execute(sa.update(streams).where(streams.c.key == stream_key).values(values))
-
-
-def dump_topology(topology: Topology) -> str:
-    """Write a topology as it is stored."""
-    return TopologyInfo.of(topology).model_dump_json()
 
 
 def write_offsets(connection: sa.Connection, offsets: Sequence[tuple[int, int]]) -> None:

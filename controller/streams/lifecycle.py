@@ -41,7 +41,6 @@ from tidegauge.wire.streams import (
     StreamBrief,
     StreamConfig,
     StreamInfo,
-    TopologyInfo,
 )
 
 _log = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ def describe(state: StreamState) -> StreamInfo:
         stream_id=state.identity.stream_id,
         created_ms=state.identity.created_ms,
         config=state.published_config,
-        topology=TopologyInfo.of(state.published_topology),
+        topology=state.descriptions.of(state.published_topology),
         watermark=state.watermark,
         revision=state.revision,
         marked_ms=None if state.published is None else state.published.marked_ms,
@@ -153,7 +152,7 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
         "stream_id": identity.stream_id,
         "created_ms": identity.created_ms,
         "config": config.model_dump_json(),
-        "topology": storage.dump_topology(topology),
+        "topology": state.descriptions.of(topology).model_dump_json(),
         "holder": controller,
     }
     batch.write(partial(state.insert, values=values))
@@ -273,7 +272,7 @@ def scale_stream(
     lengths = {number: log.tails[number] for number in seal}
     grown = topology.scaled(lengths, added, now_ms=state.now().wall_ms)
     state.aggregator.change_topology(grown)
-    values = {"topology": storage.dump_topology(grown)}
+    values = {"topology": state.descriptions.of(grown).model_dump_json()}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
     batch.touch(state)
     numbers = [one.number for one in added]
@@ -323,7 +322,7 @@ def seal_stream(batch: Batch, state: StreamState, position: Position | None) -> 
     if isinstance(state.log, EmbeddedLog):
         state.log.transactions.abort_all(wall_ms=state.now().wall_ms)
     final = outcome.marks[-1]
-    values = {"topology": storage.dump_topology(aggregator.topology)}
+    values = {"topology": state.descriptions.of(aggregator.topology).model_dump_json()}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
     batch.touch(state)
     _log.info("stream sealed", extra={"stream": str(state.identity.name)})

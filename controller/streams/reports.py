@@ -173,7 +173,7 @@ def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Ite
                 f"{limit}; raise max_segments if the log has grown"
             )
         raise replace(error, reason=reason) from error
-    values = {"topology": storage.dump_topology(state.aggregator.topology)}
+    values = {"topology": state.descriptions.of(state.aggregator.topology).model_dump_json()}
     batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
 
 

@@ -37,7 +37,7 @@ from tidegauge.names import StreamName
 from tidegauge.scaling_policy import Load
 from tidegauge.topology import Position
 from tidegauge.windows import TimeWindow
-from tidegauge.wire.streams import StreamConfig
+from tidegauge.wire.streams import StreamConfig, TopologyDescriptions
 
 _AGAIN_S = 1.0
 """A pass that the database refused is due again then: it may take as long to come back."""
@@ -124,6 +124,7 @@ class StreamState:
         self.published_tails = None if log.tails is None else dict(log.tails)
         """The tails that are durable; None if the log is external."""
         self.published_topology = aggregator.topology
+        self.descriptions = TopologyDescriptions()
         self.published_first = self._first_cut()
         """The stream cut at which the log begins; None if it is external."""
         self.published_config = config
@@ -236,8 +237,11 @@ class StreamState:
         news = self.published is not aggregator.newest
         self.published = aggregator.newest
         if self.published_topology is not aggregator.topology:
-            self.published_topology, news = aggregator.topology, True
-            self.published_first = self._first_cut()
+            former, news = self.published_topology, True
+            self.published_topology = aggregator.topology
+            # Nearly always the segments that it begins with are as they were.
+            if any(aggregator.topology[n] is not former[n] for n in self.published_first or ()):
+                self.published_first = self._first_cut()
         self.published_config, self.published_load = self.config, self.load
         if log.tails != self.published_tails and log.tails is not None:
             self.published_tails = dict(log.tails)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tidegauge.scaling import continuation, continued, continuing, equal_parts
 from tidegauge.topology import KeyRange, Segment, Topology
+from tidegauge.wire.streams import TopologyDescriptions, TopologyInfo
 
 QUARTERS = Topology.of_equal_ranges(4)
 
@@ -101,6 +102,23 @@ def test_what_continues_a_segment_that_is_not_known_cannot_be_taken_in() -> None
     assert [one.number for one in told] == [0, 4, 6]
     with pytest.raises(ValueError, match="segment 4 continues 1, which is not sealed"):
         QUARTERS.updated(told, merged.revision)
+
+
+def test_only_what_a_scaling_changed_is_described_anew() -> None:
+    descriptions = TopologyDescriptions()
+    former = descriptions.of(QUARTERS)
+    grown = QUARTERS.scaled(
+        {1: 7}, continuing(QUARTERS, [1], _ranges(0.25, 0.3, 0.5)), now_ms=5
+    )
+    described = descriptions.of(grown)
+    assert described == TopologyInfo.of(grown)
+    assert descriptions.of(grown) is described
+    known = {id(one) for one in former.segments}
+    assert [one.number for one in described.segments if id(one) in known] == [0, 2, 3]
+    again = QUARTERS.scaled(
+        {1: 7}, continuing(QUARTERS, [1], _ranges(0.25, 0.3, 0.5)), now_ms=6
+    )
+    assert descriptions.of(again) == TopologyInfo.of(again)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.booleans()), max_size=12), st.integers(0, 12))

@@ -222,6 +222,29 @@ class TopologyInfo(Answer):
         return Topology((one.to_segment() for one in self.segments), revision=self.revision)
 
 
+class TopologyDescriptions:
+    """Describes a stream's topology again and again; only what changed since is described anew."""
+
+    def __init__(self) -> None:
+        self._described: dict[int, tuple[Segment, SegmentInfo]] = {}
+        self._newest: tuple[Topology, TopologyInfo] | None = None
+
+    def of(self, topology: Topology) -> TopologyInfo:
+        """Describe a topology, as `TopologyInfo.of` does."""
+        if self._newest is None or self._newest[0] is not topology:
+            former, self._described = self._described, {}
+            for number in sorted(topology.segments):
+                segment, known = topology[number], former.get(number)
+                # The same object: equal ones may have begun or ended at another time.
+                if known is None or known[0] is not segment:
+                    known = segment, SegmentInfo.of(segment)
+                self._described[number] = known
+            segments = [info for _, info in self._described.values()]
+            made = TopologyInfo.model_construct(revision=topology.revision, segments=segments)
+            self._newest = topology, made
+        return self._newest[1]
+
+
 class MarkInfo(Answer):
     """A mark: everything older than `lower` lies before `cut`."""
 

@@ -143,7 +143,7 @@ async def scale(
     topology = state.published_topology
     return wire.ScaledStream(
         segments=[wire.SegmentInfo.of(topology[number]) for number in added],
-        topology=wire.TopologyInfo.of(topology),
+        topology=state.descriptions.of(topology),
         **routing.stream_facts(state),
     )
 
