@@ -181,7 +181,9 @@ def _sentence(
     if explanation.reason not in HOLDING or first is None or not first.behind_ms:
         return []
     others = _others(explanation)
-    how = f"{' are' if others else ' is'} last, {times.distance(first.behind_ms)} of event time"
+    is_near = times.dated and first.behind_ms < 1_000
+    span = "less than 1s" if is_near else times.distance(first.behind_ms)
+    how = f"{' are' if others else ' is'} last, {span} of event time"
     name: Part = {"text": first.writer, "name": True}
     return [name, *others, {"text": f"{how} behind the first."}]
 

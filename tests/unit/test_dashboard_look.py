@@ -288,6 +288,9 @@ def test_a_head_says_each_age_once() -> None:
     moving = _head(Standing("moving", "green"))
     assert _said(moving["headline"]) == "Moving"
     assert _said(moving["sentence"]) == "slow is last, 1m 6s of event time behind the first."
+    level = [_writer("slow", NOW, 300).model_dump()]
+    said = _said(_head(Standing("moving", "green"), holders=level)["sentence"])
+    assert said == "slow is last, less than 1s of event time behind the first."
     assert _said(_head(Standing("odd", "amber", NOW))["sentence"]) == "It has stood for 38s."
 
 
