@@ -11,9 +11,11 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from tests.patience import wait_until
 from tests.quick_spark import quick_environment
+from tidegauge_cli.demo.kafka.broker import Broker
 
 
 @pytest.mark.timeout(600)
@@ -62,6 +64,25 @@ def test_ctrl_c_leaves_no_process_behind(
     _, alive = psutil.wait_procs(children, timeout=20)
     assert alive == []
     assert [one.name for one in folder.iterdir()] == ["out"]
+
+
+@pytest.mark.timeout(180)
+def test_ctrl_c_deletes_the_topics_at_brokers_that_live_on(
+    tmp_path_factory: pytest.TempPathFactory, broker: Broker
+) -> None:
+    folder, brokers = tmp_path_factory.mktemp("demo"), broker.bootstrap
+    with _running_demo(folder, TIDEGAUGE_DEMO_BOOTSTRAP=brokers) as demo:
+        assert demo.stdout is not None
+        assert any("Spark starts" in line for line in demo.stdout)
+        assert len(_topics(broker)) == 1
+        os.killpg(demo.pid, signal.SIGINT)
+        assert demo.wait(60) == 130
+    wait_until(lambda: _topics(broker) == [])
+
+
+def _topics(broker: Broker) -> list[str]:
+    known = AdminClient({"bootstrap.servers": broker.bootstrap}).list_topics(timeout=60).topics
+    return [one for one in known if one.startswith("tidegauge-demo-")]
 
 
 def test_a_machine_without_maven_is_told_how_to_get_it(tmp_path: Path) -> None:

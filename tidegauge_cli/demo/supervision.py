@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing import get_context, parent_process
+from multiprocessing.util import get_temp_dir
 from threading import Thread
 from types import FrameType
 
@@ -31,27 +32,28 @@ def supervise(
     stopped
         What to say when all is killed.
     tidy
-        Removes what outlives the processes, then; temporary files are removed in any case.
+        Removes what outlives the processes, then; temporary files go with this process.
     """
     came: list[int] = []
-    with tempfile.TemporaryDirectory(prefix="tidegauge-", ignore_cleanup_errors=True) as folder:
-        process = get_context("spawn").Process(target=_run, args=(work, folder))
+    # It removes the folder when it ends, and shares it: addresses of sockets in it have to be short.
+    folder = get_temp_dir()
+    process = get_context("spawn").Process(target=_run, args=(work, folder))
 
-        def stop(number: int, _frame: FrameType | None) -> None:
-            if not came:
-                came.append(number)
-                print("Stopping…", flush=True)
-                process.kill()
+    def stop(number: int, _frame: FrameType | None) -> None:
+        if not came:
+            came.append(number)
+            print("Stopping…", flush=True)
+            process.kill()
 
-        # Blocked, so that one that comes meanwhile finds the process, and not its imports.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
-        former = {one: signal.signal(one, stop) for one in _ENDINGS}
-        process.start()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
-        process.join()
-        _kill_group(process.pid or 0)
-        for one, handler in former.items():
-            signal.signal(one, handler)
+    # Blocked, so that one that comes meanwhile finds the process, and not its imports.
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDINGS)
+    former = {one: signal.signal(one, stop) for one in _ENDINGS}
+    process.start()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDINGS)
+    process.join()
+    _kill_group(process.pid or 0)
+    for one, handler in former.items():
+        signal.signal(one, handler)
     if came:
         tidy()
         print(stopped, flush=True)
