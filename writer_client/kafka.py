@@ -53,6 +53,7 @@ _OF_THE_PRODUCER = "the brokers of the producer"
 _CURE = "where brokers want TLS or a password, give settings= as well"
 _OF_A_PRODUCER = ("transactional.id", "enable.idempotence", "on_delivery", "stats_cb")
 """Settings that are not for the client that reads where the log ends."""
+_FLUSH_S = 5
 
 
 class NotingProducer(Opening):
@@ -343,7 +344,14 @@ class NotingProducer(Opening):
         self._deliveries.commit()
 
     def abort_transaction(self, timeout: float = -1) -> None:
-        """Abort, and drop what was noted in the transaction; its failed deliveries are forgotten."""
+        """Abort, and drop what was noted in the transaction; its failed deliveries are forgotten.
+
+        What was produced is flushed before, for 5 s at most.
+        """
+        # librdkafka may ask for the end while the coordinator has not registered any partition yet, is
+        # refused, and takes that as fatal. What is acknowledged is registered. Were nothing to come any
+        # more, as after an error that wants an abort, waiting longer would be in vain.
+        self.flush(_FLUSH_S if timeout < 0 else min(timeout, _FLUSH_S))
         with self._polling:
             self._producer.abort_transaction(timeout)
         self._deliveries.abort()

@@ -173,6 +173,19 @@ def test_notes_of_a_transaction_are_seen_once_it_is_committed_and_never_if_it_is
         assert one.shop.mark == (NOON, {"0": 3})  # an aborted record, its marker, this one
 
 
+def test_an_abort_comes_once_the_broker_knows_the_transaction(make: Make) -> None:
+    one = make()
+    heard: list[object] = []
+    with one.noting({"transactional.id": one.topic, "linger.ms": 1_000}) as noting:
+        noting.init_transactions(30)
+        noting.begin_transaction()
+        noting.produce(one.topic, b"1", on_delivery=lambda error, _: heard.append(error))
+        noting.note_time(NOON)
+        noting.abort_transaction(30)
+    assert heard == [None]  # what is purged instead may not be registered yet
+    assert one.shop.watermark is None
+
+
 def test_nothing_is_noted_before_former_processes_of_a_transactional_producer_are_locked_out(
     make: Make,
 ) -> None:
