@@ -31,6 +31,9 @@ _PAUSE_S = 0.02
 class Log(NamedTuple):
     """What is asked of the log; each call blocks."""
 
+    check: Callable[[], object]
+    """Raise if it may not be written to."""
+
     poll: Callable[[], object]
     """Serve the acknowledgements that are there, unless somebody else has done so lately."""
     ends: Callable[[], Position]
@@ -61,6 +64,8 @@ class Reporting:
             raise ValueError(msg)
         self._stream.stream_id = info.stream_id
         self._learn(info)
+        # Who is registered holds the watermark, also if none of its records is ever stored.
+        await asyncio.to_thread(self._log.check)
         await self._calls.register(None)
         await self.cover_ends()
         return info

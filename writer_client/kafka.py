@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeAlias, Unpack
+from typing import Any, TypeAlias, TypeVar, Unpack
 
 from tidegauge.client.blocks import Opening
 from tidegauge.client.sync import LoopThread
@@ -46,6 +46,7 @@ with needs_extra("writer_client.kafka", extra="kafka"):
 
 __all__ = ["DeliveryFailedError", "FailedRecord", "NoAcknowledgementsError", "NotingProducer"]
 
+_T = TypeVar("_T")
 OnDelivery: TypeAlias = Callable[[KafkaError | None, Message], None]
 Headers: TypeAlias = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
 
@@ -166,7 +167,7 @@ class NotingProducer(Opening):
         # Acknowledgements come one at a time: to order them one by one would cost more.
         self._polling = threading.RLock()
         self._was_polled = False
-        log = Log(self._poll_for_caller, self._ends, _is_away)
+        log = Log(self._check_writable, self._poll_for_caller, self._ends, _is_away)
         self._reporting = Reporting(self._calls, self._deliveries, log)
         self._opening = asyncio.Lock()
         self._opened = False
@@ -211,7 +212,8 @@ class NotingProducer(Opening):
         UnknownStreamError, StreamSealedError
             If there is nothing to note on.
         ServiceUnreachableError, BrokerError
-            If the service or the broker does not answer.
+            If the service or the broker does not answer, or the broker lets nobody with these settings
+            write to the topic; the producer is not registered then.
         UnknownTopicError
             If there is no such topic.
         ValueError
@@ -460,13 +462,19 @@ class NotingProducer(Opening):
         payload = value.encode() if isinstance(value, str) else value or b""
         self._deliveries.observe(ObservedEvent(time, text, payload))
 
+    def _check_writable(self) -> None:
+        self._asked(Topic.check_writable)
+
     def _ends(self) -> Position:
+        return self._asked(Topic.high_watermarks)
+
+    def _asked(self, question: Callable[[Topic], _T]) -> _T:
         if self._log is None:
             settings = self._settings or _brokers_of(self._producer, self._retry_for)
             wanted = {name: settings[name] for name in settings if name not in _OF_A_PRODUCER}
             self._log = Topic(wanted, self._topic, retry_for=self._retry_for)
         try:
-            return self._log.high_watermarks()
+            return question(self._log)
         except BrokerError as error:
             if self._settings is None:
                 raise BrokerError(error.bootstrap, f"{error.reason}; {_CURE}") from error

@@ -64,7 +64,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
         "listener.name.plaintext.plain.sasl.jaas.config": f"{_PLAIN} {_ITSELF};",
         "listener.name.plaintext.scram-sha-512.sasl.jaas.config": f"{_SCRAM};",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:broker;User:ANONYMOUS",
+        "super.users": "User:broker;User:ANONYMOUS",  # the latter is the controller
         "allow.everyone.if.no.acl.found": "true",
     }
     with Broker(folder / "broker", **demands) as broker:
@@ -151,6 +151,45 @@ def test_a_wrong_password_is_told_at_once_and_not_shown(
         with pytest.raises(BrokerError, match="Authentication failed") as refused:
             call()
         assert "hidden" not in str(refused.value)
+    assert shop.states() == {}
+
+    words = ("observe", "kafka", shop.name, f"--kafka-config={_config(tmp_path, wrong)}")
+    with Operator(url).start(*words) as observing:
+        _, warned = observing.communicate(timeout=PATIENCE_S)
+    assert observing.returncode == 1
+    assert warned.count("Authentication failed") == 1
+    assert "hidden" not in warned
+
+
+def test_who_may_not_read_the_group_is_told_its_name(
+    shared_server: ServerProcess, open_shop: Open, settings: Settings, tmp_path: Path
+) -> None:
+    shop, url = open_shop(), shared_server.url
+    create_topic(settings, shop.name.split("/")[1])
+    group = f"tidegauge-observe-{shop.name}".replace("/", "-")
+    _allow_only(settings, ResourceType.GROUP, group, "User:another", AclOperation.READ)
+    words = ("observe", "kafka", shop.name, "--from", "beginning", "--until", "end")
+    config = f"--kafka-config={_config(tmp_path, settings)}"
+    with Operator(url).start(*words, config) as observing:
+        said, warned = observing.communicate(timeout=PATIENCE_S)
+    assert "1 writers, 1 events; 0 behind the end" in said, warned
+
+
+def test_a_wrong_password_is_told_at_once_and_not_shown(
+    shared_server: ServerProcess, open_shop: Open, settings: Settings, tmp_path: Path
+) -> None:
+    shop, url = open_shop(), shared_server.url
+    wrong = {**settings, "sasl.password": "hidden"}
+    patience = timedelta(hours=1)
+    calls: list[Callable[[], object]] = [
+        Topic(wrong, "any", retry_for=patience).ends,
+        lambda: _produce(wrong, url, shop),
+    ]
+    for call in calls:
+        with pytest.raises(BrokerError, match="Authentication failed") as refused:
+            call()
+        assert "hidden" not in str(refused.value)
+    assert shop.states() == {}
 
     words = ("observe", "kafka", shop.name, f"--kafka-config={_config(tmp_path, wrong)}")
     with Operator(url).start(*words) as observing:
@@ -184,6 +223,29 @@ def test_who_may_not_read_the_group_is_told_its_name(
         _, warned = observing.communicate(timeout=PATIENCE_S)
     assert observing.returncode == 1
     assert f"give it Read on group {group}, or name another: --kafka group.id=NAME" in warned
+
+
+def test_a_producer_that_may_not_write_is_told_before_anybody_waits_for_it(
+    shared_server: ServerProcess, open_shop: Open, settings: Settings
+) -> None:
+    shop = open_shop()
+    topic = shop.name.split("/")[1]
+    create_topic(settings, topic)
+    user = f"User:{settings['sasl.username']}"
+    _allow_only(settings, ResourceType.TOPIC, topic, user, AclOperation.DESCRIBE)
+    with pytest.raises(BrokerError, match=f"may not write to topic '{topic}'; allow it Write"):
+        _produce(settings, shared_server.url, shop)
+    assert shop.states() == {}
+
+
+def _allow_only(
+    settings: Settings, kind: ResourceType, name: str, user: str, operation: AclOperation
+) -> None:
+    literal, allow = ResourcePatternType.LITERAL, AclPermissionType.ALLOW
+    binding = AclBinding(kind, name, literal, user, "*", operation, allow)
+    admin = AdminClient(settings)
+    for made in admin.create_acls([binding]).values():
+        made.result(PATIENCE_S)
 
 
 def test_a_producer_without_its_settings_is_told_that_they_are_needed(

@@ -29,6 +29,7 @@ with needs_extra("Kafka", extra="kafka"):
         TopicPartition,
     )
     from confluent_kafka.admin import AdminClient
+    from confluent_kafka.admin._acl import AclOperation
     from confluent_kafka.admin._listoffsets import OffsetSpec
 
 _T = TypeVar("_T")
@@ -183,14 +184,17 @@ class Topic:
 
     def describe(self) -> TopicInfo:
         """Read its id and partitions."""
-        topics = TopicCollection([self.name])
-        (found,) = self._ask(
-            lambda: list(
-                self._admin.describe_topics(topics, request_timeout=self._call_s).values()
-            )
-        )
+        found = self._description()
         numbers = tuple(sorted(one.id for one in found.partitions))
         return TopicInfo(str(found.topic_id), numbers)
+
+    def check_writable(self) -> None:
+        """Raise `BrokerError` if this user may not write to it."""
+        allowed = self._description(include_authorized_operations=True).authorized_operations
+        # Brokers before 2.3 tell nothing.
+        if allowed and AclOperation.WRITE not in allowed:
+            reason = f"this user may not write to topic {self.name!r}; allow it Write there"
+            raise BrokerError(self.bootstrap, reason)
 
     def starts(self) -> Position:
         """Read the first offset there is of each partition."""
@@ -219,6 +223,16 @@ class Topic:
     def high_watermarks(self) -> Position:
         """Read the next offset of each partition, transactions that are still open included."""
         return self._offsets(OffsetSpec.latest())
+
+    def _description(self, **more: Any) -> Any:  # noqa: ANN401 (of Kafka's client)
+        topics = TopicCollection([self.name])
+
+        def ask() -> list["Future[Any]"]:
+            found = self._admin.describe_topics(topics, request_timeout=self._call_s, **more)
+            return list(found.values())
+
+        (description,) = self._ask(ask)
+        return description
 
     def _offsets(
         self,
