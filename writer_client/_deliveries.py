@@ -12,7 +12,8 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from itertools import count
-from typing import Protocol
+from types import MethodType
+from typing import Protocol, TypeAlias
 
 from tidegauge.errors import InvalidTimeError
 from tidegauge.event_time import END_OF_TIME
@@ -49,17 +50,29 @@ class Record(Protocol):
         """Return its value."""
 
 
+Sent: TypeAlias = int | tuple[int, object]
+"""A timestamp, ms, 0 if none was given; with headers if there are any. A report of a failure has neither."""
+Heard: TypeAlias = Callable[[Sent, object, Record], None]
+
+
 class Span:
-    """Records between two notes."""
+    """Records between two notes.
+
+    Attributes
+    ----------
+    heard
+        Takes in the delivery report of one of its records, behind what it was sent with.
+    heard_at
+        The same, bound to the timestamp that was produced last: the next record often has it, too.
+    """
 
     __slots__ = (
-        "_on_failed",
-        "_on_lost",
-        "_wake",
         "acknowledged",
         "begun",
         "end",
         "given_up",
+        "heard",
+        "heard_at",
         "held",
         "position",
         "time",
@@ -67,9 +80,6 @@ class Span:
     )
 
     def __init__(self, deliveries: "Deliveries", *, held: bool) -> None:
-        self._wake = deliveries.wake
-        self._on_failed = deliveries.fail
-        self._on_lost = deliveries.settle_anywhere
         self.time: int | None = None
         """What is noted behind it, if anything is."""
         self.begun = count()
@@ -82,28 +92,38 @@ class Span:
         self.position: dict[int, int] = {}
         self.held = held
         """Whether it is part of a transaction that is not committed."""
+        self.heard = self._hearing(deliveries)
+        self.heard_at = MethodType(self.heard, 0)
 
     @property
     def is_settled(self) -> bool:
         """Whether nothing more will come to it."""
         return self.acknowledged == self.total
 
-    def acknowledge(
-        self, error: object, record: Record, timestamp: int = 0, headers: object = None
-    ) -> None:
-        """Take in a delivery report of one of its records; one that failed does not tell these."""
-        offset = record.offset()
-        if error is not None:
-            self._on_failed(self, FailedRecord.of(record, error, timestamp, headers))
-        elif offset is None:
-            self._on_lost()
-        else:
-            partition = record.partition()
-            if offset >= self.position.get(partition, 0):  # type: ignore[arg-type] # it has an offset
-                self.position[partition] = offset + 1  # type: ignore[index] # as above
-        self.acknowledged += 1
-        if self.acknowledged == self.total:
-            self._wake()
+    def _hearing(self, deliveries: "Deliveries") -> Heard:
+        """Make what takes in delivery reports: as a closure it costs a third less than as a method."""
+        position = self.position
+        wake = deliveries.wake
+
+        def heard(sent: Sent, error: object, record: Record) -> None:
+            if error is not None:
+                timestamp, headers = sent if isinstance(sent, tuple) else (sent, None)
+                deliveries.fail(self, FailedRecord.of(record, error, timestamp, headers))
+            elif (offset := record.offset()) is None:
+                deliveries.settle_anywhere()
+            else:
+                partition: int = record.partition()  # type: ignore[assignment] # it has an offset
+                try:
+                    # A record that was retried may lie behind one that was produced after it.
+                    if offset >= position[partition]:
+                        position[partition] = offset + 1
+                except KeyError:
+                    position[partition] = offset + 1
+            self.acknowledged = acknowledged = self.acknowledged + 1
+            if acknowledged == self.total:
+                wake()
+
+        return heard
 
 
 class Deliveries:
@@ -118,8 +138,8 @@ class Deliveries:
         self.wake = wake
         self._lock = threading.Lock()
         self._in_transaction = False
-        self._last = Span(self, held=False)
-        self._spans = deque([self._last])
+        self.last_span = Span(self, held=False)
+        self._spans = deque([self.last_span])
         self._reached: dict[int, int] = {}
         """How far the settled spans reach."""
         self._unclaimed: dict[int, int] = {}
@@ -134,7 +154,7 @@ class Deliveries:
         """Whether the next note to be sent must cover the ends of the log."""
         self._failure: BaseException | None = None
         self._closed = False
-        self._is_fine = True
+        self.is_fine = True
         """Whether `begin` has nothing to raise."""
 
     def begin(self) -> Span:
@@ -145,17 +165,21 @@ class Deliveries:
 
         Raises what stopped the producer and, with a strategy, failed deliveries, once.
         """
-        if not self._is_fine:
-            self._check()
+        if not self.is_fine:
+            self.check()
         while True:
-            span = self._last
+            span = self.last_span
             number = next(span.begun)
-            if span is self._last:
+            if span is self.last_span:
                 return span
-            with self._lock:
-                if span.total is not None and number < span.end:
-                    span.total -= 1
-            self.wake()
+            self.recount(span, number)
+
+    def recount(self, span: Span, number: int) -> None:
+        """Take in that a record, counted in a span that is closed, is counted in the next one."""
+        with self._lock:
+            if span.total is not None and number < span.end:
+                span.total -= 1
+        self.wake()
 
     def withdraw(self, span: Span) -> None:
         """Take in that a record was not handed over after all."""
@@ -176,7 +200,7 @@ class Deliveries:
         """Take in that a record may not be stored: no note behind it counts."""
         with self._lock:
             self._failed.append((span, record))
-            self._is_fine = False
+            self.is_fine = False
             self._withhold(behind=span)
 
     def settle_anywhere(self) -> None:
@@ -316,12 +340,12 @@ class Deliveries:
     def _stop(self, error: BaseException) -> None:
         if self._failure is None:
             self._failure = error
-        self._is_fine = False
+        self.is_fine = False
 
     def close(self) -> None:
         """Refuse what comes from now on."""
         self._closed = True
-        self._is_fine = False
+        self.is_fine = False
 
     def raise_failure(self) -> None:
         """Raise what stopped the producer, or failed deliveries that nobody was told of."""
@@ -345,13 +369,13 @@ class Deliveries:
         if self._failed:
             failed = [record for _, record in self._failed]
             self._failed = []
-            self._is_fine = not self._closed
+            self.is_fine = not self._closed
             # Nobody knows which of them were stored.
             self.wants_ends = True
             self.wake()
             raise DeliveryFailedError(self._writer, failed)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         with self._lock:
             self._refuse_if_over()
             if self._noting is not None:
@@ -366,7 +390,7 @@ class Deliveries:
     def _note(self, time: int) -> None:
         """Note behind the last span; if nothing was begun since a note, that one promises more."""
         self._last_time = time
-        last = self._last
+        last = self.last_span
         self._add_span()
         before = self._spans[-3] if len(self._spans) > 2 else None
         if last.total == 0 and before is not None and before.time is not None:
@@ -376,10 +400,10 @@ class Deliveries:
 
     def _add_span(self) -> None:
         """Close the last span. The order matters: who was counted before the look of `begin` counts."""
-        closed, self._last = self._last, Span(self, held=self._in_transaction)
+        closed, self.last_span = self.last_span, Span(self, held=self._in_transaction)
         closed.end = next(closed.begun)
         closed.total = closed.end - closed.given_up
-        self._spans.append(self._last)
+        self._spans.append(self.last_span)
 
     def _withhold(self, behind: Span) -> None:
         """Drop the notes from a span on."""
@@ -402,7 +426,7 @@ class Deliveries:
             held = [one for one in self._spans if one.held]
             if aborted:
                 self._failed = [(span, one) for span, one in self._failed if not span.held]
-                self._is_fine = not (self._failed or self._failure or self._closed)
+                self.is_fine = not (self._failed or self._failure or self._closed)
                 for span in held:
                     span.time = None
                 self._forget_dropped()

@@ -234,6 +234,7 @@ class AsyncTimeReporter(AsyncOpening):
         await self._calls.register(self._first_time)
         if self._noting is not None:
             self._written.promise(self._first_time)
+            self._calls.transport.gives_up = False
             self._start(self._note_by_strategy())
         if self._always_beats:
             self._start(

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -29,15 +29,14 @@ _PAUSE_S = 0.02
 
 
 class Log(NamedTuple):
-    """What is asked of the log; each call blocks."""
+    """What is asked of the log."""
 
     check: Callable[[], object]
-    """Raise if it may not be written to."""
-
-    poll: Callable[[], object]
+    """Raise if it may not be written to; blocks."""
+    poll: Callable[[], Awaitable[None]]
     """Serve the acknowledgements that are there, unless somebody else has done so lately."""
     ends: Callable[[], Position]
-    """Read the next offset of each partition."""
+    """Read the next offset of each partition; blocks."""
     is_away: Callable[[Exception], bool]
     """Whether it may answer later."""
 
@@ -126,7 +125,7 @@ class Reporting:
             self._polls.clear()
             while self._deliveries.is_polled_for:
                 await asyncio.sleep(_POLL_S)
-                await asyncio.to_thread(self._log.poll)
+                await self._log.poll()
 
     async def _send(self) -> None:
         while True:

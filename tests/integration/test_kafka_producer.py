@@ -136,6 +136,67 @@ def test_a_record_that_is_not_delivered_withholds_notes_until_the_caller_knows(
         assert one.shop.mark == (NOON, {"0": 1})
 
 
+def test_what_failed_is_told_with_what_it_was_produced_with(make: Make) -> None:
+    one = make()
+    producer = Producer({"bootstrap.servers": one.broker.bootstrap, "linger.ms": 60_000})
+    with NotingProducer(producer, one.url, one.shop.name, "api-1") as noting:
+        for timestamp in (NOON, NOON, NOON + 1, 0, NOON):
+            noting.produce(one.topic, timestamp=timestamp)
+        noting.produce(one.topic, timestamp=NOON, headers={"kind": "tea"})
+        noting.produce_batch(one.topic, [{"value": "1"}])
+        producer.purge()
+        noting.poll(0)
+        with pytest.raises(DeliveryFailedError) as raised:
+            noting.note_time(NOON)
+    told = [(record.timestamp, record.headers) for record in raised.value.records]
+    assert sorted(told, key=repr) == [
+        (0, None),
+        (0, None),
+        (NOON, None),
+        (NOON, None),
+        (NOON, None),
+        (NOON, {"kind": "tea"}),
+        (NOON + 1, None),
+    ]
+
+
+def test_a_batch_is_covered_by_the_note_behind_it(make: Make) -> None:
+    one = make(2)
+    heard: list[str] = []
+
+    def hear(said: str) -> Callable[..., None]:
+        return lambda _, record: heard.append(f"{said} {record.value().decode()}")
+
+    queue = {"queue.buffering.max.messages": 3, "linger.ms": 500}
+    strategy = BoundedOutOfOrderness(timedelta(0))
+    with one.noting(queue, strategy=strategy, note_interval=timedelta(hours=1)) as noting:
+        batch: list[dict[str, Any]] = [
+            {"value": "1", "key": "k", "event_time": NOON},
+            {"value": b"2", "partition": 1, "callback": hear("its own")},
+            {"value": b"3", "event_time": NOON - MINUTE},
+            {"value": b"4"},
+        ]
+        assert noting.produce_batch(one.topic, batch, 0, on_delivery=hear("default")) == 3
+        assert ["_error" in message for message in batch] == [False, False, False, True]
+        with pytest.raises(TypeError):
+            noting.produce_batch(one.topic, [{"value": b"5"}, {"value": 6}])
+        noting.flush()
+        assert sorted(heard) == ["default 1", "default 3", "its own 2"]
+        assert noting.produce_batch(one.topic, [batch[3]]) == 1
+    at, cut = one.shop.mark
+    assert at >= NOON
+    assert sum(cut.values()) == 4
+
+
+def test_what_else_a_producer_can_is_there(make: Make) -> None:
+    one = make()
+    with one.noting() as noting:
+        assert one.topic in noting.list_topics(timeout=30).topics
+        noting.set_sasl_credentials("orders", "secret")
+        other = [name for name in dir(Producer) if not name.startswith("_")]
+        assert [name for name in other if not hasattr(noting, name)] == ["cluster_id", "purge"]
+
+
 def test_a_producer_without_acknowledgements_is_refused(make: Make) -> None:
     one = make()
     deaf = {"bootstrap.servers": one.broker.bootstrap, "acks": "0"}
@@ -307,9 +368,8 @@ def test_what_passes_to_other_topics_is_not_waited_for(make: Make) -> None:
 
 
 def test_a_broker_and_a_service_that_go_away_under_load_and_return_lose_no_note(
-    server: ServerProcess, tmp_path: Path
+    server: ServerProcess, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server.start()
     with (
         Broker(tmp_path / "broker") as broker,
         Api(server.url, "shop/orders") as api,
@@ -333,6 +393,7 @@ def test_a_broker_and_a_service_that_go_away_under_load_and_return_lose_no_note(
             server.kill()
             produce(4)
             assert noting.flush(60) == 0
+            wait_until(lambda: f"{server.url} is asked again, until it answers" in caplog.text)
             server.start()
             produce(5)
             wait_until(lambda: api.get("watermark")["watermark"] == NOON + 5)

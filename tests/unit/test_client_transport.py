@@ -133,6 +133,20 @@ def test_an_outage_is_told_once_when_it_begins_and_once_when_it_ends(stranger: s
     assert re.fullmatch(re.escape(stranger) + r" answers again, after \d+\.\d s", ended)
 
 
+def test_an_outage_of_who_does_not_give_up_is_told_without_an_end(stranger: str) -> None:
+    told: list[str] = []
+
+    async def scene() -> None:
+        transport = Transport(stranger, tell=told.append)
+        transport.gives_up = False
+        with pytest.raises(UnexpectedAnswerError):
+            await transport.request("GET", "/502/200", answer=StreamInfo, retry=True)
+        await transport.aclose()
+
+    asyncio.run(scene())
+    assert told[0] == f"{stranger} is asked again, until it answers: a proxy says 502"
+
+
 def test_an_outage_that_outlasts_a_request_is_not_told_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

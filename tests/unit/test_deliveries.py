@@ -21,7 +21,7 @@ class _Record:
     number: int | None = None
 
     def report(self, error: object = None) -> None:
-        self.span.acknowledge(error, self)
+        self.span.heard(0, error, self)
 
     def topic(self) -> str:
         return "t"

@@ -15,18 +15,19 @@ tell_log: Tell = logging.getLogger(__name__).warning
 class Outage:
     """Whether a service answers, however many requests wait for it; ``tell`` takes the lines."""
 
-    def __init__(self, url: str, *, retry_for: timedelta, tell: Tell = tell_log) -> None:
+    def __init__(self, url: str, *, tell: Tell = tell_log) -> None:
         self._url = url
-        self._retry_for = retry_for
         self._tell = tell
         self._began_s: float | None = None
 
-    def begin(self, reason: str) -> None:
-        """Take in that a request has to be repeated."""
+    def begin(self, reason: str, *, retry_for: timedelta | None) -> None:
+        """Take in that a request has to be repeated, for so long; None for as long as it takes."""
         if self._began_s is None:
             self._began_s = time.monotonic()
-            seconds = self._retry_for.total_seconds()
-            self._tell(f"{self._url} is asked again, for up to {seconds:g} s: {reason}")
+            patience = "until it answers"
+            if retry_for is not None:
+                patience = f"for up to {retry_for.total_seconds():g} s"
+            self._tell(f"{self._url} is asked again, {patience}: {reason}")
 
     def end(self) -> None:
         """Take in that the service has answered."""

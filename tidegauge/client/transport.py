@@ -95,6 +95,11 @@ class Transport:
     While a failure is transient, a request is repeated; ``tell`` takes a line when that begins,
     and when the service answers again.
 
+    Attributes
+    ----------
+    gives_up
+        Whether its owner is done when a request was repeated in vain, and does not make another.
+
     Raises
     ------
     InvalidTokenError
@@ -113,7 +118,8 @@ class Transport:
     ) -> None:
         self.url = check_url(url).rstrip("/")
         self._retry_for = retry_for
-        self._outage = Outage(self.url, retry_for=retry_for, tell=tell)
+        self.gives_up = True
+        self._outage = Outage(self.url, tell=tell)
         self._headers = {}
         if token is not None:
             self._headers["authorization"] = f"Bearer {check_token(token)}"
@@ -204,7 +210,7 @@ class Transport:
 
     def begin_outage(self, reason: str) -> None:
         """Say that the service does not answer; once, until it does."""
-        self._outage.begin(reason)
+        self._outage.begin(reason, retry_for=self._retry_for if self.gives_up else None)
 
     async def aclose(self) -> None:
         """Close the connections; there will be no others."""
