@@ -13,7 +13,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from tidegauge.client.transport import ServiceUnreachableError, Transport, UnexpectedAnswerError
+from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
+from tidegauge.client.transport import Transport
 from tidegauge.errors import InvalidRequestError, TidegaugeError, UnavailableError
 
 _log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ Each job reads a stream and writes the next, and each stream has an exact waterm
 days says for certain that a day is complete, though every job may be killed and started again.
 The flights are those that left New York in January 2013, in the order in which they landed.
 
-    pip install 'tidegauge[all]'
+    pip install '.[all]'
     tidegauge serve &
     python examples/chained_jobs.py --days 3
 

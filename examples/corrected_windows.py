@@ -7,7 +7,7 @@ retraction removes a row, a result adds one. A batch and its number are one tran
 batch that comes again after a crash changes nothing. Views that are later than 2 hours are in a
 table of their own.
 
-    pip install 'tidegauge[all]'
+    pip install '.[all]'
     tidegauge serve &
     python examples/corrected_windows.py
 """

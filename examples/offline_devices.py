@@ -5,7 +5,7 @@ reading. The devices are generated: gateways hand their readings in, in disorder
 where a link was lost. With ``--flights`` they are the aircraft that left New York in January
 2013, by tail number, offline when unseen for 6 hours; flights are reported when they land.
 
-    pip install 'tidegauge[all]'
+    pip install '.[all]'
     tidegauge serve &
     python -m examples.offline_devices
     python -m examples.offline_devices --flights --stream air/craft

@@ -8,14 +8,9 @@ Reading events needs the extra ``reader``; everything else needs ``reporter`` on
 
 import typing
 
-from reader_client._exclusive import AsyncExclusiveReader, ExclusiveReader
-from reader_client._group import AsyncReaderGroup, ReaderGroup
-from reader_client._stream import AsyncStreamClient, StreamClient
 from tidegauge import extras as _extras
 from tidegauge.client.addresses import InvalidTokenError
-from tidegauge.client.stream_calls import WatermarkTimeoutError
-from tidegauge.client.sync import ClientClosedError, ForkedClientError
-from tidegauge.client.transport import ServiceUnreachableError, UnexpectedAnswerError
+from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.errors import (
     EventsNeededError,
     ForbiddenError,
@@ -43,15 +38,33 @@ from tidegauge.windows import TimeWindow
 
 if typing.TYPE_CHECKING:
     from reader_client._events import Events
+    from reader_client._exclusive import AsyncExclusiveReader, ExclusiveReader
+    from reader_client._group import AsyncReaderGroup, ReaderGroup
     from reader_client._reader import AsyncReader, Event, Reader
+    from reader_client._stream import AsyncStreamClient, StreamClient
+    from tidegauge.client.stream_calls import WatermarkTimeoutError
+    from tidegauge.client.sync import ClientClosedError, ForkedClientError
 else:
-    _NEED_ARROW = {
-        "AsyncReader": "reader_client._reader",
-        "Event": "reader_client._reader",
-        "Events": "reader_client._events",
-        "Reader": "reader_client._reader",
+    _NAMES = {
+        "reporter": {
+            "AsyncExclusiveReader": "reader_client._exclusive",
+            "AsyncReaderGroup": "reader_client._group",
+            "AsyncStreamClient": "reader_client._stream",
+            "ClientClosedError": "tidegauge.client.sync",
+            "ExclusiveReader": "reader_client._exclusive",
+            "ForkedClientError": "tidegauge.client.sync",
+            "ReaderGroup": "reader_client._group",
+            "StreamClient": "reader_client._stream",
+            "WatermarkTimeoutError": "tidegauge.client.stream_calls",
+        },
+        "reader": {
+            "AsyncReader": "reader_client._reader",
+            "Event": "reader_client._reader",
+            "Events": "reader_client._events",
+            "Reader": "reader_client._reader",
+        },
     }
-    __getattr__ = _extras.on_demand(__name__, _NEED_ARROW, extra="reader")
+    __getattr__, __dir__ = _extras.on_demand(__name__, _NAMES)
 
 __all__ = [
     "AsyncExclusiveReader",

@@ -1,9 +1,18 @@
-"""Which extra of the distribution brings a package that is missing."""
+"""Which extra of the distribution brings a package that is missing, and imports that wait."""
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
+
+
+def how_to_install(extra: str) -> str:
+    """Say how an extra is installed: from files, since no package index has this distribution."""
+    return (
+        f"run pip install '.[{extra}]' in a checkout of Tidegauge, or with its wheel "
+        f"pip install 'WHEEL[{extra}]'"
+    )
 
 
 @contextmanager
@@ -12,22 +21,32 @@ def needs_extra(what: str, *, extra: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        msg = f"{what} needs {error.name}; run: pip install 'tidegauge[{extra}]'"
+        msg = f"{what} needs {error.name}; {how_to_install(extra)}"
         raise ModuleNotFoundError(msg, name=error.name) from error
 
 
-def on_demand(package: str, modules: Mapping[str, str], *, extra: str) -> Callable[[str], Any]:
-    """Make a ``__getattr__`` for a package, some of whose names need an extra.
+def on_demand(
+    package: str, names: Mapping[str | None, Mapping[str, str]]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Make ``__getattr__`` and ``__dir__`` of a package that imports when a name is asked for.
 
-    For each of these names there is the module that defines it; it is imported when the name is
-    asked for.
+    For each extra, or None where none is needed, there are names and the modules that define
+    them.
     """
+    places = {
+        name: (module, extra)
+        for extra, modules in names.items()
+        for name, module in modules.items()
+    }
+    known = vars(sys.modules[package])
 
     def find(name: str) -> Any:  # noqa: ANN401 (whatever the module defines)
-        if name not in modules:
+        if name not in places:
             msg = f"module {package!r} has no attribute {name!r}"
             raise AttributeError(msg, name=name)
-        with needs_extra(f"{package}.{name}", extra=extra):
-            return getattr(import_module(modules[name]), name)
+        module, extra = places[name]
+        with needs_extra(f"{package}.{name}", extra=extra) if extra else nullcontext():
+            known[name] = getattr(import_module(module), name)
+        return known[name]
 
-    return find
+    return find, lambda: sorted({*known, *places})

@@ -5,6 +5,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tidegauge.extras import how_to_install
+
 
 @contextmanager
 def needs_extra(name: str) -> Iterator[None]:
@@ -19,7 +21,7 @@ def needs_extra(name: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        sys.exit(f"{error.name} is not installed; run: pip install 'tidegauge[{name}]'")
+        sys.exit(f"{error.name} is not installed; {how_to_install(name)}")
     finally:
         if is_usual:
             signal.signal(signal.SIGINT, signal.default_int_handler)

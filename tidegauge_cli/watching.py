@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from tidegauge.client.transport import ServiceUnreachableError
+from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.errors import UnavailableError
 from tidegauge.wire.streams import MarkList, StreamInfo
 from tidegauge.wire.writers import Watermark

@@ -11,8 +11,7 @@ import typing
 
 from tidegauge import extras as _extras
 from tidegauge.client.addresses import InvalidTokenError
-from tidegauge.client.sync import ClientClosedError, ForkedClientError
-from tidegauge.client.transport import ServiceUnreachableError, UnexpectedAnswerError
+from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
 from tidegauge.errors import (
     ForbiddenError,
     InvalidPositionError,
@@ -30,25 +29,37 @@ from tidegauge.errors import (
     WriterError,
     WriterFencedError,
 )
-from writer_client._errors import (
-    EventsNotStoredError,
-    TransactionOpenError,
-    WriterClosedError,
-)
-from writer_client._reporter import AsyncTimeReporter, TimeReporter
 
 if typing.TYPE_CHECKING:
+    from tidegauge.client.sync import ClientClosedError, ForkedClientError
     from writer_client._async_writer import AsyncWriter
+    from writer_client._errors import (
+        EventsNotStoredError,
+        TransactionOpenError,
+        WriterClosedError,
+    )
+    from writer_client._reporter import AsyncTimeReporter, TimeReporter
     from writer_client._transaction import AsyncTransaction, Transaction
     from writer_client._writer import Writer
 else:
-    _NEED_ARROW = {
-        "AsyncTransaction": "writer_client._transaction",
-        "AsyncWriter": "writer_client._async_writer",
-        "Transaction": "writer_client._transaction",
-        "Writer": "writer_client._writer",
+    _NAMES = {
+        "reporter": {
+            "AsyncTimeReporter": "writer_client._reporter",
+            "ClientClosedError": "tidegauge.client.sync",
+            "EventsNotStoredError": "writer_client._errors",
+            "ForkedClientError": "tidegauge.client.sync",
+            "TimeReporter": "writer_client._reporter",
+            "TransactionOpenError": "writer_client._errors",
+            "WriterClosedError": "writer_client._errors",
+        },
+        "writer": {
+            "AsyncTransaction": "writer_client._transaction",
+            "AsyncWriter": "writer_client._async_writer",
+            "Transaction": "writer_client._transaction",
+            "Writer": "writer_client._writer",
+        },
     }
-    __getattr__ = _extras.on_demand(__name__, _NEED_ARROW, extra="writer")
+    __getattr__, __dir__ = _extras.on_demand(__name__, _NAMES)
 
 __all__ = [
     "AsyncTimeReporter",

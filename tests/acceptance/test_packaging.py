@@ -12,6 +12,7 @@ import pytest
 
 from tests.server import Api, ServerProcess
 from tidegauge.errors import PROBLEMS
+from tidegauge.extras import how_to_install
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
@@ -86,9 +87,9 @@ def test_a_reporter_needs_no_arrow_and_what_needs_it_names_the_extra(
         assert api.get("watermark")["watermark"] == 1_700_000_000_000
     assert told.stdout.splitlines() == [
         "['api-1']",
-        "reading events needs pyarrow; run: pip install 'tidegauge[reader]'",
-        "writer_client.Writer needs pyarrow; run: pip install 'tidegauge[writer]'",
-        "reader_client.Reader needs pyarrow; run: pip install 'tidegauge[reader]'",
+        f"reading events needs pyarrow; {how_to_install('reader')}",
+        f"writer_client.Writer needs pyarrow; {how_to_install('writer')}",
+        f"reader_client.Reader needs pyarrow; {how_to_install('reader')}",
     ]
 
 

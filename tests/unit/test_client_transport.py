@@ -13,7 +13,8 @@ from typing import ClassVar
 import pytest
 
 from tests.server import free_port
-from tidegauge.client.transport import ServiceUnreachableError, Transport, UnexpectedAnswerError
+from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
+from tidegauge.client.transport import Transport
 from tidegauge.errors import TidegaugeError
 from tidegauge.wire.streams import StreamInfo
 

@@ -20,7 +20,7 @@ from dashboard.server import DashboardSettings, ExposedDashboardError, create_ap
 from dashboard.views import parse_view
 from dashboard.watches import StreamWatch, WritersWatch
 from tests.patience import until
-from tidegauge.client.transport import ServiceUnreachableError
+from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.errors import InvalidRequestError
 from tidegauge.wire.streams import MarkInfo, StreamBrief
 from tidegauge.wire.writers import WriterInfo

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tidegauge.client.transport import ServiceUnreachableError
+from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.errors import UnavailableError
 from tidegauge_cli.watching import watch_stream
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential
 
-from tidegauge.client.transport import RETRY_FOR
+from tidegauge.client.outage import RETRY_FOR
 from tidegauge.errors import TidegaugeError
 from tidegauge.extras import needs_extra
 from tidegauge.topology import Position

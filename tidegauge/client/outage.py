@@ -5,6 +5,11 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
+from tidegauge.errors import TidegaugeError
+
+RETRY_FOR = timedelta(seconds=60)
+"""How long a client tries again by default."""
+
 Tell = Callable[[str], object]
 """Takes a line about the service."""
 
@@ -35,3 +40,44 @@ class Outage:
             passed_s = time.monotonic() - self._began_s
             self._began_s = None
             self._tell(f"{self._url} answers again, after {passed_s:.1f} s")
+
+
+class ServiceUnreachableError(TidegaugeError):
+    """The service did not answer, however often it was asked.
+
+    Attributes
+    ----------
+    url
+        Where it should be.
+    reason
+        What happened at the last try.
+    """
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url = url
+        self.reason = reason
+        super().__init__(f"no answer from {url}: {reason}; is the service running there?")
+
+
+class UnexpectedAnswerError(TidegaugeError):
+    """Something answered, but not this version of the service.
+
+    Attributes
+    ----------
+    url
+        Where the service should be.
+    status
+        HTTP status.
+    body
+        The beginning of what it said.
+    """
+
+    def __init__(self, url: str, status: int, body: str) -> None:
+        self.url = url
+        self.status = status
+        self.body = body
+        said = f", {body!r}" if body else ""
+        super().__init__(
+            f"{url} does not answer as Tidegauge does (status {status}{said}): is it the address "
+            "of a service of this version?"
+        )

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
-from tidegauge.client.transport import ServiceUnreachableError, Transport
+from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.errors import (
     LogIsExternalError,
     TidegaugeError,
@@ -36,6 +36,9 @@ from tidegauge.wire.streams import (
 )
 from tidegauge.wire.values import Answer
 from tidegauge.wire.writers import ExplanationInfo, Watermark
+
+if TYPE_CHECKING:  # whoever has one has loaded it
+    from tidegauge.client.transport import Transport
 
 _A = TypeVar("_A", bound=BaseModel)
 _POLL_MS = 30_000
@@ -75,7 +78,7 @@ class StreamCalls:
     """The HTTP calls about one stream: that of the id, otherwise that of the first answer."""
 
     def __init__(
-        self, transport: Transport, stream: StreamName, *, stream_id: str | None = None
+        self, transport: "Transport", stream: StreamName, *, stream_id: str | None = None
     ) -> None:
         self._transport = transport
         self.stream = stream

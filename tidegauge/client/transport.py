@@ -22,12 +22,18 @@ from tenacity import (
 )
 
 from tidegauge.client.addresses import check_token, check_url
-from tidegauge.client.outage import Outage, Tell, tell_log
+from tidegauge.client.outage import (
+    RETRY_FOR,
+    Outage,
+    ServiceUnreachableError,
+    Tell,
+    UnexpectedAnswerError,
+    tell_log,
+)
 from tidegauge.client.sync import ClientClosedError
 from tidegauge.errors import (
     PROBLEMS,
     OutcomeUnknownError,
-    TidegaugeError,
     TooManyWaitingError,
     UnavailableError,
     problem_of,
@@ -43,50 +49,6 @@ _SILENCE_S = 20.0
 """How long the service may say nothing, beyond what it was asked to wait for news."""
 _OF_A_PROXY = {502, 503, 504}
 """What a proxy answers by itself while it does not reach the service, or has just lost it."""
-
-RETRY_FOR = timedelta(seconds=60)
-"""How long a client tries again by default."""
-
-
-class ServiceUnreachableError(TidegaugeError):
-    """The service did not answer, however often it was asked.
-
-    Attributes
-    ----------
-    url
-        Where it should be.
-    reason
-        What happened at the last try.
-    """
-
-    def __init__(self, url: str, reason: str) -> None:
-        self.url = url
-        self.reason = reason
-        super().__init__(f"no answer from {url}: {reason}; is the service running there?")
-
-
-class UnexpectedAnswerError(TidegaugeError):
-    """Something answered, but not this version of the service.
-
-    Attributes
-    ----------
-    url
-        Where the service should be.
-    status
-        HTTP status.
-    body
-        The beginning of what it said.
-    """
-
-    def __init__(self, url: str, status: int, body: str) -> None:
-        self.url = url
-        self.status = status
-        self.body = body
-        said = f", {body!r}" if body else ""
-        super().__init__(
-            f"{url} does not answer as Tidegauge does (status {status}{said}): is it the address "
-            "of a service of this version?"
-        )
 
 
 class Transport:
