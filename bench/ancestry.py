@@ -16,7 +16,7 @@ import uvloop
 from bench import servers
 from bench.load import Generator
 from tidegauge.names import key_hash
-from tidegauge.wire.values import format_position
+from tidegauge.positions import format_position
 
 _SCALINGS = 1_000
 _CALLS = 300

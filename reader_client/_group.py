@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from reader_client._stream import AsyncStreamClient, ReaderOptions
 from tidegauge import groups
 from tidegauge.client.blocks import Closing
+from tidegauge.client.outage import RETRY_FOR
 from tidegauge.client.sync import LoopThread, SyncFace, blocking
-from tidegauge.client.transport import RETRY_FOR, Transport
+from tidegauge.client.transport import Transport
 from tidegauge.errors import PreconditionFailedError, UnknownReaderError
 from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import parse_group

@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from tidegauge.aggregation.writers import WriterState
 from tidegauge.client.blocks import Closing
+from tidegauge.client.outage import RETRY_FOR
 from tidegauge.client.stream_calls import StreamCalls
 from tidegauge.client.sync import LoopThread, SyncFace, blocking
-from tidegauge.client.transport import RETRY_FOR, Transport
+from tidegauge.client.transport import Transport
 from tidegauge.extras import needs_extra
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName, check_name
+from tidegauge.positions import format_position
+from tidegauge.states import WriterState
 from tidegauge.topology import Position, Topology
 from tidegauge.wire.events import FIRST_OFFSET_HEADER
 from tidegauge.wire.streams import (
@@ -22,7 +24,6 @@ from tidegauge.wire.streams import (
     MarksAtTime,
     Tail,
 )
-from tidegauge.wire.values import format_position
 from tidegauge.wire.writers import (
     WriterAnswer,
     WriterDescription,

@@ -8,7 +8,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from reader_client._stream import StreamClient
 from tidegauge.client.blocks import Closing
-from tidegauge.client.transport import RETRY_FOR
+from tidegauge.client.outage import RETRY_FOR
 from tidegauge.extras import needs_extra
 from tidegauge.names import StreamName
 from tidegauge.topology import Position

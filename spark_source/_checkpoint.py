@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
+from spark_source._columns import LAST_WATERMARK
 from spark_source._errors import CheckpointError, GuessedWatermarkError
-from spark_source._rows import LAST_WATERMARK
 from spark_source._ticks import without_followed
 from spark_source._times import LEAST_TIME
 from tidegauge.event_time import END_OF_TIME, describe_event_time

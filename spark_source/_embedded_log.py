@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import numpy as np
-import pyarrow as pa
 
-from reader_client import Events, StreamClient
+import reader_client
+from spark_source._arrow_values import integers
 from tidegauge.errors import TruncatedError
 from tidegauge.log import EventRun, EventsLostError, Extent
 from tidegauge.topology import Position
@@ -14,7 +14,7 @@ from tidegauge.topology import Position
 class EmbeddedLog:
     """Asks the service, which has the events too; see `Log` and `LogReader`."""
 
-    def __init__(self, client: StreamClient) -> None:
+    def __init__(self, client: "reader_client.StreamClient") -> None:
         self._client = client
 
     def extent(self, beyond: Extent | None = None, *, wait_ms: int = 0) -> Extent:
@@ -57,7 +57,7 @@ class EmbeddedLog:
         """Tell nothing: the stream's own id is sent with each request."""
 
 
-def run_of(events: Events) -> EventRun:
+def run_of(events: "reader_client.Events") -> EventRun:
     """Give events their offsets, which have no gaps here."""
-    offsets = pa.array(np.arange(events.first_offset, events.end_offset))
+    offsets = integers(np.arange(events.first_offset, events.end_offset))
     return EventRun(events.segment, offsets, events.end_offset, events.batch)

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from typing import Any
 
-from reader_client import StreamClient
+import reader_client
 from spark_source._errors import LogReplacedError
 from spark_source._planner import Offset, View
 from tidegauge.event_time import END_OF_TIME, describe_event_time
@@ -30,7 +30,7 @@ class Follower:
     It closes the client that it was given, which is asked for the marks.
     """
 
-    def __init__(self, log: Log, client: StreamClient, start: Offset) -> None:
+    def __init__(self, log: Log, client: "reader_client.StreamClient", start: Offset) -> None:
         self._log = log
         self._client = client
         self._log_id = start.log_id

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from reader_client import ExclusiveReader, InvalidPositionError, ReaderGroup
+import reader_client
 from spark_source._errors import DataLossError, InvalidOptionError
 from spark_source._options import Options
-from tidegauge.errors import UnknownGroupError
+from tidegauge.errors import InvalidPositionError, UnknownGroupError
 from tidegauge.topology import Position
-from tidegauge.wire.groups import GroupInfo
+
+if TYPE_CHECKING:  # messages are not loaded where nobody asks the service
+    from tidegauge.wire.groups import GroupInfo
 
 _READER = "spark"
 
@@ -20,7 +23,9 @@ class QueryGroup:
         self._stream = options.stream
         self._fails = options.fail_on_data_loss
         _find_position(options, group, {})
-        self._reader = ExclusiveReader(options.url, group, _READER, token=options.token)
+        self._reader = reader_client.ExclusiveReader(
+            options.url, group, _READER, token=options.token
+        )
         try:
             self._tell(self._reader.take_over, start)
         except BaseException:
@@ -64,7 +69,7 @@ def check_group(options: Options) -> None:
     if name is not None:
         with (
             suppress(UnknownGroupError),
-            ReaderGroup(options.url, name, token=options.token) as group,
+            reader_client.ReaderGroup(options.url, name, token=options.token) as group,
         ):
             _check_streams(options, group.describe())
 
@@ -72,7 +77,7 @@ def check_group(options: Options) -> None:
 def _find_position(options: Options, name: str, start: Position) -> Position:
     """Find where a group stands; a new one is created at the start."""
     info: GroupInfo
-    with ReaderGroup(options.url, name, token=options.token) as group:
+    with reader_client.ReaderGroup(options.url, name, token=options.token) as group:
         try:
             info = group.describe()
         except UnknownGroupError:
@@ -81,7 +86,7 @@ def _find_position(options: Options, name: str, start: Position) -> Position:
     return info.state.to_state().position(options.stream)
 
 
-def _check_streams(options: Options, info: GroupInfo) -> None:
+def _check_streams(options: Options, info: "GroupInfo") -> None:
     if info.streams != [options.stream]:
         found = ", ".join(info.streams)
         problem = f"{info.group} reads {found}, not {options.stream} alone; name another group"

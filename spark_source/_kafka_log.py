@@ -3,10 +3,10 @@
 import time
 from datetime import timedelta
 
-from reader_client import StreamClient
+import reader_client
 from spark_source._kafka_options import KafkaTopic
 from tidegauge.client.kafka import Topic
-from tidegauge.client.transport import RETRY_FOR
+from tidegauge.client.outage import RETRY_FOR
 from tidegauge.log import Extent
 from tidegauge.topology import Position, Topology
 
@@ -28,7 +28,11 @@ class KafkaLog:
     """
 
     def __init__(
-        self, client: StreamClient, topic: KafkaTopic, *, retry_for: timedelta = RETRY_FOR
+        self,
+        client: "reader_client.StreamClient",
+        topic: KafkaTopic,
+        *,
+        retry_for: timedelta = RETRY_FOR,
     ) -> None:
         self._client = client
         self._topic = Topic(dict(topic.settings), topic.name, retry_for=retry_for)

@@ -4,16 +4,18 @@ import os
 from datetime import timedelta
 from functools import lru_cache
 
-from reader_client import StreamClient
+import reader_client
 from spark_source._embedded_log import EmbeddedLog
 from spark_source._kafka_options import KafkaTopic
 from spark_source._options import Options
-from tidegauge.client.transport import RETRY_FOR
+from tidegauge.client.outage import RETRY_FOR
 from tidegauge.extras import needs_extra
 from tidegauge.log import Log, LogReader
 
 
-def log_of(options: Options, client: StreamClient, *, retry_for: timedelta = RETRY_FOR) -> Log:
+def log_of(
+    options: Options, client: "reader_client.StreamClient", *, retry_for: timedelta = RETRY_FOR
+) -> Log:
     """Plan from the log that the options name; a broker that is away is asked for a while."""
     if options.kafka is None:
         return EmbeddedLog(client)
@@ -34,7 +36,9 @@ def reader_of(options: Options, stream_id: str) -> LogReader:
 def _reader_of_worker(
     url: str, stream: str, token: str | None, stream_id: str, _pid: int
 ) -> LogReader:
-    return EmbeddedLog(StreamClient(url, stream, token=token, stream_id=stream_id))
+    return EmbeddedLog(
+        reader_client.StreamClient(url, stream, token=token, stream_id=stream_id)
+    )
 
 
 @lru_cache(maxsize=4)

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from reader_client import StreamClient
+import reader_client
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 
@@ -19,7 +19,7 @@ class MarkWatch:
     closes the client that it was given.
     """
 
-    def __init__(self, client: StreamClient) -> None:
+    def __init__(self, client: "reader_client.StreamClient") -> None:
         self._client = client
         info = client.describe()
         self._partitions = info.topology.to_topology().segments.keys()

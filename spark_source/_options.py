@@ -11,7 +11,7 @@ from spark_source._kafka_options import KafkaTopic, read_kafka_options
 from tidegauge.client.addresses import check_token, check_url
 from tidegauge.event_time import parse_event_time
 from tidegauge.names import StreamName, parse_group
-from tidegauge.wire.values import parse_position
+from tidegauge.positions import parse_position
 
 Admission: TypeAlias = Literal["tail", "marks"]
 

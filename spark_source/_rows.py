@@ -2,7 +2,6 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,106 +10,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
 
+from spark_source._arrow_values import integers, scalar
+from spark_source._columns import KAFKA_SCHEMA, SCHEMA
 from spark_source._errors import DataLossError, EventTimeOutOfRangeError, LogReplacedError
 from spark_source._logs import reader_of
 from spark_source._options import Options
+from spark_source._partitions import SegmentPartition, TickPartition
 from spark_source._times import GREATEST_TIME, LEAST_TIME, TIMESTAMP, from_ms
 from tidegauge.event_time import END_OF_TIME, FIRST_TIME
 from tidegauge.log import EventRun, EventsLostError, LogReader
 
-SCHEMA = StructType(
-    [
-        StructField("key", StringType()),
-        StructField("event_time", TimestampType()),
-        StructField("value", BinaryType()),
-        StructField("segment", LongType()),
-        StructField("offset", LongType()),
-        StructField("watermark", TimestampType()),
-        StructField("late", BooleanType()),
-        StructField("tick", BooleanType()),
-        StructField("late_by", LongType()),
-        StructField("late_below", TimestampType()),
-        StructField("writer", StringType()),
-        StructField("append_time", TimestampType()),
-    ]
-)
-_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
-KAFKA_SCHEMA = StructType(
-    [
-        StructField("key", BinaryType()),
-        *SCHEMA.fields[1:],
-        StructField("headers", ArrayType(_HEADER)),
-        StructField("timestamp", TimestampType()),
-    ]
-)
 ARROW_SCHEMA = to_arrow_schema(SCHEMA, timezone="UTC")
 KAFKA_ARROW_SCHEMA = to_arrow_schema(KAFKA_SCHEMA, timezone="UTC")
-_NO_TIME = pa.nulls(1, pa.int64())[0]  # `scalar` imports pandas, in every worker of Spark
+_NO_TIME = scalar(None, pa.int64())
+_NO, _YES = scalar(False, pa.bool_()), scalar(True, pa.bool_())
+_NOTHING = scalar(0, pa.int64())
+_ENDLESS = scalar(END_OF_TIME, pa.int64())
 _REPEATED = 65_536  # what a chunk of the log holds at most
-
-LAST_WATERMARK = GREATEST_TIME - 1
-"""At or above it is the end of time: `watermarked` may hand over the bound less 1 ms."""
-
-
-def schema_of(options: Options) -> StructType:
-    """Name the columns of a row; a topic tells more than the embedded log."""
-    return SCHEMA if options.kafka is None else KAFKA_SCHEMA
 
 
 def _arrow_schema_of(options: Options) -> pa.Schema:
     return ARROW_SCHEMA if options.kafka is None else KAFKA_ARROW_SCHEMA
-
-
-@dataclass(slots=True)
-class SegmentPartition(InputPartition):
-    """Events of one segment to be read by one task.
-
-    Attributes
-    ----------
-    bound
-        Of the batch's end, ms: the watermark of every row; None in batch reads.
-    late_below
-        Bound of the batch's start, ms: an event is late if its time is below it. None before the
-        first mark and in batch reads.
-    marks
-        Of batch reads: offsets from which a bound counts, and those bounds. There an event is
-        late if its time is below the last bound whose offset it has reached.
-    tick
-        Whether the tick row of the batch comes with it.
-    log_id
-        Of the log that was planned from; another one has other events at these offsets.
-    """
-
-    options: Options
-    stream_id: str
-    segment: int
-    start: int
-    end: int
-    bound: int | None = None
-    late_below: int | None = None
-    marks: tuple[list[int], list[int]] = ([], [])
-    tick: bool = False
-    log_id: str | None = None
-
-
-@dataclass(slots=True)
-class TickPartition(InputPartition):
-    """The tick row of a batch without events."""
-
-    options: Options
-    bound: int | None
-    late_below: int | None
 
 
 def read_rows(partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
@@ -195,13 +116,13 @@ def tick_row(partition: SegmentPartition | TickPartition) -> pa.RecordBatch:
 def _bound_in_force(events: EventRun, partition: SegmentPartition) -> pa.Scalar | pa.Array:
     """Find below which time, ms, events are late: one for all, or one each; null for none."""
     if partition.late_below is not None:
-        return pa.scalar(partition.late_below, pa.int64())
+        return scalar(partition.late_below, pa.int64())
     starts, bounds = partition.marks
     first = bisect_right(starts, events.offsets[0].as_py())
     if first == bisect_right(starts, events.end_offset - 1):
-        return pa.scalar(bounds[first - 1] if first else None, pa.int64())
+        return scalar(bounds[first - 1] if first else None, pa.int64())
     places = np.searchsorted(starts, events.offsets.to_numpy(), side="right")
-    return pa.array(np.concatenate(([FIRST_TIME], bounds))[places])
+    return integers(np.concatenate(([FIRST_TIME], bounds))[places])
 
 
 def _lateness(times: pa.Array, in_force: pa.Scalar | pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -212,13 +133,13 @@ def _lateness(times: pa.Array, in_force: pa.Scalar | pa.Array) -> tuple[pa.Array
     if isinstance(in_force, pa.Scalar) and not in_force.is_valid:
         count = len(times)
         return _constant(False, count, pa.bool_()), _constant(None, count, pa.int64())
-    late = pc.fill_null(pc.less(times, in_force), False)
+    late = pc.fill_null(pc.less(times, in_force), _NO)
     if not pc.any(late).as_py():
         return late, _constant(None, len(times), pa.int64())
     gap = pc.subtract(in_force, times)
     # A gap that 64 bits do not hold wraps round to below 0.
-    endless = pc.or_(pc.equal(in_force, END_OF_TIME), pc.less(gap, 0))
-    return late, pc.if_else(late, pc.if_else(endless, END_OF_TIME, gap), _NO_TIME)
+    endless = pc.or_(pc.equal(in_force, _ENDLESS), pc.less(gap, _NOTHING))
+    return late, pc.if_else(late, pc.if_else(endless, _ENDLESS, gap), _NO_TIME)
 
 
 def _timestamps(times: pa.Array, events: EventRun, options: Options) -> pa.Array:
@@ -231,7 +152,7 @@ def _timestamps(times: pa.Array, events: EventRun, options: Options) -> pa.Array
             raise EventTimeOutOfRangeError(
                 times[at].as_py(), events.segment, events.offsets[at].as_py()
             )
-        times = pc.if_else(outside, pa.scalar(None, pa.int64()), times)
+        times = pc.if_else(outside, _NO_TIME, times)
     return from_ms(times)
 
 
@@ -242,7 +163,7 @@ def _within_times(rows: pa.RecordBatch, times: pa.Array, options: Options) -> pa
         (options.ending_time, pc.less),
     ):
         if option is not None:
-            kept = pc.fill_null(compare(times, option), True)
+            kept = pc.fill_null(compare(times, scalar(option, pa.int64())), _YES)
             rows, times = rows.filter(kept), times.filter(kept)
     return rows
 
@@ -252,13 +173,13 @@ def _spark_time(bound: int | None) -> int | None:
     return None if bound is None else min(max(bound, LEAST_TIME), GREATEST_TIME) * 1_000
 
 
-def _constant(value: Any, count: int, kind: pa.DataType) -> pa.Array:  # noqa: ANN401 (any value)
+def _constant(value: int | None, count: int, kind: pa.DataType) -> pa.Array:
     if count > _REPEATED:
-        return pa.repeat(pa.scalar(value, kind), count)
+        return pa.repeat(scalar(value, kind), count)
     return _repeated(value, kind)[:count]
 
 
 @lru_cache(maxsize=16)
-def _repeated(value: Any, kind: pa.DataType) -> pa.Array:  # noqa: ANN401 (any value)
+def _repeated(value: int | None, kind: pa.DataType) -> pa.Array:
     """Keep the constants of a batch from chunk to chunk; to write them costs more than to read."""
-    return pa.repeat(pa.scalar(value, kind), _REPEATED)
+    return pa.repeat(scalar(value, kind), _REPEATED)

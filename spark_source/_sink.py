@@ -12,6 +12,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from spark_source._arrow_values import empty
 from spark_source._checkpoint import Checkpoint
 from spark_source._errors import InvalidOptionError, UnknownColumnsError, without_traceback
 from spark_source._sink_options import BatchSinkOptions, StreamSinkOptions
@@ -53,7 +54,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         self._options = options
         self._query = Checkpoint(options.checkpoint).query_id()
         with self._target() as target:
-            target.publish(0, EVENT_SCHEMA.empty_table())
+            target.publish(0, empty(EVENT_SCHEMA))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Gather the rows of a task."""
@@ -148,7 +149,7 @@ def check_columns(schema: StructType) -> None:
 def gather(batches: Iterator[pa.RecordBatch], target: Target) -> TaskRows:
     """Take the rows of a task into its message, or stage them if they are too many."""
     parts = _in_requests(to_events(_with_keys(batch), None, None) for batch in batches)
-    first = next(parts, EVENT_SCHEMA.empty_table())
+    first = next(parts, empty(EVENT_SCHEMA))
     if first.nbytes < REQUEST_BYTES:
         return TaskRows(encode(first), None)
 
@@ -185,7 +186,7 @@ def _told(messages: Sequence[WriterCommitMessage | None]) -> tuple[pa.Table, lis
     """Read what the tasks told, in their order."""
     tasks = [one for one in messages if isinstance(one, TaskRows)]
     tables = [pa.ipc.open_stream(one.events).read_all() for one in tasks if one.events]
-    events = pa.concat_tables([EVENT_SCHEMA.empty_table(), *tables])
+    events = pa.concat_tables([empty(EVENT_SCHEMA), *tables])
     return events, [one.transaction for one in tasks if one.transaction is not None]
 
 

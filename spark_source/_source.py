@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
@@ -15,12 +15,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from reader_client import StreamClient
+import reader_client
+from spark_source._columns import schema_of
 from spark_source._errors import InvalidOptionError, LogReplacedError, without_traceback
 from spark_source._follower import Follower
 from spark_source._group import QueryGroup
 from spark_source._logs import log_of
 from spark_source._options import Options, read_options
+from spark_source._partitions import SegmentPartition, TickPartition
 from spark_source._planner import (
     Limits,
     Offset,
@@ -30,8 +32,6 @@ from spark_source._planner import (
     rows_between,
     time_to_reach,
 )
-from spark_source._rows import SegmentPartition, TickPartition, read_rows, schema_of
-from spark_source._sink import BatchSink, StreamSink, check_columns
 from spark_source._sink_options import read_batch_options, read_stream_options
 from spark_source._starts import (
     check_load,
@@ -43,6 +43,9 @@ from spark_source._starts import (
 from tidegauge.errors import StreamReplacedError
 from tidegauge.lattice import covers, cut_of, down_set
 from tidegauge.topology import Position, Topology
+
+if TYPE_CHECKING:
+    from spark_source._sink import BatchSink, StreamSink
 
 _log = logging.getLogger(__name__)
 _FIRST_CONTACT = timedelta(seconds=5)
@@ -139,6 +142,8 @@ class TidegaugeDataSource(DataSource):
     @without_traceback()
     def writer(self, schema: StructType, overwrite: bool) -> "BatchSink":  # noqa: FBT001 (Spark's)
         """Write a frame; a stream is appended to."""
+        from spark_source._sink import BatchSink, check_columns  # noqa: PLC0415 (no reader needs it)
+
         options = read_batch_options(dict(self.options))
         check_columns(schema)
         if overwrite:
@@ -148,6 +153,8 @@ class TidegaugeDataSource(DataSource):
     @without_traceback()
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamSink":  # noqa: ARG002, FBT001, N802 (Spark's)
         """Write what a query emits, batch by batch."""
+        from spark_source._sink import StreamSink, check_columns  # noqa: PLC0415 (the same)
+
         options = read_stream_options(dict(self.options))
         check_columns(schema)
         return StreamSink(options)
@@ -241,6 +248,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, on an executor."""
+        from spark_source._rows import read_rows  # noqa: PLC0415 (no planner needs it)
+
         return read_rows(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
@@ -324,6 +333,8 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read a partition, on an executor."""
+        from spark_source._rows import read_rows  # noqa: PLC0415 (no planner needs it)
+
         return read_rows(partition)
 
 
@@ -339,7 +350,7 @@ def _parts(
 
 
 def _marks_between(
-    client: StreamClient,
+    client: "reader_client.StreamClient",
     topology: Topology,
     start: Offset,
     end: Position,
@@ -367,11 +378,13 @@ def _marks_between(
     return found
 
 
-def _client(options: Options, stream_id: str | None = None) -> StreamClient:
-    return StreamClient(options.url, options.stream, token=options.token, stream_id=stream_id)
+def _client(options: Options, stream_id: str | None = None) -> "reader_client.StreamClient":
+    return reader_client.StreamClient(
+        options.url, options.stream, token=options.token, stream_id=stream_id
+    )
 
 
-def _first_client(options: Options) -> StreamClient:
-    return StreamClient(
+def _first_client(options: Options) -> "reader_client.StreamClient":
+    return reader_client.StreamClient(
         options.url, options.stream, token=options.token, retry_for=_FIRST_CONTACT
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Container
 
-from reader_client import StreamClient
+import reader_client
 from spark_source._errors import DataLossError, InvalidOptionError, LogReplacedError
 from spark_source._group import check_group, starting_position
 from spark_source._options import Options
@@ -13,7 +13,7 @@ from tidegauge.log import Extent, Log
 from tidegauge.topology import Position
 
 
-def check_log(client: StreamClient, options: Options) -> None:
+def check_log(client: "reader_client.StreamClient", options: Options) -> None:
     """Refuse a stream whose events are not where the load looks for them."""
     log, is_kafka = client.describe().config.log, options.kafka is not None
     if log == "external" and not is_kafka:
@@ -45,7 +45,7 @@ def check_load(log: Log, options: Options) -> None:
     check_group(options)
 
 
-def starting_offset(log: Log, client: StreamClient, options: Options) -> Offset:
+def starting_offset(log: Log, client: "reader_client.StreamClient", options: Options) -> Offset:
     """Find where a read without a checkpoint starts, and the bound that holds there.
 
     A query whose batches end where event time says starts at the beginning of its stream without
@@ -84,7 +84,9 @@ def _within(position: Position, segments: Container[int]) -> Position:
     return {number: offset for number, offset in position.items() if number in segments}
 
 
-def ending_position(log: Log, client: StreamClient, options: Options) -> Position | None:
+def ending_position(
+    log: Log, client: "reader_client.StreamClient", options: Options
+) -> Position | None:
     """Find where a bounded read ends; None if it is not bounded.
 
     Refused while no mark says that everything below ``endingTime`` is there.

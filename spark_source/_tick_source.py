@@ -12,7 +12,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
 
-from reader_client import StreamClient
+import reader_client
+from spark_source._arrow_values import scalar
 from spark_source._checkpoint import Checkpoint
 from spark_source._errors import InvalidOptionError, without_traceback
 from spark_source._follower import lag_ms
@@ -43,11 +44,15 @@ class _Options:
     checkpoint: str
     token: str | None = field(default=None, repr=False)
 
-    def client(self, stream_id: str) -> StreamClient:
-        return StreamClient(self.url, self.stream, token=self.token, stream_id=stream_id)
+    def client(self, stream_id: str) -> "reader_client.StreamClient":
+        return reader_client.StreamClient(
+            self.url, self.stream, token=self.token, stream_id=stream_id
+        )
 
-    def first_client(self) -> StreamClient:
-        return StreamClient(self.url, self.stream, token=self.token, retry_for=_FIRST_CONTACT)
+    def first_client(self) -> "reader_client.StreamClient":
+        return reader_client.StreamClient(
+            self.url, self.stream, token=self.token, retry_for=_FIRST_CONTACT
+        )
 
 
 def _read_options(given: dict[str, str]) -> _Options:
@@ -160,7 +165,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             bound = partition.bound
             time = None if bound is None else min(max(bound, LEAST_TIME), GREATEST_TIME) * 1_000
             columns = [
-                pa.array([value], one.type)
+                pa.repeat(scalar(value, one.type), 1)
                 for value, one in zip((time, True), _ARROW_SCHEMA, strict=True)
             ]
             yield pa.RecordBatch.from_arrays(columns, schema=_ARROW_SCHEMA)

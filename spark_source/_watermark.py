@@ -18,6 +18,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
+from spark_source._columns import OPERATORS, schema_of
 from spark_source._durations import option_ms
 from spark_source._errors import (
     InvalidOptionError,
@@ -28,9 +29,7 @@ from spark_source._errors import (
 from spark_source._event_time import with_event_time
 from spark_source._late import late_metrics
 from spark_source._options import Options, read_options
-from spark_source._rows import schema_of
 from spark_source._source import TidegaugeDataSource
-from spark_source.hosting import OPERATORS
 
 _MARKER = "spark.watermarkDelayMs"
 _MARKS = _MARKER, OPERATORS

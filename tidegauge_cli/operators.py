@@ -8,10 +8,10 @@ from typing import Annotated, TypeVar, get_args
 import typer
 from pydantic import BaseModel
 
-from tidegauge.aggregation.writers import WriterState
+from tidegauge.client.outage import RETRY_FOR
 from tidegauge.client.stream_calls import StreamCalls
-from tidegauge.client.transport import RETRY_FOR
 from tidegauge.names import StreamName, parse_group
+from tidegauge.states import WriterState
 from tidegauge.wire.groups import GroupDetails, GroupList, GroupWindows, TimeWindowInfo
 from tidegauge.wire.streams import BriefStreamList, MarkInfo, MarkList, StreamInfo, StreamList
 from tidegauge.wire.writers import Watermark, WriterList

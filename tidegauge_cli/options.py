@@ -11,8 +11,8 @@ from pydantic import ValidationError
 
 from tidegauge.event_time import describe_span, parse_event_time, parse_span
 from tidegauge.names import StreamName, check_name
+from tidegauge.positions import parse_position
 from tidegauge.wire.streams import CreateStream, SettingsFields
-from tidegauge.wire.values import parse_position
 
 _T = TypeVar("_T")
 _N = TypeVar("_N", int, float)

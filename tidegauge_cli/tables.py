@@ -7,7 +7,7 @@ from math import inf
 from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
-from tidegauge.explain.explanation import Reason
+from tidegauge.states import Reason
 from tidegauge.wire.groups import GroupDetails, ListedGroup, TimeWindowInfo
 from tidegauge.wire.streams import BriefExplanation, MarkInfo, StreamBrief
 from tidegauge.wire.writers import ExplanationInfo, WriterInfo

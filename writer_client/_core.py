@@ -4,7 +4,8 @@ import asyncio
 from datetime import timedelta
 from typing import Unpack
 
-from tidegauge.client.transport import RETRY_FOR, Transport
+from tidegauge.client.outage import RETRY_FOR
+from tidegauge.client.transport import Transport
 from tidegauge.errors import LogIsExternalError
 from tidegauge.event_time import to_event_time
 from writer_client._beats import check_beat

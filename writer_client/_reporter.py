@@ -8,8 +8,9 @@ from functools import partial
 from typing import Any, TypedDict, Unpack
 
 from tidegauge.client.blocks import AsyncOpening, Opening
+from tidegauge.client.outage import RETRY_FOR
 from tidegauge.client.sync import LoopThread, SyncFace, blocking
-from tidegauge.client.transport import RETRY_FOR, Transport, is_transient
+from tidegauge.client.transport import Transport, is_transient
 from tidegauge.errors import TidegaugeError
 from tidegauge.event_time import to_event_time
 from tidegauge.topology import Position

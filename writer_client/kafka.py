@@ -13,8 +13,9 @@ from types import MethodType
 from typing import Any, TypeAlias, TypeVar, Unpack
 
 from tidegauge.client.blocks import Opening
+from tidegauge.client.outage import RETRY_FOR
 from tidegauge.client.sync import LoopThread
-from tidegauge.client.transport import RETRY_FOR, Transport
+from tidegauge.client.transport import Transport
 from tidegauge.event_time import to_event_time
 from tidegauge.extras import needs_extra
 from tidegauge.names import StreamName

@@ -27,7 +27,8 @@ from controller.metrics.counters import Metrics
 from controller.metrics.progress import GroupFigures, progress_families
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
-from tidegauge.aggregation.writers import Now, WriterState
+from tidegauge.aggregation.writers import Now
+from tidegauge.states import WriterState
 
 _AT_ONCE = 100  # streams: some milliseconds, in which nobody else has a turn
 _STATES: tuple[WriterState, ...] = ("joining", "active", "behind", "expired", "left")

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from dashboard.look.scales import relative_heights, water_height
 from dashboard.look.states import LABELS, RANKS, Pace, Standing
 from dashboard.look.words import Part, Times, grouped, per_second, plural
-from tidegauge.aggregation.writers import WriterState
 from tidegauge.event_time import END_OF_TIME
+from tidegauge.states import WriterState
 from tidegauge.wire.groups import ListedGroup, TimeWindowInfo
 from tidegauge.wire.streams import BriefExplanation, StreamBrief
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from tidegauge.aggregation.writers import WriterState
+from tidegauge.states import WriterState
 from tidegauge.wire.streams import StreamBrief
 
 State: TypeAlias = Literal[

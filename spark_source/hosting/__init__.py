@@ -9,7 +9,6 @@ from spark_source.hosting.bucket import BucketOperator, HostedOperator, HostedSt
 from spark_source.hosting.outputs import Outputs
 from spark_source.hosting.packing import KEY, OFFSET, SEGMENT, TIME
 from spark_source.hosting.pipeline import (
-    OPERATORS,
     check_columns,
     has_watermark,
     host,
@@ -19,7 +18,6 @@ from spark_source.hosting.pipeline import (
 __all__ = [
     "KEY",
     "OFFSET",
-    "OPERATORS",
     "SEGMENT",
     "TIME",
     "BucketOperator",

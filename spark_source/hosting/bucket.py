@@ -16,7 +16,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructField, StructType
 
-from spark_source._rows import LAST_WATERMARK
+from spark_source._columns import LAST_WATERMARK
 from spark_source.hosting.packing import Combine, from_cell, to_cell
 from spark_source.processing import StateMismatchError
 from tidegauge.event_time import END_OF_TIME

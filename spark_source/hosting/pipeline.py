@@ -17,6 +17,7 @@ from pyspark.sql.types import (
     VariantType,
 )
 
+from spark_source._columns import OPERATORS
 from spark_source._errors import (
     InvalidOptionError,
     MissingColumnError,
@@ -25,9 +26,6 @@ from spark_source._errors import (
 )
 from spark_source.hosting.bucket import BucketHost, HostedOperator
 from spark_source.hosting.packing import KEY, OFFSET, PACKED, SEGMENT, TIME, pack, unpack
-
-OPERATORS = "tidegauge.operators"
-"""In the metadata of ``event_time``: the mode in which `watermarked` drives Spark's watermark."""
 
 # Every bucket is asked in each batch with data, which costs about a millisecond; with fewer, a
 # task would rewrite much state for few rows, and partitions would be uneven.

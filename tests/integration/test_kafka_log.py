@@ -13,7 +13,8 @@ from spark_source._kafka_log import KafkaLog
 from spark_source._kafka_options import KafkaTopic
 from spark_source._kafka_reader import KafkaReader
 from spark_source._options import read_options
-from spark_source._rows import SegmentPartition, read_rows
+from spark_source._partitions import SegmentPartition
+from spark_source._rows import read_rows
 from tests.kafka import create_topic, delete_records
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import ServerProcess

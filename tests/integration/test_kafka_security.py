@@ -175,56 +175,6 @@ def test_who_may_not_read_the_group_is_told_its_name(
     assert "1 writers, 1 events; 0 behind the end" in said, warned
 
 
-def test_a_wrong_password_is_told_at_once_and_not_shown(
-    shared_server: ServerProcess, open_shop: Open, settings: Settings, tmp_path: Path
-) -> None:
-    shop, url = open_shop(), shared_server.url
-    wrong = {**settings, "sasl.password": "hidden"}
-    patience = timedelta(hours=1)
-    calls: list[Callable[[], object]] = [
-        Topic(wrong, "any", retry_for=patience).ends,
-        lambda: _produce(wrong, url, shop),
-    ]
-    for call in calls:
-        with pytest.raises(BrokerError, match="Authentication failed") as refused:
-            call()
-        assert "hidden" not in str(refused.value)
-    assert shop.states() == {}
-
-    words = ("observe", "kafka", shop.name, f"--kafka-config={_config(tmp_path, wrong)}")
-    with Operator(url).start(*words) as observing:
-        _, warned = observing.communicate(timeout=PATIENCE_S)
-    assert observing.returncode == 1
-    assert warned.count("Authentication failed") == 1
-    assert "hidden" not in warned
-
-
-def test_who_may_not_read_the_group_is_told_its_name(
-    shared_server: ServerProcess, open_shop: Open, settings: Settings, tmp_path: Path
-) -> None:
-    shop, url = open_shop(), shared_server.url
-    create_topic(settings, shop.name.split("/")[1])
-    group = f"tidegauge-observe-{shop.name}".replace("/", "-")
-    for_another = AclBinding(
-        ResourceType.GROUP,
-        group,
-        ResourcePatternType.LITERAL,
-        "User:another",
-        "*",
-        AclOperation.READ,
-        AclPermissionType.ALLOW,
-    )
-    admin = AdminClient(settings)
-    for made in admin.create_acls([for_another]).values():
-        made.result(PATIENCE_S)
-
-    words = ("observe", "kafka", shop.name, f"--kafka-config={_config(tmp_path, settings)}")
-    with Operator(url).start(*words) as observing:
-        _, warned = observing.communicate(timeout=PATIENCE_S)
-    assert observing.returncode == 1
-    assert f"give it Read on group {group}, or name another: --kafka group.id=NAME" in warned
-
-
 def test_a_producer_that_may_not_write_is_told_before_anybody_waits_for_it(
     shared_server: ServerProcess, open_shop: Open, settings: Settings
 ) -> None:

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from spark_source._options import read_options
-from spark_source._rows import SegmentPartition
+from spark_source._partitions import SegmentPartition
 from spark_source._source import StreamReader
 from tests.spark.feed import DAY, Feed, Followed
 from tests.spark.restarts import crashed

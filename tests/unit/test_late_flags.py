@@ -6,7 +6,8 @@ import pytest
 from reader_client import Events
 from spark_source._embedded_log import run_of
 from spark_source._options import Options
-from spark_source._rows import SegmentPartition, TickPartition, rows_of, tick_row
+from spark_source._partitions import SegmentPartition, TickPartition
+from spark_source._rows import rows_of, tick_row
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.columns import STORED_SCHEMA
 

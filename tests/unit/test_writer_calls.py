@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.patience import until
-from tidegauge.client.transport import ServiceUnreachableError, Transport
+from tidegauge.client.outage import ServiceUnreachableError
+from tidegauge.client.transport import Transport
 from tidegauge.errors import (
     InvalidPositionError,
     InvalidTimeError,

@@ -25,11 +25,12 @@ from tidegauge.aggregation.replay import Replay
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.settings import StreamSettings
-from tidegauge.aggregation.writers import KeptReport, Now, Writer, WriterState
+from tidegauge.aggregation.writers import KeptReport, Now, Writer
 from tidegauge.explain.inspection import Inspection
 from tidegauge.explain.slowest import Slowest
 from tidegauge.lattice import cut_of, down_set, raise_to
 from tidegauge.marks import Mark
+from tidegauge.states import WriterState
 from tidegauge.topology import Position, Topology
 
 

@@ -15,15 +15,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import astuple
 from itertools import chain, groupby, islice, takewhile
-from typing import Literal, TypeAlias
 
 import msgspec
 
 from tidegauge.aggregation.changes import ClockState, Look, StoredTime
 from tidegauge.aggregation.passing_time import PassingTime
 from tidegauge.aggregation.writers import Writer
-
-Clock: TypeAlias = Literal["silence", "standing_still"]
+from tidegauge.states import Clock
 
 
 class View(msgspec.Struct, frozen=True):

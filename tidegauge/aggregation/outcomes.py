@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from tidegauge.aggregation.writers import WriterState
 from tidegauge.marks import Mark
+from tidegauge.states import WriterState
 from tidegauge.topology import Position
 
 

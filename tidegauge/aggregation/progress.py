@@ -2,8 +2,9 @@
 
 from heapq import heappop, heappush
 
-from tidegauge.aggregation.writers import Writer, WriterState
+from tidegauge.aggregation.writers import Writer
 from tidegauge.event_time import FIRST_TIME
+from tidegauge.states import WriterState
 
 
 class Progress:

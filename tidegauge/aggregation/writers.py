@@ -1,7 +1,6 @@
 """One writer as the aggregation sees it."""
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -13,11 +12,10 @@ from tidegauge.aggregation.changes import (
     StoredWriter,
 )
 from tidegauge.lattice import DownSet, raise_to
+from tidegauge.states import WriterState
 
 _REGISTRATIONS_KNOWN = 4
 """Of a writer: a copy that is later than so many restarts is taken for a new one."""
-
-WriterState: TypeAlias = Literal["joining", "active", "behind", "expired", "left"]
 
 
 class Now(msgspec.Struct, frozen=True):

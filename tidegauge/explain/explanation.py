@@ -2,23 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-from tidegauge.aggregation.writers import WriterState
 from tidegauge.explain.hints import hint_of
 from tidegauge.explain.sentences import cure_of, in_full, sentence_of
 from tidegauge.explain.situation import Situation, WriterStatus
-
-Reason: TypeAlias = Literal[
-    "no_writers",
-    "min_writers",
-    "nobody_live",
-    "joining",
-    "holding",
-    "pass_due",
-    "caught_up",
-    "sealed",
-]
+from tidegauge.states import Reason, WriterState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

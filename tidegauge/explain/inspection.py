@@ -11,13 +11,14 @@ from tidegauge.aggregation.clocks import HoldClocks, View
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.settings import StreamSettings
-from tidegauge.aggregation.writers import Now, Writer, WriterState
+from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.explanation import Explanation, explain
-from tidegauge.explain.situation import MOST_COUNTED, Situation, StandBy, WriterStatus
+from tidegauge.explain.situation import MOST_COUNTED, Situation, WriterStatus
 from tidegauge.explain.slowest import Slowest, order
 from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
+from tidegauge.states import StandBy, WriterState
 from tidegauge.topology import Topology
 
 _SHOWN = 10

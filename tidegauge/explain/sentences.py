@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.event_time import describe_event_time, describe_span, is_date
 from tidegauge.explain.situation import MOST_COUNTED, Situation, WriterStatus
+from tidegauge.states import Clock
 
 _NAMES = 3
 _WORTH_SAYING_MS = 1_000

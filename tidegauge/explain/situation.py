@@ -2,15 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-from tidegauge.aggregation.clocks import Clock
 from tidegauge.aggregation.settings import StreamSettings
-from tidegauge.aggregation.writers import WriterState
 from tidegauge.marks import Mark
+from tidegauge.states import Clock, StandBy, WriterState
 from tidegauge.topology import Position
 
-StandBy: TypeAlias = Literal["noted", "told"]
 _CLOCKS_AGREE_MS = 60_000
 MOST_COUNTED = 1_000
 """Of those whose clocks run out together."""

@@ -5,11 +5,10 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import Discriminator, Field, Tag, model_validator
 
-from tidegauge.aggregation.writers import WriterState
-from tidegauge.explain.explanation import Reason
 from tidegauge.marks import Mark
 from tidegauge.scaling import MOST_SEGMENTS
 from tidegauge.scaling_policy import Unit
+from tidegauge.states import Reason, WriterState
 from tidegauge.topology import KeyRange, Segment, Topology
 from tidegauge.wire.values import Answer, Between, EventTime, Integer, Request, WirePosition
 

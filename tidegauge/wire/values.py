@@ -1,7 +1,5 @@
 """Values that more than one message carries: times, offsets, positions, names."""
 
-import re
-from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import (
@@ -18,46 +16,15 @@ from pydantic import (
 from pydantic_core import CoreSchema, ErrorDetails, PydanticKnownError, core_schema
 
 from tidegauge.event_time import parse_event_time
-from tidegauge.json_text import show_json
 from tidegauge.names import NAME_PATTERN
+from tidegauge.positions import read_integer, read_position
 
-_DECIMAL = re.compile(r"-?[0-9]{1,19}\Z", re.ASCII)
 _INTEGER_OR_TEXT = [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]{1,19}$"}]
 
 
-def _integer(value: object) -> int:
-    if type(value) is int:
-        number = value
-    elif isinstance(value, str) and _DECIMAL.match(value):
-        number = int(value)
-    else:
-        msg = f"{show_json(value)} is no integer; send a JSON integer or a decimal string"
-        raise ValueError(msg)
-    if not -(2**63) <= number < 2**63:
-        msg = f"{number} does not fit into a signed 64-bit integer"
-        raise ValueError(msg)
-    return number
-
-
-def _position(value: object) -> dict[int, int]:
-    if not isinstance(value, Mapping):
-        msg = f'{show_json(value)} is no position; send an object such as {{"0": 40, "1": 12}}'
-        raise ValueError(msg)  # noqa: TRY004 (pydantic reports a ValueError)
-    return _read_offsets(value.items())
-
-
-def _read_offsets(offsets: Iterable[tuple[object, object]]) -> dict[int, int]:
-    position: dict[int, int] = {}
-    for segment, offset in offsets:
-        number = _integer(segment)
-        if number in position:
-            msg = f"segment {number} is named twice"
-            raise ValueError(msg)
-        position[number] = _integer(offset)
-    return position
-
-
-Integer = Annotated[int, PlainValidator(_integer), WithJsonSchema({"anyOf": _INTEGER_OR_TEXT})]
+Integer = Annotated[
+    int, PlainValidator(read_integer), WithJsonSchema({"anyOf": _INTEGER_OR_TEXT})
+]
 """A 64-bit integer, sent as a JSON integer or a decimal string."""
 
 
@@ -104,7 +71,7 @@ EventTime = Annotated[
 
 WirePosition = Annotated[
     dict[int, int],
-    PlainValidator(_position),
+    PlainValidator(read_position),
     # without it, a plain validator makes pydantic look at the keys after they became strings
     PlainSerializer(lambda position: position, return_type=dict[int, int]),
     WithJsonSchema({"type": "object", "additionalProperties": {"anyOf": _INTEGER_OR_TEXT}}),
@@ -149,17 +116,3 @@ class Answer(BaseModel):
     """What the service sends; clients ignore fields that they do not know."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-def parse_position(text: str) -> dict[int, int]:
-    """Read a position from a query, written ``0:40,1:12``; raises `ValueError`."""
-    entries = [entry.partition(":") for entry in text.split(",") if entry]
-    if not all(colon for _, colon, _ in entries):
-        msg = f"{text!r} is no position; write segment:offset, such as 0:40,1:12"
-        raise ValueError(msg)
-    return _read_offsets((number, offset) for number, _, offset in entries)
-
-
-def format_position(position: Mapping[int, int]) -> str:
-    """Write a position for a query."""
-    return ",".join(f"{number}:{offset}" for number, offset in position.items())

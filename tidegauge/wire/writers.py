@@ -5,11 +5,8 @@ from uuid import uuid4
 
 from pydantic import Field, StringConstraints
 
-from tidegauge.aggregation.clocks import Clock
-from tidegauge.aggregation.writers import WriterState
-from tidegauge.explain.explanation import Reason
 from tidegauge.explain.sentences import in_full
-from tidegauge.explain.situation import StandBy
+from tidegauge.states import Clock, Reason, StandBy, WriterState
 from tidegauge.wire.streams import MarkInfo, StreamFacts
 from tidegauge.wire.values import Answer, EventTime, Incarnation, Name, Request, WirePosition
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel
 
-from tidegauge.client.transport import RETRY_FOR
+from tidegauge.client.outage import RETRY_FOR
 from tidegauge.errors import UnknownStreamError
 from tidegauge.topology import Position
 from tidegauge.wire.streams import CreateStream, SealedStream, SealStream, StreamInfo
@@ -46,7 +46,9 @@ class StreamAddress:
 
     def _send(self, method: str, path: str, body: BaseModel, answer: type[_A]) -> _A:
         return self._ask(
-            lambda service: service.request(method, path, answer=answer, retry=True, body=body)
+            lambda service: service.transport.request(
+                method, path, answer=answer, retry=True, body=body
+            )
         )
 
     def _ask(self, work: Callable[[Service], Awaitable[_T]]) -> _T:

@@ -10,9 +10,10 @@ from controller.streams.stream import StreamState
 from tidegauge.errors import InvalidPositionError, InvalidRequestError
 from tidegauge.event_time import parse_event_time
 from tidegauge.lattice import UnknownSegmentError
+from tidegauge.positions import parse_position
 from tidegauge.topology import Position
 from tidegauge.wire.streams import MarkInfo, MarkList, MarksAtPosition, MarksAtTime, Tail
-from tidegauge.wire.values import Between, Integer, parse_position
+from tidegauge.wire.values import Between, Integer
 from tidegauge.wire.writers import ExplanationInfo, Watermark
 
 router = APIRouter(route_class=routing.StrictRoute, tags=["marks"])

@@ -19,9 +19,9 @@ from controller.http.routing import StreamOf, WriterName, stream_facts
 from controller.streams import reports
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.intake import TimeReport
-from tidegauge.aggregation.writers import WriterState
 from tidegauge.errors import InvalidRequestError
 from tidegauge.names import StreamName, check_name
+from tidegauge.states import WriterState
 from tidegauge.wire.writers import NoteTime, TimeNoted
 
 documentation = APIRouter(tags=["writers"])

@@ -16,10 +16,10 @@ from controller.http.messages.problems import dump_problem
 from controller.streams import reports
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
-from tidegauge.aggregation.writers import WriterState
 from tidegauge.errors import InvalidRequestError, ProblemError
 from tidegauge.event_time import BEYOND_SECONDS
 from tidegauge.names import StreamName
+from tidegauge.states import WriterState
 from tidegauge.wire.writers import NoteTimes, TimesNoted
 
 documentation = APIRouter(tags=["writers"])

@@ -11,10 +11,10 @@ from controller.http import routing
 from controller.http.calls.reporting import ReportingRoute
 from controller.streams import reports
 from controller.streams.stream import StreamState
-from tidegauge.aggregation.writers import WriterState
 from tidegauge.errors import InvalidRequestError
 from tidegauge.explain.situation import WriterStatus
 from tidegauge.names import check_name
+from tidegauge.states import WriterState
 from tidegauge.wire import writers as wire
 
 router = APIRouter(route_class=routing.StrictRoute, tags=["writers"])
