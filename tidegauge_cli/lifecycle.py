@@ -48,7 +48,7 @@ def create(session: Session, stream: Stream, **settings: Setting) -> None:
 
     async def put(service: Service) -> tuple[StreamInfo, str]:
         async def send(headers: dict[str, str]) -> StreamInfo:
-            return await service.request(
+            return await service.transport.request(
                 "PUT",
                 path_of(stream),
                 answer=StreamInfo,
@@ -79,7 +79,7 @@ def configure(session: Session, stream: Stream, **settings: Setting) -> None:
         raise typer.BadParameter(msg)
 
     async def patch(service: Service) -> tuple[StreamInfo, StreamInfo]:
-        calls = StreamCalls(service, stream)
+        calls = StreamCalls(service.transport, stream)
         return await calls.describe(), await calls.configure(**change)
 
     before, after = session.ask(patch)
@@ -132,7 +132,7 @@ def scale(  # noqa: PLR0913 (three ways to say it)
         raise typer.BadParameter(msg)
 
     async def post(service: Service) -> ScaledStream:
-        calls = StreamCalls(service, stream)
+        calls = StreamCalls(service.transport, stream)
         if split is not None:
             return await calls.split(split, parts)
         if merge is not None:
@@ -172,7 +172,9 @@ def truncate(  # noqa: PLR0913 (options)
     _confirm(f"The first events of {stream} are lost then. Drop them?", yes=yes)
 
     async def post(service: Service) -> TruncatedStream:
-        return await StreamCalls(service, stream).truncate(cut=cut, time=time, force=force)
+        return await StreamCalls(service.transport, stream).truncate(
+            cut=cut, time=time, force=force
+        )
 
     truncated = session.ask(post)
     session.show(truncated, f"{stream} begins at {describe_position(truncated.first_cut)}")
@@ -195,7 +197,7 @@ def seal(
 def delete(session: Session, stream: Stream, *, yes: Yes = False) -> None:
     """Delete a stream with its events, marks and writers."""
     _confirm(f"The events, marks and writers of {stream} are lost then. Delete it?", yes=yes)
-    session.ask(lambda service: StreamCalls(service, stream).delete())
+    session.ask(lambda service: StreamCalls(service.transport, stream).delete())
     session.show({"stream": str(stream), "deleted": True}, f"{stream} is deleted")
 
 

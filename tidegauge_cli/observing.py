@@ -161,7 +161,7 @@ def kafka(  # noqa: PLR0913 (options)
 
     async def run(service: Service) -> int:
         observer = KafkaObserver(
-            service,
+            service.transport,
             watching,
             settings=settings,
             tell=lambda progress: _show(session, watching, progress),

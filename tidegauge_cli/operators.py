@@ -211,7 +211,7 @@ def wait(
     """Wait until every event below a time is there; if it takes too long, tell why."""
     limit = None if timeout is None else timedelta(seconds=timeout)
     watermark = session.ask(
-        lambda service: StreamCalls(service, stream).wait_until(time, limit),
+        lambda service: StreamCalls(service.transport, stream).wait_until(time, limit),
         retry_for=RETRY_FOR,  # nobody sits in front of it: it waits as long as other clients
     )
     session.show(

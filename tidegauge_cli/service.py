@@ -6,16 +6,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import aclosing
 from datetime import timedelta
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args
 
 import typer
 from pydantic import BaseModel
 from pydantic_core import to_json
 
 from tidegauge.client.outage import Tell
-from tidegauge.client.transport import Transport
 from tidegauge.errors import TidegaugeError
 from tidegauge_cli.options import LOCAL, Json, Token, Url
+
+if TYPE_CHECKING:
+    from tidegauge.client.transport import Transport
 
 # Somebody sits in front of most verbs, and would rather be told.
 _RETRY_FOR = timedelta(seconds=3)
@@ -27,16 +29,21 @@ _T = TypeVar("_T")
 _V = TypeVar("_V", bound=Callable[..., None])
 
 
-class Service(Transport):
+class Service:
     """One service, asked once or more."""
+
+    def __init__(self, transport: "Transport") -> None:
+        self.transport = transport
 
     async def get(self, path: str, answer: type[_A], **params: object) -> _A:
         """Read something."""
-        return await self.request("GET", path, answer=answer, retry=True, params=params)
+        return await self.transport.request(
+            "GET", path, answer=answer, retry=True, params=params
+        )
 
     async def post(self, path: str, answer: type[_A], body: BaseModel | None = None) -> _A:
         """Change something; repeated only when certainly nothing was done."""
-        return await self.request("POST", path, answer=answer, retry=False, body=body)
+        return await self.transport.request("POST", path, answer=answer, retry=False, body=body)
 
     async def pages(self, path: str, answer: type[_A], **params: object) -> AsyncIterator[_A]:
         """Read a whole list, page by page."""
@@ -69,11 +76,12 @@ class Session(NamedTuple):
         retry_for: timedelta = _RETRY_FOR,
     ) -> _T:
         """Do something with the service; an error ends the program with its message."""
+        from tidegauge.client.transport import Transport  # noqa: PLC0415 (no help needs it)
 
         async def run() -> _T:
-            service = Service(self.url, token=self.token, retry_for=retry_for, tell=tell)
-            async with aclosing(service):
-                return await work(service)
+            transport = Transport(self.url, token=self.token, retry_for=retry_for, tell=tell)
+            async with aclosing(transport):
+                return await work(Service(transport))
 
         try:
             return asyncio.run(run())

@@ -12,17 +12,28 @@ _UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 def main() -> None:
     """Run the command line."""
     sys.excepthook = _show_unless_interrupted
-    from tidegauge_cli.extras import needs_extra  # noqa: PLC0415 (Ctrl-C is quiet by now)
-
-    with needs_extra("cli"):
-        from tidegauge_cli.verbs import app  # noqa: PLC0415 (says which extra is missing)
     try:
-        _run(app)
+        _run(print_version if sys.argv[1:] == ["--version"] else _run_verb)
     except OSError as error:
         if error.errno not in _UNWRITABLE or error.filename is not None:
             raise
         _discard_rest()
         sys.exit(f"tidegauge: cannot write the output: {error.strerror}")
+
+
+def print_version() -> None:
+    """Print the version, for which no verb is loaded."""
+    from importlib.metadata import version  # noqa: PLC0415 (verbs do without)
+
+    print(version("tidegauge"))
+
+
+def _run_verb() -> None:
+    from tidegauge_cli.extras import needs_extra  # noqa: PLC0415 (Ctrl-C is quiet by now)
+
+    with needs_extra("cli"):
+        from tidegauge_cli.verbs import app  # noqa: PLC0415 (says which extra is missing)
+    app()
 
 
 def _run(app: Callable[[], None]) -> None:

@@ -1,6 +1,5 @@
 """The verbs. Each imports what it needs when it runs, and says which extra is missing."""
 
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -13,6 +12,7 @@ from tidegauge_cli.observing import observe
 from tidegauge_cli.operators import operators
 from tidegauge_cli.options import flag
 from tidegauge_cli.reporting import reporting
+from tidegauge_cli.start import print_version
 
 app = typer.Typer(
     help="Event-time watermarks for partitioned streams.",
@@ -30,7 +30,7 @@ app.add_typer(observe, name="observe")
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 (typer calls it)
     if wanted:
-        print(version("tidegauge"))
+        print_version()
         raise typer.Exit
 
 
