@@ -71,9 +71,10 @@ def to_events(
     ]
     events = pa.Table.from_arrays(columns, schema=EVENT_SCHEMA)
     sizes = pc.binary_length(events.column("value"))
-    for at in pc.indices_nonzero(pc.greater(sizes, MOST_VALUE_BYTES)).to_pylist():
-        key = events.column("key")[at].as_py()
-        msg = f"values[{at}]: {too_large(sizes[at].as_py(), key)}"
+    largest = pc.max(sizes).as_py() or 0  # comparing a column with a number imports pandas
+    if largest > MOST_VALUE_BYTES:
+        at = pc.index(sizes, largest).as_py()
+        msg = f"values[{at}]: {too_large(largest, events.column('key')[at].as_py())}"
         raise ValueError(msg)
     return events
 
