@@ -138,8 +138,8 @@ class Deliveries:
         self.wake = wake
         self._lock = threading.Lock()
         self._in_transaction = False
-        self.last_span = Span(self, held=False)
-        self._spans = deque([self.last_span])
+        self._last = Span(self, held=False)
+        self._spans = deque([self._last])
         self._reached: dict[int, int] = {}
         """How far the settled spans reach."""
         self._unclaimed: dict[int, int] = {}
@@ -154,7 +154,7 @@ class Deliveries:
         """Whether the next note to be sent must cover the ends of the log."""
         self._failure: BaseException | None = None
         self._closed = False
-        self.is_fine = True
+        self._is_fine = True
         """Whether `begin` has nothing to raise."""
 
     def begin(self) -> Span:
@@ -165,21 +165,17 @@ class Deliveries:
 
         Raises what stopped the producer and, with a strategy, failed deliveries, once.
         """
-        if not self.is_fine:
-            self.check()
+        if not self._is_fine:
+            self._check()
         while True:
-            span = self.last_span
+            span = self._last
             number = next(span.begun)
-            if span is self.last_span:
+            if span is self._last:
                 return span
-            self.recount(span, number)
-
-    def recount(self, span: Span, number: int) -> None:
-        """Take in that a record, counted in a span that is closed, is counted in the next one."""
-        with self._lock:
-            if span.total is not None and number < span.end:
-                span.total -= 1
-        self.wake()
+            with self._lock:
+                if span.total is not None and number < span.end:
+                    span.total -= 1
+            self.wake()
 
     def withdraw(self, span: Span) -> None:
         """Take in that a record was not handed over after all."""
@@ -200,7 +196,7 @@ class Deliveries:
         """Take in that a record may not be stored: no note behind it counts."""
         with self._lock:
             self._failed.append((span, record))
-            self.is_fine = False
+            self._is_fine = False
             self._withhold(behind=span)
 
     def settle_anywhere(self) -> None:
@@ -340,12 +336,12 @@ class Deliveries:
     def _stop(self, error: BaseException) -> None:
         if self._failure is None:
             self._failure = error
-        self.is_fine = False
+        self._is_fine = False
 
     def close(self) -> None:
         """Refuse what comes from now on."""
         self._closed = True
-        self.is_fine = False
+        self._is_fine = False
 
     def raise_failure(self) -> None:
         """Raise what stopped the producer, or failed deliveries that nobody was told of."""
@@ -369,13 +365,13 @@ class Deliveries:
         if self._failed:
             failed = [record for _, record in self._failed]
             self._failed = []
-            self.is_fine = not self._closed
+            self._is_fine = not self._closed
             # Nobody knows which of them were stored.
             self.wants_ends = True
             self.wake()
             raise DeliveryFailedError(self._writer, failed)
 
-    def check(self) -> None:
+    def _check(self) -> None:
         with self._lock:
             self._refuse_if_over()
             if self._noting is not None:
@@ -390,7 +386,7 @@ class Deliveries:
     def _note(self, time: int) -> None:
         """Note behind the last span; if nothing was begun since a note, that one promises more."""
         self._last_time = time
-        last = self.last_span
+        last = self._last
         self._add_span()
         before = self._spans[-3] if len(self._spans) > 2 else None
         if last.total == 0 and before is not None and before.time is not None:
@@ -400,10 +396,10 @@ class Deliveries:
 
     def _add_span(self) -> None:
         """Close the last span. The order matters: who was counted before the look of `begin` counts."""
-        closed, self.last_span = self.last_span, Span(self, held=self._in_transaction)
+        closed, self._last = self._last, Span(self, held=self._in_transaction)
         closed.end = next(closed.begun)
         closed.total = closed.end - closed.given_up
-        self._spans.append(self.last_span)
+        self._spans.append(self._last)
 
     def _withhold(self, behind: Span) -> None:
         """Drop the notes from a span on."""
@@ -426,7 +422,7 @@ class Deliveries:
             held = [one for one in self._spans if one.held]
             if aborted:
                 self._failed = [(span, one) for span, one in self._failed if not span.held]
-                self.is_fine = not (self._failed or self._failure or self._closed)
+                self._is_fine = not (self._failed or self._failure or self._closed)
                 for span in held:
                     span.time = None
                 self._forget_dropped()
