@@ -24,7 +24,7 @@ from controller.log.compaction import Compactor
 from controller.metrics.counters import Metrics
 from controller.metrics.gauges import Gauges
 from controller.metrics.health import Health
-from controller.store.changelog import OwnLogs, SharedLog
+from controller.store.changelog import Changelogs
 from controller.store.streams import write_stamps
 from controller.streams.lease import FileLock
 from controller.streams.registry import Registry
@@ -65,14 +65,14 @@ def compose(settings: ServeSettings, *, address: str = "") -> Parts:
     if isinstance(database, PostgresDatabase):  # it may hold a share of the streams
         membership = Membership(database, address=address, lease_ms=settings.lease_ms)
         clocks = Clocks(ListeningClock(), membership.write_stamps)
-        registry = Registry(database, sequencer, clocks, limits, OwnLogs())
+        registry = Registry(database, sequencer, clocks, limits, Changelogs())
         groups = Groups(database, clocks, limits, membership)
         ownership = SharedOwnership(membership, registry, groups, sequencer, database)
     else:
-        changelog, clocks = SharedLog(database), Clocks(ListeningClock(), write_stamps)
-        registry = Registry(database, sequencer, clocks, limits, changelog)
+        clocks = Clocks(ListeningClock(), write_stamps)
+        registry = Registry(database, sequencer, clocks, limits, Changelogs())
         groups = Groups(database, clocks, limits, FileLock())
-        ownership = SoleOwnership(registry, groups, sequencer, database, changelog)
+        ownership = SoleOwnership(registry, groups, sequencer, database)
     metrics, waiting = Metrics(), WaitingRoom(settings.max_long_polls)
     listening, lease = clocks.listening, ownership.lease
     stamping = Stamping(listening, lease, sequencer, database, ownership.keep_stamp)

@@ -63,8 +63,7 @@ changelog = Table(
     Column("number", BigInteger, primary_key=True, autoincrement=False),
     Column("entry", LargeBinary, nullable=False),
 )
-"""What happened to the aggregations of streams, one row a transaction and stream; of a controller
-that shares its database with no other, one row a transaction, under the key 0."""
+"""What happened to the aggregations of streams, one row a transaction and stream."""
 
 listening = Table(
     "listening",

@@ -9,7 +9,6 @@ from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.groups import Groups
 from controller.store import streams as storage
-from controller.store.changelog import SharedLog
 from controller.streams.lease import FileLock
 from controller.streams.registry import Registry
 
@@ -25,7 +24,6 @@ class SoleOwnership:
     _groups: Groups
     _sequencer: Sequencer
     _database: Database
-    _changelog: SharedLog
     lease: FileLock = field(default_factory=FileLock)
     closing: asyncio.Event = field(default_factory=asyncio.Event)
     tasks: Sequence[asyncio.Task[None]] = ()
@@ -41,9 +39,7 @@ class SoleOwnership:
         return await self._database.read(storage.read_listening)
 
     async def start(self) -> None:
-        """Read everything back, the changelog first: streams are read from it, too."""
-        self._changelog.compact = self._registry.compact
-        await self._changelog.read_back()
+        """Read everything back."""
         await self._registry.restore_all()
         await self._groups.restore_all()
 

@@ -1,6 +1,6 @@
 """The streams that this controller holds, by name."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from heapq import nsmallest
 from typing import Any
 
@@ -8,13 +8,12 @@ from sqlalchemy import Connection, Row
 
 from controller.access.limits import Limits
 from controller.clocks import Clocks
-from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage
-from controller.store.changelog import ChangeStore
+from controller.store.changelog import Changelogs
 from controller.store.listening import in_holder_time
 from controller.store.marks import StoredMarks
 from controller.store.truncation import Truncation
@@ -38,12 +37,12 @@ class Registry:
         sequencer: Sequencer,
         clocks: Clocks,
         limits: Limits,
-        change_store: ChangeStore,
+        changelogs: Changelogs,
     ) -> None:
         self.sequencer = sequencer
         self.clocks = clocks
         self.limits = limits
-        self.change_store = change_store
+        self.changelogs = changelogs
         self.relocations = Relocations()
         self.ticking: set[StreamState] = set()
         self.removed: set[int] = set()
@@ -100,13 +99,6 @@ class Registry:
         self.removed.add(state.identity.key)
         state.let_go()
 
-    def compact(self, keys: Collection[int]) -> None:
-        """Have streams compacted that keep the oldest rows of the changelog."""
-        wanted = set(keys)
-        for state in list(self):
-            if state.identity.key in wanted:
-                state.compact()
-
     def move_away(self, state: StreamState) -> None:
         """Answer for a stream no more: another controller does."""
         state.deleted = state.moved = True
@@ -116,7 +108,7 @@ class Registry:
 
     def drop_changes(self, state: StreamState) -> None:
         """Know nothing of the changelog of a stream that another controller may write to."""
-        self.change_store.drop(Batch(), state.identity.key)  # nothing of it is ours to delete
+        self.changelogs.forget(state.identity.key)
 
     def page(
         self, after: StreamName | None, limit: int, *, of: Callable[[str], object]
@@ -165,7 +157,7 @@ def _read_stream(
     config = StreamConfig.model_validate_json(row.config)
     topology = TopologyInfo.model_validate_json(row.topology).to_topology()
     if held:
-        stored = host.change_store.restore(connection, row.key)
+        stored = host.changelogs.restore(connection, row.key)
         # The changelog tells listening time of the stream, memory that of this controller's clock.
         stored = in_holder_time(stored, row.listening_ms)
     else:

@@ -18,7 +18,7 @@ from controller.commit.waiting import Condition
 from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage
-from controller.store.changelog import ChangeStore
+from controller.store.changelog import Changelogs
 from controller.store.listening import in_stream_time
 from controller.streams.lease import MovedError
 from tidegauge.aggregation.aggregator import Aggregator
@@ -64,7 +64,7 @@ class Host(Protocol):
     sequencer: Sequencer
     clocks: Clocks
     limits: Limits
-    change_store: ChangeStore
+    changelogs: Changelogs
     ticking: "set[StreamState]"
     """In which the clock of a writer runs, as far as is durable."""
     on_pass: Callable[[PassOutcome, float], None]
@@ -142,7 +142,6 @@ class StreamState:
         self._host = host
         self._is_stored: Callable[[], bool] | None = None
         """While its creation is under way: whether it is stored, known after the commit."""
-        self._is_to_be_compacted = False
         self._last_pass = -inf
         self._timer: asyncio.TimerHandle | None = None
         self._wake_at = inf
@@ -218,7 +217,7 @@ class StreamState:
     def before_commit(self, batch: Batch) -> None:
         """Run the pass that is due, and add all that changed to the transaction."""
         if self.deleted:
-            self._host.change_store.drop(batch, self.identity.key)
+            self._host.changelogs.forget(self.identity.key)
             return
         now = self.now()
         self._run_due_pass(now)  # before anything is handed out: its marks are part of it
@@ -306,11 +305,6 @@ class StreamState:
         self.aggregator.shift_clocks(by_ms)
         self.listening_offset_ms -= by_ms
 
-    def compact(self) -> None:
-        """Have all that is needed of the stream at the end of its changelog."""
-        self._is_to_be_compacted = True
-        self.touch()
-
     def touch(self) -> None:
         """Run the pass that is due, in a batch, and store what changed.
 
@@ -363,14 +357,11 @@ class StreamState:
 
     def _write_changes(self, batch: Batch) -> None:
         key = self.identity.key
-        changes = self.aggregator.take_changes(
-            stagger=key % _STAGGERED_BY, compact=self._is_to_be_compacted
-        )
-        self._is_to_be_compacted = False
+        changes = self.aggregator.take_changes(stagger=key % _STAGGERED_BY)
         if self.listening_offset_ms:
             changes = in_stream_time(changes, self.listening_offset_ms)
         if changes:
-            self._host.change_store.add(batch, key, changes)
+            self._host.changelogs.add(batch, key, changes)
         self.log.write(batch, key, changes.entry.forgotten)
 
     def _plan(self) -> None:

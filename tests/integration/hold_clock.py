@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from controller.store.changelog.change_store import load_entry
+from controller.store.changelog import load_entry
 from tests.integration.controllers import Controllers
 from tests.integration.lease_load import HELD, SILENT, Load
 from tests.patience import PATIENCE_S

@@ -391,9 +391,9 @@ def test_nothing_is_kept_of_the_changelog_of_a_stream_that_moved_away(cluster: C
             report = {"time": NOW, "position": {"0": 1}}
             path = "/v1/streams/tests/one/writers/w/note-time"
             (await client.post(path, json=report)).raise_for_status()
-            registry, logs = app.parts.registry, app.parts.registry.change_store
+            registry, logs = app.parts.registry, app.parts.registry.changelogs
             (state,) = registry
-            kept: dict[int, Any] = logs._logs  # type: ignore[attr-defined]
+            kept = logs._logs
             assert list(kept) == [state.identity.key]
             registry.move_away(state)
             assert kept == {}

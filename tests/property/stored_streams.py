@@ -14,7 +14,7 @@ from controller.commit.sequencer import Sequencer
 from controller.database import Database
 from controller.schema import metadata, streams
 from controller.store import streams as storage
-from controller.store.changelog import OwnLogs, SharedLog
+from controller.store.changelog import Changelogs
 from tests.property.memory import Memory
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.changes import Changes, StoredAggregation
@@ -35,7 +35,6 @@ SETTINGS: dict[str, int | None] = {
 SLOTS = 3
 LATE = 10_000
 
-Kind: TypeAlias = Literal["own logs", "shared log"]
 Fate: TypeAlias = Literal["stored", "lost", "stored, but not answered"]
 """What becomes of a transaction."""
 
@@ -78,7 +77,7 @@ class Stream:
     def before_commit(self, batch: Batch) -> None:
         self.house.touched.append(self)
         if self.deleted:
-            self.house.store.drop(batch, self.key)
+            self.house.store.forget(self.key)
             return
         self.core.run_pass(self.house.now)
         self.changes = self.core.take_changes(compact=self.compacts)
@@ -163,7 +162,6 @@ class House:
     """The streams with what stores them."""
 
     database: Database
-    kind: Kind
     now: Now = field(default_factory=lambda: Now(0, 0))
     slots: dict[int, Stream] = field(default_factory=dict)
     last_key: int = 0
@@ -172,7 +170,6 @@ class House:
 
     def __post_init__(self) -> None:
         self._failing = Failing(self.database)
-        self._quiet: list[int] = []
 
     def forget(self, stream: Stream) -> None:
         self.slots = {at: one for at, one in self.slots.items() if one is not stream}
@@ -180,11 +177,7 @@ class House:
     async def start(self) -> None:
         """Start as a service does on what is stored; deleted streams are purged by now."""
         self.last_key = await self.database.read(storage.last_stream_key)
-        self.store: OwnLogs | SharedLog = OwnLogs()
-        if self.kind == "shared log":
-            self.store = SharedLog(self.database)
-            self.store.compact = self._quiet.extend
-            await self.store.read_back()
+        self.store = Changelogs()
         for stream in list(self.slots.values()):
             await stream.reload()
         self.sequencer = Sequencer(self._failing)  # type: ignore[arg-type]
@@ -223,9 +216,7 @@ class House:
             await self.database.read(stream.check)
 
     def _decisions(self, turn: Turn) -> Iterable[Callable[[Batch], None]]:
-        quiet, self._quiet[:] = list(self._quiet), []
         compacted = [self.slots[slot] for slot in turn.compacted if slot in self.slots]
-        compacted += [one for one in self.slots.values() if one.key in quiet]
         yield from (one.compact for one in compacted)
         for slot, acts in turn.acts:
             if slot not in self.slots:

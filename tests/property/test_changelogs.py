@@ -16,7 +16,6 @@ from tests.property.stored_streams import (
     Act,
     Fate,
     House,
-    Kind,
     Turn,
     empty,
     make_settings,
@@ -148,16 +147,13 @@ async def _live_through(house: House, story: Sequence[tuple[Turn, int] | str]) -
         await house.sequencer.close()
 
 
-@pytest.mark.parametrize("kind", ["own logs", "shared log"])
-@settings(max_examples=settings().max_examples // 3)
+@settings(max_examples=settings().max_examples // 2)
 @given(story=_stories, restated=st.sampled_from([1, 2, 256]))
 def test_what_is_stored_is_what_there_is(
     database: Database,
     story: Sequence[tuple[Turn, int] | str],
     restated: int,
-    kind: Kind,
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("controller.store.changelog.shared._SLACK_BYTES", 0)
         patch.setattr("tidegauge.aggregation.changelog._RESTATED", restated)
-        asyncio.run(_live_through(House(database, kind), story))
+        asyncio.run(_live_through(House(database), story))

@@ -1,4 +1,4 @@
-"""A changelog a stream, for databases that several controllers share.
+"""What happens to the aggregations of streams: a changelog of each, and the marks that come of it.
 
 Only the holder of a stream writes to its log, in transactions that fail without its lease. So who
 takes a stream over reads a log that nobody writes to any more.
@@ -8,19 +8,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 from sqlalchemy import Connection, delete, select
 
 from controller.commit.batch import Batch
 from controller.database.statements import insert_rows
-from controller.schema import changelog
-from controller.store.changelog.change_store import (
-    ChangeStore,
-    add_marks,
-    dump_entry,
-    row_count,
-)
-from tidegauge.aggregation.changes import Changes
+from controller.schema import changelog, marks
+from controller.store.marks import StoredMarks, dump_position
+from tidegauge.aggregation.changes import Changes, Entry, StoredAggregation
+from tidegauge.marks import Mark
 
+dump_entry = msgspec.msgpack.Encoder().encode
+load_entry = msgspec.msgpack.Decoder(Entry).decode
+
+_SHORT_ROW_BYTES = 256
 _IN_PARTS = {"yield_per": 100}
 
 
@@ -37,28 +38,31 @@ class _Needless(NamedTuple):
     before: int
 
 
-class OwnLogs(ChangeStore):
-    """Stores an entry in a row of its own."""
+class Changelogs:
+    """Stores what happened to the aggregations of streams: an entry is a row."""
 
     def __init__(self) -> None:
         self._logs: dict[int, _Log] = {}
 
     def add(self, batch: Batch, stream_key: int, changes: Changes) -> None:
-        """Store what happened to a stream."""
-        add_marks(batch, stream_key, changes.marks)
+        """Store what happened to a stream, at most once a batch."""
+        for one in changes.marks:
+            batch.write_together(_insert_marks, _mark_row(stream_key, one))
         log = self._logs.setdefault(stream_key, _Log())
         if changes.entry:
             log.last += 1
             text = dump_entry(changes.entry)
             row = (stream_key, log.last, text)
-            batch.write_together(_insert, row, rows=row_count(text))
+            batch.write_together(_insert, row, rows=1 + len(text) // _SHORT_ROW_BYTES)
         if changes.begins_compaction:
             log.restated_from = log.last
         if changes.ends_compaction:
             batch.write_together(_delete, _Needless(stream_key, log.restated_from))
 
     def entries(self, connection: Connection, stream_key: int) -> Iterator[bytes]:
-        """Read the changelog of a stream; what a failed transaction wrote is not there.
+        """Read the changelog of a stream, from which `add` goes on.
+
+        What a failed transaction wrote is not there.
 
         The race: a stream that is held is read beside, and what was read is thrown away. So
         numbers never fall; that some are left out does no harm.
@@ -72,9 +76,26 @@ class OwnLogs(ChangeStore):
             log.last = max(log.last, number)
             yield entry
 
-    def drop(self, batch: Batch, stream_key: int) -> None:  # noqa: ARG002 (its rows are purged)
-        """Know nothing of a stream any more."""
+    def forget(self, stream_key: int) -> None:
+        """Forget a stream that is deleted, whose rows are purged, or that moved away."""
         self._logs.pop(stream_key, None)
+
+    def restore(self, connection: Connection, stream_key: int) -> StoredAggregation:
+        """Read everything that was stored of a stream's aggregation."""
+        found = StoredMarks(connection, stream_key)
+        return StoredAggregation(
+            newest=found.newest,
+            entries=map(load_entry, self.entries(connection, stream_key)),
+        )
+
+
+def _mark_row(stream_key: int, one: Mark) -> tuple[object, ...]:
+    cut = dump_position(one.cut)
+    return stream_key, one.revision, one.lower, one.upper, cut, one.marked_ms
+
+
+def _insert_marks(connection: Connection, rows: list[tuple[object, ...]]) -> None:
+    insert_rows(connection, marks, rows)
 
 
 def _insert(connection: Connection, rows: list[tuple[int, int, bytes]]) -> None:
