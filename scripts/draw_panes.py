@@ -8,13 +8,15 @@ from typing import get_args
 
 import matplotlib as mpl
 
-from spark_source.processing import Firing, WindowOperator, WindowSettings, sum, tumbling  # noqa: A004
+from spark_source.processing import WindowSettings, sum, tumbling  # noqa: A004
 from spark_source.processing.windowed import Accumulation
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
+
+from tests.window_model import Firing, WindowModel
 
 _PICTURE = Path(__file__).parents[1] / "docs" / "panes.svg"
 _MINUTE = 60_000
@@ -33,7 +35,7 @@ _COLORS = {"early": "#b8a02c", "on_time": "#0b6e99", "late": "#c0602f"}
 
 
 def _draw(axes: Axes, accumulation: Accumulation) -> None:
-    operator = WindowOperator(
+    operator = WindowModel(
         WindowSettings(
             assigner=tumbling("10 minutes"),
             aggregates={"value": sum("value")},

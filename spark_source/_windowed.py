@@ -36,12 +36,10 @@ from spark_source.hosting import (
     host,
     with_segment,
 )
-from spark_source.hosting.arrow_windows import ArrowWindows
 from spark_source.hosting.outputs import LATE
-from spark_source.hosting.row_windows import RowWindows
 from spark_source.hosting.window_rows import LATE_BELOW, WindowSchemas
-from spark_source.processing import Aggregate, SlidingWindows, WindowSettings
-from spark_source.processing.aggregates import kind_of
+from spark_source.hosting.windows import WindowOperator
+from spark_source.processing import Aggregate, BuiltIn, WindowSettings
 from spark_source.processing.assigners import Assigner
 from spark_source.processing.windowed import Accumulation, Trigger
 
@@ -69,7 +67,7 @@ def windowed(  # noqa: PLR0913 (options)
     assigner: Assigner,
     *,
     key: str,
-    aggregates: Mapping[str, Aggregate],
+    aggregates: Mapping[str, Aggregate | BuiltIn],
     allowed_lateness: str | timedelta = _NO_TIME,
     accumulation: Accumulation = "accumulating",
     trigger: Trigger = "on_time",
@@ -146,17 +144,21 @@ def windowed(  # noqa: PLR0913 (options)
 
 def _check_kinds(assigner: object, aggregates: Mapping[str, object]) -> None:
     """Refuse at once what could not be told from a failure on an executor."""
-    if not hasattr(assigner, "closing_delay_ms"):
+    if not isinstance(assigner, Assigner):
         cure = "makes no windows; pass tumbling('1 hour'), sliding(…) or session(…)"
         raise InvalidOptionError("assigner", f"{assigner!r} {cure}")
     for name, one in aggregates.items():
-        if not all(hasattr(one, part) for part in _OF_AGGREGATES):
+        of_user = all(hasattr(one, part) for part in _OF_AGGREGATES)
+        if not (isinstance(one, BuiltIn) or of_user):
             cure = "is no aggregate; pass one such as count() or mean('delay')"
             raise InvalidOptionError("aggregates", f"{name!r}: {one!r} {cure}")
 
 
 def _check_names(
-    found: list[str], key: str, columns: list[str], aggregates: Mapping[str, Aggregate]
+    found: list[str],
+    key: str,
+    columns: list[str],
+    aggregates: Mapping[str, Aggregate | BuiltIn],
 ) -> None:
     for column in (key, *columns):
         if column not in found:
@@ -173,19 +175,15 @@ def _check_names(
 
 
 def _operator(schema: StructType, key: str, settings: WindowSettings) -> HostedOperator:
-    """Describe the operator: over whole columns where that is possible."""
-    by_columns = isinstance(settings.assigner, SlidingWindows) and all(
-        kind_of(one) is not None for one in settings.aggregates.values()
-    )
-    kind = ArrowWindows if by_columns else RowWindows
+    """Describe the operator."""
     output = _output(schema, key, settings)
     shown = _shown(settings, key)
     schemas = WindowSchemas(_packed(schema, key, settings), shown, _arrow(output))
-    promised = [LATE_BELOW] if by_columns and LATE_BELOW in schema.names else []
+    promised = [LATE_BELOW] if LATE_BELOW in schema.names else []
     return HostedOperator(
         name="windowed",
-        open=partial(kind, settings, schemas),
-        combine=kind(settings, schemas).combine,
+        open=partial(WindowOperator, settings, schemas),
+        combine=WindowOperator(settings, schemas).combine,
         columns=[*settings.columns, *promised],
         output=output,
         counted=["late", "partially_late"],
@@ -224,11 +222,11 @@ def _arrow(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def _result_type(name: str, aggregate: Aggregate, schema: StructType) -> DataType:
+def _result_type(name: str, aggregate: Aggregate | BuiltIn, schema: StructType) -> DataType:
     """Return the type of an aggregate's results, as SQL has it."""
-    kind = kind_of(aggregate)
-    if kind is None:
+    if not isinstance(aggregate, BuiltIn):
         return _own_type(name, aggregate)
+    kind = aggregate.kind
     if aggregate.column is None:
         return LongType()
     value_type = schema[aggregate.column].dataType

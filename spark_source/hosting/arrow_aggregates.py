@@ -1,15 +1,19 @@
-"""The built-in aggregates over whole columns of Arrow."""
+"""Aggregates over whole columns of Arrow: what is kept of rows, merged, and said of them."""
 
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from itertools import repeat
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_source.hosting.window_errors import AggregateTypeError
 from spark_source.hosting.window_rows import Column, one_chunk
-from spark_source.processing.aggregates import Aggregate, kind_of
+from spark_source.processing.aggregates import Aggregate, BuiltIn
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,8 @@ class _Columns(ABC):
         """Make the accumulators of single rows, a column for each part."""
 
     @abstractmethod
-    def result(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """Return what accumulators say."""
+    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:
+        """Return what accumulators say, in a type that can be cast to the given one."""
 
 
 class _CountColumns(_Columns):
@@ -51,7 +55,7 @@ class _CountColumns(_Columns):
     def lift(self, rows: pa.Table) -> list[pa.Array]:
         return [pa.repeat(pa.scalar(1, pa.int64()), len(rows))]
 
-    def result(self, parts: Sequence[pa.Array]) -> pa.Array:
+    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:  # noqa: ARG002
         return parts[0]
 
 
@@ -65,7 +69,7 @@ class _ValueColumns(_Columns):
     def lift(self, rows: pa.Table) -> list[pa.Array]:
         return [rows[self._column].cast(self.parts[0].type)]
 
-    def result(self, parts: Sequence[pa.Array]) -> pa.Array:
+    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:  # noqa: ARG002
         return parts[0]
 
 
@@ -79,7 +83,7 @@ class _FloatMaxColumns(_Columns):
     def lift(self, rows: pa.Table) -> list[pa.Array]:
         return [rows[self._column], pc.is_nan(rows[self._column])]
 
-    def result(self, parts: Sequence[pa.Array]) -> pa.Array:
+    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:  # noqa: ARG002
         greatest, has_nan = parts
         nan = pa.scalar(float("nan"), self.parts[0].type)
         return pc.if_else(has_nan, nan, greatest)
@@ -94,14 +98,56 @@ class _MeanColumns(_Columns):
         values = rows[self._column]
         return [values.cast(self.parts[0].type), pc.is_valid(values).cast(pa.int64())]
 
-    def result(self, parts: Sequence[pa.Array]) -> pa.Array:
+    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:  # noqa: ARG002
         # The total over nothing is null, so nothing is divided by 0.
         totals, counts = (part.cast(pa.float64()) for part in parts)
         return pc.divide(totals, counts)
 
 
-def _columns_of(aggregate: Aggregate, schema: pa.Schema) -> _Columns:
-    column, kind = aggregate.column, kind_of(aggregate)
+class _OwnColumns(_Columns):
+    """An aggregate of the user's own: an accumulator is a cell, which Python merges."""
+
+    def __init__(self, aggregate: Aggregate) -> None:
+        self._aggregate = aggregate
+        self.parts = (_Part(pa.binary(), "list", zero=_to_cell(aggregate.zero())),)
+
+    def lift(self, rows: pa.Table) -> list[pa.Array]:
+        one = self._aggregate
+        values = repeat(None, len(rows)) if one.column is None else rows[one.column].to_pylist()
+        return [
+            pa.array([_to_cell(one.add(one.zero(), value)) for value in values], pa.binary())
+        ]
+
+    def result(self, parts: Sequence[pa.Array], result_type: pa.DataType) -> Column:
+        results = [self._aggregate.result(_from_cell(cell)) for cell in parts[0].to_pylist()]
+        if pa.types.is_floating(result_type):
+            # Arrow takes no decimals for floats.
+            results = [None if result is None else float(result) for result in results]
+        return pa.array(results, result_type)
+
+    def merge(self, groups: pa.ChunkedArray) -> pa.Array:
+        """Merge the cells of each group."""
+        return pa.array([self._merged(cells) for cells in groups.to_pylist()], pa.binary())
+
+    def _merged(self, cells: Sequence[bytes]) -> bytes:
+        if len(cells) == 1:
+            return cells[0]
+        return _to_cell(reduce(self._aggregate.merge, map(_from_cell, cells)))
+
+
+def _to_cell(accumulator: object) -> bytes:
+    """Write an accumulator, which may be any Python value; see `blobs`."""
+    return pickle.dumps(accumulator, protocol=5)
+
+
+def _from_cell(cell: bytes) -> Any:  # noqa: ANN401 (the aggregate's own)
+    return pickle.loads(cell)  # noqa: S301 (the query's own state)
+
+
+def _columns_of(aggregate: Aggregate | BuiltIn, schema: pa.Schema) -> _Columns:
+    if not isinstance(aggregate, BuiltIn):
+        return _OwnColumns(aggregate)
+    column, kind = aggregate.column, aggregate.kind
     if column is None:
         return _CountColumns()
     value_type = schema.field(column).type
@@ -124,7 +170,7 @@ def _sum_type(value_type: pa.DataType) -> pa.DataType:
 
 
 class ArrowAggregates:
-    """The built-in aggregates of a query, each as columns ``part…`` of a table.
+    """The aggregates of a query, each as columns ``part…`` of a table.
 
     Parameters
     ----------
@@ -134,7 +180,9 @@ class ArrowAggregates:
         Of the rows.
     """
 
-    def __init__(self, aggregates: Mapping[str, Aggregate], schema: pa.Schema) -> None:
+    def __init__(
+        self, aggregates: Mapping[str, Aggregate | BuiltIn], schema: pa.Schema
+    ) -> None:
         self._columns = [_columns_of(one, schema) for one in aggregates.values()]
         names = iter(range(len(self._columns) * 2))
         self._names = [[f"part{next(names)}" for _ in one.parts] for one in self._columns]
@@ -157,7 +205,7 @@ class ArrowAggregates:
             for name, part in zip(names, one.lift(rows), strict=True)
         }
 
-    def merge(self, table: pa.Table, by: Sequence[str], others: Mapping[str, str]) -> pa.Table:
+    def merge(self, table: pa.Table, by: str, others: Mapping[str, str]) -> pa.Table:
         """Merge the accumulators of groups.
 
         Parameters
@@ -165,16 +213,19 @@ class ArrowAggregates:
         table
             With columns of accumulators.
         by
-            What the rows of a group have in common.
+            The column that the rows of a group have in common.
         others
             More columns, and the functions of Arrow that merge them.
         """
         merges = {**others, **{name: part.merge for name, part in self._parts.items()}}
         # Threads cost more than they give here, and Spark has as many tasks as cores.
-        merged = table.group_by(list(by), use_threads=False).aggregate(list(merges.items()))
-        return merged.select(
-            [*by, *(f"{name}_{merge}" for name, merge in merges.items())]
-        ).rename_columns([*by, *merges])
+        grouped = table.group_by(by, use_threads=False).aggregate(list(merges.items()))
+        merged = {by: grouped[by]}
+        merged |= {name: grouped[f"{name}_{merge}"] for name, merge in merges.items()}
+        for one, names in zip(self._columns, self._names, strict=True):
+            if isinstance(one, _OwnColumns):
+                merged |= {name: one.merge(merged[name]) for name in names}
+        return pa.table(merged)
 
     def zeros(self, count: int) -> dict[str, pa.Array]:
         """Make accumulators of no rows."""
@@ -187,14 +238,14 @@ class ArrowAggregates:
         """Return what the accumulators say, a field for each aggregate."""
         fields = list(result_type)
         columns = [
-            _cast(one.result([table[name] for name in names]), field)
+            _result(one, [table[name] for name in names], field)
             for one, names, field in zip(self._columns, self._names, fields, strict=True)
         ]
         return pa.StructArray.from_arrays(columns, fields=fields)
 
 
-def _cast(values: Column, field: pa.Field) -> pa.Array:
+def _result(one: _Columns, parts: Sequence[pa.Array], field: pa.Field) -> pa.Array:
     try:
-        return one_chunk(values.cast(field.type))
-    except pa.ArrowInvalid as error:
+        return one_chunk(one.result(parts, field.type).cast(field.type))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise AggregateTypeError(field.name, str(field.type)) from error

@@ -1,10 +1,10 @@
-"""Event-time processing without Spark: process functions and windows, exact by the bound.
+"""Event-time processing without Spark: process functions, and what windows are.
 
 An operator takes the state of a bucket of keys, the bound and rows, and returns the next state
 and what came of it.
 """
 
-from spark_source.processing.aggregates import Aggregate, count, max, mean, min, sum  # noqa: A004
+from spark_source.processing.aggregates import Aggregate, BuiltIn, count, max, mean, min, sum  # noqa: A004
 from spark_source.processing.assigners import (
     SessionWindows,
     SlidingWindows,
@@ -22,15 +22,15 @@ from spark_source.processing.keyed_state import ListState, MapState, OpenContext
 from spark_source.processing.keys import bucket_of
 from spark_source.processing.process import ProcessOperator, ProcessStep
 from spark_source.processing.processor import Context, Event, EventTimeProcessor
-from spark_source.processing.windowed import Firing, WindowOperator, WindowSettings, WindowStep
+from spark_source.processing.windowed import WindowSettings
 
 __all__ = [
     "Aggregate",
+    "BuiltIn",
     "CallbackError",
     "Context",
     "Event",
     "EventTimeProcessor",
-    "Firing",
     "ListState",
     "MapState",
     "MissingEventTimeError",
@@ -42,9 +42,7 @@ __all__ = [
     "StateMismatchError",
     "TimerLoopError",
     "ValueState",
-    "WindowOperator",
     "WindowSettings",
-    "WindowStep",
     "bucket_of",
     "count",
     "max",

@@ -86,14 +86,21 @@ class StateMismatchError(SparkSourceError):
     setting
         What differs, for example ``buckets``.
     found, expected
-        What the state was saved with, and what the operator has.
+        What the state was saved with, None if with no such setting, and what the operator has.
     """
 
     def __init__(self, setting: str, found: object, expected: object) -> None:
         self.setting = setting
         self.found = found
         self.expected = expected
-        super().__init__(
-            f"the state was saved with {setting} = {found!r}, and the query has {expected!r}; "
-            "set it back, or start with a new checkpoint"
-        )
+        if found is None:
+            message = (
+                f"the state was saved by an earlier version, which kept no {setting}; start with "
+                "a new checkpoint, or finish the query with that version"
+            )
+        else:
+            message = (
+                f"the state was saved with {setting} = {found!r}, and the query has "
+                f"{expected!r}; set it back, or start with a new checkpoint"
+            )
+        super().__init__(message)

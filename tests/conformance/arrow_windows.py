@@ -5,12 +5,12 @@ from typing import Any
 import pyarrow as pa
 
 from spark_source._times import GREATEST_TIME
-from spark_source.hosting.arrow_windows import ArrowWindows
 from spark_source.hosting.packing import KEY, OFFSET, SEGMENT, TIME, from_cell, to_cell
-from spark_source.hosting.row_windows import RowWindows
 from spark_source.hosting.window_rows import LATE_BELOW, WindowSchemas
-from spark_source.processing import Firing, SlidingWindows, WindowSettings, WindowStep
+from spark_source.hosting.windows import WindowOperator
+from spark_source.processing import WindowSettings
 from spark_source.processing.keys import Row
+from tests.window_model import Firing, WindowStep
 from tidegauge.event_time import END_OF_TIME
 
 _STRING = pa.string()
@@ -38,7 +38,7 @@ def schemas_of(
 
 
 class ArrowOperator:
-    """Runs what runs on Spark, with rows and steps as `WindowOperator` has them.
+    """Runs what runs on Spark, with rows and steps as `WindowModel` has them.
 
     Parameters
     ----------
@@ -57,9 +57,8 @@ class ArrowOperator:
         promised: bool = False,
         schemas: WindowSchemas | None = None,
     ) -> None:
-        by_columns = isinstance(settings.assigner, SlidingWindows)
         self._schemas = schemas or schemas_of(pa.int64(), _RESULTS)
-        self._operator = (ArrowWindows if by_columns else RowWindows)(settings, self._schemas)
+        self._operator = WindowOperator(settings, self._schemas)
         self._promised = promised
 
     def step(self, state: bytes | None, bound: int | None, rows: list[Row]) -> WindowStep:

@@ -13,9 +13,7 @@ from spark_source.processing import (
     SessionWindows,
     SlidingWindows,
     TimerLoopError,
-    WindowOperator,
     WindowSettings,
-    WindowStep,
     count,
     max,  # noqa: A004
     mean,
@@ -26,13 +24,14 @@ from spark_source.processing.assigners import Assigner
 from spark_source.processing.keys import Row
 from tests.conformance.arrow_windows import ArrowOperator
 from tests.conformance.processors import build_processor
+from tests.window_model import WindowModel, WindowStep
 from tidegauge.event_time import END_OF_TIME
 
 Case: TypeAlias = dict[str, Any]
 Way: TypeAlias = Literal[
     "as it stands", "in another order", "by an operator a step", "as on Spark"
 ]
-Operator: TypeAlias = ProcessOperator | WindowOperator | ArrowOperator
+Operator: TypeAlias = ProcessOperator | WindowModel | ArrowOperator
 
 AGGREGATES = {
     "count": count(),
@@ -64,7 +63,7 @@ def build_operator(case: Case) -> Operator:
     if case["operator"] == "process":
         at_end = case.get("at_end", "drain")
         return ProcessOperator(build_processor(case), at_end=at_end)
-    return WindowOperator(_window_settings(case))
+    return WindowModel(_window_settings(case))
 
 
 def build_on_spark(case: Case) -> ArrowOperator:

@@ -7,11 +7,12 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from spark_source.processing import ProcessOperator, ProcessStep, WindowOperator, WindowStep
+from spark_source.processing import ProcessOperator, ProcessStep
 from spark_source.processing.keys import Row, bucket_of
+from tests.window_model import WindowModel, WindowStep
 from tidegauge.event_time import END_OF_TIME
 
-Operator: TypeAlias = ProcessOperator | WindowOperator
+Operator: TypeAlias = ProcessOperator | WindowModel
 Outputs: TypeAlias = dict[str, dict[object, list[Row]]]
 """Of each output the rows by key; those of a key in their order."""
 

@@ -3,22 +3,44 @@
 from dataclasses import replace
 from typing import get_args
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_source.processing import (
     SessionWindows,
     SlidingWindows,
-    WindowOperator,
     WindowSettings,
-    WindowStep,
 )
 from spark_source.processing.assigners import Assigner
 from spark_source.processing.windowed import Accumulation, Trigger
-from tests.conformance.arrow_windows import ArrowOperator
+from tests.conformance.arrow_windows import ArrowOperator, schemas_of
 from tests.conformance.event_time import AGGREGATES
 from tests.property.arrivals import Step, any_steps
+from tests.window_model import WindowModel, WindowStep
 
+
+class _Distinct:
+    """An aggregate as users write them."""
+
+    column = "value"
+
+    def zero(self) -> set[int]:
+        return set()
+
+    def add(self, accumulator: set[int], value: int) -> set[int]:
+        accumulator.add(value)
+        return accumulator
+
+    def merge(self, left: set[int], right: set[int]) -> set[int]:
+        return left | right
+
+    def result(self, accumulator: set[int]) -> int:
+        return len(accumulator)
+
+
+_ALL_AGGREGATES = {**AGGREGATES, "distinct": _Distinct()}
+_RESULTS = {name: pa.float64() if name == "mean" else pa.int64() for name in _ALL_AGGREGATES}
 _SIZES = st.integers(1, 8)
 _ASSIGNERS: st.SearchStrategy[Assigner] = st.one_of(
     st.tuples(_SIZES, st.integers(0, 7), st.integers(-20, 20)).map(
@@ -29,7 +51,7 @@ _ASSIGNERS: st.SearchStrategy[Assigner] = st.one_of(
 _SETTINGS = st.builds(
     WindowSettings,
     assigner=_ASSIGNERS,
-    aggregates=st.just(AGGREGATES),
+    aggregates=st.just(_ALL_AGGREGATES),
     lateness_ms=st.integers(0, 15),
     accumulation=st.sampled_from(get_args(Accumulation)),
     trigger=st.sampled_from(get_args(Trigger)),
@@ -42,7 +64,9 @@ def test_windows_on_spark_say_what_those_of_the_operator_say(
     steps: list[Step],
     promised: bool,  # noqa: FBT001 (drawn)
 ) -> None:
-    operator, on_spark = WindowOperator(settings), ArrowOperator(settings, promised=promised)
+    schemas = schemas_of(pa.int64(), _RESULTS)
+    on_spark = ArrowOperator(settings, promised=promised, schemas=schemas)
+    operator = WindowModel(settings)
     state = state_on_spark = None
     for one in steps:
         expected = operator.step(state, one.bound, one.rows)

@@ -7,14 +7,11 @@ from hypothesis import strategies as st
 
 from spark_source.processing import (
     EventTimeProcessor,
-    Firing,
     ProcessOperator,
     ProcessStep,
     SessionWindows,
     SlidingWindows,
-    WindowOperator,
     WindowSettings,
-    WindowStep,
 )
 from spark_source.processing.assigners import Assigner
 from spark_source.processing.keys import Row
@@ -31,6 +28,7 @@ from tests.property.arrivals import (
     run_in_buckets,
     steps_of,
 )
+from tests.window_model import Firing, WindowModel, WindowStep
 from tidegauge.event_time import END_OF_TIME
 
 
@@ -85,7 +83,7 @@ def _windowed(
     assigners: st.SearchStrategy[Assigner] = _ASSIGNERS,
     accumulations: tuple[Accumulation, ...] = get_args(Accumulation),
     triggers: tuple[Trigger, ...] = get_args(Trigger),
-) -> st.SearchStrategy[WindowOperator]:
+) -> st.SearchStrategy[WindowModel]:
     settings = st.builds(
         WindowSettings,
         assigner=assigners,
@@ -94,7 +92,7 @@ def _windowed(
         accumulation=st.sampled_from(accumulations),
         trigger=st.sampled_from(triggers),
     )
-    return st.builds(WindowOperator, settings)
+    return st.builds(WindowModel, settings)
 
 
 _OPERATORS: st.SearchStrategy[Operator] = st.one_of(
@@ -161,7 +159,7 @@ def test_every_row_is_late_or_waits_or_has_reached_the_processor(
 
 
 @given(_windowed(), any_steps())
-def test_every_row_is_late_or_in_a_window(operator: WindowOperator, steps: list[Step]) -> None:
+def test_every_row_is_late_or_in_a_window(operator: WindowModel, steps: list[Step]) -> None:
     for arrived, step in zip(steps, run(operator, steps), strict=True):
         assert isinstance(step, WindowStep)
         assert step.added + len(step.late) == len(arrived.rows)
@@ -176,7 +174,7 @@ def test_no_state_is_left_at_the_end_of_time(operator: Operator, steps: list[Ste
 
 @given(_windowed(assigners=_APART, accumulations=("discarding",)), any_steps())
 def test_discarding_firings_say_every_row_once(
-    operator: WindowOperator, steps: list[Step]
+    operator: WindowModel, steps: list[Step]
 ) -> None:
     done = [step for step in run(operator, steps) if isinstance(step, WindowStep)]
     counts = [firing.values[0] for step in done for firing in step.out]
@@ -186,7 +184,7 @@ def test_discarding_firings_say_every_row_once(
 
 @given(_windowed(assigners=_APART, accumulations=("accumulating_and_retracting",)), any_steps())
 def test_results_that_still_stand_say_every_row_once(
-    operator: WindowOperator, steps: list[Step]
+    operator: WindowModel, steps: list[Step]
 ) -> None:
     done = [step for step in run(operator, steps) if isinstance(step, WindowStep)]
     standing = list[Firing]()

@@ -12,10 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import InvalidOptionError, MissingColumnError, windowed
 from spark_source.processing import (
-    Firing,
     SessionWindows,
     SlidingWindows,
-    WindowOperator,
     WindowSettings,
     aggregates,
     count,
@@ -25,6 +23,7 @@ from spark_source.processing import (
 from spark_source.processing.keys import Row
 from tests.spark.feed import DAY, Feed, Followed
 from tests.spark.restarts import crashed
+from tests.window_model import Firing, WindowModel
 from tidegauge.event_time import END_OF_TIME
 
 Rows: TypeAlias = tuple[list[Row], list[Row]]
@@ -330,7 +329,7 @@ class Expected:
 
 def expected_of(story: Story) -> Expected:
     """Run the operator: rows come with the bound noted before, then time goes on."""
-    operator = WindowOperator(story.settings)
+    operator = WindowModel(story.settings)
     state: bytes | None = None
     bound: int | None = None
     offsets = itertools.count()

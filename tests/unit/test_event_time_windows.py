@@ -10,11 +10,9 @@ import pytest
 
 from spark_source import InvalidOptionError
 from spark_source.processing import (
-    Firing,
     SessionWindows,
     SlidingWindows,
     StateMismatchError,
-    WindowOperator,
     WindowSettings,
     count,
     max,  # noqa: A004
@@ -26,6 +24,7 @@ from spark_source.processing import (
     tumbling,
 )
 from spark_source.processing.keys import Row
+from tests.window_model import Firing, WindowModel
 from tidegauge.event_time import END_OF_TIME
 
 
@@ -40,7 +39,7 @@ def settings(**changes: Any) -> WindowSettings:
 
 def result_of(aggregate: Any, values: list[Any]) -> Any:
     """Aggregate values, of which the last comes in a step of its own."""
-    operator = WindowOperator(settings(aggregates={"it": aggregate}))
+    operator = WindowModel(settings(aggregates={"it": aggregate}))
     rows = [row("a", 1, value) for value in values]
     state = operator.step(None, None, rows[:-1]).state
     state = operator.step(state, None, rows[-1:]).state
@@ -103,7 +102,7 @@ def test_an_aggregate_of_the_users_is_merged_as_sessions_are() -> None:
         def result(self, accumulator: set[str]) -> int:
             return len(accumulator)
 
-    operator = WindowOperator(
+    operator = WindowModel(
         settings(assigner=SessionWindows(10), aggregates={"distinct": Distinct()})
     )
     rows = [row("a", 0, "x"), row("a", 3, "y"), row("a", 20, "x"), row("a", 22, "z")]
@@ -147,13 +146,13 @@ def test_a_sum_is_exact_beyond_what_a_float_can_hold() -> None:
 def test_the_next_bound_is_the_least_that_closes_or_frees_a_window(
     changes: Any, bound: int | None, next_bound: int | None
 ) -> None:
-    operator = WindowOperator(settings(**changes))
+    operator = WindowModel(settings(**changes))
     before = operator.step(None, None, [row("a", 1)])
     assert operator.step(before.state, bound, []).next_bound == next_bound
 
 
 def test_the_rows_without_a_key_are_those_of_one() -> None:
-    operator = WindowOperator(settings())
+    operator = WindowModel(settings())
     state = operator.step(None, None, [row("a", 1), row(None, 2), row(None, 3)]).state
     assert [(one.key, one.values) for one in operator.step(state, 10, []).out] == [
         (None, (2,)),
@@ -171,15 +170,15 @@ def test_the_rows_without_a_key_are_those_of_one() -> None:
     ],
 )
 def test_state_of_other_windows_is_refused(changes: Any, setting: str) -> None:
-    state = WindowOperator(settings()).step(None, None, [row("a", 1)]).state
+    state = WindowModel(settings()).step(None, None, [row("a", 1)]).state
     with pytest.raises(StateMismatchError) as raised:
-        WindowOperator(settings(**changes)).step(state, None, [])
+        WindowModel(settings(**changes)).step(state, None, [])
     assert raised.value.setting == setting
 
 
 def test_lateness_and_trigger_may_change_at_a_restart() -> None:
-    state = WindowOperator(settings()).step(None, None, [row("a", 1)]).state
-    changed = WindowOperator(settings(lateness_ms=5, trigger="early"))
+    state = WindowModel(settings()).step(None, None, [row("a", 1)]).state
+    changed = WindowModel(settings(lateness_ms=5, trigger="early"))
     step = changed.step(state, 10, [row("a", 2), row("a", 12)])
     assert [(one.pane, one.values) for one in step.out] == [
         ("on_time", (1,)),

@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_source.hosting.arrow_windows import ArrowWindows
 from spark_source.hosting.packing import KEY, OFFSET, SEGMENT, TIME
 from spark_source.hosting.window_errors import AggregateTypeError, BoundAheadError
 from spark_source.hosting.window_rows import LATE_BELOW
+from spark_source.hosting.windows import WindowOperator
 from spark_source.processing import (
     MissingEventTimeError,
     SessionWindows,
@@ -22,16 +22,17 @@ from spark_source.processing import (
     aggregates,
     count,
 )
-from spark_source.processing.aggregates import Aggregate
+from spark_source.processing.aggregates import Aggregate, BuiltIn
 from spark_source.processing.assigners import Assigner
 from tests.conformance.arrow_windows import ArrowOperator, schemas_of
+from tests.window_model import WindowModel
 
 TUMBLING = SlidingWindows(10, 10)
 SESSION = SessionWindows(10)
 
 
 def result_of(
-    aggregate: Aggregate,
+    aggregate: Aggregate | BuiltIn,
     value_type: pa.DataType,
     values: list[Any],
     *,
@@ -130,7 +131,7 @@ def test_a_row_without_event_time_is_refused_before_it_is_merged() -> None:
 def test_rows_that_were_merged_and_are_late_after_all_are_refused() -> None:
     schemas = schemas_of(pa.int64(), {"n": pa.int64()})
     settings = WindowSettings(assigner=TUMBLING, aggregates={"n": count()})
-    windows = ArrowWindows(settings, schemas)
+    windows = WindowOperator(settings, schemas)
     columns = {KEY: ["a"], TIME: [5], SEGMENT: [0], OFFSET: [0], "value": [1]}
     promise = pa.array([9_000]).cast(pa.timestamp("us", tz="UTC"))
     rows = windows.combine(pa.table(columns | {LATE_BELOW: promise}))
@@ -141,7 +142,7 @@ def test_rows_that_were_merged_and_are_late_after_all_are_refused() -> None:
 
 def test_keys_may_be_times_whatever_the_zone_of_the_session() -> None:
     schemas = schemas_of(pa.int64(), {"n": pa.int64()}, key=pa.timestamp("us", tz="UTC"))
-    windows = ArrowWindows(
+    windows = WindowOperator(
         WindowSettings(assigner=TUMBLING, aggregates={"n": count()}), schemas
     )
     state = None
@@ -151,6 +152,14 @@ def test_keys_may_be_times_whatever_the_zone_of_the_session() -> None:
         step = windows.step(state, None, windows.combine(pa.table(rows)))
         state = step.state
     assert step.counts["windows"] == 1
+
+
+def test_state_of_windows_row_by_row_is_refused_with_the_cure() -> None:
+    settings = WindowSettings(assigner=SESSION, aggregates={"n": count()})
+    state = WindowModel(settings).step(None, None, [("a", 1, 0, 0, 1)]).state
+    operator = ArrowOperator(settings, schemas=schemas_of(pa.int64(), {"n": pa.int64()}))
+    with pytest.raises(StateMismatchError, match="by an earlier version.* a new checkpoint"):
+        operator.step(state, None, [])
 
 
 def test_state_of_a_column_of_another_type_is_refused() -> None:
