@@ -158,7 +158,7 @@ def test_state_of_windows_row_by_row_is_refused_with_the_cure() -> None:
     settings = WindowSettings(assigner=SESSION, aggregates={"n": count()})
     state = WindowModel(settings).step(None, None, [("a", 1, 0, 0, 1)]).state
     operator = ArrowOperator(settings, schemas=schemas_of(pa.int64(), {"n": pa.int64()}))
-    with pytest.raises(StateMismatchError, match="by an earlier version.* a new checkpoint"):
+    with pytest.raises(StateMismatchError, match=r"by an earlier version.* a new checkpoint"):
         operator.step(state, None, [])
 
 
