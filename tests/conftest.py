@@ -47,13 +47,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run tests of the service on both databases, unless they say that they are about one."""
+    """Run tests about SQL on both databases, and with ``--soak`` all tests of the service."""
     if "database_kind" in metafunc.fixturenames:
-        marker = metafunc.definition.get_closest_marker("only_on")
-        of_service = "integration" in metafunc.definition.path.parts
-        kinds = ["sqlite", "postgresql"] if of_service else ["sqlite"]
-        kinds = [marker.args[0]] if marker else kinds
-        metafunc.parametrize("database_kind", kinds, scope="session")
+        of_one = metafunc.definition.get_closest_marker("only_on")
+        soaks = metafunc.config.getoption("--soak")
+        on_both = soaks and "integration" in metafunc.definition.path.parts
+        if metafunc.definition.get_closest_marker("about_sql"):
+            on_both = True
+        kinds = ["sqlite", "postgresql"] if on_both else ["sqlite"]
+        metafunc.parametrize(
+            "database_kind", [of_one.args[0]] if of_one else kinds, scope="session"
+        )
 
 
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests before
@@ -77,7 +81,10 @@ def _has_short_form(item: pytest.Item) -> bool:
 def _has_long_form(item: pytest.Item) -> bool:
     of_hypothesis = item.get_closest_marker("hypothesis") is not None
     tries = "effort" in getattr(item, "fixturenames", ())
-    return of_hypothesis or tries or not _has_short_form(item)
+    kind = getattr(item, "callspec", None) and item.callspec.params.get("database_kind")  # type: ignore[attr-defined]
+    both = item.get_closest_marker("about_sql") or item.get_closest_marker("only_on")
+    only_there = kind == "postgresql" and not both
+    return of_hypothesis or tries or only_there or not _has_short_form(item)
 
 
 def pytest_terminal_summary(

@@ -7,9 +7,12 @@ from itertools import count
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
+
+pytestmark = pytest.mark.about_sql
 
 NOW = 1_700_000_000_000
 STREAMS = 30

@@ -19,6 +19,8 @@ from tests.patience import wait_until
 from tests.server import ServerProcess
 from tidegauge.wire.columns import EVENT_SCHEMA
 
+pytestmark = pytest.mark.about_sql
+
 CONFIG = (
     '{"segments":1,"log":"embedded","max_segments":null,"scaling":"fixed",'
     '"aggregation_timeout_ms":60000,"hold_limit_ms":600000,"min_writers":0,'

@@ -17,6 +17,8 @@ from tests.conftest import NewServer
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess
 
+pytestmark = pytest.mark.about_sql
+
 NDJSON = {"content-type": "application/x-ndjson"}
 FULL = """
 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$

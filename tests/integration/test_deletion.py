@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from sqlalchemy import func, select
 
 from controller.database.statements import insert_rows
@@ -10,6 +11,8 @@ from tests.integration.controllers import LEASE_MS
 from tests.integration.sessions import connected
 from tests.patience import wait_until
 from tests.server import LAUNCHER, Api, ServerProcess
+
+pytestmark = pytest.mark.about_sql
 
 NOW = 1_700_000_000_000
 MARKS = 100  # more than a step removes, few enough for the pace of a busy machine

@@ -12,6 +12,8 @@ from tests.integration.log_api import LogApi, arrow_of, numbered, stream_of
 from tests.server import ServerProcess
 from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
 
+pytestmark = pytest.mark.about_sql
+
 _NAMES = count()
 
 

@@ -19,6 +19,8 @@ from tests.integration.sessions import connected
 from tests.patience import wait_until
 from tests.server import LAUNCHER, ServerProcess
 
+pytestmark = pytest.mark.about_sql
+
 OFTEN_COMPACTING = (
     "from controller.background import maintenance\nmaintenance._PERIOD_S = 0.1\n" + LAUNCHER
 )

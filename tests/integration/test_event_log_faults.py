@@ -11,6 +11,8 @@ from tests.integration.log_api import numbered
 from tests.integration.log_service import LogService, run_with, stored_events
 from tidegauge.errors import UnavailableError, UnknownStreamError
 
+pytestmark = pytest.mark.about_sql
+
 
 @pytest.fixture
 def one_chunk_pages(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,6 +34,8 @@ from tidegauge.errors import (
 )
 from tidegauge.names import key_hash
 
+pytestmark = pytest.mark.about_sql
+
 SEGMENTS = 2
 WRITERS = ("v", "w")
 events = st.lists(

@@ -11,6 +11,8 @@ import pytest
 from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 
+pytestmark = pytest.mark.about_sql
+
 _NUMBERS = count(1)
 _GROUP = "/v1/reader-groups/calls/group"
 NOW = 1_700_000_000_000

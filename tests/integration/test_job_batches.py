@@ -13,6 +13,8 @@ from tests.server import ServerProcess
 from tests.tokens import Tokens
 from tidegauge.event_time import END_OF_TIME
 
+pytestmark = pytest.mark.about_sql
+
 _NAMES = count()
 TIME = 1_700_000_000_000
 KEYS = ("k2", "k4")

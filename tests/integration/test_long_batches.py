@@ -12,6 +12,8 @@ from spark_source._planner import Limits, Offset, plan, time_to_reach
 from tests.integration.shop import MINUTE, NOON, Open
 from tests.patience import wait_until
 
+pytestmark = pytest.mark.about_sql
+
 SECOND = 1_000
 HOUR = 60 * MINUTE
 SECONDS = 9_000

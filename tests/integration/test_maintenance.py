@@ -15,6 +15,8 @@ from tidegauge.groups import GroupState, SegmentRef
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import Retention
 
+pytestmark = pytest.mark.about_sql
+
 
 async def _look_after_logs(log: LogService) -> None:
     parts = log.parts

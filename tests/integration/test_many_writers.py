@@ -4,12 +4,15 @@ import asyncio
 from contextlib import closing
 from functools import partial
 
+import pytest
 from sqlalchemy import Connection, select
 
 from controller.database import open_database
 from controller.database.statements import insert_rows
 from controller.log.storage import forget_sequences
 from controller.schema import append_sequences
+
+pytestmark = pytest.mark.about_sql
 
 KEY = 1
 NAMES = [f"writer-{number}" for number in range(70_000)]

@@ -24,6 +24,8 @@ from tests.integration.log_service import batch_of
 from tests.postgres import Cluster
 from tidegauge.topology import Topology
 
+pytestmark = pytest.mark.about_sql
+
 MARKS = 20_000
 CHUNKS = 4_000
 """In each of two segments, of two events each."""

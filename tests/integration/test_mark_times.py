@@ -16,6 +16,8 @@ from tests.integration.in_process import in_process
 from tests.patience import until
 from tidegauge.names import StreamName
 
+pytestmark = pytest.mark.about_sql
+
 NOON = 1_704_110_400_000
 DAY_MS = 86_400_000
 STREAM = "/v1/streams/tests/one"

@@ -6,12 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from sqlalchemy import Engine, create_engine, insert, select
 
 from controller.schema import marks
 from tests.effort import Effort
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
+
+pytestmark = pytest.mark.about_sql
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000

@@ -19,6 +19,8 @@ from tests.postgres import Cluster
 from tests.server import Api, ServerProcess
 from tidegauge_cli.verbs import app
 
+pytestmark = pytest.mark.about_sql
+
 
 @pytest.fixture
 def others_database(tmp_path: Path, database_kind: str, request: pytest.FixtureRequest) -> str:

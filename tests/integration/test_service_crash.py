@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import httpx
+import pytest
 from pyarrow import ipc
 
 from tests.conftest import NewServer
@@ -16,6 +17,8 @@ from tests.effort import Effort
 from tests.patience import PATIENCE_S, until
 from tests.server import ServerProcess
 from tidegauge.errors import WriterFencedError
+
+pytestmark = pytest.mark.about_sql
 
 WRITERS = [f"w{number}" for number in range(8)]
 STREAM = "/v1/streams/crash/one"

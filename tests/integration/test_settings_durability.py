@@ -10,6 +10,8 @@ from controller.configuration import ServeSettings
 from tests.integration.in_process import in_process
 from tidegauge.errors import UnavailableError
 
+pytestmark = pytest.mark.about_sql
+
 STREAM = "/v1/streams/tests/one"
 
 

@@ -31,6 +31,8 @@ from tidegauge.errors import UnavailableError
 from tidegauge.wire.transactions import BeginTransaction
 from writer_client import Writer
 
+pytestmark = pytest.mark.about_sql
+
 POINTS = ("before", "inside", "after")
 """Of the database's commit: before anything is written, with all of it, and before the answer."""
 KEYS = ("k2", "k4")

@@ -16,6 +16,8 @@ from tests.patience import wait_until
 from tests.server import ServerProcess
 from tests.stepping import launcher, step
 
+pytestmark = pytest.mark.about_sql
+
 KEY = "k0"  # the middle one of three segments
 DAY_S = 86_400
 

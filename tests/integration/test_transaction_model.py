@@ -32,6 +32,8 @@ from tidegauge.topology import KeyRange
 from tidegauge.wire.streams import ScaleStream
 from tidegauge.wire.transactions import BeginTransaction, TransactionState
 
+pytestmark = pytest.mark.about_sql
+
 WRITERS = ("v", "w")
 events = st.lists(
     st.tuples(st.sampled_from("abcdef"), st.none() | st.integers(0, 9), st.binary(max_size=3)),

@@ -11,6 +11,8 @@ from tests.integration.transaction_api import OpenTransaction, begin, begun, lis
 from tests.server import ServerProcess
 from tidegauge.wire.events import ARROW
 
+pytestmark = pytest.mark.about_sql
+
 _NAMES = count()
 TIME = 1_700_000_000_000
 KEYS = ("k2", "k0", "k4")

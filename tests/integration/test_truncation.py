@@ -32,6 +32,8 @@ from tests.postgres import Cluster
 from tests.server import ServerProcess
 from tidegauge.errors import InvalidRequestError
 
+pytestmark = pytest.mark.about_sql
+
 STREAM, GROUP = "tests/truncated", "tests/truncating"
 INCOMPRESSIBLE = Random(1).randbytes(1_000_000)
 
