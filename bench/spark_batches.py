@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_source._columns import OPERATORS
+from spark_source.columns import OPERATORS
 
 HOUR_MS = 3_600_000
 START_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS

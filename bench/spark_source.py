@@ -17,11 +17,11 @@ from pyspark.sql.types import StructType
 from bench import servers
 from reader_client import Events
 from spark_source import TidegaugeDataSource
-from spark_source._columns import SCHEMA
-from spark_source._embedded_log import run_of
-from spark_source._options import Options
-from spark_source._partitions import SegmentPartition
-from spark_source._rows import rows_of
+from spark_source.columns import SCHEMA
+from spark_source.logs.embedded import run_of
+from spark_source.options.load import Options
+from spark_source.source.partitions import SegmentPartition
+from spark_source.source.rows import rows_of
 from tidegauge.wire.columns import STORED_SCHEMA
 from writer_client import Writer
 

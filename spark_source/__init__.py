@@ -2,7 +2,7 @@
 
 import typing
 
-from spark_source._errors import (
+from spark_source.errors import (
     CheckpointError,
     DataLossError,
     EventTimeOutOfRangeError,
@@ -24,34 +24,34 @@ from spark_source._errors import (
 from tidegauge import extras as _extras
 
 if typing.TYPE_CHECKING:
-    from spark_source._follow import follow
-    from spark_source._late import in_open_window, split_late
-    from spark_source._listener import ProgressListener
-    from spark_source._process import process
-    from spark_source._report import QueryReport, query_report
-    from spark_source._source import TidegaugeDataSource
-    from spark_source._watermark import plain, read_stream, watermarked
-    from spark_source._windowed import windowed
-    from spark_source._write import as_events, write_stream
-    from spark_source.hosting import Outputs
+    from spark_source.data_source import TidegaugeDataSource
+    from spark_source.frames.follow import follow
+    from spark_source.frames.late import in_open_window, split_late
+    from spark_source.frames.watermark import plain, read_stream, watermarked
+    from spark_source.frames.write import as_events, write_stream
+    from spark_source.operators import Outputs
+    from spark_source.operators.process import process
+    from spark_source.operators.windowed import windowed
+    from spark_source.progress.listener import ProgressListener
+    from spark_source.progress.report import QueryReport, query_report
 else:
     _NAMES = {
         "spark": {
-            "Outputs": "spark_source.hosting",
-            "ProgressListener": "spark_source._listener",
-            "QueryReport": "spark_source._report",
-            "TidegaugeDataSource": "spark_source._source",
-            "as_events": "spark_source._write",
-            "follow": "spark_source._follow",
-            "in_open_window": "spark_source._late",
-            "plain": "spark_source._watermark",
-            "process": "spark_source._process",
-            "query_report": "spark_source._report",
-            "read_stream": "spark_source._watermark",
-            "split_late": "spark_source._late",
-            "watermarked": "spark_source._watermark",
-            "windowed": "spark_source._windowed",
-            "write_stream": "spark_source._write",
+            "Outputs": "spark_source.operators",
+            "ProgressListener": "spark_source.progress.listener",
+            "QueryReport": "spark_source.progress.report",
+            "TidegaugeDataSource": "spark_source.data_source",
+            "as_events": "spark_source.frames.write",
+            "follow": "spark_source.frames.follow",
+            "in_open_window": "spark_source.frames.late",
+            "plain": "spark_source.frames.watermark",
+            "process": "spark_source.operators.process",
+            "query_report": "spark_source.progress.report",
+            "read_stream": "spark_source.frames.watermark",
+            "split_late": "spark_source.frames.late",
+            "watermarked": "spark_source.frames.watermark",
+            "windowed": "spark_source.operators.windowed",
+            "write_stream": "spark_source.frames.write",
         },
     }
     __getattr__, __dir__ = _extras.on_demand(__name__, _NAMES)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from datetime import datetime
 
-from spark_source._errors import OutputError
+from spark_source.errors import OutputError
 from spark_source.processing.keys import Key, Row
 from spark_source.processing.process import AtEnd, ProcessOperator, ProcessStep
 from spark_source.processing.processor import EventTimeProcessor

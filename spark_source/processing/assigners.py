@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import ClassVar, TypeAlias
 
-from spark_source._durations import option_ms
-from spark_source._errors import InvalidOptionError
+from spark_source.errors import InvalidOptionError
+from spark_source.options.durations import option_ms
 
 _NO_TIME = timedelta()
 

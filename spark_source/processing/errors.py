@@ -1,6 +1,6 @@
 """What can go wrong in event-time processing."""
 
-from spark_source._errors import SparkSourceError
+from spark_source.errors import SparkSourceError
 from tidegauge.event_time import describe_event_time
 
 

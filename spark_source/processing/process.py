@@ -13,7 +13,7 @@ from math import inf
 from operator import eq, itemgetter
 from typing import Any, Literal, TypeAlias
 
-from spark_source._errors import InvalidOptionError
+from spark_source.errors import InvalidOptionError
 from spark_source.processing import blobs
 from spark_source.processing.bounds import late_by, limit_of, time_of
 from spark_source.processing.errors import CallbackError, TimerLoopError

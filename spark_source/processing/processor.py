@@ -8,7 +8,7 @@ from functools import cache
 from keyword import iskeyword
 from typing import Any, ClassVar
 
-from spark_source._errors import InvalidOptionError
+from spark_source.errors import InvalidOptionError
 from spark_source.processing.keyed_state import OpenContext
 from spark_source.processing.keys import Key
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from spark_source._errors import InvalidOptionError
+from spark_source.errors import InvalidOptionError
 from spark_source.processing import blobs
 from spark_source.processing.aggregates import Aggregate, BuiltIn
 from spark_source.processing.assigners import Assigner

@@ -4,10 +4,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_source._times import GREATEST_TIME
-from spark_source.hosting.packing import KEY, OFFSET, SEGMENT, TIME, from_cell, to_cell
-from spark_source.hosting.window_rows import LATE_BELOW, WindowSchemas
-from spark_source.hosting.windows import WindowOperator
+from spark_source.operators.packing import KEY, OFFSET, SEGMENT, TIME, from_cell, to_cell
+from spark_source.operators.window_rows import LATE_BELOW, WindowSchemas
+from spark_source.operators.windows import WindowOperator
+from spark_source.options.times import GREATEST_TIME
 from spark_source.processing import WindowSettings
 from spark_source.processing.keys import Row
 from tests.window_model import Firing, WindowStep

@@ -8,13 +8,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from reader_client import StreamClient
-from spark_source._errors import LogReplacedError
-from spark_source._kafka_log import KafkaLog
-from spark_source._kafka_options import KafkaTopic
-from spark_source._kafka_reader import KafkaReader
-from spark_source._options import read_options
-from spark_source._partitions import SegmentPartition
-from spark_source._rows import read_rows
+from spark_source.errors import LogReplacedError
+from spark_source.logs.kafka import KafkaLog
+from spark_source.logs.kafka_reader import KafkaReader
+from spark_source.options.kafka import KafkaTopic
+from spark_source.options.load import read_options
+from spark_source.source.partitions import SegmentPartition
+from spark_source.source.rows import read_rows
 from tests.kafka import create_topic, delete_records
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import ServerProcess

@@ -23,8 +23,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from reader_client.kafka import TimeWindows
-from spark_source._kafka_options import KafkaTopic
-from spark_source._kafka_reader import KafkaReader
+from spark_source.logs.kafka_reader import KafkaReader
+from spark_source.options.kafka import KafkaTopic
 from tests.certificates import Files
 from tests.integration.operator import Operator
 from tests.integration.shop import NOON, Open, Shop

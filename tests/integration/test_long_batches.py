@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import pytest
 
 from reader_client import StreamClient
-from spark_source._embedded_log import EmbeddedLog
-from spark_source._follower import Follower
-from spark_source._planner import Limits, Offset, plan, time_to_reach
+from spark_source.logs.embedded import EmbeddedLog
+from spark_source.source.follower import Follower
+from spark_source.source.planner import Limits, Offset, plan, time_to_reach
 from tests.integration.shop import MINUTE, NOON, Open
 from tests.patience import wait_until
 

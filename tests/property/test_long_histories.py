@@ -13,7 +13,7 @@ import pytest
 
 from dashboard.look.headline import events_of
 from dashboard.look.segments import segments_tab
-from spark_source import _planner as planner
+from spark_source.source import planner
 from tests.property.events import Shape
 from tidegauge import groups, scaling, truncation, windows
 from tidegauge.aggregation.aggregator import Aggregator

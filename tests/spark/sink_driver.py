@@ -12,11 +12,11 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-import spark_source._sink
-import spark_source._write
+import spark_source.frames.write
+import spark_source.sink.sink
 from spark_source import TidegaugeDataSource, read_stream, write_stream
-from spark_source._sink import StreamSink
-from spark_source._sink_options import read_stream_options
+from spark_source.options.sink import read_stream_options
+from spark_source.sink.sink import StreamSink
 
 MOMENTS = ("before the tasks write", "after the tasks wrote", "after the publish")
 _MOMENT = "TESTS_SINK_MOMENT"
@@ -41,7 +41,7 @@ class FragileSink(StreamSink):
         if task is None or not batches:
             return super().write(iter(batches))
         _die_at(MOMENTS[0])
-        vars(spark_source._sink)["REQUEST_BYTES"] = 1 if task.partitionId() else 2**20
+        vars(spark_source.sink.sink)["REQUEST_BYTES"] = 1 if task.partitionId() else 2**20
         written = super().write(iter(batches))
         if task.attemptNumber() == 0:
             msg = "the first attempt of every task is lost after it wrote"
@@ -63,7 +63,7 @@ class FragileDataSource(TidegaugeDataSource):
 
 def main(url: str, source: str, target: str, checkpoint: str) -> None:
     """Count in windows until the source is read to its end."""
-    vars(spark_source._write)["TidegaugeDataSource"] = FragileDataSource
+    vars(spark_source.frames.write)["TidegaugeDataSource"] = FragileDataSource
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master("local[2, 2]")

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from examples.chained_jobs import JOBS
 from reader_client import StreamClient
 from spark_source import TidegaugeDataSource
-from spark_source._times import GREATEST_TIME
+from spark_source.options.times import GREATEST_TIME
 from tests.effort import Effort
 from tests.server import ServerProcess
 from tests.spark.drivers import PATIENCE_S, driver, end_of, kill_later

@@ -6,9 +6,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from spark_source._options import read_options
-from spark_source._partitions import SegmentPartition
-from spark_source._source import StreamReader
+from spark_source.data_source import StreamReader
+from spark_source.options.load import read_options
+from spark_source.source.partitions import SegmentPartition
 from tests.spark.feed import DAY, Feed, Followed
 from tests.spark.restarts import crashed
 

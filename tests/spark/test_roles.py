@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
 
 from spark_source import TidegaugeDataSource
-from spark_source._tick_source import TickDataSource
+from spark_source.following.tick_source import TickDataSource
 from tests.spark.feed import Feed
 
 ROOT = Path(__file__).parents[2]
@@ -21,12 +21,12 @@ NO_ROLE = (
     "dashboard",
     "matplotlib",
     "pandas",
-    "spark_source._listener",
-    "spark_source._process",
-    "spark_source._report",
-    "spark_source._watermark",
-    "spark_source._windowed",
-    "spark_source.hosting",
+    "spark_source.progress.listener",
+    "spark_source.operators.process",
+    "spark_source.progress.report",
+    "spark_source.frames.watermark",
+    "spark_source.operators.windowed",
+    "spark_source.operators",
     "spark_source.processing",
     "tidegauge.aggregation.aggregator",
     "tidegauge.aggregation.clocks",
@@ -42,12 +42,12 @@ SERVICE = (
     "tidegauge.wire",
 )
 SINK = (
-    "spark_source._checkpoint",
-    "spark_source._sink",
-    "spark_source._target",
+    "spark_source.checkpoints.checkpoint",
+    "spark_source.sink.sink",
+    "spark_source.sink.target",
     "writer_client",
 )
-ROWS = ("confluent_kafka", "pyarrow.compute", "spark_source._rows")
+ROWS = ("confluent_kafka", "pyarrow.compute", "spark_source.source.rows")
 
 
 class Done(NamedTuple):
@@ -72,7 +72,7 @@ def _do(role: str, sent: Any) -> Done:
 
 def test_a_process_that_plans_what_tasks_read_loads_no_client(feed: Feed) -> None:
     done = _do("plan_reads", TidegaugeDataSource(feed.options))
-    assert "spark_source._source" in done.modules
+    assert "spark_source.data_source" in done.modules
     assert done.loaded(*NO_ROLE, *SERVICE, *SINK, *ROWS) == []
 
 
@@ -105,7 +105,9 @@ def test_a_process_that_reads_a_tick_loads_no_client() -> None:
     parts = reader.partitions(start, start | {"bound": 1})
     done = _do("read", (reader.read, parts))
     assert done.answer == "1"
-    assert done.loaded(*NO_ROLE, *SERVICE, "writer_client", "spark_source._sink", *ROWS) == []
+    assert (
+        done.loaded(*NO_ROLE, *SERVICE, "writer_client", "spark_source.sink.sink", *ROWS) == []
+    )
 
 
 def test_a_process_of_a_sink_loads_no_reader(feed: Feed, tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import StructType
 
 from spark_source import TidegaugeDataSource, watermarked
-from spark_source._options import read_options
-from spark_source._source import StreamReader
+from spark_source.data_source import StreamReader
+from spark_source.options.load import read_options
 from tests.spark.feed import Feed
 from tests.spark.restarts import BATCHES, crashed, run, run_through
 from tests.spark.scenarios import STORIES, tell

@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_source import InvalidOptionError, read_stream
-from spark_source._options import read_options
+from spark_source.options.load import read_options
 from tests.conftest import NewServer
 from tests.spark.feed import DAY
 from tests.tokens import Tokens

@@ -1,7 +1,7 @@
 """Which marks a batch read asks for: those between its start and its end, not all there are."""
 
-from spark_source._planner import Offset
-from spark_source._source import _marks_between
+from spark_source.data_source import _marks_between
+from spark_source.source.planner import Offset
 from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 

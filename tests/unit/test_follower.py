@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from spark_source import _follower
-from spark_source._embedded_log import EmbeddedLog
-from spark_source._follower import Follower
-from spark_source._planner import Offset
+from spark_source.logs.embedded import EmbeddedLog
+from spark_source.source.follower import Follower
+from spark_source.source.planner import Offset
 from tests.patience import PATIENCE_S, wait_until
 from tidegauge.log import Extent
 from tidegauge.marks import Mark
@@ -111,8 +110,8 @@ class _MarkingClient(_BrokenClient):
 def test_a_mark_that_the_log_does_not_reach_is_told(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(_follower, "_STUCK_S", 0)
-    monkeypatch.setattr(_follower, "_EXPLAIN_EVERY_S", 0)
+    monkeypatch.setattr("spark_source.source.follower._STUCK_S", 0)
+    monkeypatch.setattr("spark_source.source.follower._EXPLAIN_EVERY_S", 0)
     client: Any = _MarkingClient()
     start = replace(START, log_id="topic")
     follower = Follower(_TopicOfOthers(), client, start)

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from spark_source import InvalidOptionError
-from spark_source._options import read_options
-from spark_source._watermark import _SHOWN_OPTION
+from spark_source.frames.watermark import _SHOWN_OPTION
+from spark_source.options.load import read_options
 
 GIVEN = {"url": "http://here", "stream": "shop/orders", "log": "kafka"}
 SERVERS = {"kafka.bootstrap.servers": "broker:9092"}

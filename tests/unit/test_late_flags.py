@@ -4,10 +4,10 @@ import pyarrow as pa
 import pytest
 
 from reader_client import Events
-from spark_source._embedded_log import run_of
-from spark_source._options import Options
-from spark_source._partitions import SegmentPartition, TickPartition
-from spark_source._rows import rows_of, tick_row
+from spark_source.logs.embedded import run_of
+from spark_source.options.load import Options
+from spark_source.source.partitions import SegmentPartition, TickPartition
+from spark_source.source.rows import rows_of, tick_row
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.wire.columns import STORED_SCHEMA
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_source._planner import (
+from spark_source.source.planner import (
     Limits,
     Offset,
     Origin,

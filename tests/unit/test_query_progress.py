@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_source import ProgressListener, query_report
-from spark_source._progress import BatchProgress, Lateness, Standing, read_progress
+from spark_source.progress.batch import BatchProgress, Lateness, Standing, read_progress
 from tests.patience import wait_until
 from tests.query_progress import NOON, TEN, batch_progress, source_progress
 from tests.server import free_port

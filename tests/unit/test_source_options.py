@@ -3,7 +3,7 @@
 import pytest
 
 from spark_source import InvalidOptionError
-from spark_source._options import Options, read_options
+from spark_source.options.load import Options, read_options
 
 _NEEDED = {"url": "http://127.0.0.1:8470", "stream": "demo/rides"}
 

@@ -8,8 +8,8 @@ import pytest
 from pyarrow import fs
 
 from spark_source import CheckpointError, UnfollowedTopicError, WrongCheckpointError
-from spark_source._checkpoint import Checkpoint
-from spark_source._ticks import TickOffset, check_log, next_offset, position_of
+from spark_source.checkpoints.checkpoint import Checkpoint
+from spark_source.checkpoints.ticks import TickOffset, check_log, next_offset, position_of
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.marks import Mark
 

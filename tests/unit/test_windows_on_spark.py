@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_source.hosting.packing import KEY, OFFSET, SEGMENT, TIME
-from spark_source.hosting.window_errors import AggregateTypeError, BoundAheadError
-from spark_source.hosting.window_rows import LATE_BELOW
-from spark_source.hosting.windows import WindowOperator
+from spark_source.operators.packing import KEY, OFFSET, SEGMENT, TIME
+from spark_source.operators.window_errors import AggregateTypeError, BoundAheadError
+from spark_source.operators.window_rows import LATE_BELOW
+from spark_source.operators.windows import WindowOperator
 from spark_source.processing import (
     MissingEventTimeError,
     SessionWindows,

@@ -1,0 +1,1 @@
+"""What the offset log of a query says."""

@@ -1,0 +1,143 @@
+"""Ticks beside Spark's own Kafka source: how far that was planned, and which bound follows.
+
+All of it is pure: what a batch carries is a function of the query's offset log and the marks.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Self
+
+from spark_source.errors import UnfollowedTopicError, WrongCheckpointError
+from tidegauge.marks import Mark
+from tidegauge.topology import Position
+
+_STEP_MS = 1_000
+NO_RUN = ""
+"""Stands in the offset of a query that had no batch yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class TickOffset:
+    """Where a source of ticks stands.
+
+    Attributes
+    ----------
+    stream_id
+        Of the stream; another one cannot be followed on.
+    topic
+        Whose positions in the query's offset log say how far rows are read.
+    bound
+        No batch after this one has an event below it, ms; None before the first mark.
+    revision
+        Of the mark that the bound is of; 0 before the first.
+    run
+        Another one in each start of each query, so that an entry of the offset log with this
+        offset is of this query alone.
+    """
+
+    stream_id: str
+    topic: str
+    bound: int | None = None
+    revision: int = 0
+    run: str = NO_RUN
+
+    def to_json(self) -> dict[str, Any]:
+        """Write it with a stable order of keys: Spark compares the text."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Self:
+        """Read it back."""
+        return cls(**stored)
+
+
+_FIELDS = {one.name for one in fields(TickOffset)}
+
+
+def check_log(location: str, ends: Sequence[Any], start: TickOffset) -> None:
+    """Raise `WrongCheckpointError` unless an offset log's newest entry is of who stands there.
+
+    Parameters
+    ----------
+    location
+        Of the checkpoint.
+    ends
+        Of all sources in the newest batch; none if there was no batch yet.
+    start
+        Where Spark says that this source stands.
+    """
+    if start.run == NO_RUN:
+        if ends:
+            raise WrongCheckpointError(location, "it has batches, and this query had none yet")
+    elif start.to_json() not in ends:
+        found = "has no batch" if not ends else "does not end with this query's newest batch"
+        raise WrongCheckpointError(location, f"its offset log {found}")
+
+
+def position_of(topic: str, ends: Sequence[Any]) -> Position | None:
+    """Find how far a topic was planned to be read, in the ends of all sources of a batch.
+
+    Where several sources read it, as far as all of them were. None if a source that was not
+    planned yet may be the one.
+
+    Raises
+    ------
+    UnfollowedTopicError
+        If a source reads others besides, or none reads it.
+    """
+    read: list[Position] = []
+    named: set[str] = set()
+    for end in filter(_is_of_kafka, ends):
+        if topic in end and len(end) > 1:
+            others = ", ".join(sorted(end.keys() - {topic}))
+            problem = f"one source reads {others} besides; give each topic a source of its own"
+            raise UnfollowedTopicError(topic, problem)
+        named |= end.keys()
+        if topic in end:
+            read.append({int(number): offset for number, offset in end[topic].items()})
+    if not read:
+        if any(end is None or end == {} for end in ends):
+            return None
+        there = f"its Kafka sources read {', '.join(sorted(named))}" if named else "it has none"
+        problem = f"no Kafka source of the query reads it, {there}; correct topic="
+        raise UnfollowedTopicError(topic, problem)
+    return {number: min(one.get(number, 0) for one in read) for number in read[0]}
+
+
+def without_followed(ends: Sequence[Any]) -> list[Any]:
+    """Leave out the ends of Kafka sources of whose rows a source of ticks tells the bound."""
+    ticks = [end for end in ends if isinstance(end, dict) and end.keys() == _FIELDS]
+    topics = {tick["topic"] for tick in ticks}
+    return [end for end in ends if not (end and _is_of_kafka(end) and end.keys() <= topics)]
+
+
+def _is_of_kafka(end: object) -> bool:
+    """Tell the offsets of Spark's Kafka source, ``{"topic": {"0": 40}}``, from those of others."""
+    return isinstance(end, dict) and all(isinstance(one, dict) for one in end.values())
+
+
+def next_offset(
+    start: TickOffset, passed: Mark | None, *, run: str, is_due: bool
+) -> TickOffset:
+    """Plan the end of the next batch; the start itself if time alone is not worth one yet.
+
+    Parameters
+    ----------
+    start
+        Where the source stands.
+    passed
+        The newest mark that the rows planned so far cover.
+    run
+        Of this start of the query: its first batch always has a tick, since Spark does not store
+        the watermark of each node.
+    is_due
+        Whether a step in time however small is worth a batch.
+    """
+    bound, revision = start.bound, start.revision
+    if passed is not None and (bound is None or passed.lower > bound):
+        bound, revision = passed.lower, passed.revision
+    is_new_run = start.run != run
+    rose = bound is not None and (start.bound is None or bound - start.bound >= _STEP_MS)
+    if is_new_run or rose or (is_due and bound != start.bound):
+        return replace(start, bound=bound, revision=revision, run=run)
+    return start

@@ -1,0 +1,52 @@
+"""The columns of a row, and what else Spark's plans say of them."""
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from spark_source.options.load import Options
+from spark_source.options.times import GREATEST_TIME
+
+SCHEMA = StructType(
+    [
+        StructField("key", StringType()),
+        StructField("event_time", TimestampType()),
+        StructField("value", BinaryType()),
+        StructField("segment", LongType()),
+        StructField("offset", LongType()),
+        StructField("watermark", TimestampType()),
+        StructField("late", BooleanType()),
+        StructField("tick", BooleanType()),
+        StructField("late_by", LongType()),
+        StructField("late_below", TimestampType()),
+        StructField("writer", StringType()),
+        StructField("append_time", TimestampType()),
+    ]
+)
+_HEADER = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+KAFKA_SCHEMA = StructType(
+    [
+        StructField("key", BinaryType()),
+        *SCHEMA.fields[1:],
+        StructField("headers", ArrayType(_HEADER)),
+        StructField("timestamp", TimestampType()),
+    ]
+)
+
+OPERATORS = "tidegauge.operators"
+"""In the metadata of ``event_time``: the mode in which `watermarked` drives Spark's watermark."""
+
+LAST_WATERMARK = GREATEST_TIME - 1
+"""At or above it is the end of time: `watermarked` may hand over the bound less 1 ms."""
+
+
+def schema_of(options: Options) -> StructType:
+    """Name the columns of a row; a topic tells more than the embedded log."""
+    return SCHEMA if options.kafka is None else KAFKA_SCHEMA

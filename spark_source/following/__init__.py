@@ -1,0 +1,1 @@
+"""Ticks beside Spark's own Kafka source."""

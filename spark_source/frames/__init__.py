@@ -1,0 +1,1 @@
+"""DataFrames of streams: their watermark, late rows, and where they are written to."""

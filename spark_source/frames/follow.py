@@ -1,0 +1,156 @@
+"""Any query over Spark's own Kafka source, with the watermark of its writers."""
+
+from datetime import timedelta
+from typing import Any, Literal
+from uuid import uuid4
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
+
+from spark_source.errors import InvalidOptionError
+from spark_source.following.tick_source import TICK, TickDataSource
+from spark_source.frames.event_time import timed_by
+from spark_source.frames.watermark import (
+    check_python,
+    hide_tokens,
+    load,
+    marked_time,
+    plain_bound,
+    with_bound,
+)
+from spark_source.operators import has_watermark
+
+
+def follow(  # noqa: PLR0913 (keywords of one load)
+    df: DataFrame,
+    *,
+    event_time: Column | str,
+    url: str,
+    stream: str,
+    topic: str,
+    checkpoint: str,
+    operators: Literal["any", "windows"] = "any",
+    dedup_horizon: timedelta | str | None = None,
+    name: str | None = None,
+    token: str | None = None,
+) -> DataFrame:
+    """Make Spark's watermark follow the marks of a topic that Spark's own Kafka source reads.
+
+    Beside the Kafka source runs one of ticks, which reads from the query's own offset log how
+    far Kafka was planned in the batch before, and hands over the newest mark that this covers.
+    So a result depends on logged offsets alone, also where a batch is repeated; it comes one
+    batch later than with ``log=kafka``.
+
+    It reads no rows, and so it flags none as late. `process` and `windowed` judge by Spark's
+    watermark, and hand out each row that comes below it. **Spark's own operators drop such rows**:
+    they come only from writers that broke their promise, or were given up on, and
+    ``numRowsDroppedByWatermark`` counts them, if not all of them.
+
+    Parameters
+    ----------
+    df
+        A streaming frame of ``format("kafka")``, or what was made of one without state and
+        without `withWatermark`.
+    event_time
+        A timestamp column of it, or SQL that makes one, such as ``"timestamp"``.
+    url, stream, token
+        The stream, created with ``log: external``, to which the writers of the topic note time.
+    topic
+        Whose rows these are. A source that reads others besides is refused.
+    checkpoint
+        What the query has as ``checkpointLocation``: a path, or an address that pyarrow.fs
+        knows, such as ``s3://bucket/path``. With another one the query fails.
+    operators, dedup_horizon
+        See `watermarked`.
+    name
+        Of the observation, unique in the query. The progress shows under it the ``rows`` of each
+        batch and its ``bound``, null where that did not rise.
+
+    Returns
+    -------
+    DataFrame
+        The columns of ``df``, then ``event_time``, which takes the place of one of that name, and
+        ``watermark``, null in rows.
+
+    Raises
+    ------
+    InvalidOptionError
+        If the frame is no stream, does not read the topic, or an option is wrong. What it reads
+        is not seen over Spark Connect.
+    LoadError
+        If the stream, the address or the checkpoint is wrong.
+    WrongPythonError
+        If the session would plan with another Python than this one.
+
+    Examples
+    --------
+    >>> orders = spark.readStream.format("kafka").options(**broker, subscribe="orders").load()
+    ... # doctest: +SKIP
+    >>> exact = follow(
+    ...     orders, event_time="timestamp", url=URL, stream="shop/orders", topic="orders", checkpoint=PATH
+    ... )  # doctest: +SKIP
+    >>> hourly = exact.groupBy(window("event_time", "1 hour")).count()  # doctest: +SKIP
+    >>> hourly.writeStream.option("checkpointLocation", PATH).toTable("hourly")  # doctest: +SKIP
+    """
+    _check(df, topic)
+    spark = df.sparkSession
+    check_python(spark)
+    options = {"url": url, "stream": stream, "topic": topic, "checkpoint": checkpoint}
+    if token is not None:
+        hide_tokens(spark)
+        options["token"] = token
+    spark.dataSource.register(TickDataSource)
+    ticks = load(spark, TickDataSource.name(), options)
+    time = F.expr(event_time) if isinstance(event_time, str) else event_time
+    rows = timed_by(df, time)
+    united = rows.unionByName(ticks, allowMissingColumns=True)
+    observed = with_bound(united, operators).observe(
+        name or f"tidegauge-{uuid4().hex}",
+        F.expr(f"count_if({TICK} IS NULL)").alias("rows"),
+        F.max("watermark").alias("bound"),
+    )
+    marked = {"event_time": marked_time(operators, dedup_horizon), "watermark": plain_bound()}
+    columns = [column for column in observed.columns if column != TICK]
+    return observed.where(f"{TICK} IS NULL").select(
+        *(marked.get(column, _column(column)) for column in columns)
+    )
+
+
+def _column(name: str) -> Column:
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def _check(df: DataFrame, topic: str) -> None:
+    if not df.isStreaming:
+        cure = "is no stream; begin with spark.readStream.format('kafka')"
+        raise InvalidOptionError("df", cure)
+    if has_watermark(df):
+        raise InvalidOptionError("df", "has a watermark already; leave withWatermark() out")
+    if "watermark" in map(str.lower, df.columns):
+        raise InvalidOptionError(
+            "df", "has a column 'watermark', which follow() adds; rename it"
+        )
+    for source, options in streaming_sources(df):
+        if source != "kafka":
+            cure = "follow() is for format('kafka') alone; unite or join others above it"
+            raise InvalidOptionError("df", f"reads a stream of {source!r} besides; {cure}")
+        subscribed = options.get("subscribe", topic)
+        if subscribed != topic:
+            cure = "each topic takes a source and a follow() of its own"
+            raise InvalidOptionError(
+                "topic", f"is {topic!r}, and df reads {subscribed!r}; {cure}"
+            )
+
+
+def streaming_sources(df: DataFrame) -> list[tuple[str, Any]]:
+    """List the streaming sources of a frame, with their options; none is seen over Spark Connect."""
+    if getattr(df, "_plan", None) is not None:
+        return []
+    leaves = df._jdf.queryExecution().analyzed().collectLeaves()  # noqa: SLF001 (no public way)
+    streaming = [one for one in map(leaves.apply, range(leaves.size())) if one.isStreaming()]
+    return [
+        (one.sourceName(), dict(one.extraOptions()))
+        if one.nodeName() == "StreamingRelationV2"
+        else (one.nodeName(), {})
+        for one in streaming
+    ]

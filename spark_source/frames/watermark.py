@@ -1,0 +1,242 @@
+"""Driving Spark's own watermark with the bound that rows carry.
+
+Spark takes its watermark from a column's maximum, so that column is ``watermark``. Two things
+stand in the way of that being exact, and are worked around here. Filters are pushed below the
+node that looks at the column, and would remove the tick rows: an observation is a barrier that
+none passes. And Spark marks the column that it looked at as the event time; the mark, a
+metadata key, is moved to ``event_time``.
+"""
+
+import shutil
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
+
+from spark_source.columns import OPERATORS, schema_of
+from spark_source.data_source import TidegaugeDataSource
+from spark_source.errors import (
+    InvalidOptionError,
+    LoadError,
+    TouchedLoadError,
+    WrongPythonError,
+)
+from spark_source.frames.event_time import with_event_time
+from spark_source.frames.late import late_metrics
+from spark_source.options.durations import option_ms
+from spark_source.options.load import Options, read_options
+
+_MARKER = "spark.watermarkDelayMs"
+_MARKS = _MARKER, OPERATORS
+_REDACTION = "spark.sql.redaction.string.regex"
+_SHOWN_OPTION = r'(?i)key: "[^"]*(?:token|password|secret)[^"]*"\s+value: "(?:[^"\\]|\\.)*"'
+_DELAYS = {"any": "1 millisecond", "windows": "0 milliseconds"}
+
+
+def watermarked(
+    df: DataFrame,
+    *,
+    operators: Literal["any", "windows"] = "any",
+    dedup_horizon: timedelta | str | None = None,
+    name: str | None = None,
+    event_time: Column | str | None = None,
+) -> DataFrame:
+    """Make Spark's watermark follow the bound of the source.
+
+    Parameters
+    ----------
+    df
+        An untouched streaming load of ``format("tidegauge")``.
+    operators
+        ``any`` hands over the bound less 1 ms: no operator drops an event at the bound.
+        ``windows`` hands over the bound: a tumbling or sliding window that ends there fires at
+        once. Use it where such windows are the first stateful operators.
+    dedup_horizon
+        How long `dropDuplicatesWithinWatermark` remembers; without it that operator is useless,
+        since the bound itself has no delay.
+    name
+        Of the observation, unique in the query. The progress shows under it of each batch: its
+        ``rows`` and ``bound``, how many are ``late``, the greatest ``late_by``, and
+        ``late_writers``, the late rows by writer.
+    event_time
+        A column or SQL expression that takes the event time, a timestamp, out of a row, such as
+        ``timestamp_millis(bigint(get_json_object(string(value), '$.at')))``, for a load with the
+        option ``eventTime=expression``. ``late``, ``late_by``, ``startingTime``, ``endingTime``
+        and ``outOfRange`` then apply to it.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``key, event_time, value, segment, offset, watermark, late, late_by, late_below,
+        writer, append_time``; on Kafka also ``headers, timestamp``.
+
+    Raises
+    ------
+    TouchedLoadError
+        If something was done to the load before.
+    InvalidOptionError
+        If only one of ``event_time`` and the option ``eventTime`` says where the time is.
+    """
+    _refuse_touched(df)
+    options = _options_of(df)
+    driven = with_bound(df, operators)
+    if event_time is not None and options.time_is_expression:
+        driven = with_event_time(driven, event_time, options)
+    elif event_time is not None or options.time_is_expression:
+        cure = "event_time= of watermarked() and the option's value 'expression' go together"
+        raise InvalidOptionError("eventTime", cure)
+    observed = driven.observe(
+        name or f"tidegauge-{uuid4().hex}",
+        F.expr("count_if(NOT tick)").alias("rows"),
+        F.max("watermark").alias("bound"),
+        *late_metrics(),
+    )
+    marked = {
+        "event_time": marked_time(operators, dedup_horizon),
+        "watermark": plain_bound(),
+    }
+    return observed.where("NOT tick").select(
+        *(marked.get(name, name) for name in schema_of(options).names if name != "tick")
+    )
+
+
+def with_bound(df: DataFrame, operators: str) -> DataFrame:
+    """Let Spark take its watermark from the column ``watermark``.
+
+    Above it an observation has to follow, as the barrier that no filter passes.
+    """
+    if operators not in _DELAYS:
+        raise InvalidOptionError("operators", f"{operators!r} is none of {', '.join(_DELAYS)}")
+    return df.withWatermark("watermark", _DELAYS[operators])
+
+
+def marked_time(operators: str, dedup_horizon: timedelta | str | None) -> Column:
+    """Mark ``event_time`` as what Spark compares with its watermark."""
+    horizon = 0 if dedup_horizon is None else option_ms("dedup_horizon", dedup_horizon)
+    metadata = {_MARKER: horizon, OPERATORS: operators}
+    return F.col("event_time").alias("event_time", metadata=metadata)
+
+
+def plain_bound() -> Column:
+    """Take the mark from ``watermark``, since only one column may have it."""
+    return F.col("watermark").alias("watermark", metadata={})
+
+
+def plain(df: DataFrame) -> DataFrame:
+    """Strip the marks of the event time, before a sink that stores schemas."""
+    columns = []
+    for field in df.schema.fields:
+        metadata = {key: value for key, value in field.metadata.items() if key not in _MARKS}
+        columns.append(df[field.name].alias(field.name, metadata=metadata))
+    return df.select(*columns)
+
+
+def read_stream(
+    spark: SparkSession,
+    *,
+    operators: Literal["any", "windows"] = "any",
+    dedup_horizon: timedelta | str | None = None,
+    name: str | None = None,
+    event_time: Column | str | None = None,
+    **options: Any,  # noqa: ANN401 (options of the source)
+) -> DataFrame:
+    """Load a stream with Spark's watermark following it.
+
+    Parameters
+    ----------
+    spark
+        The session.
+    operators, dedup_horizon, name, event_time
+        See `watermarked`.
+    **options
+        Of the source, such as ``url`` and ``stream``; see `TidegaugeDataSource`. With a token or
+        a password of Kafka's a session over Spark Connect redacts these from then on.
+
+    Raises
+    ------
+    WrongPythonError
+        If the session would plan with another Python than this one.
+    LoadError
+        If an option, the stream or the address is wrong.
+
+    Examples
+    --------
+    >>> rides = read_stream(spark, url="http://127.0.0.1:8470", stream="demo/rides")
+    ... # doctest: +SKIP
+    """
+    check_python(spark)
+    if event_time is not None:
+        options["eventTime"] = "expression"
+    if any(option.lower() == "token" or option.startswith("kafka.") for option in options):
+        hide_tokens(spark)
+    spark.dataSource.register(TidegaugeDataSource)
+    loaded = load(spark, TidegaugeDataSource.name(), options)
+    return watermarked(
+        loaded,
+        operators=operators,
+        dedup_horizon=dedup_horizon,
+        name=name,
+        event_time=event_time,
+    )
+
+
+def load(spark: SparkSession, source: str, options: dict[str, Any]) -> DataFrame:
+    """Load a source; what is wrong with the load is told without Spark's words around it."""
+    try:
+        loaded = spark.readStream.format(source).options(**options).load()
+        _ = loaded.schema  # Spark Connect looks at a load only when it is asked for this.
+    except AnalysisException as error:
+        reason = (error.getMessageParameters() or {}).get("msg")
+        if reason is None:
+            raise
+        raise LoadError(reason.strip()) from None
+    return loaded
+
+
+def hide_tokens(spark: SparkSession) -> None:
+    """Make a session over Spark Connect redact tokens, and what it redacted before.
+
+    Spark leaves tokens out of plans by itself, but a Connect server writes each request into its
+    event log and its pages as it came, options included.
+    """
+    if getattr(spark, "_sc", None) is not None:
+        return
+    former = spark.conf.get(_REDACTION, "")
+    if _SHOWN_OPTION not in (former or ""):
+        spark.conf.set(_REDACTION, f"{former}|{_SHOWN_OPTION}" if former else _SHOWN_OPTION)
+
+
+def check_python(spark: SparkSession) -> None:
+    """Raise `WrongPythonError` if a classic session would not use this interpreter."""
+    context = getattr(spark, "_sc", None)
+    if context is None:
+        return
+    found = shutil.which(context.pythonExec)
+    if found is None or Path(found).parent != Path(sys.executable).parent:
+        raise WrongPythonError(context.pythonExec, sys.executable)
+
+
+def _refuse_touched(df: DataFrame) -> None:
+    """Look at the top of the plan, which is the load itself if nothing was done to it."""
+    plan = getattr(df, "_plan", None)
+    if plan is not None:
+        found, expected = type(plan).__name__, "DataSource"
+    else:
+        found = df._jdf.queryExecution().analyzed().nodeName()  # noqa: SLF001 (no public way)
+        expected = "StreamingRelationV2"
+    if found != expected:
+        raise TouchedLoadError(found)
+
+
+def _options_of(df: DataFrame) -> Options:
+    """Read the options of an untouched load back."""
+    plan = getattr(df, "_plan", None)
+    if plan is not None:
+        return read_options(plan._options)  # noqa: SLF001 (no public way)
+    relation = df._jdf.queryExecution().analyzed()  # noqa: SLF001 (no public way)
+    return read_options(dict(relation.extraOptions().asCaseSensitiveMap()))

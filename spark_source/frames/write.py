@@ -1,0 +1,234 @@
+"""Writing a query's output into a stream."""
+
+from datetime import timedelta
+from typing import Literal, TypeAlias
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegralType,
+    StringType,
+    TimestampType,
+)
+
+from spark_source.checkpoints.checkpoint import WATERMARK_POLICY
+from spark_source.data_source import TidegaugeDataSource
+from spark_source.errors import (
+    GuessedWatermarkError,
+    InvalidOptionError,
+    UnclearDelayError,
+)
+from spark_source.following.tick_source import TickDataSource
+from spark_source.frames.follow import streaming_sources
+from spark_source.frames.watermark import check_python, hide_tokens
+from spark_source.operators import has_watermark
+from spark_source.options.durations import option_ms
+
+Expression: TypeAlias = str | Column
+"""A column, or SQL that makes one."""
+
+_OURS = TidegaugeDataSource.name(), TickDataSource.name()
+
+
+def as_events(
+    df: DataFrame,
+    *,
+    key: Expression = "key",
+    event_time: Expression = "event_time",
+    value: Expression | None = None,
+) -> DataFrame:
+    """Make the events of a stream of a frame's rows, as ``format("tidegauge")`` writes them.
+
+    Parameters
+    ----------
+    df
+        Any frame; what marks the event time in it is not handed on.
+    key
+        Routes the event; written as a string, never null: ``"coalesce(taxi, '')"``.
+    event_time
+        A timestamp, whose microseconds are floored, or ms.
+    value
+        A string or binary; without it the JSON of the row's columns.
+
+    Returns
+    -------
+    DataFrame
+        Columns ``key``, ``event_time`` and ``value``.
+
+    Raises
+    ------
+    InvalidOptionError
+        If the event time or the value is of another type.
+
+    Examples
+    --------
+    >>> as_events(hourly, key="origin", event_time="window.end")  # doctest: +SKIP
+    """
+    body = F.to_json(F.struct("*")) if value is None else _column(value)
+    events = df.select(
+        _column(key).cast("string").alias("key", metadata={}),
+        _column(event_time).alias("event_time", metadata={}),
+        body.alias("value", metadata={}),
+    )
+    kinds = {field.name: field.dataType for field in events.schema.fields}
+    _check(
+        "event_time", kinds["event_time"], (TimestampType, IntegralType), "a timestamp, or ms"
+    )
+    _check("value", kinds["value"], (StringType, BinaryType), "a string or binary")
+    return events
+
+
+def write_stream(  # noqa: PLR0913 (keywords of one query)
+    df: DataFrame,
+    *,
+    url: str,
+    stream: str,
+    checkpoint: str,
+    key: Expression = "key",
+    event_time: Expression = "window.end",
+    value: Expression | None = None,
+    output_delay: timedelta | str | None = None,
+    late_panes: Literal["flagged"] | None = None,
+    seal: bool = False,
+    trigger: str | None = None,
+    output_mode: Literal["append", "update"] = "append",
+    name: str | None = None,
+    token: str | None = None,
+) -> StreamingQuery:
+    """Start a query that writes a streaming frame into a stream, each row exactly once.
+
+    Each batch is one transaction of the target, with the time below which the query will emit
+    nothing: its watermark is exact as that of the source is. A query with state notes Spark's
+    watermark less ``output_delay``; one without, the bound that it has read up to.
+
+    Parameters
+    ----------
+    df
+        A streaming frame. Sessions need a source with ``operators="any"``.
+    url, stream, token
+        The target, which is there already; tokens need the role to write, with ``seal`` to
+        operate.
+    checkpoint
+        Of the query: where it goes on, and by what its batches are told apart.
+    key, event_time, value
+        See `as_events`.
+    output_delay
+        How far below Spark's watermark rows may be that the query emits: nothing for the end of
+        a window, or a millisecond before it; the allowed lateness of `windowed`, so that
+        corrections are not late; the window's size for its start; for joins the range of their
+        condition. Once noted, time does not go back: a longer one needs another checkpoint.
+    late_panes
+        ``flagged`` where corrections shall not hold the target back, but come as late rows.
+    seal
+        End the target when what the query reads has ended; needs to be its only writer.
+    trigger
+        ``availableNow``, or how often, such as ``10 seconds``; as fast as possible without it.
+    output_mode
+        Of the query.
+    name
+        Of the query.
+
+    Returns
+    -------
+    StreamingQuery
+        Running.
+
+    Raises
+    ------
+    GuessedWatermarkError
+        If a query with state reads something else than streams of ours and topics that are
+        followed, or has the greatest of several watermarks; over Spark Connect its first batch
+        with a watermark fails.
+    UnclearDelayError
+        If the frame has a column ``pane``, and neither ``output_delay`` nor ``late_panes`` says
+        what becomes of corrections.
+    InvalidOptionError
+        If a value is none.
+
+    Examples
+    --------
+    >>> write_stream(
+    ...     hourly, url=URL, stream="demo/hourly", key="origin", seal=True, checkpoint=PATH
+    ... )  # doctest: +SKIP
+    """
+    if not df.isStreaming:
+        cure = "is no stream; write it with as_events(df).write.format('tidegauge')"
+        raise InvalidOptionError("df", cure)
+    delay_ms = _delay_ms(output_delay, late_panes, corrects="pane" in df.columns)
+    _refuse_guess(df)
+    spark = df.sparkSession
+    check_python(spark)
+    if token is not None:
+        hide_tokens(spark)
+    spark.dataSource.register(TidegaugeDataSource)
+    events = as_events(df, key=key, event_time=event_time, value=value)
+    options = {
+        "url": url,
+        "stream": stream,
+        "checkpointLocation": checkpoint,
+        "outputDelay": f"{delay_ms} ms",
+        "seal": "true" if seal else "false",
+    }
+    if token is not None:
+        options["token"] = token
+    writer = events.writeStream.format(TidegaugeDataSource.name()).outputMode(output_mode)
+    if name is not None:
+        writer = writer.queryName(name)
+    if trigger == "availableNow":
+        writer = writer.trigger(availableNow=True)
+    elif trigger is not None:
+        writer = writer.trigger(processingTime=trigger)
+    return writer.options(**options).start()
+
+
+def _refuse_guess(df: DataFrame) -> None:
+    """Raise `GuessedWatermarkError` if the plan shows it; none is seen over Spark Connect."""
+    if getattr(df, "_plan", None) is not None or not has_watermark(df):
+        return
+    if not df._jdf.queryExecution().analyzed().containsStatefulOperator():  # noqa: SLF001 (no public way)
+        return
+    sources = streaming_sources(df)
+    followed = {options["topic"] for name, options in sources if name == TickDataSource.name()}
+    for name, options in sources:
+        # What a pattern subscribes to is seen in the first batch only.
+        subscribed = options.get("subscribe")
+        is_followed = name == "kafka" and followed and subscribed in {None, *followed}
+        if name not in _OURS and not is_followed:
+            problem = f"it reads a stream of {name!r}"
+            cure = "load that with read_stream(), or follow() its topic"
+            raise GuessedWatermarkError(problem, cure)
+    policy = df.sparkSession.conf.get(WATERMARK_POLICY)
+    if policy != "min":
+        problem = f"it is the {policy} of several"
+        raise GuessedWatermarkError(problem, f"set {WATERMARK_POLICY} to 'min'")
+
+
+def _delay_ms(
+    output_delay: timedelta | str | None, late_panes: str | None, *, corrects: bool
+) -> int:
+    """Tell how far below the watermark rows may be, which a frame with corrections has to say."""
+    if corrects and output_delay is None and late_panes is None:
+        raise UnclearDelayError
+    if output_delay is not None and late_panes is not None:
+        raise InvalidOptionError("late_panes", "cannot go with output_delay; choose one")
+    if late_panes not in {None, "flagged"}:
+        raise InvalidOptionError("late_panes", f"{late_panes!r} is not 'flagged'")
+    delay_ms = 0 if output_delay is None else option_ms("output_delay", output_delay)
+    if delay_ms < 0:
+        raise InvalidOptionError("output_delay", f"{delay_ms} ms is below 0")
+    return delay_ms
+
+
+def _column(given: Expression) -> Column:
+    return F.expr(given) if isinstance(given, str) else given
+
+
+def _check(
+    option: str, found: DataType, kinds: tuple[type[DataType], ...], expected: str
+) -> None:
+    if not isinstance(found, kinds):
+        problem = f"is of type {found.simpleString()}; pass {expected}"
+        raise InvalidOptionError(option, problem)

@@ -1,0 +1,1 @@
+"""The log that a query reads: embedded, or Kafka."""

@@ -1,0 +1,167 @@
+"""The pipeline that runs an operator on Spark: pack, keep state by bucket, unpack."""
+
+from collections.abc import Sequence
+from functools import partial
+from uuid import uuid4
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    LongType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
+
+from spark_source.columns import OPERATORS
+from spark_source.errors import (
+    InvalidOptionError,
+    MissingColumnError,
+    NoWatermarkError,
+    StateStoreError,
+)
+from spark_source.operators.bucket import BucketHost, HostedOperator
+from spark_source.operators.packing import KEY, OFFSET, PACKED, SEGMENT, TIME, pack, unpack
+
+# Every bucket is asked in each batch with data, which costs about a millisecond; with fewer, a
+# task would rewrite much state for few rows, and partitions would be uneven.
+_BUCKETS_A_PARTITION = 16
+
+_PROVIDER = "spark.sql.streaming.stateStore.providerClass"
+_UNORDERED = ArrayType, MapType, StructType, VariantType
+
+
+def host(
+    df: DataFrame, operator: HostedOperator, *, key: str, buckets: int | None = None
+) -> DataFrame:
+    """Run an operator over a stream.
+
+    Parameters
+    ----------
+    df
+        A stream of `read_stream` or `watermarked`, or what was made of it without state. It has
+        ``event_time``, ``segment``, ``offset``, the key and what the operator reads.
+    operator
+        What runs over the buckets.
+    key
+        The column by which rows are divided over buckets.
+    buckets
+        How many; fixed by the first start of a query. 16 a shuffle partition unless told.
+
+    Returns
+    -------
+    DataFrame
+        `HostedOperator.output`. What is counted is observed under a name of its own.
+
+    Raises
+    ------
+    InvalidOptionError
+        If the frame is no stream, or the key or the number of buckets is none.
+    MissingColumnError
+        If the frame lacks a column.
+    NoWatermarkError
+        If nothing drives Spark's watermark.
+    StateStoreError
+        If the session keeps state elsewhere than in RocksDB.
+    """
+    _check(df, key, operator.columns)
+    _check_state_store(df)
+    count = _buckets(df, buckets)
+    packed = _rows(df, key, operator.columns).mapInArrow(
+        partial(pack, buckets=count, combine=operator.combine), PACKED
+    )
+    names = [*operator.counted, *operator.held]
+    kept = packed.groupBy("bucket").transformWithState(
+        BucketHost(operator, buckets=count, ahead=_ahead(df)),
+        StructType(
+            [
+                StructField("out", BinaryType()),
+                *(StructField(each, LongType()) for each in names),
+            ]
+        ),
+        "Append",
+        "EventTime",
+    )
+    observed = kept.observe(
+        f"tidegauge-{operator.name}-{uuid4().hex}", *(F.sum(each).alias(each) for each in names)
+    )
+    return observed.select("out").mapInArrow(unpack, operator.output)
+
+
+def with_segment(df: DataFrame) -> DataFrame:
+    """Give rows of Spark's Kafka source their segment, which is their partition."""
+    if "segment" in df.columns or "partition" not in df.columns:
+        return df
+    return df.withColumn("segment", F.col("partition").cast("long"))
+
+
+def check_columns(df: DataFrame, columns: Sequence[str]) -> None:
+    """Raise `MissingColumnError` if a stream lacks a column."""
+    for column in columns:
+        if column not in df.columns:
+            raise MissingColumnError(column, df.columns)
+
+
+def _rows(df: DataFrame, key: str, columns: Sequence[str]) -> DataFrame:
+    """Name what is packed; without the marker, since Spark would drop late rows by it."""
+    time = F.unix_millis("event_time")
+    placed = (
+        (F.col(key), KEY),
+        (time, TIME),
+        (F.col("segment"), SEGMENT),
+        (F.col("offset"), OFFSET),
+    )
+    named = [*placed, *((df[each], each) for each in columns)]
+    return df.select(*(column.alias(name, metadata={}) for column, name in named))
+
+
+def _ahead(df: DataFrame) -> int:
+    """Tell by how many ms the bound is above Spark's watermark; 0 is sound for any stream."""
+    return int(df.schema["event_time"].metadata.get(OPERATORS) == "any")
+
+
+def _buckets(df: DataFrame, buckets: int | None) -> int:
+    if buckets is None:
+        partitions = df.sparkSession.conf.get("spark.sql.shuffle.partitions")
+        return _BUCKETS_A_PARTITION * int(partitions or 1)
+    if buckets < 1:
+        raise InvalidOptionError("buckets", f"{buckets} is not at least 1")
+    return buckets
+
+
+def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
+    if not df.isStreaming:
+        raise InvalidOptionError("df", "it is no stream; begin with read_stream(…)")
+    if not has_watermark(df):
+        raise NoWatermarkError
+    check_columns(df, ["event_time", "segment", "offset", key, *columns])
+    schema = df.schema
+    if not isinstance(schema["event_time"].dataType, TimestampType):
+        found = schema["event_time"].dataType.simpleString()
+        raise InvalidOptionError(
+            "df", f"its column event_time is {found}; cast it to timestamp before the operator"
+        )
+    if isinstance(schema[key].dataType, _UNORDERED):
+        found = schema[key].dataType.simpleString()
+        raise InvalidOptionError(
+            "key", f"column {key!r} is {found}, and keys have an order; take a field of it"
+        )
+
+
+def has_watermark(df: DataFrame) -> bool:
+    """Tell whether something drives Spark's watermark in a plan."""
+    plan = getattr(df, "_plan", None)
+    if plan is not None:
+        return "with_watermark" in str(plan.to_proto(df.sparkSession.client))
+    analyzed = df._jdf.queryExecution().analyzed()  # noqa: SLF001 (no public way)
+    return "EventTimeWatermark" in analyzed.toString()
+
+
+def _check_state_store(df: DataFrame) -> None:
+    provider = df.sparkSession.conf.get(_PROVIDER, "")
+    if "RocksDB" not in (provider or ""):
+        raise StateStoreError(provider)

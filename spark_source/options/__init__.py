@@ -1,0 +1,1 @@
+"""What a load, a sink and a topic may be told."""

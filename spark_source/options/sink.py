@@ -1,0 +1,86 @@
+"""The options of the sink; one that it does not have is an error."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spark_source.errors import InvalidOptionError
+from spark_source.options.durations import duration_ms
+from spark_source.options.given import GivenOptions
+from tidegauge.client.addresses import check_token, check_url
+from tidegauge.event_time import parse_event_time
+from tidegauge.names import StreamName, check_name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """What a write was told; the fields are the options of `TidegaugeDataSource`."""
+
+    url: str
+    stream: str
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSinkOptions(SinkOptions):
+    """What a query was told."""
+
+    checkpoint: str
+    output_delay_ms: int = 0
+    seal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchSinkOptions(SinkOptions):
+    """What a batch write was told."""
+
+    writer: str
+    note_time: int | None = None
+
+
+def read_stream_options(given: Mapping[str, str]) -> StreamSinkOptions:
+    """Read the options of a query."""
+    asked = _asked(given)
+    options = StreamSinkOptions(
+        url=asked.need("url", check_url, "http://127.0.0.1:8470"),
+        stream=asked.need("stream", _stream, "demo/hourly"),
+        token=asked.take("token", check_token),
+        checkpoint=_checkpoint(asked),
+        output_delay_ms=asked.take("outputDelay", duration_ms) or 0,
+        seal=asked.is_true("seal"),
+    )
+    asked.take("queryName", str)  # Spark hands the query's own name over among the options
+    asked.refuse_others()
+    return options
+
+
+def read_batch_options(given: Mapping[str, str]) -> BatchSinkOptions:
+    """Read the options of a batch write."""
+    asked = _asked(given)
+    options = BatchSinkOptions(
+        url=asked.need("url", check_url, "http://127.0.0.1:8470"),
+        stream=asked.need("stream", _stream, "demo/hourly"),
+        token=asked.take("token", check_token),
+        writer=asked.need("writer", check_name, "nightly"),
+        note_time=asked.take("noteTime", parse_event_time),
+    )
+    asked.refuse_others()
+    return options
+
+
+def _asked(given: Mapping[str, str]) -> GivenOptions:
+    return GivenOptions(given, of="the sink", listed="TidegaugeDataSource")
+
+
+def _stream(value: str) -> str:
+    return str(StreamName.parse(value))
+
+
+def _checkpoint(asked: GivenOptions) -> str:
+    place = asked.take("checkpointLocation", str)
+    if place is None:
+        cure = (
+            "is required: the batches of a query are told apart by what is in there. Give it "
+            "to the query itself, not to the session's configuration"
+        )
+        raise InvalidOptionError("checkpointLocation", cure)
+    return place

@@ -1,0 +1,1 @@
+"""Writing what a query puts out to a stream."""

@@ -1,0 +1,1 @@
+"""Planning and reading micro-batches of a stream."""
