@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 
 _ROUNDS = 15
 _BASE = "import pyspark.sql, pyarrow"
-_CLIENT = "import spark_source._source, reader_client; reader_client.StreamClient"
+_CLIENT = "import spark_source.data_source, reader_client; reader_client.StreamClient"
 _CODE = {
     _BASE: "",
     "from spark_source import read_stream": "≤ 1.3",
-    "import spark_source._source": "≤ 1.3",
+    "import spark_source.data_source": "≤ 1.3",
     f"{_BASE}, pydantic, httpx; pydantic.BaseModel": "what the client is made of",
     _CLIENT: "",
-    f"{_CLIENT}; import spark_source._rows": "",
-    "import spark_source._sink": "",
+    f"{_CLIENT}; import spark_source.source.rows": "",
+    "import spark_source.sink.sink": "",
 }
 _COMMANDS = {"--version": "≤ 0.15 s", "--help": "≤ 0.3 s"}
 
