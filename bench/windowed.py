@@ -19,8 +19,7 @@ from bench.spark_batches import (
     spark_session,
     write_batch,
 )
-from spark_source import windowed
-from spark_source.processing import count, mean, session, tumbling
+from spark_source import count, mean, session, tumbling, windowed
 
 _BATCHES = 8
 _WARM_UP = 2

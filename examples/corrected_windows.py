@@ -26,8 +26,7 @@ import httpx
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from reader_client import StreamClient
-from spark_source import read_stream, windowed
-from spark_source.processing import count, session
+from spark_source import count, read_stream, session, windowed
 from writer_client import Writer
 
 GAP = timedelta(minutes=30)

@@ -11,30 +11,32 @@ import typing
 from tidegauge import extras as _extras
 from tidegauge.client.addresses import InvalidTokenError
 from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
-from tidegauge.errors import (
-    EventsNeededError,
-    ForbiddenError,
-    GroupExistsError,
-    ImmutableSettingError,
-    InvalidPositionError,
-    InvalidTransitionError,
-    LogIsExternalError,
-    ProblemError,
-    ReaderFencedError,
-    SegmentLimitError,
-    StreamExistsError,
-    StreamReplacedError,
-    TidegaugeError,
-    TopologyChangedError,
-    TruncatedError,
-    UnauthenticatedError,
-    UnknownGroupError,
-    UnknownReaderError,
-    UnknownStreamError,
-    UnknownStreamSegmentError,
-    UnknownWriterError,
-)
 from tidegauge.windows import TimeWindow
+
+# Importable from here, too, but at home in tidegauge.errors.
+_ERRORS = [
+    "EventsNeededError",
+    "ForbiddenError",
+    "GroupExistsError",
+    "ImmutableSettingError",
+    "InvalidPositionError",
+    "InvalidTransitionError",
+    "LogIsExternalError",
+    "ProblemError",
+    "ReaderFencedError",
+    "SegmentLimitError",
+    "StreamExistsError",
+    "StreamReplacedError",
+    "TidegaugeError",
+    "TopologyChangedError",
+    "TruncatedError",
+    "UnauthenticatedError",
+    "UnknownGroupError",
+    "UnknownReaderError",
+    "UnknownStreamError",
+    "UnknownStreamSegmentError",
+    "UnknownWriterError",
+]
 
 if typing.TYPE_CHECKING:
     from reader_client._events import Events
@@ -46,6 +48,7 @@ if typing.TYPE_CHECKING:
     from tidegauge.client.sync import ClientClosedError, ForkedClientError
 else:
     _NAMES = {
+        None: dict.fromkeys(_ERRORS, "tidegauge.errors"),
         "reporter": {
             "AsyncExclusiveReader": "reader_client._exclusive",
             "AsyncReaderGroup": "reader_client._group",
@@ -74,35 +77,14 @@ __all__ = [
     "ClientClosedError",
     "Event",
     "Events",
-    "EventsNeededError",
     "ExclusiveReader",
-    "ForbiddenError",
     "ForkedClientError",
-    "GroupExistsError",
-    "ImmutableSettingError",
-    "InvalidPositionError",
     "InvalidTokenError",
-    "InvalidTransitionError",
-    "LogIsExternalError",
-    "ProblemError",
     "Reader",
-    "ReaderFencedError",
     "ReaderGroup",
-    "SegmentLimitError",
     "ServiceUnreachableError",
     "StreamClient",
-    "StreamExistsError",
-    "StreamReplacedError",
-    "TidegaugeError",
     "TimeWindow",
-    "TopologyChangedError",
-    "TruncatedError",
-    "UnauthenticatedError",
     "UnexpectedAnswerError",
-    "UnknownGroupError",
-    "UnknownReaderError",
-    "UnknownStreamError",
-    "UnknownStreamSegmentError",
-    "UnknownWriterError",
     "WatermarkTimeoutError",
 ]

@@ -4,7 +4,12 @@ import re
 
 import griffe
 
+import spark_source.errors
+import tidegauge.errors
+
 _LITERALS_AND_NAMES = re.compile(r"``.+?``|`([A-Za-z_][\w.]*)`", re.DOTALL)
+# The home of errors, which a docstring names without importing them.
+_ERRORS = tidegauge.errors, spark_source.errors
 _CLASS = re.compile(r"[A-Z][a-z]")
 
 
@@ -66,5 +71,6 @@ def _linked(scope: griffe.Object, found: re.Match[str]) -> str:
     try:
         path = ".".join([scope.resolve(first), *rest])
     except griffe.NameResolutionError:
-        return f"[`{name}`][{name}]" if _CLASS.match(name) else found[0]
+        home = next((one.__name__ + "." for one in _ERRORS if hasattr(one, first)), "")
+        return f"[`{name}`][{home}{name}]" if _CLASS.match(name) else found[0]
     return f"[`{name}`][{path}]"

@@ -2,26 +2,28 @@
 
 import typing
 
-from spark_source.errors import (
-    CheckpointError,
-    DataLossError,
-    EventTimeOutOfRangeError,
-    GuessedWatermarkError,
-    InvalidOptionError,
-    LoadError,
-    MissingColumnError,
-    NoWatermarkError,
-    OutputError,
-    SparkSourceError,
-    StateStoreError,
-    TouchedLoadError,
-    UnclearDelayError,
-    UnfollowedTopicError,
-    UnknownColumnsError,
-    WrongCheckpointError,
-    WrongPythonError,
-)
 from tidegauge import extras as _extras
+
+# Importable from here, too, but at home in spark_source.errors.
+_ERRORS = [
+    "CheckpointError",
+    "DataLossError",
+    "EventTimeOutOfRangeError",
+    "GuessedWatermarkError",
+    "InvalidOptionError",
+    "LoadError",
+    "MissingColumnError",
+    "NoWatermarkError",
+    "OutputError",
+    "SparkSourceError",
+    "StateStoreError",
+    "TouchedLoadError",
+    "UnclearDelayError",
+    "UnfollowedTopicError",
+    "UnknownColumnsError",
+    "WrongCheckpointError",
+    "WrongPythonError",
+]
 
 if typing.TYPE_CHECKING:
     from spark_source.data_source import TidegaugeDataSource
@@ -32,10 +34,23 @@ if typing.TYPE_CHECKING:
     from spark_source.operators import Outputs
     from spark_source.operators.process import process
     from spark_source.operators.windowed import windowed
+    from spark_source.processing import (
+        count,
+        max,  # noqa: A004
+        mean,
+        min,  # noqa: A004
+        session,
+        sliding,
+        sum,  # noqa: A004
+        tumbling,
+    )
     from spark_source.progress.listener import ProgressListener
     from spark_source.progress.report import QueryReport, query_report
 else:
+    _WINDOWS = ["count", "max", "mean", "min", "session", "sliding", "sum", "tumbling"]
     _NAMES = {
+        None: dict.fromkeys(_ERRORS, "spark_source.errors")
+        | dict.fromkeys(_WINDOWS, "spark_source.processing"),
         "spark": {
             "Outputs": "spark_source.operators",
             "ProgressListener": "spark_source.progress.listener",
@@ -57,35 +72,26 @@ else:
     __getattr__, __dir__ = _extras.on_demand(__name__, _NAMES)
 
 __all__ = [
-    "CheckpointError",
-    "DataLossError",
-    "EventTimeOutOfRangeError",
-    "GuessedWatermarkError",
-    "InvalidOptionError",
-    "LoadError",
-    "MissingColumnError",
-    "NoWatermarkError",
-    "OutputError",
     "Outputs",
     "ProgressListener",
     "QueryReport",
-    "SparkSourceError",
-    "StateStoreError",
     "TidegaugeDataSource",
-    "TouchedLoadError",
-    "UnclearDelayError",
-    "UnfollowedTopicError",
-    "UnknownColumnsError",
-    "WrongCheckpointError",
-    "WrongPythonError",
     "as_events",
+    "count",
     "follow",
     "in_open_window",
+    "max",
+    "mean",
+    "min",
     "plain",
     "process",
     "query_report",
     "read_stream",
+    "session",
+    "sliding",
     "split_late",
+    "sum",
+    "tumbling",
     "watermarked",
     "windowed",
     "write_stream",

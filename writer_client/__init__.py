@@ -12,23 +12,25 @@ import typing
 from tidegauge import extras as _extras
 from tidegauge.client.addresses import InvalidTokenError
 from tidegauge.client.outage import ServiceUnreachableError, UnexpectedAnswerError
-from tidegauge.errors import (
-    ForbiddenError,
-    InvalidPositionError,
-    InvalidTimeError,
-    LogIsExternalError,
-    ProblemError,
-    ReportRefusedError,
-    StreamReplacedError,
-    StreamSealedError,
-    TidegaugeError,
-    TimeInFutureError,
-    TransactionFinishedError,
-    UnauthenticatedError,
-    UnknownStreamError,
-    WriterError,
-    WriterFencedError,
-)
+
+# Importable from here, too, but at home in tidegauge.errors.
+_ERRORS = [
+    "ForbiddenError",
+    "InvalidPositionError",
+    "InvalidTimeError",
+    "LogIsExternalError",
+    "ProblemError",
+    "ReportRefusedError",
+    "StreamReplacedError",
+    "StreamSealedError",
+    "TidegaugeError",
+    "TimeInFutureError",
+    "TransactionFinishedError",
+    "UnauthenticatedError",
+    "UnknownStreamError",
+    "WriterError",
+    "WriterFencedError",
+]
 
 if typing.TYPE_CHECKING:
     from tidegauge.client.sync import ClientClosedError, ForkedClientError
@@ -43,6 +45,7 @@ if typing.TYPE_CHECKING:
     from writer_client._writer import Writer
 else:
     _NAMES = {
+        None: dict.fromkeys(_ERRORS, "tidegauge.errors"),
         "reporter": {
             "AsyncTimeReporter": "writer_client._reporter",
             "ClientClosedError": "tidegauge.client.sync",
@@ -67,28 +70,13 @@ __all__ = [
     "AsyncWriter",
     "ClientClosedError",
     "EventsNotStoredError",
-    "ForbiddenError",
     "ForkedClientError",
-    "InvalidPositionError",
-    "InvalidTimeError",
     "InvalidTokenError",
-    "LogIsExternalError",
-    "ProblemError",
-    "ReportRefusedError",
     "ServiceUnreachableError",
-    "StreamReplacedError",
-    "StreamSealedError",
-    "TidegaugeError",
-    "TimeInFutureError",
     "TimeReporter",
     "Transaction",
-    "TransactionFinishedError",
     "TransactionOpenError",
-    "UnauthenticatedError",
     "UnexpectedAnswerError",
-    "UnknownStreamError",
     "Writer",
     "WriterClosedError",
-    "WriterError",
-    "WriterFencedError",
 ]

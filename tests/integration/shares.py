@@ -1,6 +1,7 @@
 """What readers own of a group, and whether they may still read."""
 
-from reader_client import Reader, ReaderFencedError, ReaderGroup
+from reader_client import Reader, ReaderGroup
+from tidegauge.errors import ReaderFencedError
 
 
 def shares(group: ReaderGroup) -> dict[str, int]:

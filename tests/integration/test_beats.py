@@ -9,8 +9,8 @@ import pytest
 from tests.integration.shop import MINUTE, NOON, Open, Shop
 from tests.patience import wait_until
 from tests.server import ServerProcess
-from tidegauge.errors import InvalidTimeError
-from writer_client import TimeReporter, Writer, WriterFencedError
+from tidegauge.errors import InvalidTimeError, WriterFencedError
+from writer_client import TimeReporter, Writer
 
 TIMEOUT_MS = 1_500
 HELD = timedelta(hours=1)

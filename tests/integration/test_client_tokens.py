@@ -16,15 +16,9 @@ from reader_client import AsyncReader, ExclusiveReader, Reader, ReaderGroup, Str
 from tests.conftest import NewServer
 from tests.tokens import Tokens
 from tidegauge.client.addresses import InvalidTokenError
+from tidegauge.errors import ForbiddenError, UnauthenticatedError
 from tidegauge_cli.verbs import app
-from writer_client import (
-    AsyncTimeReporter,
-    AsyncWriter,
-    ForbiddenError,
-    TimeReporter,
-    UnauthenticatedError,
-    Writer,
-)
+from writer_client import AsyncTimeReporter, AsyncWriter, TimeReporter, Writer
 
 pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
 

@@ -22,17 +22,15 @@ from reader_client import (
     Reader,
     ReaderGroup,
     StreamClient,
-    UnknownGroupError,
 )
 from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
-from tidegauge.errors import TidegaugeError
+from tidegauge.errors import TidegaugeError, UnknownGroupError, UnknownStreamError
 from writer_client import (
     AsyncTimeReporter,
     AsyncWriter,
     ForkedClientError,
     TimeReporter,
-    UnknownStreamError,
     Writer,
     WriterClosedError,
 )

@@ -17,8 +17,8 @@ from tests.kafka import create_topic
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
 from tidegauge.client.kafka import Topic
+from tidegauge.errors import WriterFencedError
 from tidegauge_cli.demo.kafka.broker import Broker
-from writer_client import WriterFencedError
 from writer_client.kafka import DeliveryFailedError, NoAcknowledgementsError, NotingProducer
 from writer_client.strategies import BoundedOutOfOrderness
 

@@ -6,18 +6,13 @@ from itertools import count
 import httpx
 import pytest
 
-from reader_client import (
-    ExclusiveReader,
-    Reader,
-    ReaderFencedError,
-    ReaderGroup,
-    TimeWindow,
-)
+from reader_client import ExclusiveReader, Reader, ReaderGroup, TimeWindow
 from tests.conftest import NewServer
 from tests.integration.shares import is_fenced
 from tests.patience import wait_until
 from tests.programs import python
 from tests.server import LAUNCHER, ServerProcess
+from tidegauge.errors import ReaderFencedError
 from writer_client import Writer
 
 _NUMBERS = count(1)

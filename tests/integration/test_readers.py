@@ -7,17 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from reader_client import (
-    ExclusiveReader,
-    Reader,
-    ReaderFencedError,
-    ReaderGroup,
-    StreamClient,
-)
+from reader_client import ExclusiveReader, Reader, ReaderGroup, StreamClient
 from tests.integration.shares import is_fenced
 from tests.patience import wait_until
 from tests.server import ServerProcess
-from tidegauge.errors import InvalidTransitionError
+from tidegauge.errors import InvalidTransitionError, ReaderFencedError
 from writer_client import TimeReporter, Writer
 
 _NUMBERS = count(1)

@@ -7,20 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from reader_client import (
-    Reader,
-    ReaderGroup,
-    SegmentLimitError,
-    StreamClient,
-    TimeWindow,
-    TopologyChangedError,
-    UnknownStreamSegmentError,
-)
+from reader_client import Reader, ReaderGroup, StreamClient, TimeWindow
 from tests.conftest import NewServer
 from tests.integration.controllers import LEASE_MS, controllers
 from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import ServerProcess
+from tidegauge.errors import SegmentLimitError, TopologyChangedError, UnknownStreamSegmentError
 from writer_client import Writer
 
 KEYS = [f"key-{number}" for number in range(12)]

@@ -14,14 +14,8 @@ import pytest
 from tests.integration.shop import MINUTE, NOON, Open, Shop
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
-from tidegauge.errors import InvalidTimeError
-from writer_client import (
-    AsyncTimeReporter,
-    AsyncWriter,
-    TimeReporter,
-    Writer,
-    WriterFencedError,
-)
+from tidegauge.errors import InvalidTimeError, WriterFencedError
+from writer_client import AsyncTimeReporter, AsyncWriter, TimeReporter, Writer
 from writer_client.strategies import (
     BoundedOutOfOrderness,
     LatenessQuantile,

@@ -10,17 +10,19 @@ import pytest
 from reader_client import (
     AsyncStreamClient,
     Events,
-    ImmutableSettingError,
     ServiceUnreachableError,
     StreamClient,
-    StreamExistsError,
-    StreamReplacedError,
-    UnknownStreamError,
-    UnknownWriterError,
     WatermarkTimeoutError,
 )
 from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess, free_port
+from tidegauge.errors import (
+    ImmutableSettingError,
+    StreamExistsError,
+    StreamReplacedError,
+    UnknownStreamError,
+    UnknownWriterError,
+)
 
 pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
 

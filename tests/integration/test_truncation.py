@@ -13,16 +13,7 @@ import pytest
 from controller.background.purging import Pace, Purger
 from controller.streams import reading as reading_log
 from controller.streams.truncation import truncate_at_cut
-from reader_client import (
-    EventsNeededError,
-    InvalidPositionError,
-    LogIsExternalError,
-    Reader,
-    ReaderGroup,
-    StreamClient,
-    TruncatedError,
-    UnknownGroupError,
-)
+from reader_client import Reader, ReaderGroup, StreamClient
 from tests.integration.controllers import LEASE_MS, controllers
 from tests.integration.log_api import LogApi, numbered
 from tests.integration.log_service import LogService, run_with, stored_events
@@ -30,7 +21,14 @@ from tests.integration.sessions import connected
 from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import ServerProcess
-from tidegauge.errors import InvalidRequestError
+from tidegauge.errors import (
+    EventsNeededError,
+    InvalidPositionError,
+    InvalidRequestError,
+    LogIsExternalError,
+    TruncatedError,
+    UnknownGroupError,
+)
 
 pytestmark = pytest.mark.about_sql
 

@@ -8,8 +8,9 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from reader_client import AsyncStreamClient, StreamClient, UnknownStreamError
+from reader_client import AsyncStreamClient, StreamClient
 from tests.server import ServerProcess
+from tidegauge.errors import UnknownStreamError
 from writer_client import AsyncWriter, Writer, WriterClosedError
 
 pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")

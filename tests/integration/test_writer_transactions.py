@@ -15,15 +15,13 @@ from tests.integration.log_api import Event, LogApi
 from tests.integration.transaction_api import listed
 from tests.patience import wait_until
 from tests.server import ServerProcess
-from writer_client import (
-    AsyncWriter,
+from tidegauge.errors import (
     InvalidTimeError,
     ProblemError,
     TimeInFutureError,
     TransactionFinishedError,
-    TransactionOpenError,
-    Writer,
 )
+from writer_client import AsyncWriter, TransactionOpenError, Writer
 from writer_client.strategies import BoundedOutOfOrderness, MonotonousTimestamps, PerPartition
 
 pytestmark = pytest.mark.only_on("sqlite", "it is about the client")

@@ -11,7 +11,8 @@ import pytest
 from tests.integration.shop import MINUTE, NOON, Open, Shop
 from tests.patience import wait_until
 from tests.server import ServerProcess
-from writer_client import InvalidTimeError, TimeReporter, Writer, WriterFencedError
+from tidegauge.errors import InvalidTimeError, WriterFencedError
+from writer_client import TimeReporter, Writer
 
 FENCED = {"status": 409, "code": "writer_fenced", "writer": "api-1", "incarnation": 2}
 

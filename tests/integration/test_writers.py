@@ -15,21 +15,23 @@ import pytest
 
 from reader_client import StreamClient
 from tests.server import ServerProcess, free_port
-from tidegauge.errors import InvalidTimeError
+from tidegauge.errors import (
+    InvalidTimeError,
+    LogIsExternalError,
+    StreamReplacedError,
+    StreamSealedError,
+    TimeInFutureError,
+    UnknownStreamError,
+    WriterFencedError,
+)
 from writer_client import (
     AsyncWriter,
     EventsNotStoredError,
     ForkedClientError,
-    LogIsExternalError,
     ServiceUnreachableError,
-    StreamReplacedError,
-    StreamSealedError,
-    TimeInFutureError,
     TimeReporter,
-    UnknownStreamError,
     Writer,
     WriterClosedError,
-    WriterFencedError,
 )
 from writer_client._events import MOST_VALUE_BYTES
 

@@ -12,10 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import (
-    LoadError,
     ProgressListener,
     TidegaugeDataSource,
-    TouchedLoadError,
     follow,
     in_open_window,
     process,
@@ -24,6 +22,7 @@ from spark_source import (
     windowed,
     write_stream,
 )
+from spark_source.errors import LoadError, TouchedLoadError
 from spark_source.processing import count, tumbling
 from tests.spark.processors import Timeouts
 from tests.spark.topic_feed import EVENT_TIME

@@ -8,7 +8,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import InvalidOptionError, TidegaugeDataSource, watermarked
+from spark_source import TidegaugeDataSource, watermarked
+from spark_source.errors import InvalidOptionError
 from tests.spark.feed import DAY, Feed, Followed
 
 INSIDE = "timestamp_millis(bigint(get_json_object(string(value), '$.at')))"

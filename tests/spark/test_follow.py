@@ -10,15 +10,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import (
-    GuessedWatermarkError,
-    InvalidOptionError,
-    LoadError,
-    process,
-    query_report,
-    windowed,
-    write_stream,
-)
+from spark_source import process, query_report, windowed, write_stream
+from spark_source.errors import GuessedWatermarkError, InvalidOptionError, LoadError
 from spark_source.processing import count, tumbling
 from tests.kafka import create_topic
 from tests.server import Api, ServerProcess

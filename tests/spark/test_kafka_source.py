@@ -13,7 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from reader_client import ReaderGroup, StreamClient
-from spark_source import LoadError, TidegaugeDataSource
+from spark_source import TidegaugeDataSource
+from spark_source.errors import LoadError
 from tests.kafka import create_topic
 from tests.patience import PATIENCE_S
 from tests.server import ServerProcess

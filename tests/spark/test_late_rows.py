@@ -10,13 +10,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from reader_client import StreamClient
-from spark_source import (
-    InvalidOptionError,
-    TidegaugeDataSource,
-    in_open_window,
-    split_late,
-    watermarked,
-)
+from spark_source import TidegaugeDataSource, in_open_window, split_late, watermarked
+from spark_source.errors import InvalidOptionError
 from tests.spark.feed import DAY, Feed, Followed
 from writer_client import Writer
 

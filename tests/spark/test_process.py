@@ -12,13 +12,12 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import (
+from spark_source import Outputs, process
+from spark_source.errors import (
     InvalidOptionError,
     MissingColumnError,
     NoWatermarkError,
-    Outputs,
     StateStoreError,
-    process,
 )
 from spark_source.processing import EventTimeProcessor, ProcessOperator
 from tests.effort import Effort

@@ -4,10 +4,11 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from reader_client import Reader, ReaderFencedError, ReaderGroup, TimeWindow
-from spark_source import LoadError
+from reader_client import Reader, ReaderGroup, TimeWindow
+from spark_source.errors import LoadError
 from tests.patience import wait_until
 from tests.spark.feed import DAY, Feed, Followed
+from tidegauge.errors import ReaderFencedError
 
 
 @pytest.fixture

@@ -12,14 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
-from spark_source import (
-    GuessedWatermarkError,
-    InvalidOptionError,
-    TidegaugeDataSource,
-    UnclearDelayError,
-    as_events,
-    write_stream,
-)
+from spark_source import TidegaugeDataSource, as_events, write_stream
+from spark_source.errors import GuessedWatermarkError, InvalidOptionError, UnclearDelayError
 from tests.server import ServerProcess
 from tests.spark.feed import DAY, Feed
 from tests.spark.targets import Target

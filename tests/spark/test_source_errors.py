@@ -13,14 +13,8 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
-from spark_source import (
-    LoadError,
-    TidegaugeDataSource,
-    TouchedLoadError,
-    plain,
-    read_stream,
-    watermarked,
-)
+from spark_source import TidegaugeDataSource, plain, read_stream, watermarked
+from spark_source.errors import LoadError, TouchedLoadError
 from tests.conftest import NewServer
 from tests.server import ServerProcess, free_port
 from tests.spark.feed import Feed, Followed

@@ -9,7 +9,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_source import InvalidOptionError, read_stream
+from spark_source import read_stream
+from spark_source.errors import InvalidOptionError
 from spark_source.options.load import read_options
 from tests.conftest import NewServer
 from tests.spark.feed import DAY

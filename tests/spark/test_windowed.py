@@ -10,7 +10,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import InvalidOptionError, MissingColumnError, windowed
+from spark_source import windowed
+from spark_source.errors import InvalidOptionError, MissingColumnError
 from spark_source.processing import (
     SessionWindows,
     SlidingWindows,

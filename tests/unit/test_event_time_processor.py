@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from spark_source import InvalidOptionError, OutputError
+from spark_source.errors import InvalidOptionError, OutputError
 from spark_source.processing import (
     CallbackError,
     Context,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_source import InvalidOptionError
+from spark_source.errors import InvalidOptionError
 from spark_source.processing import (
     SessionWindows,
     SlidingWindows,

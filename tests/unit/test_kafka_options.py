@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from spark_source import InvalidOptionError
+from spark_source.errors import InvalidOptionError
 from spark_source.frames.watermark import _SHOWN_OPTION
 from spark_source.options.load import read_options
 

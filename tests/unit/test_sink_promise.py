@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_source import CheckpointError, GuessedWatermarkError
 from spark_source.checkpoints.checkpoint import Checkpoint, Promise
 from spark_source.checkpoints.ticks import TickOffset
+from spark_source.errors import CheckpointError, GuessedWatermarkError
 from tidegauge.event_time import END_OF_TIME
 
 _LAST_MS = 253_402_300_799_998

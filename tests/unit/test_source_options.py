@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_source import InvalidOptionError
+from spark_source.errors import InvalidOptionError
 from spark_source.options.load import Options, read_options
 
 _NEEDED = {"url": "http://127.0.0.1:8470", "stream": "demo/rides"}

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pyarrow import fs
 
-from spark_source import CheckpointError, UnfollowedTopicError, WrongCheckpointError
 from spark_source.checkpoints.checkpoint import Checkpoint
 from spark_source.checkpoints.ticks import TickOffset, check_log, next_offset, position_of
+from spark_source.errors import CheckpointError, UnfollowedTopicError, WrongCheckpointError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.marks import Mark
 
