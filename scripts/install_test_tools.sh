@@ -11,6 +11,7 @@ if ! command -v prometheus >/dev/null 2>&1 || ! command -v promtool >/dev/null 2
 fi
 command -v chromium >/dev/null 2>&1 || packages="$packages chromium"
 command -v mvn >/dev/null 2>&1 || packages="$packages maven"
+command -v javac >/dev/null 2>&1 || packages="$packages default-jdk-headless"
 [ -z "$packages" ] && exit 0
 
 as_root=""

@@ -37,6 +37,7 @@ from controller.http.messages import problems
 from controller.http.messages.headers import check_announced, check_host, check_origin
 from controller.http.messages.problems import send_problem
 from controller.http.messages.scopes import as_get
+from controller.http.routing import operation_id
 from controller.http.timing import OTHER, Timing
 from controller.process import Process
 from tidegauge.errors import BodyTooLargeError, ProblemError, UnavailableError
@@ -97,6 +98,7 @@ def create_app(
         version="1",
         description=_DESCRIPTION,
         lifespan=lifespan,
+        generate_unique_id_function=operation_id,
         redirect_slashes=False,
         telemetry={
             "auto_configure": False,

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute
 from controller.access.needs import NEEDS, Need
 from controller.http.examples import EXAMPLES, NAMES, Example
 from controller.http.messages.problems import PROBLEM_JSON
+from controller.http.schemas import COMPONENTS, simplify
 from tidegauge.errors import UnknownStreamError
 from tidegauge.wire.values import Answer
 
@@ -63,6 +64,8 @@ def document(app: FastAPI, further: Iterable[BaseRoute]) -> dict[str, Any]:
     )
     schemas = described["components"]["schemas"]
     schemas["Problem"] = Problem.model_json_schema()
+    simplify(described)
+    schemas.update(COMPONENTS)
     schemas["Problem"]["example"] = UnknownStreamError("flights/departures").document()
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)

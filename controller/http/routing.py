@@ -115,6 +115,11 @@ def _query_names(dependant: Any) -> set[str]:  # noqa: ANN401 (FastAPI's descrip
     return names.union(*(_query_names(one) for one in dependant.dependencies))
 
 
+def operation_id(route: APIRoute) -> str:
+    """Call an operation as its function is called: generated clients have methods of that name."""
+    return route.name
+
+
 # Dependencies are coroutines, since FastAPI calls functions in a thread, which takes longer.
 
 

@@ -11,6 +11,7 @@ from tests.integration.story import StoryClient
 from tests.server import ServerProcess
 from tidegauge.errors import PROBLEMS
 
+INTEGER = {"$ref": "#/components/schemas/Int64"}
 CHANGING = {
     "advanced_ms",
     "created_ms",
@@ -97,8 +98,8 @@ def test_the_examples_say_what_the_server_answers(server: ServerProcess) -> None
 def test_bounds_of_fields_are_told(
     document: Any, message: str, field: str, bounds: dict[str, int]
 ) -> None:
-    told = document["components"]["schemas"][message]["properties"][field]["anyOf"]
-    assert told[0] == {"type": "integer"} | bounds
+    told = document["components"]["schemas"][message]["properties"][field]
+    _check_bounds(told, bounds)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +118,59 @@ def test_bounds_of_parameters_are_told(
 ) -> None:
     operation = dict(_operations(document))[call.replace("{}", "/v1/streams/{scope}/{stream}")]
     (told,) = (one["schema"] for one in operation["parameters"] if one["name"] == name)
-    assert told["anyOf"][0] == {"type": "integer"} | bounds
+    _check_bounds(told, bounds)
+
+
+def _check_bounds(told: dict[str, Any], bounds: dict[str, int]) -> None:
+    least, most = bounds["minimum"], bounds.get("maximum")
+    words = f"{least} or more" if most is None else f"{least} to {most}"
+    assert f"({words}" in told["description"]
+    assert INTEGER in [*told.get("anyOf", []), {"$ref": told.get("$ref")}]
+
+
+def test_every_operation_is_called_as_its_function(document: Any) -> None:
+    ids = {call: one["operationId"] for call, one in _operations(document)}
+    assert len(set(ids.values())) == len(ids)
+    assert ids["POST /v1/streams/{scope}/{stream}/writers/{writer}/note-time"] == "note_time"
+    assert ids["GET /v1/streams/{scope}/{stream}"] == "describe_stream"
+    assert {one for one in ids.values() if not one.replace("_", "").isalpha()} == set()
+
+
+def test_no_union_has_what_generators_of_clients_make_uncompilable_code_of(
+    document: Any,
+) -> None:
+    unions = [one for one in _schemas(document) if "anyOf" in one or "oneOf" in one]
+    assert unions
+    for union in unions:
+        alternatives: list[dict[str, Any]] = union.get("anyOf") or union["oneOf"]
+        assert "default" not in union, union
+        assert not any("format" in one and one["type"] == "string" for one in alternatives)
+        assert not any("additionalProperties" in one for one in alternatives), union
+    start = document["components"]["schemas"]["CreateGroup"]["properties"]["start_cut"]
+    assert start["additionalProperties"] == {"$ref": "#/components/schemas/Position"}
+
+
+def test_all_integers_have_64_bits(document: Any) -> None:
+    integers = [one for one in _schemas(document) if "integer" in _types(one)]
+    assert integers
+    assert [one for one in integers if one.get("format") != "int64"] == []
+
+
+def _types(schema: dict[str, Any]) -> list[str]:
+    given = schema.get("type", [])
+    return given if isinstance(given, list) else [given]
+
+
+def _schemas(part: Any) -> Iterator[dict[str, Any]]:
+    """List all schemas in a document, and other objects that are none."""
+    if isinstance(part, dict):
+        yield part
+        for name, one in part.items():
+            if name not in {"example", "examples"}:
+                yield from _schemas(one)
+    elif isinstance(part, list):
+        for one in part:
+            yield from _schemas(one)
 
 
 def test_every_call_has_an_example(document: Any) -> None:

@@ -19,7 +19,10 @@ from tidegauge.event_time import parse_event_time
 from tidegauge.names import NAME_PATTERN
 from tidegauge.positions import read_integer, read_position
 
-_INTEGER_OR_TEXT = [{"type": "integer"}, {"type": "string", "pattern": "^-?[0-9]{1,19}$"}]
+DECIMAL_SCHEMA = {"type": "string", "pattern": "^-?[0-9]{1,19}$"}
+"""Of an integer that is sent as text."""
+TIME_SCHEMA = {"type": "string", "format": "date-time"}
+_INTEGER_OR_TEXT = [{"type": "integer"}, DECIMAL_SCHEMA]
 
 
 Integer = Annotated[
@@ -65,7 +68,7 @@ Incarnation = Annotated[Integer, Between(0)]
 EventTime = Annotated[
     int,
     PlainValidator(parse_event_time),
-    WithJsonSchema({"anyOf": [*_INTEGER_OR_TEXT, {"type": "string", "format": "date-time"}]}),
+    WithJsonSchema({"anyOf": [*_INTEGER_OR_TEXT, TIME_SCHEMA]}),
 ]
 """Event time in ms: a JSON integer, a decimal string or RFC 3339 with a zone."""
 

@@ -83,7 +83,7 @@ WindowsOf = Annotated[Windows, Depends(get_windows)]
 
 
 @router.put(ONE, responses={201: {"model": wire.GroupInfo, "description": "Created."}})
-async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def create_group(  # noqa: PLR0913, PLR0917 (parts of one request)
     creation: routing.GroupCreationOf,
     limits: routing.LimitsOf,
     caller: routing.CallerOf,
@@ -105,7 +105,7 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 
 @router.get(ONE)
-async def describe(named: GroupOf) -> wire.GroupDetails:
+async def describe_group(named: GroupOf) -> wire.GroupDetails:
     """Describe a group, its shared state, and the progress of its query."""
     info = (await named.read()).describe()
     group = named.groups.get(named.name)
@@ -123,7 +123,7 @@ async def note_progress(named: GroupOf, progress: wire.GroupProgress) -> None:
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
-async def delete(named: GroupOf) -> None:
+async def delete_group(named: GroupOf) -> None:
     """Delete a group; what it retained is free."""
     await named.sequencer.submit(partial(named.groups.delete, named.name))
 

@@ -13,6 +13,7 @@ from controller.http.calls.reporting import Reports, ReportsApp
 from controller.http.messages.decoding import AnyReport, read_note_times
 from controller.http.messages.plain import check_post, read_body, read_query
 from controller.http.messages.problems import dump_problem
+from controller.http.routing import operation_id
 from controller.streams import reports
 from controller.streams.registry import Registry
 from controller.streams.stream import StreamState
@@ -22,7 +23,7 @@ from tidegauge.names import StreamName
 from tidegauge.states import WriterState
 from tidegauge.wire.writers import NoteTimes, TimesNoted
 
-documentation = APIRouter(tags=["writers"])
+documentation = APIRouter(tags=["writers"], generate_unique_id_function=operation_id)
 PATH = "/v1/note-times"
 _time, _writer = attrgetter("time"), attrgetter("writer")
 

@@ -19,7 +19,7 @@ ONE = "/v1/streams/{scope}/{stream}"
 
 
 @router.put(ONE, responses={201: {"model": wire.StreamInfo, "description": "Created."}})
-async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
+async def create_stream(  # noqa: PLR0913, PLR0917 (parts of one request)
     registry: routing.RegistryOf,
     ownership: routing.OwnershipOf,
     sequencer: routing.SequencerOf,
@@ -53,14 +53,14 @@ async def create(  # noqa: PLR0913, PLR0917 (parts of one request)
 
 
 @router.get(ONE)
-async def describe(state: routing.StreamOf, response: Response) -> wire.StreamInfo:
+async def describe_stream(state: routing.StreamOf, response: Response) -> wire.StreamInfo:
     """Describe a stream: settings, topology, watermark and tail."""
     response.headers["etag"] = lifecycle.etag(state)
     return lifecycle.describe(state)
 
 
 @router.patch(ONE)
-async def change(
+async def change_stream(
     sequencer: routing.SequencerOf,
     state: routing.StreamOf,
     settings: wire.ChangeStream,
@@ -80,7 +80,7 @@ async def change(
 
 
 @router.delete(ONE, status_code=204, response_class=Response)
-async def delete(sequencer: routing.SequencerOf, state: routing.StreamOf) -> None:
+async def delete_stream(sequencer: routing.SequencerOf, state: routing.StreamOf) -> None:
     """Delete a stream with its events, marks and writers."""
     await sequencer.submit(partial(lifecycle.delete_stream, state=state))
 

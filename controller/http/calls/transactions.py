@@ -140,7 +140,7 @@ async def abort(calls: CallsOf, transaction: routing.TransactionId) -> wire.Tran
 
 
 @router.get(ANY)
-async def describe(
+async def describe_transaction(
     calls: CallsOf, transaction: routing.TransactionId
 ) -> wire.TransactionDescription:
     """Describe a transaction; one that is finished, for 24 h."""

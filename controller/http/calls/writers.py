@@ -128,7 +128,7 @@ async def list_writers(  # noqa: PLR0913 (parts of one request)
 
 
 @router.get(WRITERS + "/{writer}")
-async def describe(
+async def describe_writer(
     sequencer: routing.SequencerOf, state: routing.StreamOf, writer: routing.WriterName
 ) -> wire.WriterDescription:
     """Describe a writer: where it stands, and what its clocks show."""
