@@ -1,8 +1,26 @@
 """The service: aggregation made durable, the embedded log, and their HTTP API."""
 
-from controller.configuration import ServeSettings
-from controller.database import DatabaseInUseError, DatabaseUnusableError, upgrade_database
-from controller.serving.server import serve
+import typing
+
+from tidegauge import extras as _extras
+
+if typing.TYPE_CHECKING:
+    from controller.configuration import ServeSettings
+    from controller.database import (
+        DatabaseInUseError,
+        DatabaseUnusableError,
+        upgrade_database,
+    )
+    from controller.serving.server import serve
+else:
+    _ON_DEMAND = {
+        "DatabaseInUseError": "controller.database",
+        "DatabaseUnusableError": "controller.database",
+        "ServeSettings": "controller.configuration",
+        "serve": "controller.serving.server",
+        "upgrade_database": "controller.database",
+    }
+    __getattr__ = _extras.on_demand(__name__, _ON_DEMAND, extra="controller")
 
 __all__ = [
     "DatabaseInUseError",

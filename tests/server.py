@@ -16,7 +16,9 @@ import pytest
 from tests.nursery import Fork, RunningProcess
 from tests.patience import PATIENCE_S, wait_until
 
-LAUNCHER = "from controller import ServeSettings, serve; serve(ServeSettings())"
+LAUNCHER = (
+    "from controller import serve; from tests.environment import settings; serve(settings())"
+)
 OFTEN_LOOKING = f"from controller.access import changes; changes._LOOK_S = 0.05; {LAUNCHER}"
 """For files that change while it serves."""
 

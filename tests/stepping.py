@@ -12,7 +12,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from unittest.mock import patch
 
-from controller import ServeSettings, serve
+from controller import serve
+from tests.environment import settings
 from tests.server import ServerProcess
 
 _AHEAD = struct.Struct("qq")
@@ -62,4 +63,4 @@ def _serve_ahead(ahead_ns: Callable[[], tuple[int, ...]]) -> None:
         patch.multiple(time, monotonic_ns=monotonic_ns, clock_gettime=clock_s),
         patch.object(time, "monotonic", lambda: monotonic_ns() / 10**9),
     ):
-        serve(ServeSettings())
+        serve(settings())

@@ -6,127 +6,38 @@ from contextlib import contextmanager
 from datetime import timedelta
 from inspect import Parameter, Signature
 from pathlib import Path
-from typing import Annotated, Any
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
 from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 
+from controller.configuration import PARTS, ServeSettings
 from tidegauge.event_time import describe_span
 from tidegauge_cli.dashboard import beside
 from tidegauge_cli.extras import needs_extra
-from tidegauge_cli.options import flag, in_bytes, in_ms, in_range, reading
+from tidegauge_cli.options import in_bytes, in_ms, in_range, reading
 
 service = typer.Typer()
 database = typer.Typer(help="Look after the database.", no_args_is_help=True)
 tokens = typer.Typer(help="Who is let in by a service.", no_args_is_help=True)
 
-_SETTINGS: dict[str, list[tuple[str, Any, object, str]]] = {
-    "Serving": [
-        ("host", str, "127.0.0.1", "Address to listen on."),
-        ("port", int, 8470, "Port to listen on; 0 for a free one."),
-        (
-            "database_url",
-            str,
-            "sqlite:///tidegauge.db",
-            "Where the state lives; a PostgreSQL password is best in PGPASSWORD.",
-        ),
-        (
-            "max_database_bytes",
-            int,
-            0,
-            "Refuse writes beyond this size of an SQLite database; 0: no limit.",
-        ),
-        (
-            "mark_thinning",
-            str,
-            "3600000:1000,86400000:60000",
-            "AGE:STEP,…, as 1h:1s,1d:1m: how few old marks are kept; empty: all of them.",
-        ),
-        ("shutdown_delay_ms", int, 0, "Serve so long after SIGTERM, while /readyz says 503."),
-    ],
-    "Dashboard": [
-        ("ui", bool, False, "Show the dashboard beside it; needs the extra ui."),
-        ("ui_url", str | None, None, "Where a dashboard is: the page at / links to it."),
-    ],
-    "Several controllers over one PostgreSQL database": [
-        (
-            "advertise_url",
-            str | None,
-            None,
-            "Where the others reach this one; else where it listens.",
-        ),
-        (
-            "peer_ca",
-            Path | None,
-            None,
-            "Trust the others by who signed their certificates, in this file.",
-        ),
-        ("lease_ms", int, 3_000, "After such a silence, others take its streams over."),
-    ],
-    "Access": [
-        ("tokens", Path | None, None, "File of the tokens that are let in; see `token new`."),
-        ("tls_certificate", Path | None, None, "Speak TLS with this certificate (PEM)."),
-        ("tls_key", Path | None, None, "Its key (PEM), unless it is in the same file."),
-        ("insecure", bool, False, "Listen beyond this machine although nobody is asked."),
-    ],
-    "Limits": [
-        ("max_body_bytes", int, 16 * 2**20, "Refuse larger requests."),
-        ("max_report_bytes", int, 2**16, "Refuse larger single reports."),
-        ("max_head_bytes", int, 2**20, "Refuse longer addresses and headers."),
-        (
-            "max_unfinished_head_bytes",
-            int,
-            2**26,
-            "Memory for all addresses and headers that are not whole yet; the oldest give way.",
-        ),
-        (
-            "head_timeout_ms",
-            int,
-            10_000,
-            "Wait so long for a first byte, and for the rest of a head.",
-        ),
-        ("max_name_length", int, 255, "Refuse longer names of what is new; at most 255."),
-        ("max_position_segments", int, 10_000, "Refuse positions that name more segments."),
-        ("max_writers_per_stream", int, 1_000_000, "Refuse more writers of one stream."),
-        (
-            "max_transactions_per_stream",
-            int,
-            1_000,
-            "Refuse more open transactions of one stream.",
-        ),
-        (
-            "max_transaction_bytes",
-            int,
-            256 * 2**20,
-            "Refuse more bytes of events in one transaction.",
-        ),
-        ("max_streams", int, 100_000, "Refuse more streams."),
-        ("max_groups", int, 10_000, "Refuse more reader groups."),
-        ("max_long_polls", int, 10_000, "Let so many calls wait for news."),
-    ],
-    "Logs, metrics and health": [
-        ("log_level", str, "info", "debug, info, warning or error."),
-        ("log_format", str, "text", "text, or json: one object a line."),
-        ("metrics_streams", int, 1_000, "Show so many streams one by one in /metrics."),
-        ("traces", bool, False, "Send traces as OTEL_… says; needs the extra otel."),
-        ("max_stall_ms", int, 15_000, "/healthz says 503 when nothing moves for so long."),
-    ],
-}
-"""Of `serve`, by panel; the controller has more to say of each, and need not be installed."""
+_UI = "Show the dashboard beside it; needs the extra ui."
 _SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
 def serve(**settings: Any) -> None:  # noqa: ANN401 (typer read them)
     """Serve the HTTP API until SIGTERM or Ctrl-C."""
     with needs_extra("controller"):
-        import controller  # noqa: PLC0415 (says which extra is missing)
+        from controller.serving import server  # noqa: PLC0415 (says which extra is missing)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     if settings["traces"]:
         with needs_extra("otel"):
-            import controller.metrics.tracing  # noqa: PLC0415 (the same)
+            import controller.metrics.tracing as _  # noqa: F401, PLC0415 (the same)
     try:
         with _dashboard(settings) as shown:
-            controller.serve(controller.ServeSettings(**settings | shown))
+            server.serve(ServeSettings(**settings | shown))
     except ValidationError as error:
         wrong = (_as_typed(one["loc"], one["msg"], one["input"]) for one in error.errors())
         sys.exit(f"tidegauge serve: {'; '.join(wrong)}")
@@ -136,7 +47,7 @@ def serve(**settings: Any) -> None:  # noqa: ANN401 (typer read them)
 
 @contextmanager
 def _dashboard(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Show the dashboard beside the service, if that is wanted; tells the service where."""
+    """Show the dashboard beside the service, if that is wanted; gives the service its address."""
     if not settings.pop("ui"):
         yield {}
         return
@@ -166,26 +77,39 @@ def _as_typed(place: tuple[int | str, ...], message: str, given: object) -> str:
     return f"--{option} {given}: {reason}" if place else reason
 
 
-def _span(default: Any) -> str:  # noqa: ANN401 (a number of ms)
-    return describe_span(default) if default else "0"
-
-
-def _size(default: Any) -> str:  # noqa: ANN401 (a number of bytes)
+def _size(size: int) -> str:
     return next(
-        (f"{default // size}{unit}" for unit, size in _SIZES if default and not default % size),
-        str(default),
+        (f"{size // unit}{name}" for name, unit in _SIZES if size and not size % unit),
+        str(size),
     )
 
 
-def _option(panel: str, name: str, kind: Any, default: object, description: str) -> Parameter:  # noqa: ANN401 (a type)
-    how: dict[str, Any] = {}
+def _option(panel: str, name: str, field: FieldInfo) -> Parameter:
+    """Make the option of a setting: what it takes follows from the name and the type."""
+    kind, default = _kind(field.annotation), field.default
+    words = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    how: dict[str, Any] = {"metavar": "|".join(words) or None}
     if name.endswith("_ms"):
-        how = {"parser": reading(in_ms), "metavar": "SPAN", "show_default": _span(default)}
+        shown = describe_span(default) if default else "0"
+        how = {"parser": reading(in_ms), "metavar": "SPAN", "show_default": shown}
     elif name.endswith("_bytes"):
         how = {"parser": reading(in_bytes), "metavar": "SIZE", "show_default": _size(default)}
     elif kind is int:
         how = {"parser": in_range(int, 0), "metavar": "NUMBER"}
-    option: Any = (flag if kind is bool else typer.Option)(
+    elif kind is bool:
+        how = {"metavar": ""}
+    return _parameter(panel, name, kind, default, field.description, **how)
+
+
+def _parameter(
+    panel: str,
+    name: str,
+    kind: Any,  # noqa: ANN401 (a type)
+    default: object,
+    description: str | None,
+    **how: Any,  # noqa: ANN401 (typer's)
+) -> Parameter:
+    option = typer.Option(
         "--" + name.replace("_", "-"),
         envvar=f"TIDEGAUGE_{name.upper()}",
         help=description,
@@ -196,9 +120,25 @@ def _option(panel: str, name: str, kind: Any, default: object, description: str)
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-serve.__dict__["__signature__"] = Signature(
-    [_option(panel, *one) for panel, settings in _SETTINGS.items() for one in settings]
-)
+def _kind(annotation: Any) -> Any:  # noqa: ANN401 (types)
+    """Return the type that typer reads: text for whatever the settings check themselves."""
+    plain = annotation in {int, bool}
+    if plain or Path in get_args(annotation):
+        return annotation
+    return str | None if NoneType in get_args(annotation) else str
+
+
+def _parameters() -> Iterator[Parameter]:
+    for part in PARTS:
+        panel = part.model_config["title"]
+        assert panel is not None  # noqa: S101 (each part has one)
+        if "ui_url" in part.model_fields:
+            yield _parameter(panel, "ui", bool, False, _UI, metavar="")
+        for name, field in part.model_fields.items():
+            yield _option(panel, name, field)
+
+
+serve.__dict__["__signature__"] = Signature([*_parameters()])
 service.command(
     epilog="Example: tidegauge serve --port 8470 --database-url sqlite:///tidegauge.db"
 )(serve)
@@ -219,10 +159,10 @@ def upgrade(
 ) -> None:
     """Bring the schema up to date. Needed for PostgreSQL; SQLite's is by `tidegauge serve`."""
     with needs_extra("controller"):
-        import controller  # noqa: PLC0415 (says which extra is missing)
+        from controller import upgrade_database  # noqa: PLC0415 (says which extra is missing)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     try:
-        name = controller.upgrade_database(database_url)
+        name = upgrade_database(database_url)
     except (TidegaugeError, OSError) as error:
         sys.exit(f"tidegauge db upgrade: {error}")
     print(f"{name} has the newest schema")

@@ -6,15 +6,14 @@ and so on; both forms show these as fields.
 
 import logging
 import sys
-from typing import Literal
 
 from structlog.dev import ConsoleRenderer, plain_traceback
 from structlog.processors import EventRenamer, JSONRenderer, TimeStamper, format_exc_info
 from structlog.stdlib import ExtraAdder, ProcessorFormatter, add_log_level, add_logger_name
 from structlog.types import EventDict, Processor, WrappedLogger
 
-LogFormat = Literal["text", "json"]
-LogLevel = Literal["debug", "info", "warning", "error"]
+from controller.configuration import LogFormat, LogLevel
+
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))}
 _ESCAPED |= {code: f"\\u{code:04x}" for code in (0x2028, 0x2029)}
 

@@ -1,4 +1,4 @@
-"""``tidegauge serve --help`` tells all there is to set, and nothing else."""
+"""``tidegauge serve --help`` shows all settings, and nothing else."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from controller.configuration import ServeSettings
+from controller.configuration import PARTS, ServeSettings
 from tidegauge_cli.verbs import app
 
 SERVE = typer.main.get_command(app).commands["serve"]  # type: ignore[attr-defined]
@@ -22,7 +22,25 @@ def test_every_setting_is_an_option_with_the_same_default_and_an_environment_var
         assert option.default == settings[name].default, name
         assert option.envvar == f"TIDEGAUGE_{name.upper()}"
         assert option.opts == [f"--{name.replace('_', '-')}"]
+        assert option.help == settings[name].description
         assert option.help.endswith(".")
+
+
+def test_every_part_of_the_settings_is_a_panel_of_the_help() -> None:
+    panels = dict.fromkeys(option.rich_help_panel for option in SERVE.params)
+    assert list(panels) == [part.model_config["title"] for part in PARTS]
+    assert {name for part in PARTS for name in part.model_fields} == OPTIONS.keys()
+
+
+def test_the_settings_are_known_where_the_service_is_not_installed() -> None:
+    script = (
+        "import sys, tidegauge_cli.verbs\n"
+        "print([one for one in ('fastapi', 'sqlalchemy', 'structlog') if one in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "[]\n"
 
 
 def test_help_is_clean() -> None:
