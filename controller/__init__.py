@@ -13,14 +13,16 @@ if typing.TYPE_CHECKING:
     )
     from controller.serving.server import serve
 else:
-    _ON_DEMAND = {
-        "DatabaseInUseError": "controller.database",
-        "DatabaseUnusableError": "controller.database",
-        "ServeSettings": "controller.configuration",
-        "serve": "controller.serving.server",
-        "upgrade_database": "controller.database",
+    _NAMES = {
+        "controller": {
+            "DatabaseInUseError": "controller.database",
+            "DatabaseUnusableError": "controller.database",
+            "ServeSettings": "controller.configuration",
+            "serve": "controller.serving.server",
+            "upgrade_database": "controller.database",
+        },
     }
-    __getattr__ = _extras.on_demand(__name__, _ON_DEMAND, extra="controller")
+    __getattr__, __dir__ = _extras.on_demand(__name__, _NAMES)
 
 __all__ = [
     "DatabaseInUseError",
