@@ -1,6 +1,8 @@
 """PostgreSQL: one writer, whose transactions are one round trip each, and a few readers."""
 
 import asyncio
+import logging
+import socket
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
@@ -56,6 +58,9 @@ _DURABLE = (
 _READABLE = "SET datestyle = ISO"
 """psycopg reads times in no other style, and a database or a role may have one of its own."""
 _ENDING = "nothing, since the service ends and connects no more"
+_NAME_PATIENCE_S = 10.0
+_NAME_PAUSE_S = 0.2
+_log = logging.getLogger(__name__)
 _LONGEST_PAUSE = "SET idle_in_transaction_session_timeout = '3s'"
 
 
@@ -265,6 +270,7 @@ class PostgresDatabase(Database):
 
 def upgrade_schema(address: DatabaseAddress) -> None:
     """Bring the schema up to date; two that try at once do it one after another."""
+    _wait_for_name(address.url.host)
     engine = _make_engine(address, {"isolation_level": "READ COMMITTED", "poolclass": NullPool})
     try:
         with engine.begin() as connection:
@@ -275,6 +281,24 @@ def upgrade_schema(address: DatabaseAddress) -> None:
         raise DatabaseUnusableError(msg) from None
     finally:
         engine.dispose()
+
+
+def _wait_for_name(host: str | None) -> None:
+    """Wait for a while until a name is known: that of a container is once it runs."""
+    deadline = monotonic() + _NAME_PATIENCE_S
+    told = False
+    while host and not {"/", ","} & set(host) and monotonic() < deadline:
+        try:
+            socket.getaddrinfo(host, None)
+        except socket.gaierror as error:
+            if not told:
+                _log.warning(
+                    "host %s: %s; asking for %g s", host, error.strerror, _NAME_PATIENCE_S
+                )
+                told = True
+            sleep(_NAME_PAUSE_S)
+        else:
+            return
 
 
 @contextmanager

@@ -1,11 +1,17 @@
 """The proxy of docker-compose.yml, with TLS as docs/deploy.md tells it."""
 
+import os
 import re
 import signal
 import socket
+import socketserver
 import ssl
+import struct
+import subprocess
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import httpx
 import pytest
@@ -15,6 +21,8 @@ from reader_client import StreamClient
 from tests.acceptance.compose import read_services
 from tests.acceptance.images import ROOT
 from tests.acceptance.local_cluster import LocalCluster
+from tests.patience import wait_until
+from tests.server import free_port
 
 EXAMPLES = re.findall(
     r"```yaml\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.DOTALL
@@ -98,3 +106,80 @@ def _seats_taken(cluster: LocalCluster) -> int:
     return sum(
         int(one) for text in shown for one in re.findall(r"\ntidegauge_long_polls (\d)", text)
     )
+
+
+@pytest.mark.soak
+def test_controllers_that_the_name_service_forgets_for_a_while_keep_their_addresses(
+    tmp_path: Path,
+) -> None:
+    """HAProxy on its own would drop them 30 s after the last address that it was told."""
+    with _Names() as names, _Ready() as ready:
+        port = free_port()
+        configuration = (ROOT / "deploy" / "haproxy.cfg").read_text()
+        asked = f"nameserver fake 127.0.0.1:{names.server_address[1]}"
+        (tmp_path / "haproxy.cfg").write_text(configuration.replace("parse-resolv-conf", asked))
+        controllers = {
+            f"CONTROLLER_{one}": f"controller-{one}:{ready.server_address[1]}"
+            for one in (1, 2, 3)
+        }
+        environment = {"TIDEGAUGE_HOST": "127.0.0.1", "TIDEGAUGE_PORT": str(port)} | controllers
+        command = ["haproxy", "-db", "-f", "haproxy.cfg"]
+        with subprocess.Popen(command, cwd=tmp_path, env=os.environ | environment) as proxy:
+            try:
+                wait_until(lambda: _status(port) == 200)
+                names.unknown = True
+                # Each name is asked about once a second.
+                wait_until(lambda: names.refusals >= 3 * 45)
+                assert _status(port) == 200
+            finally:
+                proxy.kill()
+
+
+class _Names(socketserver.ThreadingUDPServer):
+    """A name service where every name is loopback, or unknown."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Answer)
+        self.unknown = False
+        self.refusals = 0
+        Thread(target=self.serve_forever, daemon=True).start()
+
+
+class _Answer(socketserver.BaseRequestHandler):
+    server: _Names
+
+    def handle(self) -> None:
+        asked, connection = self.request
+        end = asked.index(b"\0", 12) + 5  # of the name, its type and its class
+        question, is_address = asked[12:end], asked[end - 4 : end - 2] == b"\0\1"
+        known = is_address and not self.server.unknown
+        self.server.refusals += is_address and self.server.unknown
+        flags = 0x8180 | (3 if self.server.unknown else 0)
+        head = asked[:2] + struct.pack("!5H", flags, 1, known, 0, 0)
+        answer = b"\xc0\x0c" + struct.pack("!2HIH", 1, 1, 1, 4) + bytes([127, 0, 0, 1])
+        connection.sendto(head + question + answer * known, self.client_address)
+
+
+class _Ready(ThreadingHTTPServer):
+    """A controller that is ready."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _ReadyAnswer)
+        Thread(target=self.serve_forever, daemon=True).start()
+
+
+class _ReadyAnswer(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("content-length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def _status(port: int) -> int | None:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code
+    except httpx.HTTPError:
+        return None

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection, text
 from typer.testing import CliRunner, Result
 
-from controller.database import DatabaseUnusableError, open_database
+from controller.database import DatabaseUnusableError, open_database, postgresql
 from controller.database.postgresql import PostgresDatabase
 from tests.patience import PATIENCE_S, until
 from tests.postgres import Cluster, running_cluster
@@ -55,6 +55,43 @@ def test_the_upgrade_makes_the_schema_and_may_be_repeated(
     with ServerProcess(tmp_path, database_url=url) as server, Api(server.url) as api:
         api.create()
         assert api.note("w", 7)["watermark"] == 7
+
+
+def test_the_upgrade_waits_for_a_name_that_is_not_known_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A network of containers knows the name of one only once that one runs."""
+    asked: list[str] = []
+    paused: list[float] = []
+    ask = socket.getaddrinfo
+
+    def find(host: str, *args: Any, **options: Any) -> Any:
+        if host != "late.invalid":
+            return ask(host, *args, **options)
+        asked.append(host)
+        if len(asked) <= 3:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return ask("127.0.0.1", *args, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", find)
+    monkeypatch.setattr(postgresql, "sleep", paused.append)
+    tried = _upgrade("postgresql://tidegauge@late.invalid:1/x")
+    assert 'connection to server at "127.0.0.1", port 1 failed' in str(tried.exception)
+    assert len(paused) == 3
+
+
+def test_the_upgrade_does_not_wait_for_ever_for_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed_s = 0.0
+
+    def pause(for_s: float) -> None:
+        nonlocal passed_s
+        passed_s += for_s
+
+    monkeypatch.setattr(postgresql, "sleep", pause)
+    monkeypatch.setattr(postgresql, "monotonic", lambda: passed_s)
+    failed = _upgrade("postgresql://tidegauge@nosuch.invalid/x")
+    assert (failed.exit_code, passed_s >= 10) == (1, True)
+    assert "failed to resolve host 'nosuch.invalid'" in str(failed.exception)
 
 
 def test_a_schema_of_an_unknown_version_is_refused_by_serve_and_upgrade(
