@@ -24,6 +24,12 @@ database = typer.Typer(help="Look after the database.", no_args_is_help=True)
 tokens = typer.Typer(help="Who is let in by a service.", no_args_is_help=True)
 
 _UI = "Show the dashboard beside it; needs the extra ui."
+_PLAIN = {
+    "Input should be greater than or equal to": "must be at least",
+    "Input should be less than or equal to": "must be at most",
+    "Input should be": "must be",
+}
+"""What pydantic says, and what is said of an option."""
 _SIZES = (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 
 
@@ -73,6 +79,8 @@ def _reachable(host: str) -> str:
 
 def _as_typed(place: tuple[int | str, ...], message: str, given: object) -> str:
     reason = message.removeprefix("Value error, ")
+    for said, plain in _PLAIN.items():
+        reason = reason.replace(said, plain)
     option = "-".join(map(str, place)).replace("_", "-")
     return f"--{option} {given}: {reason}" if place else reason
 
