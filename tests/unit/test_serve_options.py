@@ -56,7 +56,7 @@ def test_help_is_clean() -> None:
     ("options", "problem"),
     [
         (["--host=nosuch.invalid"], "cannot listen on nosuch.invalid: Name or service not"),
-        (["--log-level=loud"], "--log-level loud: Input should be 'debug', 'info', 'warning'"),
+        (["--log-level=loud"], "--log-level loud: must be 'debug', 'info', 'warning'"),
         (["--advertise-url=here"], "--advertise-url here: 'here' is no address of a service"),
         (
             ["--mark-thinning=often"],
