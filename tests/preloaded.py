@@ -5,7 +5,7 @@ from importlib import import_module
 
 _MODULES = (
     "anyio._backends._asyncio",
-    "controller",
+    "controller.serving.server",  # the package itself loads nothing
     "pandas",  # pyarrow loads it at the first append, if it is installed
     "uvicorn.lifespan.on",
     "uvloop",
