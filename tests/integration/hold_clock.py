@@ -58,7 +58,8 @@ class HoldClock:
         for entry, _ in rows:
             replay.take_in(load_entry(entry))
         silent, waiting = replay.writers[SILENT][0], replay.state.waiting
-        since_ms = None if waiting is None else max(silent.silence_stamp or 0, waiting[0])
+        stamp_ms = clocks.stored(silent).silence_stamp or 0
+        since_ms = None if waiting is None else max(stamp_ms, waiting[0])
         stored_ms = clocks.silent_for(silent, _view(now_ms=rows[-1][1])) or 0
         asked_s = time.monotonic()
         answer = await self.load.ask(f"/v1/streams/{HELD}/watermark")

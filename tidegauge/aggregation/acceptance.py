@@ -60,7 +60,7 @@ class Acceptance:
         """
         if self.sealed:
             raise StreamSealedError(self.stream)
-        stored = 0 if record is None else record.incarnation
+        stored = 0 if record is None else record.life.incarnation
         check_incarnation(name, stored, incarnation)
         if incarnation is not None and incarnation > stored:
             record = None
@@ -70,7 +70,7 @@ class Acceptance:
         return counts
 
     def bounds(self, wall_ms: int, tails: Position | None, watermark: int | None) -> Bounds:
-        """Say what is acceptable without a closer look: nothing if the stream is sealed."""
+        """Return what is acceptable without a closer look: nothing if the stream is sealed."""
         if self.sealed:
             return _NOTHING
         latest = END_OF_TIME - 1
@@ -89,7 +89,7 @@ class Acceptance:
         self._check_future(time, wall_ms)
 
     def _check_order(self, name: str, record: Writer | None, time: int) -> None:
-        stored = None if record is None else record.time
+        stored = None if record is None else record.noted.time
         if time >= END_OF_TIME or (stored is not None and time < stored):
             raise InvalidTimeError(name, time, stored)
 
@@ -99,7 +99,7 @@ class Acceptance:
             raise TimeInFutureError(time, wall_ms, skew)
 
     def _greatest(self, tails: Position | None) -> Position:
-        """Tell the greatest offsets that may be named, of the segments that grow."""
+        """Return the greatest offsets that may be named, of the segments that grow."""
         if tails is None:
             return self.topology.endless
         if not self.topology.has_history:
@@ -109,7 +109,7 @@ class Acceptance:
     def _counts(
         self, record: Writer | None, position: Position, tails: Position | None
     ) -> Position:
-        stored: Position = {} if record is None else record.position
+        stored: Position = {} if record is None else record.noted.position
         greatest, ancestors = self._greatest(tails), self.topology.full_before
         for number, offset in position.items():
             before = stored.get(number, 0)
@@ -123,7 +123,7 @@ class Acceptance:
     def _checked_counts(
         self, position: Position, stored: Position, tails: Position | None
     ) -> Position:
-        """Find out what is wrong with a position, or what it stands for."""
+        """Return what a position stands for, or raise what is wrong with it."""
         for number, offset in position.items():
             reason = self._flaw(number, offset, tails)
             if reason is not None:
@@ -177,8 +177,8 @@ def sealed_topology(
     """
     reported: dict[int, int] = dict(cut)
     for writer in writers:
-        _raise_to_maximum(reported, writer.position)
-        _raise_to_maximum(reported, writer.former_position)
+        _raise_to_maximum(reported, writer.noted.position)
+        _raise_to_maximum(reported, writer.noted.former_position)
     for number in lengths:
         if number not in topology.unsealed:
             reason = "there is no such growing segment"

@@ -10,15 +10,14 @@ since the one before it: never writers times segments.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from tidegauge.aggregation import approaches
 from tidegauge.aggregation.acceptance import Acceptance, check_incarnation, sealed_topology
 from tidegauge.aggregation.capping import Capping
 from tidegauge.aggregation.changelog import Changelog
-from tidegauge.aggregation.changes import Changes, ClockState, Look, Standing, StoredAggregation
+from tidegauge.aggregation.changes import Changes, ClockState, Look, StoredAggregation
 from tidegauge.aggregation.clocks import HoldClocks, View
-from tidegauge.aggregation.departures import Departures
 from tidegauge.aggregation.intake import Intake, SignedReport
 from tidegauge.aggregation.marking import Marking
+from tidegauge.aggregation.membership import Membership
 from tidegauge.aggregation.outcomes import PassOutcome, Registration
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.replay import Replay
@@ -54,14 +53,12 @@ class Aggregator:
         self.pass_due = False
         self._roster = Roster()
         self._cut = RunningCut()
-        self._changelog = Changelog(self._roster, self._cut)
+        self._clocks = HoldClocks()
+        self._changelog = Changelog(self._roster, self._cut, self._clocks)
         self._capping = Capping(self._cut)
         self._progress = Progress()
-        self._clocks = HoldClocks()
-        self._reached: int | None = None
-        """What the others have reached, as the latest pass found it."""
+        self._members = Membership(self._roster, self._progress, self._clocks)
         self._stored_state = ClockState()
-        self._departures = Departures()
         self._slow = Slowest()
         self._marking = Marking(
             roster=self._roster,
@@ -99,7 +96,7 @@ class Aggregator:
         serial = 0
         for writer, kept in replay.writers.values():
             self._roster.restore(writer)
-            self._cut.release(writer.former_position, writer.former_time)
+            self._cut.release(writer.noted.former_position, writer.noted.former_time)
             for time, gained in kept:
                 serial += 1
                 self._keep(KeptReport(serial, time, gained, writer))
@@ -108,8 +105,8 @@ class Aggregator:
         for writer in self._roster:
             self._classify(writer)
         self._clocks.settle()
-        self._reached, self._stored_state = replay.state.reached, replay.state
-        self._departures.restore(self._roster)
+        self._members.reached, self._stored_state = replay.state.reached, replay.state
+        self._members.departures.restore(self._roster)
         self.pass_due = True
         if self.final:
             self.drop_reports()
@@ -146,7 +143,7 @@ class Aggregator:
         tails: Position | None = None,
         appended: Position | None = None,
     ) -> None:
-        """Take in a report: what the writer writes after the position is at or above the time.
+        """Accept a report: what the writer writes after the position is at or above the time.
 
         Parameters
         ----------
@@ -183,15 +180,15 @@ class Aggregator:
         )
         if record is None:
             record = self._roster.add(writer, incarnation or 0)
-        elif incarnation is not None and incarnation > record.incarnation:
-            self._start_afresh(record, incarnation)
+        elif incarnation is not None and incarnation > record.life.incarnation:
+            self._restart(record, incarnation)
         self._join_former(record, appended or {})
         self._take_in(record, time, counts, now)
 
     def note_times(
         self, reports: Sequence[SignedReport], *, now: Now, tails: Position | None = None
     ) -> Iterator[int]:
-        """Take in the usual reports among some, in order; see `Intake`.
+        """Accept the usual reports among some, in order; see `Intake`.
 
         Yields
         ------
@@ -240,7 +237,7 @@ class Aggregator:
         """
         record = self._roster.find(writer)
         if record is not None and registration_id is not None:
-            made = record.made_by(registration_id)
+            made = record.life.made_by(registration_id)
             if made is not None:
                 return self._answer(record, made, is_repeated=True)
         self._acceptance.refuse_if_sealed()
@@ -248,34 +245,25 @@ class Aggregator:
             self._acceptance.check_first_time(writer, time, now.wall_ms)
         if record is None:
             record = self._roster.add(writer, 0, "expired")
-            record.grace = True
-        former = max(record.incarnation, self._roster.forgotten_incarnation, above)
-        self._start_afresh(record, former + 1)
+            record.life.grace = True
+        former = max(record.life.incarnation, self._roster.forgotten_incarnation, above)
+        self._restart(record, former + 1)
         if registration_id is not None:
-            record.remember(registration_id)
+            record.life.remember(registration_id)
         self._join_former(record, appended or {})
-        self._roster.hear(record, now.wall_ms)
-        if record.grace:
-            record.grace = False
-            if record.standing != "live":
-                self._come_back(record)
-                record.stand, record.stands_by_report = self._told(), False
-            self._clocks.start_anew(record)
-        self._classify(record)
+        self._members.register(record, now.wall_ms, self.watermark)
         if time is not None:
             self._take_in(record, time, {}, now)
-        return self._answer(record, record.incarnation)
+        return self._answer(record, record.life.incarnation)
 
     def introduce(self, writer: str, incarnation: int, *, appended: Position, now: Now) -> None:
-        """Know a new writer as if it had registered, by the incarnation that it names."""
+        """Add a new writer as if it had registered, by the incarnation that it names."""
         self._acceptance.refuse_if_sealed()
-        record = self._roster.add(writer, incarnation, "expired")
+        record = self._members.introduce(
+            writer, incarnation, wall_ms=now.wall_ms, watermark=self.watermark
+        )
         self._join_former(record, appended)
-        self._roster.hear(record, now.wall_ms)
-        self._come_back(record)
-        record.stand, record.stands_by_report = self._told(), False
-        self._clocks.start_anew(record)
-        self._classify(record)
+        self.pass_due = True
 
     def leave(  # noqa: PLR0913 (a last report has so many parts)
         self,
@@ -302,11 +290,12 @@ class Aggregator:
                 writer, time, position or {}, now=now, incarnation=incarnation, tails=tails
             )
         else:
-            check_incarnation(writer, record.incarnation, incarnation)
-            if incarnation is not None and incarnation > record.incarnation:
-                self._start_afresh(record, incarnation)
+            check_incarnation(writer, record.life.incarnation, incarnation)
+            if incarnation is not None and incarnation > record.life.incarnation:
+                self._restart(record, incarnation)
         self._roster.hear(record, now.wall_ms)
-        self._go_out(record, "left", now)
+        self._members.go_out(record, "left", now.listening_ms, self.watermark)
+        self.pass_due = True
 
     def expire(self, writer: str, *, now: Now) -> None:
         """Drop a writer by hand; what it reported still counts.
@@ -317,19 +306,23 @@ class Aggregator:
             If the stream does not know the writer.
         """
         record = self._roster.get(writer)
-        self._go_out(record, "expired", now)
-        record.grace = False
+        self._members.go_out(record, "expired", now.listening_ms, self.watermark)
+        record.life.grace = False
+        self.pass_due = True
 
     def run_pass(self, now: Now) -> PassOutcome:
         """Conclude: look at approaches and clocks, expire, emit marks, forget."""
-        self.pass_due = False
-        self._let_approaching_in(now)
-        view, stirred, seen = self._view(now), self._clocks.stirred, self._changelog.entered
+        members = self._members
+        view = self._view(now)
+        came = members.let_approaching_in(view)
+        if came:
+            view = self._view(now)
+        stirred, seen = self._clocks.stirred, self._changelog.entered
         fallen_to = [one.name for one in self._clocks.look(view, self._progress.ahead)]
-        expired = self._expire_run_out(view, now)
+        expired = members.expire_run_out(view)
         marks = self._marking.emit(self.topology, self.settings, now)
-        self._find_reached()
-        state = self._clocks.state(self._reached)
+        members.find_reached(self.watermark)
+        state = self._clocks.state(members.reached)
         # A look that finds nothing lets time pass, which the next one does as well; a transaction
         # that only deletes must not grow by it, where the disk is full.
         if stirred or fallen_to or state.is_other_than(self._stored_state):
@@ -337,7 +330,9 @@ class Aggregator:
                 Look(seen, view.now_ms, view.watermark, view.revision, fallen_to, state)
             )
             self._stored_state = state
-        return PassOutcome(marks, expired, self._forget(now))
+        forgotten = self._forget(now)
+        self.pass_due = bool(came or expired or forgotten)
+        return PassOutcome(marks, expired, forgotten)
 
     def seal(self, lengths: Position, now: Now) -> PassOutcome:
         """End the stream: a pass, and then the final mark at the end of time.
@@ -378,7 +373,7 @@ class Aggregator:
         """Go on with other settings."""
         self.settings = settings
         self._acceptance = self._acceptance_now()
-        self._departures.reconsider()
+        self._members.departures.reconsider()
         self._changelog.restate_clocks = (
             True  # what passed until now does so by former settings
         )
@@ -392,7 +387,7 @@ class Aggregator:
     def shift_clocks(self, by_ms: int) -> None:
         """Count listening time from another point: so much is added to what clocks show."""
         self._clocks.shift(by_ms)
-        self._departures.shift(by_ms)
+        self._members.departures.shift(by_ms)
         for writer in self._roster:
             writer.shift(by_ms)
 
@@ -402,9 +397,9 @@ class Aggregator:
         return bool(self._clocks)
 
     def next_deadline(self) -> int | None:
-        """Say at which listening time a clock or a retention runs out, ms."""
+        """Return at which listening time a clock or a retention runs out, ms."""
         hold = self._clocks.deadline
-        due = self._departures.first_due(self.settings.writer_retention_ms)
+        due = self._members.departures.first_due(self.settings.writer_retention_ms)
         if hold is None or (due is not None and due < hold):
             return due
         return hold
@@ -417,28 +412,28 @@ class Aggregator:
 
     def incarnation(self, writer: str) -> int:
         """Look up a writer's incarnation; raises `UnknownWriterError`."""
-        return self._roster.get(writer).incarnation
+        return self._roster.get(writer).life.incarnation
 
     def reported(self, writer: str) -> Position:
-        """Tell how far a writer's present incarnation reported; raises `UnknownWriterError`."""
-        return self._roster.get(writer).position
+        """Return how far a writer's present incarnation reported; raises `UnknownWriterError`."""
+        return self._roster.get(writer).noted.position
 
     def live_besides(self, writer: str) -> list[str]:
-        """Name the live writers other than one, in order."""
+        """Return the names of the live writers other than one, in order."""
         return sorted(one.name for one in self._roster.live() if one.name != writer)
 
     def state(self, writer: str) -> WriterState:
-        """Name a writer's state; one that is forgotten stays expired."""
+        """Return a writer's state; one that is forgotten stays expired."""
         return self.states([writer])[0]
 
     def states(self, writers: Iterable[str]) -> list[WriterState]:
-        """Name the states of some writers."""
+        """Return the states of some writers."""
         return [
             "active"  # nearly always, and said without a call
             if record is not None
-            and record.ahead
-            and record.standing == "live"
-            and record.time is not None
+            and record.stand.ahead
+            and record.life.standing == "live"
+            and record.noted.time is not None
             else self._progress.state(record)
             for record in map(self._roster.find, writers)
         ]
@@ -474,7 +469,7 @@ class Aggregator:
 
     def take_changes(self, *, stagger: int = 0, compact: bool = False) -> Changes:
         """Hand out what storage must write in one transaction; see `Changelog.take`."""
-        state = self._clocks.state(self._reached)
+        state = self._clocks.state(self._members.reached)
         return self._changelog.take(state, stagger=stagger, compact=compact)
 
     def _acceptance_now(self) -> Acceptance:
@@ -487,33 +482,32 @@ class Aggregator:
     ) -> Registration:
         return Registration(
             incarnation,
-            record.stand if record.live else None,
+            record.stand.at if record.life.live else None,
             self.watermark,
             self.state(record.name),
-            record.whole_position,
+            record.noted.whole_position,
             is_repeated,
         )
 
     def _take_in(self, record: Writer, time: int, counts: Position, now: Now) -> None:
-        position = record.position
+        noted, stand, live = record.noted, record.stand, record.life.standing == "live"
+        position, watermark = noted.position, self._marking.watermark
         gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
         position.update(gained)
         # Nearly always; then nothing changes but where it stands.
-        goes_on = record.ahead and record.time is not None and record.standing == "live"
-        record.time = time
+        goes_on = stand.ahead and noted.time is not None and live
+        noted.time = time
         self._roster.hear(record, now.wall_ms)
-        watermark = self._marking.watermark
-        if not record.grace:
-            self._give_grace(record, time)
-        record.stand, record.stands_by_report = time, True
-        if record.first_time is None:
-            record.first_time = time
+        if not record.life.grace:
+            self._members.give_grace(record, time, watermark, self.revision)
+        stand.at, stand.by_report = time, True
+        if noted.first_time is None:
+            noted.first_time = time
             self._roster.change(record)
-        if not record.is_heard:
-            self._clocks.hear(record)
-        if record.standing != "live" and (watermark is None or time > watermark):
-            self._come_back(record)
-        if not record.reported:
+        self._clocks.hear(record)
+        if not live and (watermark is None or time > watermark):
+            self._members.come_back(record)
+        if not noted.reported:
             self._roster.count_reporter(record)
         report = KeptReport(self._changelog.next_serial, time, gained, record)
         self._changelog.enter([report])
@@ -529,11 +523,10 @@ class Aggregator:
             self._capping.look_at(report.writer, len(self._roster))
             self._capping.look_at_all(self._roster.writers)
 
-    def _start_afresh(self, record: Writer, incarnation: int) -> None:
+    def _restart(self, record: Writer, incarnation: int) -> None:
         self._cut.drop_all(record)
-        reported = record.start_afresh(incarnation, self.revision)
-        self._cut.release(reported, record.former_time)
-        self._roster.change(record)
+        reported = self._members.restart(record, incarnation, self.revision)
+        self._cut.release(reported, record.noted.former_time)
         self._classify(record)
         self.pass_due = True
 
@@ -541,56 +534,8 @@ class Aggregator:
         """Count what was appended under a writer's name as written by a former incarnation."""
         if appended:
             counts = down_set(self.topology, appended)
-            raise_to(record.former_position, counts)
+            raise_to(record.noted.former_position, counts)
             self._cut.release(counts, None)
-
-    def _give_grace(self, record: Writer, time: int) -> None:
-        """Let a writer come back once more, if a report of this time shows that it goes on."""
-        watermark, ended = self._marking.watermark, record.ended_since(self.revision)
-        is_above = watermark is None or time > watermark
-        gives = is_above and (ended is None or time > ended)
-        if record.standing != "live":
-            gives = gives or record.gone_watermark is None or time > record.gone_watermark
-        if gives:
-            record.grace = True
-            self._roster.change(record)
-
-    def _come_back(self, record: Writer) -> None:
-        """Count a writer again that was out."""
-        record.come_back()
-        self._departures.remove(record)
-        self._roster.stand(record, "live")
-        self.pass_due = True
-
-    def _go_out(self, record: Writer, standing: Standing, now: Now) -> None:
-        """Count a writer no longer, perhaps once more."""
-        record.go_out(now.listening_ms, self.watermark)
-        self._departures.add(record)
-        self._clocks.clear(record)
-        self._roster.stand(record, standing)
-        self._classify(record)
-        self.pass_due = True
-
-    def _told(self) -> int | None:
-        """Tell where a writer stands that comes to the stream: what the others have reached."""
-        if self.watermark is None or self._reached is None:
-            return self.watermark
-        return max(self.watermark, self._reached)
-
-    def _find_reached(self) -> None:
-        """Find the least that live writers stand at by a report of their own.
-
-        Only what is above the watermark matters, and only while others keep it from rising.
-        """
-        progress, self._reached = self._progress, None
-        if self.watermark is None or progress.behind:
-            return
-        noted = (
-            one.stand
-            for one in (*progress.joining, *progress.ahead)
-            if one.live and one.stands_by_report and one.stand is not None
-        )
-        self._reached = min(noted, default=None)
 
     def _view(self, now: Now) -> View:
         is_allowed = self._marking.is_allowed(self.settings.min_writers)
@@ -603,44 +548,19 @@ class Aggregator:
             greatest=self._progress.greatest if is_allowed else None,
         )
 
-    def _let_approaching_in(self, now: Now) -> None:
-        view = self._view(now)
-        for record in self._clocks.heard:
-            if record.standing == "live":
-                continue
-            self._roster.change(record)
-            if approaches.arrives(record, view):
-                record.grace = False
-                self._come_back(record)
-                self._classify(record)
-
-    def _expire_run_out(self, view: View, now: Now) -> list[str]:
-        """Expire those whose clocks have run out, and tell who."""
-        expired: list[str] = []
-        holders = self._progress.holders
-        for group in self._clocks.take_run_out(view, holders, self._roster.live):
-            for record in group:
-                self._go_out(record, "expired", now)
-                expired.append(record.name)
-        return sorted(expired)
-
     def _classify(self, record: Writer) -> None:
         self._progress.classify(record, self._marking.watermark)
 
     def _forget(self, now: Now) -> list[str]:
-        retention = self.settings.writer_retention_ms
-        if retention is None or not self._departures:
+        retention_ms, members = self.settings.writer_retention_ms, self._members
+        if retention_ms is None or not members.departures:
             return []
-        forgotten = self._departures.take_forgotten(
-            gone_by_ms=now.listening_ms - retention,
+        forgotten = members.forget(
+            gone_by_ms=now.listening_ms - retention_ms,
             covered=self._marking.covered,
             revision=self.revision,
         )
         for writer in forgotten:
             self._cut.drop_all(writer)
-            self._progress.forget(writer)
-            self._clocks.forget(writer)
-            self._roster.forget(writer)
         self._cut.forget_upper(forgotten, self.newest, self._roster)
-        self.pass_due = self.pass_due or bool(forgotten)
         return sorted(writer.name for writer in forgotten)

@@ -6,7 +6,7 @@ from tidegauge.aggregation.writers import Writer
 
 
 def waited_at_most_ms(view: View) -> int | None:
-    """Tell for how long the others may wait for one that approaches; None: nobody does."""
+    """Return for how long the others may wait for one that approaches; None: nobody does."""
     settings = (view.timeout_ms, view.limit_ms)
     return min((one for one in settings if one is not None), default=None)
 
@@ -21,20 +21,20 @@ def arrives(writer: Writer, view: View) -> bool:
         smaller of the two settings allows. Otherwise its pace is measured anew from here, unless
         it was measured for too short a time.
     """
-    most_ms = waited_at_most_ms(view)
-    if most_ms is None or writer.time is None or writer.first_time is None:
+    most_ms, noted, life = waited_at_most_ms(view), writer.noted, writer.life
+    if most_ms is None or noted.time is None or noted.first_time is None:
         return False
-    if writer.pace_time is None or writer.pace_ms is None:
-        writer.pace_time, writer.pace_ms = writer.first_time, view.now_ms
+    if life.pace_time is None or life.pace_ms is None:
+        life.pace_time, life.pace_ms = noted.first_time, view.now_ms
     if view.watermark is None:
         return False
-    risen, passed_ms = writer.time - writer.pace_time, view.now_ms - writer.pace_ms
-    missing = view.watermark - writer.time
+    risen, passed_ms = noted.time - life.pace_time, view.now_ms - life.pace_ms
+    missing = view.watermark - noted.time
     suffices = pace_suffices(missing=missing, risen=risen, passed_ms=passed_ms, most_ms=most_ms)
     if suffices is None:
         return False
-    if writer.grace and suffices:
+    if life.grace and suffices:
         return True
-    writer.catch_up_ms = missing * passed_ms // risen
-    writer.pace_time, writer.pace_ms = writer.time, view.now_ms
+    life.catch_up_ms = missing * passed_ms // risen
+    life.pace_time, life.pace_ms = noted.time, view.now_ms
     return False

@@ -26,7 +26,7 @@ class Capping:
         """How many kept reports the last thinning of all writers left over."""
 
     def most_of(self, writers: int) -> int:
-        """Tell how many reports each of so many writers may keep."""
+        """Return how many reports each of so many writers may keep."""
         return min(KEPT_PER_WRITER, max(_KEPT_AT_LEAST, KEPT_PER_STREAM // max(writers, 1)))
 
     def look_at(self, writer: Writer, writers: int) -> None:

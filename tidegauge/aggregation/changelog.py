@@ -10,6 +10,7 @@ of a restated writer, however many writers there are, and no transaction has to 
 from collections.abc import Sequence
 
 from tidegauge.aggregation.changes import Changes, ClockState, Entry, Look, StoredReport
+from tidegauge.aggregation.clocks import HoldClocks
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.writers import KeptReport, Writer
@@ -28,13 +29,14 @@ class Changelog:
 
     Parameters
     ----------
-    roster, cut
+    roster, cut, clocks
         Of the stream's aggregation.
     """
 
-    def __init__(self, roster: Roster, cut: RunningCut) -> None:
+    def __init__(self, roster: Roster, cut: RunningCut, clocks: HoldClocks) -> None:
         self._roster = roster
         self._cut = cut
+        self._clocks = clocks
         self._serial = 0
         self._reports: list[KeptReport] = []
         self._looks: list[Look] = []
@@ -87,7 +89,7 @@ class Changelog:
         compact
             Whether to begin compacting however short the log is.
         """
-        roster, reports = self._roster, self._reports
+        roster, reports, clocks = self._roster, self._reports, self._clocks
         begins = self._unstated is None and (compact or self._is_long(stagger))
         if begins:
             self._unstated, self._needless = list(roster)[::-1], self._length
@@ -99,12 +101,14 @@ class Changelog:
         changes = Changes(
             Entry(
                 [
-                    StoredReport(one.writer.name, one.time, one.gained, one.writer.heard_ms)
+                    StoredReport(
+                        one.writer.name, one.time, one.gained, one.writer.noted.heard_ms
+                    )
                     for one in reports
                     if not one.dropped
                 ],
                 roster.forgotten,
-                [one.stored() for one in roster.changed.values()],
+                [one.stored(clocks.stored(one)) for one in roster.changed.values()],
                 [
                     one._replace(
                         reports=sum(not each.dropped for each in reports[: one.reports])
@@ -134,7 +138,7 @@ class Changelog:
         return self._length > max(_SHORT + stagger, _TIMES_AS_LONG * live)
 
     def _restate(self) -> bool:
-        """Have some writers restated, and tell whether all are now."""
+        """Have some writers restated, and return whether all are now."""
         if self._unstated is None:
             return False
         items = max(_RESTATED, len(self._reports))

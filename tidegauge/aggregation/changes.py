@@ -30,7 +30,7 @@ class StoredReport(NamedTuple):
 
 
 class StoredClocks(NamedTuple):
-    """What decides how long a writer may hold the watermark; the fields are those of `Writer`."""
+    """What decides how long a writer may hold the watermark."""
 
     stand: int | None
     stands_by_report: bool
@@ -72,7 +72,7 @@ class ClockState(NamedTuple):
     """What the others have reached, as the latest pass found it, ms."""
 
     def is_other_than(self, state: "ClockState") -> bool:
-        """Tell whether more happened since another state than that time passed."""
+        """Return whether more happened since another state than that time passed."""
         return (self.silence.moved_ms, self.limit.moved_ms, *self[2:]) != (
             state.silence.moved_ms,
             state.limit.moved_ms,

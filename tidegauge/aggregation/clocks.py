@@ -1,14 +1,27 @@
 """The two clocks that bound how long one writer can hold the others: silence and standing still.
 
 The clocks of a writer run while another one is *ahead* of it, which is so for every live writer
-below the greatest standing. A look touches only the writers of which something was heard since
-the look before, and those that the greatest standing left behind:
+below the greatest standing. A clock shows the time that has passed since its *stamp*, or since
+somebody began to wait, if that was later. So when nobody is ahead any more, all clocks end at
+once, with nothing to do. Stamps are given in order of time, so the writer whose clock shows most
+comes first in that order.
 
-- a clock is the time that has passed since its stamp, or since somebody began to wait, if that
-  was later; so when nobody is ahead any more, all clocks end at once, with nothing to do;
-- who stands at the greatest, the *front*, has no stamps, and gets them at the look that finds
-  somebody ahead of it;
-- stamps are given in order of time, so whoever has run out comes first in that order.
+After a look, each live writer is in exactly one of two places, and no other writer is in either:
+
+- *front*: it stands at the greatest standing, so nobody is ahead of it, and it has no stamp;
+- *stamps*: both clocks have a stamp of it.
+
+Two sets collect whom the next look has to place; a look touches no others, but for the front if
+the greatest standing changed, and empties both:
+
+- *heard*: writers, live or not, of which a report was accepted since the look before;
+- *fresh*: live writers whose clocks start anew. They are in neither place, like those of the
+  heard ones that became live by their report.
+
+The look removes a writer that stands at the greatest standing from the stamps, and adds it to the
+front. It stamps the others: a heard one in the clock of silence, also in the other one if it
+progressed, and in both if it has no stamp yet or the front was left behind. A writer that goes
+out is removed from everything but heard.
 """
 
 from collections import OrderedDict
@@ -18,7 +31,7 @@ from itertools import chain, groupby, islice, takewhile
 
 import msgspec
 
-from tidegauge.aggregation.changes import ClockState, Look, StoredTime
+from tidegauge.aggregation.changes import ClockState, Look, StoredClocks, StoredTime
 from tidegauge.aggregation.passing_time import PassingTime
 from tidegauge.aggregation.writers import Writer
 from tidegauge.states import Clock
@@ -37,43 +50,72 @@ class View(msgspec.Struct, frozen=True):
     """The greatest standing, of whoever is ahead; None while nobody is, or too few reported."""
 
 
-class _Stamps:
-    """Writers in the order of one kind of stamps."""
+class _Clock:
+    """One of the two clocks, of all writers that have a stamp.
 
-    def __init__(self, of: Callable[[Writer], int | None]) -> None:
+    Attributes
+    ----------
+    stamps
+        When the clock of each writer started, in order.
+    time
+        What the clock is read in.
+    waiting
+        Its time at the look that found somebody ahead of the watermark; None while nobody is.
+    """
+
+    def __init__(self) -> None:
         # Not a dict: who looks for its first entry goes by all that were taken out before.
-        self.writers: OrderedDict[Writer, None] = OrderedDict()
+        self.stamps: OrderedDict[Writer, int] = OrderedDict()
         self.time = PassingTime()
-        self._of = of
+        self.waiting: int | None = None
 
     def sort(self) -> None:
-        in_order = sorted(self.writers, key=lambda one: self._of(one) or 0)
-        self.writers = OrderedDict.fromkeys(in_order)
+        """Put the stamps in order of time."""
+        in_order = sorted(self.stamps.items(), key=lambda one: one[1])
+        self.stamps = OrderedDict(in_order)
 
-    def add(self, writer: Writer) -> None:
-        """Put a writer last, which was stamped now."""
-        self.writers[writer] = None
-        self.writers.move_to_end(writer)
+    def stamp(self, writers: Iterable[Writer]) -> None:
+        """Start the clock of some writers now."""
+        ms, stamps = self.time.ms, self.stamps
+        for writer in writers:
+            stamps[writer] = ms
+            stamps.move_to_end(writer)
 
-    def since(self, writer: Writer, waiting: int) -> int:
-        return max(self._of(writer) or 0, waiting)
+    def pass_time(self, view: View, setting_ms: int | None, *, goes_on: bool) -> None:
+        """Let time pass up to a look, and start or end the waiting."""
+        ms = self.time.look(view.now_ms, setting_ms, goes_on=goes_on)
+        if view.greatest is None:
+            self.waiting = None
+        elif self.waiting is None:
+            self.waiting = ms
 
-    def has_run_out(
-        self, writer: Writer, view: View, setting_ms: int | None, waiting: int
-    ) -> bool:
-        if setting_ms is None:
-            return False
-        return self.time.at(view.now_ms, setting_ms) - self.since(writer, waiting) >= setting_ms
+    def since(self, writer: Writer) -> int:
+        """Return the time from which the clock of a writer that has a stamp counts."""
+        return max(self.stamps[writer], self.waiting or 0)
 
-    def end_of(self, writer: Writer, setting_ms: int | None, waiting: int) -> int | None:
-        """Tell the listening time at which a clock runs out; None if somebody has to go on."""
-        if setting_ms is None:
+    def shown(self, writer: Writer, now_ms: int, setting_ms: int | None) -> int | None:
+        """Return what the clock of a writer shows, ms; None if it does not run."""
+        if self.waiting is None or setting_ms is None or writer not in self.stamps:
             return None
-        return self.time.reaches(self.since(writer, waiting) + setting_ms, setting_ms)
+        return self.time.at(now_ms, setting_ms) - self.since(writer)
+
+    def has_run_out(self, writer: Writer, now_ms: int, setting_ms: int | None) -> bool:
+        """Return whether the clock of a writer shows all of the setting."""
+        shown = self.shown(writer, now_ms, setting_ms)
+        return shown is not None and setting_ms is not None and shown >= setting_ms
+
+    def end_of(self, writer: Writer, setting_ms: int | None) -> int | None:
+        """Return the listening time at which the clock of a writer runs out.
+
+        None if it does not run, or if somebody has to go on before.
+        """
+        if self.waiting is None or setting_ms is None or writer not in self.stamps:
+            return None
+        return self.time.reaches(self.since(writer) + setting_ms, setting_ms)
 
 
 class HoldClocks:
-    """The clocks of a stream's live writers.
+    """The clocks of a stream's live writers; the invariant is at the top of this file.
 
     Attributes
     ----------
@@ -87,53 +129,82 @@ class HoldClocks:
     def __init__(self) -> None:
         self.heard: dict[Writer, None] = {}
         self.deadline: int | None = None
-        self._silence = _Stamps(lambda one: one.silence_stamp)
-        self._limit = _Stamps(lambda one: one.limit_stamp)
+        self._silence = _Clock()
+        self._limit = _Clock()
         self._fresh: dict[Writer, None] = {}
-        """Live writers whose clocks start anew at the next look."""
         self._front: dict[Writer, None] = {}
         self._front_stand: int | None = None
-        self._waiting: tuple[int, int] | None = None
-        """Both times at the look that found somebody ahead of the watermark."""
+        """The greatest standing, where those in front stood at the latest look."""
         self._began_ms: int | None = None
-        """Listening time of that look, or of the first one since this was restored."""
+        """Listening time at which the waiting began, or of the first look since a restart."""
 
     def state(self, reached: int | None) -> ClockState:
-        """Tell what is stored of the stream's own part."""
+        """Return what is stored of the stream's own part."""
+        silence, limit = self._silence, self._limit
         return ClockState(
-            StoredTime(*astuple(self._silence.time)),
-            StoredTime(*astuple(self._limit.time)),
-            self._waiting,
+            StoredTime(*astuple(silence.time)),
+            StoredTime(*astuple(limit.time)),
+            None
+            if silence.waiting is None or limit.waiting is None
+            else (silence.waiting, limit.waiting),
             self._front_stand,
             reached,
         )
 
     def restore(self, state: ClockState) -> None:
-        """Take in the stream's own part."""
+        """Restore the stream's own part."""
         self._silence.time = PassingTime(*state.silence)
         self._limit.time = PassingTime(*state.limit)
-        self._waiting, self._front_stand = state.waiting, state.front_stand
+        self._silence.waiting, self._limit.waiting = state.waiting or (None, None)
+        self._front_stand = state.front_stand
 
-    def restore_writer(self, writer: Writer) -> None:
-        """Take in a writer."""
+    def stored(self, writer: Writer) -> StoredClocks:
+        """Return what is stored of a writer's clocks, and of what decides how they go on."""
+        noted, stand, life = writer.noted, writer.stand, writer.life
+        return StoredClocks(
+            stand=stand.at,
+            stands_by_report=stand.by_report,
+            grace=life.grace,
+            ended_time=noted.ended_time,
+            ended_revision=noted.ended_revision,
+            first_time=noted.first_time,
+            found_time=noted.found_time,
+            found_ms=noted.found_ms,
+            silence_stamp=self._silence.stamps.get(writer),
+            limit_stamp=self._limit.stamps.get(writer),
+            gone_ms=life.gone_ms,
+            gone_watermark=life.gone_watermark,
+            pace_time=life.pace_time,
+            pace_ms=life.pace_ms,
+            is_front=writer in self._front,
+            is_fresh=writer in self._fresh,
+            is_heard=writer in self.heard,
+        )
+
+    def restore_writer(self, writer: Writer, stored: StoredClocks) -> None:
+        """Restore the clocks of a writer."""
         for belongs, those in (
-            (writer.is_heard, self.heard),
-            (writer.is_fresh, self._fresh),
-            (writer.is_front, self._front),
-            (writer.silence_stamp is not None, self._silence.writers),
-            (writer.limit_stamp is not None, self._limit.writers),
+            (stored.is_heard, self.heard),
+            (stored.is_fresh, self._fresh),
+            (stored.is_front, self._front),
         ):
             if belongs:
                 those[writer] = None
+        for clock, stamp in (
+            (self._silence, stored.silence_stamp),
+            (self._limit, stored.limit_stamp),
+        ):
+            if stamp is not None:
+                clock.stamps[writer] = stamp
 
     def look_again(self, look: Look, fallen_to: Iterable[Writer]) -> None:
         """Do to the writers what a look did that is stored."""
         before = self._front_stand
         self.restore(look.state)
-        self._stamp(look.now_ms, look.watermark, look.revision, before, fallen_to)
+        self._place(look.now_ms, look.watermark, look.revision, before, fallen_to)
 
     def settle(self) -> None:
-        """Bring into order what was taken in."""
+        """Put all that was restored in order."""
         self._silence.sort()
         self._limit.sort()
 
@@ -147,28 +218,24 @@ class HoldClocks:
             self._began_ms += by_ms
 
     def hear(self, writer: Writer) -> None:
-        """Note that a report was accepted."""
+        """Record that a report was accepted."""
         self.heard[writer] = None
-        writer.is_heard = True
 
     def start_anew(self, writer: Writer) -> None:
         """Have the clocks of a live writer start at the next look."""
         self.clear(writer)
         self._fresh[writer] = None
-        writer.is_fresh = True
 
     def clear(self, writer: Writer) -> None:
         """End the clocks of a writer, for good unless it is live."""
-        for those in (self._front, self._fresh, self._silence.writers, self._limit.writers):
-            those.pop(writer, None)
-        writer.silence_stamp = writer.limit_stamp = None
-        writer.is_front = writer.is_fresh = False
+        self._front.pop(writer, None)
+        self._fresh.pop(writer, None)
+        self._remove_stamps(writer)
 
     def forget(self, writer: Writer) -> None:
-        """Leave out a writer that is forgotten."""
+        """Remove a writer that is forgotten."""
         self.heard.pop(writer, None)
-        for those in (self._front, self._fresh, self._silence.writers, self._limit.writers):
-            those.pop(writer, None)
+        self.clear(writer)
 
     @property
     def stirred(self) -> bool:
@@ -191,16 +258,11 @@ class HoldClocks:
             Who stands at the greatest because that fell; needed to do the same again.
         """
         progresses = any(
-            one.live and one.is_news(view.watermark, view.revision) for one in self.heard
+            one.life.live and one.noted.is_news(view.watermark, view.revision)
+            for one in self.heard
         )
-        silence = self._silence.time.look(
-            view.now_ms, view.timeout_ms, goes_on=bool(self.heard)
-        )
-        limit = self._limit.time.look(view.now_ms, view.limit_ms, goes_on=progresses)
-        if view.greatest is None:
-            self._waiting = None
-        elif self._waiting is None:
-            self._waiting = silence, limit
+        self._silence.pass_time(view, view.timeout_ms, goes_on=bool(self.heard))
+        self._limit.pass_time(view, view.limit_ms, goes_on=progresses)
         if view.greatest is None:
             self._began_ms = None
         elif self._began_ms is None:
@@ -209,7 +271,7 @@ class HoldClocks:
         # Only who changed can have risen to the greatest; but it may have fallen back to others.
         rose = view.greatest is None or (before is not None and view.greatest >= before)
         fallen_to = [] if rose else [one for one in ahead if self._is_in_front(one)]
-        self._stamp(view.now_ms, view.watermark, view.revision, before, fallen_to)
+        self._place(view.now_ms, view.watermark, view.revision, before, fallen_to)
         return fallen_to
 
     def take_run_out(
@@ -223,109 +285,98 @@ class HoldClocks:
         """
         groups: list[list[Writer]] = []
         self.deadline = None
-        if self._waiting is None:
+        if not self:
             return groups
         if not any(self._has_run_out(one, view) for one in self.firsts(1)):
             self.deadline = self._first_end(self.firsts(1), view)
             return groups
-        others = (one for one in live() if not one.holds)
+        others = (one for one in live() if not one.stand.holds)
         for group in chain(_lowest_first(holders), _lowest_first(others)):
             groups.append([one for one in group if self._has_run_out(one, view)])
             if len(groups[-1]) < len(group):
-                remaining = [
-                    one
-                    for one in group
-                    if not one.is_front and not self._has_run_out(one, view)
-                ]
+                remaining = [one for one in group if not self._has_run_out(one, view)]
                 self.deadline = self._first_end(remaining, view)
                 break
         return groups
 
-    def _has_run_out(self, writer: Writer, view: View) -> bool:
-        if self._waiting is None or writer.silence_stamp is None:
-            return False
-        silence, limit = self._waiting
-        return self._silence.has_run_out(
-            writer, view, view.timeout_ms, silence
-        ) or self._limit.has_run_out(writer, view, view.limit_ms, limit)
-
     def silent_for(self, writer: Writer, view: View) -> int | None:
-        """Tell what the clock of silence shows; None if it does not run."""
-        return self._shown(self._silence, writer, 0, view.now_ms, view.timeout_ms)
+        """Return what the clock of silence shows; None if it does not run."""
+        return self._silence.shown(writer, view.now_ms, view.timeout_ms)
 
     def standing_for(self, writer: Writer, view: View) -> int | None:
-        """Tell what the clock of standing still shows; None if it does not run."""
-        return self._shown(self._limit, writer, 1, view.now_ms, view.limit_ms)
+        """Return what the clock of standing still shows; None if it does not run."""
+        return self._limit.shown(writer, view.now_ms, view.limit_ms)
 
     def end_of(self, writer: Writer, view: View) -> int | None:
-        """Tell the listening time at which a clock of a writer runs out.
+        """Return the listening time at which a clock of a writer runs out.
 
         None if none runs, or if somebody has to go on before.
         """
-        runs = writer in self._silence.writers
-        return self._first_end([writer], view) if runs else None
+        return self._first_end([writer], view)
 
     def stopped_ms(self, view: View) -> dict[Clock, int | None]:
-        """Tell for how long nobody has gone on, for each clock whose time stands; else None."""
+        """Return for how long nobody has gone on, for each clock whose time stands; else None."""
         return {
-            "silence": self._silence.time.stopped_ms(view.now_ms, view.timeout_ms),
-            "standing_still": self._limit.time.stopped_ms(view.now_ms, view.limit_ms),
+            kind: clock.time.stopped_ms(view.now_ms, setting_ms)
+            for kind, clock, setting_ms in self._clocks(view)
         }
 
     def nearer(self, writer: Writer, view: View) -> Clock | None:
-        """Tell which clock is nearer its end: the one that gets there if nothing else happens.
+        """Return which clock is nearer its end: the one that gets there if nothing else happens.
 
         Otherwise the one that shows more of its setting: who beats is not about to be dropped
         for silence, however short the timeout is.
         """
-        if self._waiting is None:
-            return None
-        kinds: tuple[tuple[Clock, _Stamps, int | None], ...] = (
-            ("silence", self._silence, view.timeout_ms),
-            ("standing_still", self._limit, view.limit_ms),
-        )
         running: list[tuple[bool, float, Clock]] = []
-        for number, (kind, stamps, setting_ms) in enumerate(kinds):
-            shown_ms = self._shown(stamps, writer, number, view.now_ms, setting_ms)
+        for kind, clock, setting_ms in self._clocks(view):
+            shown_ms = clock.shown(writer, view.now_ms, setting_ms)
             if shown_ms is not None and setting_ms is not None:
-                end = stamps.end_of(writer, setting_ms, self._waiting[number])
+                end = clock.end_of(writer, setting_ms)
                 running.append((end is not None, shown_ms / setting_ms, kind))
         return max(running, key=lambda one: one[:2])[2] if running else None
 
     def run_out_with(self, writer: Writer, view: View, most: int) -> int:
         """Count the others whose clock runs out with a writer's, or before: of so many at most."""
-        kind = self.nearer(writer, view)
-        if self._waiting is None or kind is None:
+        nearer = self.nearer(writer, view)
+        if nearer is None:
             return 0
-        number = 0 if kind == "silence" else 1
-        stamps, waiting = (self._silence, self._limit)[number], self._waiting[number]
-        end = stamps.since(writer, waiting)
-        first = islice(stamps.writers, most)
-        return (
-            sum(1 for _ in takewhile(lambda one: stamps.since(one, waiting) <= end, first)) - 1
-        )
+        clock = self._silence if nearer == "silence" else self._limit
+        end, first = clock.since(writer), islice(clock.stamps, most)
+        return sum(1 for _ in takewhile(lambda one: clock.since(one) <= end, first)) - 1
 
     def waited_ms(self, view: View) -> int:
-        """Tell for how long somebody has waited, as far as this process has seen it."""
+        """Return for how long somebody has waited, as far as this process has seen it."""
         return 0 if self._began_ms is None else view.now_ms - self._began_ms
 
     def firsts(self, most: int) -> Iterator[Writer]:
         """List writers whose clocks show the most, some of each kind."""
-        for stamps in (self._silence, self._limit):
-            yield from islice(stamps.writers, most)
+        for clock in (self._silence, self._limit):
+            yield from islice(clock.stamps, most)
 
     def __bool__(self) -> bool:
-        return self._waiting is not None
+        return self._silence.waiting is not None
 
-    def _shown(
-        self, stamps: _Stamps, writer: Writer, kind: int, now_ms: int, setting_ms: int | None
-    ) -> int | None:
-        if self._waiting is None or setting_ms is None or writer not in stamps.writers:
-            return None
-        since = stamps.since(writer, self._waiting[kind])
-        return stamps.time.at(now_ms, setting_ms) - since
+    def _clocks(self, view: View) -> tuple[tuple[Clock, _Clock, int | None], ...]:
+        return (
+            ("silence", self._silence, view.timeout_ms),
+            ("standing_still", self._limit, view.limit_ms),
+        )
 
-    def _stamp(  # noqa: C901 (one loop, without calls: it touches all that were heard)
+    def _has_run_out(self, writer: Writer, view: View) -> bool:
+        return self._silence.has_run_out(
+            writer, view.now_ms, view.timeout_ms
+        ) or self._limit.has_run_out(writer, view.now_ms, view.limit_ms)
+
+    def _first_end(self, writers: Iterable[Writer], view: View) -> int | None:
+        """Return when the first of the clocks of some writers runs out."""
+        ends = (
+            clock.end_of(one, setting_ms)
+            for one in writers
+            for _, clock, setting_ms in self._clocks(view)
+        )
+        return min((end for end in ends if end is not None), default=None)
+
+    def _place(
         self,
         now_ms: int,
         watermark: int | None,
@@ -333,68 +384,60 @@ class HoldClocks:
         front_before: int | None,
         fallen_to: Iterable[Writer],
     ) -> None:
-        """Start, end and stamp the clocks of writers, in times that passed already."""
-        changed = self.heard | self._fresh if self._fresh else self.heard
-        self.heard, self._fresh = {}, {}
+        """Place and stamp writers, in times that passed already."""
         if self._front_stand != front_before:
-            for writer in self._front:
-                writer.is_front = False
-                writer.silence_stamp = self._silence.time.ms
-                writer.limit_stamp = self._limit.time.ms
-                self._silence.add(writer)
-                self._limit.add(writer)
+            self._silence.stamp(self._front)
+            self._limit.stamp(self._front)
             self._front = {}
         for writer in filter(self._is_in_front, fallen_to):
             self._let_into_front(writer)
-        front_stand = self._front_stand
-        silence, limit = self._silence, self._limit
-        for writer in changed:  # in a busy stream nearly all: hardly a call for each of them
-            live, is_heard, time = writer.standing == "live", writer.is_heard, writer.time
-            if live and writer.stand == front_stand and front_stand is not None:
+        spoke, progressed = self._place_heard(now_ms, watermark, revision)
+        for writer in self._fresh:
+            if self._is_in_front(writer):
                 self._let_into_front(writer)
-            elif writer.is_front:
-                self._front.pop(writer, None)
-                writer.is_front = False
-            if live and not writer.is_front:
-                is_fresh = writer.is_fresh or writer.silence_stamp is None
-                if is_fresh or is_heard:
-                    writer.silence_stamp = silence.time.ms
-                    silence.writers[writer] = None
-                    silence.writers.move_to_end(writer)
-                if is_fresh or (is_heard and writer.is_news(watermark, revision)):
-                    writer.limit_stamp = limit.time.ms
-                    limit.writers[writer] = None
-                    limit.writers.move_to_end(writer)
-            if is_heard and time != writer.found_time:
-                writer.found_time, writer.found_ms = time, now_ms
-            writer.is_fresh = writer.is_heard = False
+            elif writer not in self.heard:
+                spoke.append(writer)
+                progressed.append(writer)
+        self._silence.stamp(spoke)
+        self._limit.stamp(progressed)
+        self.heard, self._fresh = {}, {}
+
+    def _place_heard(
+        self, now_ms: int, watermark: int | None, revision: int
+    ) -> tuple[list[Writer], list[Writer]]:
+        """Return whom of the heard writers to stamp in each clock, and record their times."""
+        spoke: list[Writer] = []
+        progressed: list[Writer] = []
+        front, front_stand, stamps = self._front, self._front_stand, self._silence.stamps
+        for writer in self.heard:  # in a busy stream nearly all: hardly a call for each of them
+            noted = writer.noted
+            if writer.life.standing == "live":
+                if front_stand is not None and writer.stand.at == front_stand:
+                    self._let_into_front(writer)
+                else:
+                    if front:
+                        front.pop(writer, None)
+                    spoke.append(writer)
+                    if noted.is_news(watermark, revision) or writer not in stamps:
+                        progressed.append(writer)
+            if noted.time != noted.found_time:
+                noted.found_time, noted.found_ms = noted.time, now_ms
+        return spoke, progressed
 
     def _is_in_front(self, writer: Writer) -> bool:
         return (
-            self._front_stand is not None and writer.live and writer.stand == self._front_stand
+            self._front_stand is not None
+            and writer.life.live
+            and writer.stand.at == self._front_stand
         )
 
     def _let_into_front(self, writer: Writer) -> None:
         self._front[writer] = None
-        self._silence.writers.pop(writer, None)
-        self._limit.writers.pop(writer, None)
-        writer.silence_stamp = writer.limit_stamp = None
-        writer.is_front = True
+        self._remove_stamps(writer)
 
-    def _first_end(self, writers: Iterable[Writer], view: View) -> int | None:
-        """Tell when the first of the clocks of some writers runs out."""
-        if self._waiting is None:
-            return None
-        ends = [
-            end
-            for one in writers
-            for end in (
-                self._silence.end_of(one, view.timeout_ms, self._waiting[0]),
-                self._limit.end_of(one, view.limit_ms, self._waiting[1]),
-            )
-            if end is not None
-        ]
-        return min(ends, default=None)
+    def _remove_stamps(self, writer: Writer) -> None:
+        self._silence.stamps.pop(writer, None)
+        self._limit.stamps.pop(writer, None)
 
 
 def _lowest_first(writers: Iterable[Writer]) -> Iterator[list[Writer]]:
@@ -413,5 +456,5 @@ def _lowest_first(writers: Iterable[Writer]) -> Iterator[list[Writer]]:
 
 
 def _rank(writer: Writer) -> tuple[bool, int]:
-    """Who stands nowhere comes before all."""
-    return writer.stand is not None, writer.stand or 0
+    """Order writers by where they stand; who stands nowhere comes before all."""
+    return writer.stand.at is not None, writer.stand.at or 0

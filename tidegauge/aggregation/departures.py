@@ -22,42 +22,42 @@ class Departures:
         return bool(self._gone or self._overdue)
 
     def restore(self, writers: Iterable[Writer]) -> None:
-        """Take in who is gone."""
-        gone = [one for one in writers if one.gone_ms is not None]
-        for writer in sorted(gone, key=lambda one: one.gone_ms or 0):
+        """Add all that are gone."""
+        gone = [one for one in writers if one.life.gone_ms is not None]
+        for writer in sorted(gone, key=lambda one: one.life.gone_ms or 0):
             self.add(writer)
 
     def shift(self, by_ms: int) -> None:
         """Let all have gone later; as it is stored, nothing changes."""
         for writer in (*self._gone, *self._overdue):
-            writer.gone_ms = (writer.gone_ms or 0) + by_ms
+            writer.life.gone_ms = (writer.life.gone_ms or 0) + by_ms
 
     def add(self, writer: Writer) -> None:
-        """Note that a writer left or expired now, perhaps not for the first time."""
+        """Record that a writer left or expired now, perhaps not for the first time."""
         self.remove(writer)
         self._gone[writer] = None
 
     def remove(self, writer: Writer) -> None:
-        """Note that a writer is live again."""
+        """Record that a writer is live again."""
         self._gone.pop(writer, None)
         self._overdue.pop(writer, None)
 
     def reconsider(self) -> None:
-        """Note that the retention changed: those that were due may not be any longer."""
+        """Record that the retention changed: those that were due may not be any longer."""
         self._gone = {**self._overdue, **self._gone}
         self._overdue = {}
 
     def first_due(self, retention_ms: int | None) -> int | None:
-        """Say at which listening time the first of those not yet due is, ms; None if none is."""
+        """Return at which listening time the first of those not yet due is, ms; None if none is."""
         if retention_ms is not None:
             for writer in self._gone:
-                return (writer.gone_ms or 0) + retention_ms
+                return (writer.life.gone_ms or 0) + retention_ms
         return None
 
     def take_forgotten(
         self, *, gone_by_ms: int, covered: DownSet, revision: int
     ) -> list[Writer]:
-        """Take out the writers to forget.
+        """Remove and return the writers to forget.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class Departures:
         """
         due = []
         for writer in self._gone:
-            if (writer.gone_ms or 0) > gone_by_ms:
+            if (writer.life.gone_ms or 0) > gone_by_ms:
                 break
             due.append(writer)
         for writer in due:
@@ -81,7 +81,7 @@ class Departures:
             self._looked_at_revision = revision
         if revision == 0:
             return []
-        forgotten = [one for one in due if includes(covered, one.whole_position)]
+        forgotten = [one for one in due if includes(covered, one.noted.whole_position)]
         for writer in forgotten:
             del self._overdue[writer]
         return forgotten

@@ -107,8 +107,8 @@ class Intake:
     def _take_usual(
         self, reports: Iterator[tuple[int, SignedReport]], bounds: Bounds, wall_ms: int
     ) -> int | None:
-        """Take in reports up to one that is not usual; tell its place, None if all are."""
-        find, hear = self._roster.find, self._clocks.hear
+        """Take in reports up to one that is not usual; return its place, None if all are."""
+        find, heard = self._roster.find, self._clocks.heard
         greatest, latest, watermark = bounds.offsets, bounds.latest, bounds.watermark
         ancestors = bounds.ancestors
         serial = self._changelog.next_serial
@@ -116,19 +116,21 @@ class Intake:
         unusual = None
         for place, report in reports:
             record, time, position = find(report.writer), report.time, report.position
+            if record is None or position is None:
+                unusual = place
+                break
+            noted, life = record.noted, record.life
             if (
-                record is None
-                or position is None
-                or not record.grace
-                or record.standing != "live"
-                or record.incarnation != (report.incarnation or 0)
-                or record.time is None
-                or not record.time <= time <= latest
+                not life.grace
+                or life.standing != "live"
+                or life.incarnation != (report.incarnation or 0)
+                or noted.time is None
+                or not noted.time <= time <= latest
                 or (watermark is not None and time <= watermark)
             ):
                 unusual = place
                 break
-            known = record.position
+            known = noted.position
             gained = {}
             for number, offset in position.items():
                 before = known.get(number, 0)
@@ -149,13 +151,12 @@ class Intake:
             if unusual is not None:
                 break
             known.update(gained)
-            record.time = record.stand = time
-            record.heard_ms = wall_ms
-            if not record.is_heard:
-                hear(record)
+            noted.time = record.stand.at = time
+            noted.heard_ms = wall_ms
+            heard[record] = None
             taken.append(KeptReport(serial, time, gained, record))
             serial += 1
-            if not record.ahead:
+            if not record.stand.ahead:
                 self._progress.classify(record, watermark)
         if taken:
             self._enter(taken)

@@ -53,7 +53,7 @@ class Marking:
         return self.newest is not None and self.newest.final
 
     def restore(self, newest: Mark | None, topology: Topology) -> None:
-        """Take in the newest mark that is stored."""
+        """Restore the newest mark."""
         if newest is not None:
             self.newest, self.watermark = newest, newest.lower
             self.covered = down_set(topology, newest.cut)
@@ -92,7 +92,7 @@ class Marking:
         return final
 
     def _reached(self) -> tuple[list[KeptReport], int]:
-        """Take out the kept reports up to T, and tell T.
+        """Take out the kept reports up to T, and return T with them.
 
         T is the least that a live writer stands at; if nobody is live, the greatest that one of
         those that left stands at.

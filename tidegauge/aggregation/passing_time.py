@@ -25,20 +25,20 @@ class PassingTime:
     moved_ms: int | None = None
 
     def at(self, now_ms: int, setting_ms: int | None) -> int:
-        """Tell how much has passed, ms; without a setting time stands, for nobody asks."""
+        """Return how much has passed, ms; without a setting time stands, for nobody asks."""
         if self.moved_ms is None or setting_ms is None:
             return self.ms
         counted_ms = min(now_ms - self.moved_ms, _most(setting_ms))
         return self.ms + max(0, counted_ms - self.counted_ms)
 
     def stopped_ms(self, now_ms: int, setting_ms: int | None) -> int | None:
-        """Tell since when nobody went on, once no time passes until somebody does; else None."""
+        """Return since when nobody went on, once no time passes until somebody does; else None."""
         gap_ms = now_ms - (self.moved_ms or 0)
         passes = self.moved_ms is not None and gap_ms < _most(setting_ms or 0)
         return None if passes or setting_ms is None else gap_ms
 
     def look(self, now_ms: int, setting_ms: int | None, *, goes_on: bool) -> int:
-        """Let time pass up to a look, and say whether it found somebody going on."""
+        """Let time pass up to a look that found, or did not find, somebody going on."""
         ms = self.at(now_ms, setting_ms)
         self.counted_ms += ms - self.ms
         self.ms = ms
@@ -47,7 +47,7 @@ class PassingTime:
         return ms
 
     def reaches(self, goal_ms: int, setting_ms: int) -> int | None:
-        """Tell the listening time at which so much has passed; None if somebody has to go on."""
+        """Return the listening time at which so much has passed; None if somebody has to go on."""
         counted_ms = goal_ms - self.ms + self.counted_ms
         if self.moved_ms is None or counted_ms > _most(setting_ms):
             return None
@@ -60,5 +60,5 @@ class PassingTime:
 
 
 def _most(setting_ms: int) -> int:
-    """Tell how much of a gap counts at most: half of the setting, rounded up."""
+    """Return how much of a gap counts at most: half of the setting, rounded up."""
     return (setting_ms + 1) // 2

@@ -41,22 +41,23 @@ class Progress:
         """Such writers that left."""
 
     def classify(self, writer: Writer, watermark: int | None) -> None:
-        """Look at a writer again: it, or the watermark, has changed."""
-        stand, live = writer.stand, writer.standing == "live"
+        """Sort in a writer again: it, or the watermark, has changed."""
+        place, live = writer.stand, writer.life.standing == "live"
+        stand = place.at
         ahead = (
             stand is not None
             and (watermark is None or stand > watermark)
-            and writer.standing != "expired"
+            and writer.life.standing != "expired"
         )
-        if ahead is not writer.ahead:
+        if ahead is not place.ahead:
             self._set_ahead(writer, ahead=ahead)
         holds = live and not ahead
-        if holds is not writer.holds:
-            writer.holds = holds
+        if holds is not place.holds:
+            place.holds = holds
             _put(self.holders, writer, among=holds)
         if not live or self.returning:
             _put(self.returning, writer, among=writer.returning)
-        if writer.time is None:
+        if writer.noted.time is None:
             _put(self.behind, writer, among=False)
             _put(self.joining, writer, among=live)
             self._tell(writer, stand if ahead else None)
@@ -69,19 +70,19 @@ class Progress:
             self.follow(writer, stand)
 
     def follow(self, writer: Writer, stand: int) -> None:
-        """Note where a writer stands that is ahead, as it was before."""
+        """Record where a writer stands that is ahead, as it was before."""
         if stand > self._leader_stand:
             self._leader, self._leader_stand = writer, stand
 
     def state(self, writer: Writer | None) -> WriterState:
-        """Name a writer's state; one that is forgotten stays expired."""
+        """Return a writer's state; one that is forgotten stays expired."""
         return "expired" if writer is None else writer.state(somebody_waits=bool(self.ahead))
 
     @property
     def leader(self) -> Writer | None:
         """The writer that is furthest ahead; None if nobody is ahead."""
         leader = self._leader
-        if leader is None or not leader.ahead or leader.stand != self._leader_stand:
+        if leader is None or not leader.stand.ahead or leader.stand.at != self._leader_stand:
             leader = self._leader = max(self.ahead, key=_stand, default=None)
             self._leader_stand = FIRST_TIME if leader is None else _stand(leader)
         return leader
@@ -89,7 +90,7 @@ class Progress:
     @property
     def greatest(self) -> int | None:
         """Where the writer stands that is furthest ahead, ms; None if nobody is ahead."""
-        return None if self.leader is None else self.leader.stand
+        return None if self.leader is None else self.leader.stand.at
 
     @property
     def least_told(self) -> int | None:
@@ -101,7 +102,9 @@ class Progress:
 
     def told_up_to(self, watermark: int) -> list[Writer]:
         """List those without a report who stand at or below a new watermark."""
-        found = [one for one in self._left_told if one.stand is None or one.stand <= watermark]
+        found = [
+            one for one in self._left_told if one.stand.at is None or one.stand.at <= watermark
+        ]
         while (least := self.least_told) is not None and least <= watermark:
             writer = heappop(self._told_in_order)[2]
             del self._told[writer]
@@ -109,8 +112,8 @@ class Progress:
         return found
 
     def forget(self, writer: Writer) -> None:
-        """Leave out a writer that is gone."""
-        if writer.ahead:
+        """Remove a writer that is forgotten."""
+        if writer.stand.ahead:
             self._set_ahead(writer, ahead=False)
         self._left_told.pop(writer, None)
         self.returning.pop(writer, None)
@@ -121,8 +124,8 @@ class Progress:
         return bool(self.ahead) and not self.holders
 
     def _tell(self, writer: Writer, stand: int | None) -> None:
-        """Note where a writer stands that is ahead without a report; None if it is not."""
-        live = writer.standing == "live"
+        """Record where a writer stands that is ahead without a report; None if it is not."""
+        live = writer.life.standing == "live"
         _put(self._left_told, writer, among=stand is not None and not live)
         if stand is None or not live:
             self._told.pop(writer, None)
@@ -132,7 +135,7 @@ class Progress:
             heappush(self._told_in_order, (stand, self._entries, writer))
 
     def _set_ahead(self, writer: Writer, *, ahead: bool) -> None:
-        writer.ahead = ahead
+        writer.stand.ahead = ahead
         _put(self.ahead, writer, among=ahead)
 
 
@@ -144,4 +147,4 @@ def _put(writers: dict[Writer, None], writer: Writer, *, among: bool) -> None:
 
 
 def _stand(writer: Writer) -> int:
-    return FIRST_TIME if writer.stand is None else writer.stand
+    return FIRST_TIME if writer.stand.at is None else writer.stand.at

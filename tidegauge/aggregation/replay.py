@@ -9,7 +9,7 @@ from tidegauge.lattice import DownSet, raise_to
 
 
 class Replay:
-    """Takes in the entries of a changelog, in order.
+    """Replays the entries of a changelog, in order.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Replay:
         self._watermark = watermark
 
     def take_in(self, entry: Entry) -> None:
-        """Take in an entry.
+        """Replay an entry.
 
         One that became needless may still be there, and what it refers to not: reports of writers
         that nobody knows are from before these are restated.
@@ -63,7 +63,7 @@ class Replay:
             self._leave_out(row.writer)
             writer = Writer.restore(row)
             self.writers[row.writer] = writer, [one for one in row.kept if self._is_above(*one)]
-            self._clocks.restore_writer(writer)
+            self._clocks.restore_writer(writer, row.clocks)
         self.counters = entry.counters or self.counters
         if entry.state is not None:
             self.state = entry.state
@@ -85,7 +85,7 @@ class Replay:
             self._clocks.forget(found[0])
 
     def _is_above(self, time: int, gained: DownSet) -> bool:
-        """Tell whether a report is above the watermark; what others gained was released."""
+        """Return whether a report is above the watermark; what others gained was released."""
         if self._watermark is None or time > self._watermark:
             return True
         raise_to(self.reach, gained)

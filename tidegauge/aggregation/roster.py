@@ -83,48 +83,48 @@ class Roster:
         return (self._by_name[names[at]] for at in places)
 
     def restore(self, writer: Writer) -> None:
-        """Take in a writer that is stored."""
+        """Add a writer that is stored."""
         self._take_in(writer)
 
     def settle(self) -> None:
-        """Find who spoke and who expired last, once all that is stored is taken in."""
-        self.last_heard = max(self, key=lambda one: one.heard_ms or 0, default=None)
-        in_order = sorted(self.expired.values(), key=lambda one: one.gone_ms or 0)
+        """Find who spoke and who expired last, once all that is stored is restored."""
+        self.last_heard = max(self, key=lambda one: one.noted.heard_ms or 0, default=None)
+        in_order = sorted(self.expired.values(), key=lambda one: one.life.gone_ms or 0)
         self.expired = {one.name: one for one in in_order}
 
     def add(self, name: str, incarnation: int, standing: Standing = "live") -> Writer:
-        """Take in a writer that nobody knew."""
-        writer = Writer(name, incarnation, standing)
+        """Add a writer that nobody knew."""
+        writer = Writer.new(name, incarnation, standing)
         self._take_in(writer)
         self.change(writer)
         return writer
 
     def change(self, writer: Writer) -> None:
-        """Note that more changed of a writer than its reports and looks say."""
+        """Record that more changed of a writer than its reports and looks say."""
         self.changed[writer.name] = writer
 
     def live(self) -> Iterator[Writer]:
         """List those that are live."""
-        return (one for one in self._by_name.values() if one.standing == "live")
+        return (one for one in self._by_name.values() if one.life.standing == "live")
 
     def hear(self, writer: Writer, wall_ms: int) -> None:
-        """Note that a writer spoke."""
-        writer.heard_ms = wall_ms
+        """Record that a writer spoke."""
+        writer.noted.heard_ms = wall_ms
         self.last_heard = writer
 
     def stand(self, writer: Writer, standing: Standing) -> None:
-        """Note that a writer is live, left or expired from now on."""
-        self.standings[writer.standing] -= 1
+        """Record that a writer is live, left or expired from now on."""
+        self.standings[writer.life.standing] -= 1
         self.standings[standing] += 1
-        writer.standing = standing
+        writer.life.standing = standing
         self.expired.pop(writer.name, None)
         if standing == "expired":
             self.expired[writer.name] = writer
         self.change(writer)
 
     def count_reporter(self, writer: Writer) -> None:
-        """Note that a writer had its first report accepted."""
-        writer.reported = True
+        """Record that a writer had its first report accepted."""
+        writer.noted.reported = True
         self.reporters += 1
         self.change(writer)
         self.recount()
@@ -134,21 +134,21 @@ class Roster:
         self.counters = self.reporters, self.forgotten_incarnation
 
     def forget(self, writer: Writer) -> None:
-        """Leave out a writer that is gone."""
+        """Remove a writer that is forgotten."""
         self.changed.pop(writer.name, None)
         self.forgotten.append(writer.name)
         del self._by_name[writer.name]
         self.expired.pop(writer.name, None)
         self._names = None
-        self.standings[writer.standing] -= 1
-        if writer.incarnation > self.forgotten_incarnation:
-            self.forgotten_incarnation = writer.incarnation
+        self.standings[writer.life.standing] -= 1
+        if writer.life.incarnation > self.forgotten_incarnation:
+            self.forgotten_incarnation = writer.life.incarnation
             self.recount()
 
     def _take_in(self, writer: Writer) -> None:
         self._by_name[writer.name] = writer
         if self._names is not None:
             insort(self._names, writer.name)
-        if writer.standing == "expired":
+        if writer.life.standing == "expired":
             self.expired[writer.name] = writer
-        self.standings[writer.standing] += 1
+        self.standings[writer.life.standing] += 1

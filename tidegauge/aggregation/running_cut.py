@@ -64,16 +64,16 @@ class RunningCut:
     ) -> None:
         """Find `upper` anew, from the newest mark and who is left, if it may be a forgotten one's."""
         upper = None if newest is None else newest.upper
-        if not any(writer.noted_above(upper) for writer in forgotten):
+        if not any(writer.noted.is_above(upper) for writer in forgotten):
             return
         self.upper = upper
         for writer in writers:
-            self.release({}, writer.former_time)
+            self.release({}, writer.noted.former_time)
             if writer.kept:
                 self.release({}, writer.kept[0].time)
 
     def add(self, report: KeptReport, watermark: int | None) -> bool:
-        """Take in a writer's newest report; tell whether it is kept, being above the watermark."""
+        """Add a writer's newest report; return whether it is kept, being above the watermark."""
         if watermark is None or report.time > watermark:
             self.keep([report])
             return True
@@ -85,7 +85,7 @@ class RunningCut:
         return False
 
     def keep(self, reports: Sequence[KeptReport]) -> None:
-        """Take in reports above the watermark, in order."""
+        """Keep reports above the watermark, in order."""
         self._recent += reports
         for report in reports:
             kept = report.writer.kept
@@ -170,13 +170,13 @@ class RunningCut:
         return taken, target
 
     def _take(self, report: KeptReport, taken: list[KeptReport], target: int) -> int:
-        """Take a report out, unless it was dropped; tell up to which time others are."""
+        """Take a report out, unless it was dropped; return up to which time others are."""
         if report.dropped:
             self._dropped -= 1
             return target
         del report.writer.kept[0]
         taken.append(report)
-        if report.following is None and report.writer.standing == "live":
+        if report.following is None and report.writer.life.standing == "live":
             return report.time
         return target
 

@@ -9,7 +9,7 @@ _AT_LEAST = 10
 
 
 def most_marks(segments: int) -> int:
-    """Tell how many marks a pass may make, so that their cuts fit into one transaction."""
+    """Return how many marks a pass may make, so that their cuts fit into one transaction."""
     return max(_AT_LEAST, min(MARKS_PER_PASS, _ENTRIES_PER_PASS // max(1, segments)))
 
 

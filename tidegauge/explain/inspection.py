@@ -116,7 +116,7 @@ class Inspection:
         return waited_ms if stood_ms is None else min(waited_ms, stood_ms)
 
     def explain(self, *, hot: Collection[int] = ()) -> Explanation:
-        """Say why the watermark is where it is; the cost does not grow with the writers.
+        """Return why the watermark is where it is; the cost does not grow with the writers.
 
         ``hot`` are the segments whose load a split did not spread.
         """
@@ -150,7 +150,7 @@ class Inspection:
             leader=None if leader is None else self._status(leader),
             heard=None if heard is None else self._status(heard),
             wall_ms=self.now.wall_ms,
-            nowhere=any(one.stand is None for one in progress.joining),
+            nowhere=any(one.stand.at is None for one in progress.joining),
             unplaced=self._is_unplaced(),
             hot=hot,
         )
@@ -160,7 +160,7 @@ class Inspection:
         progress = self.progress
         some = (progress.joining, self.clocks.firsts(_SHOWN), progress.behind, progress.holders)
         chosen = chain.from_iterable(islice(those, 2 * _SHOWN) for those in some)
-        holders = [one for one in chosen if one.holds]
+        holders = [one for one in chosen if one.stand.holds]
         first = sorted(holders, key=self._dropped_in)[:1]
         return list(islice(dict.fromkeys(first + holders), shown))
 
@@ -174,7 +174,7 @@ class Inspection:
         left = (
             most - shown for most, shown in clocks if most is not None and shown is not None
         )
-        return writer.stand is not None, writer.stand or 0, min(left, default=inf)
+        return writer.stand.at is not None, writer.stand.at or 0, min(left, default=inf)
 
     def _is_unplaced(self) -> bool:
         external = all(one.key_range is None for one in self.topology.segments.values())
@@ -184,19 +184,20 @@ class Inspection:
         return writer.state(somebody_waits=bool(self.progress.ahead))
 
     def _status(self, writer: Writer) -> WriterStatus:
+        noted, life = writer.noted, writer.life
         return WriterStatus(
             writer=writer.name,
             state=self._state(writer),
-            incarnation=writer.incarnation,
-            time=writer.time,
-            stand=writer.stand,
+            incarnation=life.incarnation,
+            time=noted.time,
+            stand=writer.stand.at,
             stand_by=self._stands_by(writer),
-            grace=writer.grace,
-            gone_watermark=writer.gone_watermark,
-            catch_up_ms=writer.catch_up_ms,
-            position=writer.whole_position,
+            grace=life.grace,
+            gone_watermark=life.gone_watermark,
+            catch_up_ms=life.catch_up_ms,
+            position=noted.whole_position,
             behind_ms=self._behind(writer),
-            silent_ms=self._since(writer.heard_ms),
+            silent_ms=self._since(noted.heard_ms),
             silent_for_ms=self.clocks.silent_for(writer, self.view),
             standing_for_ms=self.clocks.standing_for(writer, self.view),
             clock=self.clocks.nearer(writer, self.view),
@@ -204,23 +205,23 @@ class Inspection:
         )
 
     def _stands_by(self, writer: Writer) -> StandBy | None:
-        if writer.stand is None:
+        if writer.stand.at is None:
             return None
-        return "noted" if writer.stands_by_report else "told"
+        return "noted" if writer.stand.by_report else "told"
 
     def _expires_in(self, writer: Writer) -> int | None:
-        if self.progress.holders and not writer.holds:
+        if self.progress.holders and not writer.stand.holds:
             return None  # those below it come first
         end = self.clocks.end_of(writer, self.view)
         return None if end is None else max(0, end - self.now.listening_ms)
 
     def _behind(self, writer: Writer) -> int | None:
         leader, newest = self.progress.leader, self.newest
-        goal = leader.stand if leader is not None else newest.lower if newest else None
-        if writer.stand is None or goal is None or (newest is not None and newest.final):
+        goal = leader.stand.at if leader is not None else newest.lower if newest else None
+        if writer.stand.at is None or goal is None or (newest is not None and newest.final):
             return None
         # Two times can lie further apart than 64 bits tell.
-        return min(max(0, goal - writer.stand), END_OF_TIME)
+        return min(max(0, goal - writer.stand.at), END_OF_TIME)
 
     @property
     def _stood_ms(self) -> int | None:

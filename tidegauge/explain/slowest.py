@@ -29,28 +29,29 @@ class Slowest:
         """How many were asked for then."""
 
     def first(self, count: int, progress: Progress, now: Now) -> list[Writer]:
-        """Give the lowest, those first that stand nowhere."""
+        """Return the lowest, those first that stand nowhere."""
         if now.listening_ms - self._found_ms >= _KEPT_MS or count > self._most:
             self._found = lowest(progress, max(_LEAST, 2 * count))
             self._found_ms, self._most = now.listening_ms, count
         some = dict.fromkeys(chain(islice(progress.joining, count), self._found))
-        return nsmallest(count, (one for one in some if one.live), key=order)
+        return nsmallest(count, (one for one in some if one.life.live), key=order)
 
 
 def lowest(progress: Progress, count: int) -> list[Writer]:
     """Choose so many live writers; whoever holds the watermark stands below whoever is ahead."""
-    nowhere = list(islice((one for one in progress.joining if one.stand is None), count))
-    holding = (one for one in progress.holders if one.stand is not None)
+    nowhere = list(islice((one for one in progress.joining if one.stand.at is None), count))
+    holding = (one for one in progress.holders if one.stand.at is not None)
     chosen = [*nowhere, *nsmallest(count - len(nowhere), holding, key=_stand)]
     if len(chosen) < count:
-        ahead = (one for one in progress.ahead if one.live)
+        ahead = (one for one in progress.ahead if one.life.live)
         chosen += nsmallest(count - len(chosen), ahead, key=_stand)
     return chosen
 
 
 def order(writer: Writer) -> tuple[int, str]:
     """Order writers by where they stand, those first that stand nowhere, and then by name."""
-    return FIRST_TIME - 1 if writer.stand is None else writer.stand, writer.name
+    at = writer.stand.at
+    return FIRST_TIME - 1 if at is None else at, writer.name
 
 
-_stand = attrgetter("stand")
+_stand = attrgetter("stand.at")
