@@ -53,13 +53,13 @@ class Maintenance:
         for index, state in enumerate(list(self._registry)):
             if index % _STREAMS_AT_ONCE == 0:
                 await asyncio.sleep(0)  # of many streams most have nothing to wait for
-            if state.published_tails is None:
+            if state.published.tails is None:
                 continue
             try:
                 if state.embedded_log().transactions.run_out(state.listening_ms):
                     self._sequencer.submit_quietly(partial(reap, state=state))
                 await apply_retention(self._database, state)
-                await self._compactor.compact(state.identity.key, state.published_tails)
+                await self._compactor.compact(state.identity.key, state.published.tails)
             except (
                 errors.OutcomeUnknownError,
                 errors.UnavailableError,

@@ -52,7 +52,7 @@ class GroupCreation:
             for stream, state in by_name.items()
         }
         # After the positions, which must not name segments that a topology lacks.
-        topologies = {stream: state.published_topology for stream, state in by_name.items()}
+        topologies = {stream: state.published.topology for stream, state in by_name.items()}
         new = StoredGroup(name, settings, start(topologies, positions))
         count = await self._database.read(storage.count_groups)
         group, stored, is_new = await self._sequencer.submit(
@@ -87,11 +87,11 @@ async def _start_in(database: Database, state: StreamState, request: CreateGroup
         position, _ = await history.start_of(database, state, request.start_time)
         return position or {}
     if request.start != "latest" or request.start_cut is not None:
-        return state.published_first or {}
-    if state.published_tails is None:
+        return state.published.first_cut or {}
+    if state.published.tails is None:
         message = "only you know where an external log ends; send start_cut, or a start_time"
         raise InvalidRequestError.of("start", message)
-    return dict(state.published_tails)
+    return dict(state.published.tails)
 
 
 def _check_cut(cut: Position, state: StreamState) -> None:
@@ -99,8 +99,8 @@ def _check_cut(cut: Position, state: StreamState) -> None:
 
     An external log has an end only once it is sealed.
     """
-    tails = state.published_tails or {}
-    segments = state.published_topology.segments
+    tails = state.published.tails or {}
+    segments = state.published.topology.segments
     for number, offset in cut.items():
         if number not in segments:
             reason = f"the stream has the segments {sorted(segments)}"
@@ -112,7 +112,7 @@ def _check_cut(cut: Position, state: StreamState) -> None:
             )
             raise InvalidPositionError(number, offset, reason, tails)
     if tails:
-        counts = down_set(state.published_topology, cut)
+        counts = down_set(state.published.topology, cut)
         for number, first in state.embedded_log().first.items():
             if (at := counts.get(number, 0)) < first:
                 raise TruncatedError(str(state.identity.name), number, at, first)

@@ -39,9 +39,9 @@ async def read_logs(registry: Registry, settings: GroupSettings) -> Logs:
     for stream in settings.streams:
         state = await registry.look_at(StreamName.parse(stream))
         state.check_id(settings.stream_ids[stream])
-        logs.topologies[stream] = state.published_topology
-        if state.published_tails is not None:
-            logs.tails[stream] = state.published_tails
+        logs.topologies[stream] = state.published.topology
+        if state.published.tails is not None:
+            logs.tails[stream] = state.published.tails
     return logs
 
 

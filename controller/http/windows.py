@@ -31,7 +31,7 @@ class Windows:
             state = await self._registry.look_at(StreamName.parse(stream))
             self._streams[stream] = state
         state.check_id(group.settings.stream_ids[stream])
-        topology, held = state.published_topology, self._groups.find(group.name)
+        topology, held = state.published.topology, self._groups.find(group.name)
         keeps = held if held is not None and held.state is group.state else group.state
         position = keeps.frontier(stream, topology)
         found = await history.at_position(self._database, state, position)

@@ -33,7 +33,7 @@ async def marks_after(
     database: Database, state: StreamState, revision: int, *, limit: int
 ) -> list[Mark]:
     """Read a page of marks after a revision, oldest first: the fewer the wider their cuts are."""
-    per_mark = max(1, len(state.published_topology.segments))
+    per_mark = max(1, len(state.published.topology.segments))
     most = min(limit, max(1, _ENTRIES_PER_PAGE // per_mark))
     return await _look(database, state, lambda marks: marks.after(revision, most))
 
@@ -54,7 +54,7 @@ async def start_of(
     Tells whether it is exact. On the embedded log it is: per segment the first event at which
     the running maximum of event time reaches the time.
     """
-    log, tails, topology = state.log, state.published_tails, state.published_topology
+    log, tails, topology = state.log, state.published.tails, state.published.topology
     if tails is None or not isinstance(log, EmbeddedLog):
         mark = await _look(database, state, lambda marks: marks.newest_with_upper_below(time))
         return (None if mark is None else mark.cut), False
@@ -89,7 +89,7 @@ async def start_of(
 
 async def at_position(database: Database, state: StreamState, position: Position) -> SeenWindow:
     """Find the time window at a position, and the marks on both sides of it."""
-    topology, seen = state.published_topology, state.windows
+    topology, seen = state.published.topology, state.windows
     check_known(topology, position)
 
     def find(marks: Sequence[Mark]) -> SeenWindow:
@@ -118,7 +118,7 @@ async def _newest_marks(database: Database, state: StreamState) -> Sequence[Mark
 
     What is kept may be thinned out on disk since; it is as true as before.
     """
-    newest, known = state.published, state.windows.newest
+    newest, known = state.published.mark, state.windows.newest
     if newest is None or (known and known[-1].revision == newest.revision):
         return known
     news = newest.revision - (known[-1].revision if known else 0)

@@ -48,32 +48,33 @@ _log = logging.getLogger(__name__)
 
 def etag(state: StreamState, config: StreamConfig | None = None) -> str:
     """Name a version of a stream's settings: the newest durable one, unless told which."""
-    config = config or state.published_config
+    config = config or state.published.config
     text = f"{state.identity.stream_id} {config.model_dump_json()}"
     return f'"{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"'
 
 
 def describe(state: StreamState) -> StreamInfo:
     """Describe a stream as of its newest durable state."""
+    published, mark = state.published, state.published.mark
     return StreamInfo(
         stream=str(state.identity.name),
         stream_id=state.identity.stream_id,
         created_ms=state.identity.created_ms,
-        config=state.published_config,
-        topology=state.descriptions.of(state.published_topology),
+        config=published.config,
+        topology=state.descriptions.of(published.topology),
         watermark=state.watermark,
         revision=state.revision,
-        marked_ms=None if state.published is None else state.published.marked_ms,
+        marked_ms=None if mark is None else mark.marked_ms,
         final=state.final,
-        tail=state.published_tails,
-        first_cut=state.published_first,
+        tail=published.tails,
+        first_cut=published.first_cut,
         scaling=load.describe(state),
     )
 
 
 def describe_briefly(state: StreamState) -> StreamBrief:
     """Describe a stream in a list, without what grows with its segments."""
-    log, config = state.log, state.published_config
+    log, config, mark = state.log, state.published.config, state.published.mark
     events = None
     if isinstance(log, EmbeddedLog):
         events = sum(state.durable_tails.values()) - sum(log.first.values())
@@ -83,12 +84,12 @@ def describe_briefly(state: StreamState) -> StreamBrief:
         created_ms=state.identity.created_ms,
         watermark=state.watermark,
         revision=state.revision,
-        marked_ms=None if state.published is None else state.published.marked_ms,
+        marked_ms=None if mark is None else mark.marked_ms,
         final=state.final,
         log=config.log,
         follows_clock=config.max_future_skew_ms is not None,
         drops_writers=config.drops_writers,
-        segments=len(state.published_topology.segments),
+        segments=len(state.published.topology.segments),
         events=events,
     )
 

@@ -62,7 +62,7 @@ def amounts(state: StreamState, policy: Policy) -> Mapping[int, int]:
 def restore(state: StreamState, stored: str | None) -> None:
     """Take up what was stored of the load; what was seen of bytes is counted on."""
     load = Load() if stored is None else msgspec.json.decode(stored, type=Load)
-    state.load = state.published_load = load
+    state.restore_load(load)
     if load.unit == "bytes" and isinstance(state.log, EmbeddedLog):
         state.log.sizes = dict(load.samples[-1].amounts)
 
@@ -77,10 +77,10 @@ def store(batch: Batch, state: StreamState, load: Load) -> None:
 
 def describe(state: StreamState) -> ScalingInfo | None:
     """Describe what the policy saw at its last look, as far as it is durable."""
-    policy, load = policy_of(state.published_config), state.published_load
+    policy, load = policy_of(state.published.config), state.published.load
     if policy is None:
         return None
-    topology = state.published_topology
+    topology = state.published.topology
     per_s = scaling_policy.rates(load, policy)
     waits = scaling_policy.plan(load, policy, topology).waits
     return ScalingInfo(

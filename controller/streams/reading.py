@@ -23,7 +23,7 @@ def check_range(
 ) -> tuple[int, int]:
     """Bound a range of offsets by what is durable; without a start, from the first offset."""
     begins, tails = state.embedded_log().first, state.durable_tails
-    if segment not in state.published_topology:
+    if segment not in state.published.topology:
         raise UnknownStreamSegmentError(segment)
     tail, first = tails.get(segment, 0), begins.get(segment, 0)
     start = first if start is None else start

@@ -35,7 +35,7 @@ from tidegauge.lattice import DownSet, frontier, includes
 from tidegauge.marks import Mark
 from tidegauge.names import StreamName
 from tidegauge.scaling_policy import Load
-from tidegauge.topology import Position
+from tidegauge.topology import Position, Topology
 from tidegauge.windows import TimeWindow
 from tidegauge.wire.streams import StreamConfig, TopologyDescriptions
 
@@ -80,6 +80,20 @@ class Host(Protocol):
         """Read a stream back after a failed commit."""
 
 
+class Published(NamedTuple):
+    """What is durable of a stream, and so may be shown: all of one commit."""
+
+    mark: Mark | None
+    """The newest one."""
+    tails: Position | None
+    """The next offset of each segment; None if the log is external."""
+    topology: Topology
+    first_cut: Position | None
+    """The stream cut at which the log begins; None if it is external."""
+    config: StreamConfig
+    load: Load
+
+
 class SeenWindow(NamedTuple):
     """A window that was found on disk: for ever, if it has an upper end."""
 
@@ -119,16 +133,17 @@ class StreamState:
         self.log = log
         self.limits = host.limits
         self.changed = Condition()
-        self.published: Mark | None = aggregator.newest
-        """The newest mark that is durable."""
-        self.published_tails = None if log.tails is None else dict(log.tails)
-        """The tails that are durable; None if the log is external."""
-        self.published_topology = aggregator.topology
         self.descriptions = TopologyDescriptions()
-        self.published_first = self._first_cut()
-        """The stream cut at which the log begins; None if it is external."""
-        self.published_config = config
-        self.load = self.published_load = Load()
+        self.load = Load()
+        tails, topology = log.tails, aggregator.topology
+        self.published = Published(
+            mark=aggregator.newest,
+            tails=None if tails is None else dict(tails),
+            topology=topology,
+            first_cut=_first_cut(log, topology),
+            config=config,
+            load=self.load,
+        )
         self.windows = SeenWindows()
         self.durable = False
         self.deleted = False
@@ -151,24 +166,24 @@ class StreamState:
     @property
     def watermark(self) -> int | None:
         """Of the newest durable mark, ms."""
-        return None if self.published is None else self.published.lower
+        return None if self.published.mark is None else self.published.mark.lower
 
     @property
     def revision(self) -> int:
         """Of the newest durable mark; 0 before the first."""
-        return 0 if self.published is None else self.published.revision
+        return 0 if self.published.mark is None else self.published.mark.revision
 
     @property
     def final(self) -> bool:
         """Whether a durable mark ends the stream."""
-        return self.published is not None and self.published.final
+        return self.published.mark is not None and self.published.mark.final
 
     @property
     def durable_tails(self) -> Position:
         """The next offset of each segment, of what is durable."""
-        if self.published_tails is None:
+        if self.published.tails is None:
             raise LogIsExternalError(str(self.identity.name))
-        return self.published_tails
+        return self.published.tails
 
     @property
     def beat_ms(self) -> int | None:
@@ -232,29 +247,40 @@ class StreamState:
                 return
             _log.info("stream created", extra={"stream": str(self.identity.name)})
         self.durable = True
-        aggregator, log = self.aggregator, self.log
-        news = self.published is not aggregator.newest
-        self.published = aggregator.newest
-        if self.published_topology is not aggregator.topology:
-            former, news = self.published_topology, True
-            self.published_topology = aggregator.topology
-            # Nearly always the segments that it begins with are as they were.
-            if any(aggregator.topology[n] is not former[n] for n in self.published_first or ()):
-                self.published_first = self._first_cut()
-        self.published_config, self.published_load = self.config, self.load
-        if log.tails != self.published_tails and log.tails is not None:
-            self.published_tails = dict(log.tails)
-            news = True
+        news = self._publish()
         if self.deleted:
             self._host.remove(self)
             return
         if news:
             self.changed.notify_all()
-        if aggregator.holds_run:
+        if self.aggregator.holds_run:
             self._host.ticking.add(self)
         else:
             self._host.ticking.discard(self)
         self._plan()
+
+    def _publish(self) -> bool:
+        """Publish what is durable now, and return whether anybody waits for it."""
+        before, topology, log = self.published, self.aggregator.topology, self.log
+        is_scaled, first_cut = topology is not before.topology, before.first_cut
+        # Nearly always the segments that the log begins with are as they were.
+        if is_scaled and any(topology[n] is not before.topology[n] for n in first_cut or ()):
+            first_cut = _first_cut(log, topology)
+        has_grown = log.tails is not None and log.tails != before.tails
+        self.published = Published(
+            mark=self.aggregator.newest,
+            tails=before.tails if log.tails is None or not has_grown else dict(log.tails),
+            topology=topology,
+            first_cut=first_cut,
+            config=self.config,
+            load=self.load,
+        )
+        return is_scaled or has_grown or self.published.mark is not before.mark
+
+    def restore_load(self, load: Load) -> None:
+        """Go on with the load that was stored."""
+        self.load = load
+        self.published = self.published._replace(load=load)
 
     def change_config(self, config: StreamConfig) -> None:
         """Go on with other settings."""
@@ -270,12 +296,11 @@ class StreamState:
         log = self.log
         if isinstance(log, EmbeddedLog) and includes(first, log.first):
             log.first = first
-            self.published_first = self._first_cut()
+            self._publish_first_cut()
 
-    def _first_cut(self) -> Position | None:
-        if isinstance(self.log, EmbeddedLog):
-            return frontier(self.published_topology, self.log.first)
-        return None
+    def _publish_first_cut(self) -> None:
+        first_cut = _first_cut(self.log, self.published.topology)
+        self.published = self.published._replace(first_cut=first_cut)
 
     async def reload(self) -> None:
         """Become what the disk says."""
@@ -290,7 +315,7 @@ class StreamState:
         self.load = other.load
         self.listening_offset_ms = other.listening_offset_ms
         self.after_commit()
-        self.published_first = self._first_cut()
+        self._publish_first_cut()
 
     def let_go(self) -> None:
         """Be in memory no longer: wake who waits for it, and be held by nothing else."""
@@ -401,3 +426,7 @@ def settings_of(config: StreamConfig) -> StreamSettings:
     """Pick the settings that steer the aggregation."""
     names = asdict(StreamSettings())
     return StreamSettings(**{name: getattr(config, name) for name in names})
+
+
+def _first_cut(log: EmbeddedLog | ExternalLog, topology: Topology) -> Position | None:
+    return frontier(topology, log.first) if isinstance(log, EmbeddedLog) else None

@@ -272,7 +272,7 @@ class TransactionCalls:
         return await self.database.read(read)
 
     def _route(self, events: pa.RecordBatch, writer: str, append_time: int) -> RoutedEvents:
-        topology = self.state.published_topology
+        topology = self.state.published.topology
         if self.state.final:  # it is refused in the batch
             return RoutedEvents(events, writer, append_time, topology.revision, {})
         return route(topology, events, writer=writer, append_time=append_time)

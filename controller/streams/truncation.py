@@ -37,7 +37,7 @@ async def truncate_at_cut(
 ) -> None:
     """Drop what lies before a cut; one that lies before the present first cut changes nothing."""
     first, tails = state.embedded_log().first, state.durable_tails
-    gone = truncated_at(state.published_topology, first, tails, cut)
+    gone = truncated_at(state.published.topology, first, tails, cut)
     await _truncate(database, state, gone, "force" if force else "refuse")
 
 
@@ -47,18 +47,18 @@ async def truncate_at_time(
     """Drop what lies before the first event at which event time reaches a time, per segment."""
     state.embedded_log()
     start, _ = await history.start_of(database, state, time)
-    gone = down_set(state.published_topology, start or {})
+    gone = down_set(state.published.topology, start or {})
     await _truncate(database, state, gone, "force" if force else "refuse")
 
 
 async def apply_retention(database: Database, state: StreamState) -> None:
     """Drop what the retention of a stream lets go, and no reader group needs."""
     retention = state.config.retention
-    if retention is None or state.published_tails is None:
+    if retention is None or state.published.tails is None:
         return
     age_ms, keep_bytes = retention.age_ms, retention.bytes
     before_ms = None if age_ms is None else state.now().wall_ms - age_ms
-    topology, key = state.published_topology, state.identity.key
+    topology, key = state.published.topology, state.identity.key
     first = state.embedded_log().first
 
     def look(connection: Connection) -> DownSet:
@@ -96,10 +96,13 @@ async def _truncate(
         if isinstance(done, EventsNeededError):
             raise done
         if done is not None:
-            before = state.published_first
+            before = state.published.first_cut
             state.begin_at(done)
-            if state.published_first != before:
-                extra = {"stream": str(state.identity.name), "first_cut": state.published_first}
+            if state.published.first_cut != before:
+                extra = {
+                    "stream": str(state.identity.name),
+                    "first_cut": state.published.first_cut,
+                }
                 _log.info("stream truncated", extra=extra)
             return
         await asyncio.sleep(_SOON_S)
@@ -112,7 +115,7 @@ def _store(
 
     A refusal is returned: one that is raised would cost PostgreSQL's connection.
     """
-    key, topology = state.identity.key, state.published_topology
+    key, topology = state.identity.key, state.published.topology
     if not keep_groups_still(connection, key):
         return None
     stored = read_truncation(connection, key)

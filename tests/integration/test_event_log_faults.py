@@ -65,7 +65,7 @@ def test_an_append_whose_transaction_fails_is_forgotten_and_can_be_repeated(
         log.fail_next_write()
         with pytest.raises(UnavailableError):
             await log.append("w", 1, 0, 3, numbered(6, 3))
-        assert log.state.published_tails == {0: 6}
+        assert log.state.published.tails == {0: 6}
         assert await log.append("w", 1, 0, 3, numbered(6, 3)) == (9, 3, False)
         assert (await log.read(0))[1] == numbered(0, 9)
 

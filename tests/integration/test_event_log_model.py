@@ -158,7 +158,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule()
     def compact(self) -> None:
         state = self.log.state
-        tails = state.published_tails
+        tails = state.published.tails
         assert tails is not None
         compactor = Compactor(self.log.parts.database)
         with patch.object(compaction, "_FEWEST", 3):
@@ -215,8 +215,8 @@ class LogMachine(RuleBasedStateMachine):
     @invariant()
     def tails_are_the_lengths(self) -> None:
         lengths = {number: len(stored) for number, stored in self.model.items()}
-        assert self.log.state.published_tails == lengths
-        assert self.log.state.published_first == self.first
+        assert self.log.state.published.tails == lengths
+        assert self.log.state.published.first_cut == self.first
 
     def teardown(self) -> None:
         for segment, stored in self.model.items():

@@ -200,7 +200,7 @@ class TransactionMachine(RuleBasedStateMachine):
     @invariant()
     def tails_are_the_lengths(self) -> None:
         lengths = {number: len(stored) for number, stored in self.model.items()}
-        assert self.log.state.published_tails == lengths
+        assert self.log.state.published.tails == lengths
 
     def teardown(self) -> None:
         for one, it in self.known.items():

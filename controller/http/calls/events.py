@@ -77,7 +77,7 @@ async def append(  # noqa: PLR0913, PLR0917 (parts of one request)
 
     def encode(body: bytes) -> list[EncodedEvents]:
         events = read_arrow(body)
-        check_keys(state.published_topology, segment, events)
+        check_keys(state.published.topology, segment, events)
         return encode_chunks(events, writer=tidegauge_writer, append_time=append_time)
 
     events = await read_aside(encode, await read_body(request, wire.ARROW))
@@ -130,7 +130,7 @@ async def append_lines(  # noqa: PLR0913, PLR0917 (parts of one request)
     def route_events(body: bytes) -> RoutedEvents:
         events = read_ndjson(body)
         state.embedded_log()
-        topology = state.published_topology
+        topology = state.published.topology
         if state.final:  # nothing is appended, but an answer may be repeated
             return RoutedEvents(events, writer, append_time, topology.revision, {})
         return route(topology, events, writer=writer, append_time=append_time)

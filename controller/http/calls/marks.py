@@ -43,7 +43,7 @@ async def watermark(sequencer: routing.SequencerOf, state: routing.StreamOf) -> 
     )
     return Watermark(
         stream=str(state.identity.name),
-        mark=None if state.published is None else MarkInfo.of(state.published),
+        mark=None if state.published.mark is None else MarkInfo.of(state.published.mark),
         explanation=ExplanationInfo.model_validate(explanation, from_attributes=True),
         **routing.stream_facts(state),
     )
@@ -69,8 +69,8 @@ async def tail(  # noqa: PLR0913, PLR0917 (parts of one request)
     state.refuse_if_deleted()
     found = Tail(
         tail=state.durable_tails,
-        first_cut=state.published_first,
-        topology_revision=state.published_topology.revision,
+        first_cut=state.published.first_cut,
+        topology_revision=state.published.topology.revision,
         revision=state.revision,
         **routing.stream_facts(state),
     )
@@ -100,8 +100,8 @@ async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
     state.refuse_if_deleted()
     news = []
     # Who waits wants the next mark, which is in memory: thousands wake at once for it.
-    if state.published is not None and state.revision == after + 1:
-        news = [state.published]
+    if state.published.mark is not None and state.revision == after + 1:
+        news = [state.published.mark]
     elif state.revision > after:
         news = await history.marks_after(database, state, after, limit=limit)
     return MarkList(
@@ -158,7 +158,7 @@ def _has_grown(state: StreamState, known: Position) -> bool:
     """
     tails = state.durable_tails
     return any(tails.get(number, -1) > offset for number, offset in known.items()) or any(
-        number not in known for number in state.published_topology.unsealed
+        number not in known for number in state.published.topology.unsealed
     )
 
 

@@ -140,7 +140,7 @@ async def scale(
     added = await sequencer.submit(
         partial(lifecycle.scale_stream, state=state, request=scaling)
     )
-    topology = state.published_topology
+    topology = state.published.topology
     return wire.ScaledStream(
         segments=[wire.SegmentInfo.of(topology[number]) for number in added],
         topology=state.descriptions.of(topology),
@@ -164,7 +164,7 @@ async def truncate(
     elif truncation.time is not None:
         await truncate_at_time(database, state, truncation.time, force=force)
     return wire.TruncatedStream(
-        first_cut=state.published_first or {}, **routing.stream_facts(state)
+        first_cut=state.published.first_cut or {}, **routing.stream_facts(state)
     )
 
 
