@@ -10,6 +10,7 @@ from tests.integration.controllers import Controllers
 from tests.integration.lease_load import HELD, SILENT, Load
 from tests.patience import PATIENCE_S
 from tidegauge.aggregation.clocks import HoldClocks, View
+from tidegauge.aggregation.readings import Readings
 from tidegauge.aggregation.replay import Replay
 
 TIMEOUT_MS = 300_000
@@ -60,7 +61,7 @@ class HoldClock:
         silent, waiting = replay.writers[SILENT][0], replay.state.waiting
         stamp_ms = clocks.stored(silent).silence_stamp or 0
         since_ms = None if waiting is None else max(stamp_ms, waiting[0])
-        stored_ms = clocks.silent_for(silent, _view(now_ms=rows[-1][1])) or 0
+        stored_ms = Readings(clocks, _view(now_ms=rows[-1][1])).shown(silent)["silence"] or 0
         asked_s = time.monotonic()
         answer = await self.load.ask(f"/v1/streams/{HELD}/watermark")
         (holder,) = answer["explanation"]["holders"]

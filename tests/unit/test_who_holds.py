@@ -1,10 +1,14 @@
 """Who may hold the watermark, and how long: what happens to a stream, and what comes of it."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.property.memory import Memory
 from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.settings import StreamSettings
-from tidegauge.aggregation.writers import Now
+from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.topology import Topology
 
 
@@ -151,3 +155,50 @@ def test_a_process_that_registers_and_crashes_for_ever_holds_the_others_for_one_
         if story.watermark != at_ms:
             held_ms.append(at_ms)
     assert held_ms == list(range(800, 1_800, 100))
+
+
+class _CountsLooks(dict[Writer, None]):
+    """The writers that are ahead; counts how often all of them are looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[Writer]:
+        self.looks += 1
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("storage", [None, Memory()], ids=["runs on", "restarts"])
+def test_what_the_others_reached_is_looked_for_when_somebody_registers_and_is_of_the_last_pass(
+    monkeypatch: pytest.MonkeyPatch, storage: Memory | None
+) -> None:
+    ahead = _CountsLooks()
+
+    class Counted(Progress):
+        def __init__(self) -> None:
+            super().__init__()
+            self.ahead = ahead
+
+    monkeypatch.setattr("tidegauge.aggregation.aggregator.Progress", Counted)
+    story = Story(timeout_ms=60_000)
+    for writer in ("a", "b"):
+        story.note(0, writer, 10)
+    story.register(0, "joins")
+    looks, changes = [], [story.core.take_changes()]
+    for at_ms in range(1, 100):
+        story.note(at_ms, "a", 10 + at_ms)
+        story.note(at_ms, "b", 20 + at_ms)
+        looks.append(ahead.looks)
+    assert looks[1] == looks[-1]
+    for time in (500, 600):  # after the last pass, so that they do not count
+        story.core.note_time("a", time, {}, now=story.now(100))
+    if storage is not None:
+        core = story.core
+        for each in (*changes, core.take_changes()):
+            storage.apply(each)
+        story.core = Aggregator.restore(
+            core.stream, core.settings, core.topology, storage.stored()
+        )
+    assert story.core.register("first", now=story.now(100)).time == 109
+    looks.append(ahead.looks)
+    assert story.core.register("second", now=story.now(100)).time == 109
+    assert ahead.looks == looks[-1]

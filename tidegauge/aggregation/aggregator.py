@@ -11,15 +11,16 @@ since the one before it: never writers times segments.
 from collections.abc import Iterable, Iterator, Sequence
 
 from tidegauge.aggregation.acceptance import Acceptance, check_incarnation, sealed_topology
-from tidegauge.aggregation.capping import Capping
 from tidegauge.aggregation.changelog import Changelog
-from tidegauge.aggregation.changes import Changes, ClockState, Look, StoredAggregation
-from tidegauge.aggregation.clocks import HoldClocks, View
+from tidegauge.aggregation.changes import Changes, StoredAggregation
+from tidegauge.aggregation.clocks import HoldClocks
 from tidegauge.aggregation.intake import Intake, SignedReport
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.membership import Membership
 from tidegauge.aggregation.outcomes import PassOutcome, Registration
+from tidegauge.aggregation.passes import Passes
 from tidegauge.aggregation.progress import Progress
+from tidegauge.aggregation.readings import Readings
 from tidegauge.aggregation.replay import Replay
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
@@ -27,7 +28,7 @@ from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import KeptReport, Now, Writer
 from tidegauge.explain.inspection import Inspection
 from tidegauge.explain.slowest import Slowest
-from tidegauge.lattice import cut_of, down_set, raise_to
+from tidegauge.lattice import cut_of, down_set
 from tidegauge.marks import Mark
 from tidegauge.states import WriterState
 from tidegauge.topology import Position, Topology
@@ -50,31 +51,43 @@ class Aggregator:
         self.stream = stream
         self.settings = settings
         self.topology = topology
-        self.pass_due = False
         self._roster = Roster()
         self._cut = RunningCut()
         self._clocks = HoldClocks()
-        self._changelog = Changelog(self._roster, self._cut, self._clocks)
-        self._capping = Capping(self._cut)
         self._progress = Progress()
-        self._members = Membership(self._roster, self._progress, self._clocks)
-        self._stored_state = ClockState()
         self._slow = Slowest()
+        self._changelog = Changelog(self._roster, self._cut, self._clocks)
         self._marking = Marking(
             roster=self._roster,
             progress=self._progress,
             cut=self._cut,
             changelog=self._changelog,
         )
-        self._acceptance = self._acceptance_now()
+        self._members = Membership(
+            roster=self._roster,
+            progress=self._progress,
+            clocks=self._clocks,
+            cut=self._cut,
+            marking=self._marking,
+            changelog=self._changelog,
+        )
         self._intake = Intake(
             roster=self._roster,
             changelog=self._changelog,
             cut=self._cut,
-            capping=self._capping,
             progress=self._progress,
             clocks=self._clocks,
+            marking=self._marking,
+            members=self._members,
         )
+        self._passes = Passes(
+            progress=self._progress,
+            clocks=self._clocks,
+            marking=self._marking,
+            members=self._members,
+            changelog=self._changelog,
+        )
+        self._acceptance = self._acceptance_now()
 
     @classmethod
     def restore(
@@ -99,15 +112,14 @@ class Aggregator:
             self._cut.release(writer.noted.former_position, writer.noted.former_time)
             for time, gained in kept:
                 serial += 1
-                self._keep(KeptReport(serial, time, gained, writer))
+                self._intake.keep(KeptReport(serial, time, gained, writer))
         self._changelog.restore(serial, replay.length)
         self._roster.settle()
         for writer in self._roster:
-            self._classify(writer)
+            self._members.classify(writer)
         self._clocks.settle()
-        self._members.reached, self._stored_state = replay.state.reached, replay.state
         self._members.departures.restore(self._roster)
-        self.pass_due = True
+        self._passes.restore(replay.state)
         if self.final:
             self.drop_reports()
         return self
@@ -181,9 +193,10 @@ class Aggregator:
         if record is None:
             record = self._roster.add(writer, incarnation or 0)
         elif incarnation is not None and incarnation > record.life.incarnation:
-            self._restart(record, incarnation)
+            self._members.restart(record, incarnation)
         self._join_former(record, appended or {})
-        self._take_in(record, time, counts, now)
+        self._intake.take_one(record, time, counts, now.wall_ms)
+        self._passes.due = True
 
     def note_times(
         self, reports: Sequence[SignedReport], *, now: Now, tails: Position | None = None
@@ -195,7 +208,7 @@ class Aggregator:
         int
             The place of each that is not usual: give it to `note_time` before going on.
         """
-        self.pass_due = True
+        self._passes.due = True
         bounds = self._acceptance.bounds(now.wall_ms, tails, self._marking.watermark)
         return self._intake.take(reports, bounds, now.wall_ms)
 
@@ -247,23 +260,24 @@ class Aggregator:
             record = self._roster.add(writer, 0, "expired")
             record.life.grace = True
         former = max(record.life.incarnation, self._roster.forgotten_incarnation, above)
-        self._restart(record, former + 1)
+        self._members.restart(record, former + 1)
         if registration_id is not None:
             record.life.remember(registration_id)
         self._join_former(record, appended or {})
-        self._members.register(record, now.wall_ms, self.watermark)
+        self._members.register(record, now)
         if time is not None:
-            self._take_in(record, time, {}, now)
+            self._intake.take_one(record, time, {}, now.wall_ms)
+        self._passes.due = True
         return self._answer(record, record.life.incarnation)
 
     def introduce(self, writer: str, incarnation: int, *, appended: Position, now: Now) -> None:
         """Add a new writer as if it had registered, by the incarnation that it names."""
         self._acceptance.refuse_if_sealed()
-        record = self._members.introduce(
-            writer, incarnation, wall_ms=now.wall_ms, watermark=self.watermark
-        )
+        record = self._roster.add(writer, incarnation, "expired")
+        record.life.grace = True
         self._join_former(record, appended)
-        self.pass_due = True
+        self._members.register(record, now)
+        self._passes.due = True
 
     def leave(  # noqa: PLR0913 (a last report has so many parts)
         self,
@@ -292,10 +306,10 @@ class Aggregator:
         else:
             check_incarnation(writer, record.life.incarnation, incarnation)
             if incarnation is not None and incarnation > record.life.incarnation:
-                self._restart(record, incarnation)
+                self._members.restart(record, incarnation)
         self._roster.hear(record, now.wall_ms)
-        self._members.go_out(record, "left", now.listening_ms, self.watermark)
-        self.pass_due = True
+        self._members.go_out(record, "left", now.listening_ms)
+        self._passes.due = True
 
     def expire(self, writer: str, *, now: Now) -> None:
         """Drop a writer by hand; what it reported still counts.
@@ -306,33 +320,13 @@ class Aggregator:
             If the stream does not know the writer.
         """
         record = self._roster.get(writer)
-        self._members.go_out(record, "expired", now.listening_ms, self.watermark)
+        self._members.go_out(record, "expired", now.listening_ms)
         record.life.grace = False
-        self.pass_due = True
+        self._passes.due = True
 
     def run_pass(self, now: Now) -> PassOutcome:
-        """Conclude: look at approaches and clocks, expire, emit marks, forget."""
-        members = self._members
-        view = self._view(now)
-        came = members.let_approaching_in(view)
-        if came:
-            view = self._view(now)
-        stirred, seen = self._clocks.stirred, self._changelog.entered
-        fallen_to = [one.name for one in self._clocks.look(view, self._progress.ahead)]
-        expired = members.expire_run_out(view)
-        marks = self._marking.emit(self.topology, self.settings, now)
-        members.find_reached(self.watermark)
-        state = self._clocks.state(members.reached)
-        # A look that finds nothing lets time pass, which the next one does as well; a transaction
-        # that only deletes must not grow by it, where the disk is full.
-        if stirred or fallen_to or state.is_other_than(self._stored_state):
-            self._changelog.look(
-                Look(seen, view.now_ms, view.watermark, view.revision, fallen_to, state)
-            )
-            self._stored_state = state
-        forgotten = self._forget(now)
-        self.pass_due = bool(came or expired or forgotten)
-        return PassOutcome(marks, expired, forgotten)
+        """Run a pass: look at approaches and clocks, expire, emit marks, forget."""
+        return self._passes.run(self.topology, self.settings, now)
 
     def seal(self, lengths: Position, now: Now) -> PassOutcome:
         """End the stream: a pass, and then the final mark at the end of time.
@@ -365,7 +359,7 @@ class Aggregator:
         final = self._marking.end(cut, sealed, now)
         self.drop_reports()
         self._acceptance = self._acceptance_now()
-        self.pass_due = True
+        self._passes.due = True
         outcome.marks.append(final)
         return outcome
 
@@ -374,10 +368,9 @@ class Aggregator:
         self.settings = settings
         self._acceptance = self._acceptance_now()
         self._members.departures.reconsider()
-        self._changelog.restate_clocks = (
-            True  # what passed until now does so by former settings
-        )
-        self.pass_due = True
+        # What passed until now does so by former settings.
+        self._changelog.restate_clocks = True
+        self._passes.due = True
 
     def change_topology(self, topology: Topology) -> None:
         """Go on with more segments."""
@@ -449,10 +442,14 @@ class Aggregator:
             reach=self._cut.reach,
             roster=self._roster,
             progress=self._progress,
-            clocks=self._clocks,
-            view=self._view(now),
+            readings=Readings(self._clocks, self._passes.view(self.settings, now)),
             slow=self._slow,
         )
+
+    @property
+    def pass_due(self) -> bool:
+        """Whether something changed that a pass may conclude from."""
+        return self._passes.due
 
     @property
     def kept_reports(self) -> int:
@@ -469,8 +466,7 @@ class Aggregator:
 
     def take_changes(self, *, stagger: int = 0, compact: bool = False) -> Changes:
         """Hand out what storage must write in one transaction; see `Changelog.take`."""
-        state = self._clocks.state(self._members.reached)
-        return self._changelog.take(state, stagger=stagger, compact=compact)
+        return self._changelog.take(self._passes.state, stagger=stagger, compact=compact)
 
     def _acceptance_now(self) -> Acceptance:
         return Acceptance(
@@ -489,78 +485,6 @@ class Aggregator:
             is_repeated,
         )
 
-    def _take_in(self, record: Writer, time: int, counts: Position, now: Now) -> None:
-        noted, stand, live = record.noted, record.stand, record.life.standing == "live"
-        position, watermark = noted.position, self._marking.watermark
-        gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
-        position.update(gained)
-        # Nearly always; then nothing changes but where it stands.
-        goes_on = stand.ahead and noted.time is not None and live
-        noted.time = time
-        self._roster.hear(record, now.wall_ms)
-        if not record.life.grace:
-            self._members.give_grace(record, time, watermark, self.revision)
-        stand.at, stand.by_report = time, True
-        if noted.first_time is None:
-            noted.first_time = time
-            self._roster.change(record)
-        self._clocks.hear(record)
-        if not live and (watermark is None or time > watermark):
-            self._members.come_back(record)
-        if not noted.reported:
-            self._roster.count_reporter(record)
-        report = KeptReport(self._changelog.next_serial, time, gained, record)
-        self._changelog.enter([report])
-        self._keep(report)
-        if goes_on:
-            self._progress.follow(record, time)
-        else:
-            self._classify(record)
-        self.pass_due = True
-
-    def _keep(self, report: KeptReport) -> None:
-        if self._cut.add(report, self._marking.watermark):
-            self._capping.look_at(report.writer, len(self._roster))
-            self._capping.look_at_all(self._roster.writers)
-
-    def _restart(self, record: Writer, incarnation: int) -> None:
-        self._cut.drop_all(record)
-        reported = self._members.restart(record, incarnation, self.revision)
-        self._cut.release(reported, record.noted.former_time)
-        self._classify(record)
-        self.pass_due = True
-
     def _join_former(self, record: Writer, appended: Position) -> None:
-        """Count what was appended under a writer's name as written by a former incarnation."""
         if appended:
-            counts = down_set(self.topology, appended)
-            raise_to(record.noted.former_position, counts)
-            self._cut.release(counts, None)
-
-    def _view(self, now: Now) -> View:
-        is_allowed = self._marking.is_allowed(self.settings.min_writers)
-        return View(
-            now_ms=now.listening_ms,
-            timeout_ms=self.settings.aggregation_timeout_ms,
-            limit_ms=self.settings.hold_limit_ms,
-            watermark=self.watermark,
-            revision=self.revision,
-            greatest=self._progress.greatest if is_allowed else None,
-        )
-
-    def _classify(self, record: Writer) -> None:
-        self._progress.classify(record, self._marking.watermark)
-
-    def _forget(self, now: Now) -> list[str]:
-        retention_ms, members = self.settings.writer_retention_ms, self._members
-        if retention_ms is None or not members.departures:
-            return []
-        forgotten = members.forget(
-            gone_by_ms=now.listening_ms - retention_ms,
-            covered=self._marking.covered,
-            revision=self.revision,
-        )
-        for writer in forgotten:
-            self._cut.drop_all(writer)
-        self._cut.forget_upper(forgotten, self.newest, self._roster)
-        return sorted(writer.name for writer in forgotten)
+            self._members.join_former(record, down_set(self.topology, appended))

@@ -6,8 +6,12 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from tidegauge.event_time import FIRST_TIME
 from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
+
+UNSOUGHT = FIRST_TIME
+"""Stands for a time that nobody has looked for yet: no watermark is below it."""
 
 Standing: TypeAlias = Literal["live", "left", "expired"]
 
@@ -69,7 +73,7 @@ class ClockState(NamedTuple):
     front_stand: int | None = None
     """The greatest standing."""
     reached: int | None = None
-    """What the others have reached, as the latest pass found it, ms."""
+    """What the others have reached, as the latest pass found it, ms; `UNSOUGHT` until needed."""
 
     def is_other_than(self, state: "ClockState") -> bool:
         """Return whether more happened since another state than that time passed."""

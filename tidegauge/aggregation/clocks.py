@@ -50,7 +50,7 @@ class View(msgspec.Struct, frozen=True):
     """The greatest standing, of whoever is ahead; None while nobody is, or too few reported."""
 
 
-class _Clock:
+class HoldClock:
     """One of the two clocks, of all writers that have a stamp.
 
     Attributes
@@ -113,6 +113,11 @@ class _Clock:
             return None
         return self.time.reaches(self.since(writer) + setting_ms, setting_ms)
 
+    def count_before(self, writer: Writer, most: int) -> int:
+        """Count whose clock shows as much as a writer's or more: of the first so many."""
+        end, first = self.since(writer), islice(self.stamps, most)
+        return sum(1 for _ in takewhile(lambda one: self.since(one) <= end, first))
+
 
 class HoldClocks:
     """The clocks of a stream's live writers; the invariant is at the top of this file.
@@ -124,19 +129,21 @@ class HoldClocks:
     deadline
         The listening time at which the next writer is dropped if nothing else happens; None if
         none is.
+    began_ms
+        Listening time at which somebody began to wait, or of the first look since a restart; None
+        while nobody waits.
     """
 
     def __init__(self) -> None:
         self.heard: dict[Writer, None] = {}
         self.deadline: int | None = None
-        self._silence = _Clock()
-        self._limit = _Clock()
+        self._silence = HoldClock()
+        self._limit = HoldClock()
         self._fresh: dict[Writer, None] = {}
         self._front: dict[Writer, None] = {}
         self._front_stand: int | None = None
         """The greatest standing, where those in front stood at the latest look."""
-        self._began_ms: int | None = None
-        """Listening time at which the waiting began, or of the first look since a restart."""
+        self.began_ms: int | None = None
 
     def state(self, reached: int | None) -> ClockState:
         """Return what is stored of the stream's own part."""
@@ -214,12 +221,8 @@ class HoldClocks:
         self._limit.time.shift(by_ms)
         if self.deadline is not None:
             self.deadline += by_ms
-        if self._began_ms is not None:
-            self._began_ms += by_ms
-
-    def hear(self, writer: Writer) -> None:
-        """Record that a report was accepted."""
-        self.heard[writer] = None
+        if self.began_ms is not None:
+            self.began_ms += by_ms
 
     def start_anew(self, writer: Writer) -> None:
         """Have the clocks of a live writer start at the next look."""
@@ -264,9 +267,9 @@ class HoldClocks:
         self._silence.pass_time(view, view.timeout_ms, goes_on=bool(self.heard))
         self._limit.pass_time(view, view.limit_ms, goes_on=progresses)
         if view.greatest is None:
-            self._began_ms = None
-        elif self._began_ms is None:
-            self._began_ms = view.now_ms
+            self.began_ms = None
+        elif self.began_ms is None:
+            self.began_ms = view.now_ms
         before, self._front_stand = self._front_stand, view.greatest
         # Only who changed can have risen to the greatest; but it may have fallen back to others.
         rose = view.greatest is None or (before is not None and view.greatest >= before)
@@ -288,65 +291,16 @@ class HoldClocks:
         if not self:
             return groups
         if not any(self._has_run_out(one, view) for one in self.firsts(1)):
-            self.deadline = self._first_end(self.firsts(1), view)
+            self.deadline = self.first_end(self.firsts(1), view)
             return groups
         others = (one for one in live() if not one.stand.holds)
         for group in chain(_lowest_first(holders), _lowest_first(others)):
             groups.append([one for one in group if self._has_run_out(one, view)])
             if len(groups[-1]) < len(group):
                 remaining = [one for one in group if not self._has_run_out(one, view)]
-                self.deadline = self._first_end(remaining, view)
+                self.deadline = self.first_end(remaining, view)
                 break
         return groups
-
-    def silent_for(self, writer: Writer, view: View) -> int | None:
-        """Return what the clock of silence shows; None if it does not run."""
-        return self._silence.shown(writer, view.now_ms, view.timeout_ms)
-
-    def standing_for(self, writer: Writer, view: View) -> int | None:
-        """Return what the clock of standing still shows; None if it does not run."""
-        return self._limit.shown(writer, view.now_ms, view.limit_ms)
-
-    def end_of(self, writer: Writer, view: View) -> int | None:
-        """Return the listening time at which a clock of a writer runs out.
-
-        None if none runs, or if somebody has to go on before.
-        """
-        return self._first_end([writer], view)
-
-    def stopped_ms(self, view: View) -> dict[Clock, int | None]:
-        """Return for how long nobody has gone on, for each clock whose time stands; else None."""
-        return {
-            kind: clock.time.stopped_ms(view.now_ms, setting_ms)
-            for kind, clock, setting_ms in self._clocks(view)
-        }
-
-    def nearer(self, writer: Writer, view: View) -> Clock | None:
-        """Return which clock is nearer its end: the one that gets there if nothing else happens.
-
-        Otherwise the one that shows more of its setting: who beats is not about to be dropped
-        for silence, however short the timeout is.
-        """
-        running: list[tuple[bool, float, Clock]] = []
-        for kind, clock, setting_ms in self._clocks(view):
-            shown_ms = clock.shown(writer, view.now_ms, setting_ms)
-            if shown_ms is not None and setting_ms is not None:
-                end = clock.end_of(writer, setting_ms)
-                running.append((end is not None, shown_ms / setting_ms, kind))
-        return max(running, key=lambda one: one[:2])[2] if running else None
-
-    def run_out_with(self, writer: Writer, view: View, most: int) -> int:
-        """Count the others whose clock runs out with a writer's, or before: of so many at most."""
-        nearer = self.nearer(writer, view)
-        if nearer is None:
-            return 0
-        clock = self._silence if nearer == "silence" else self._limit
-        end, first = clock.since(writer), islice(clock.stamps, most)
-        return sum(1 for _ in takewhile(lambda one: clock.since(one) <= end, first)) - 1
-
-    def waited_ms(self, view: View) -> int:
-        """Return for how long somebody has waited, as far as this process has seen it."""
-        return 0 if self._began_ms is None else view.now_ms - self._began_ms
 
     def firsts(self, most: int) -> Iterator[Writer]:
         """List writers whose clocks show the most, some of each kind."""
@@ -356,7 +310,8 @@ class HoldClocks:
     def __bool__(self) -> bool:
         return self._silence.waiting is not None
 
-    def _clocks(self, view: View) -> tuple[tuple[Clock, _Clock, int | None], ...]:
+    def kinds(self, view: View) -> tuple[tuple[Clock, HoldClock, int | None], ...]:
+        """Return both clocks with their names and settings."""
         return (
             ("silence", self._silence, view.timeout_ms),
             ("standing_still", self._limit, view.limit_ms),
@@ -367,12 +322,12 @@ class HoldClocks:
             writer, view.now_ms, view.timeout_ms
         ) or self._limit.has_run_out(writer, view.now_ms, view.limit_ms)
 
-    def _first_end(self, writers: Iterable[Writer], view: View) -> int | None:
+    def first_end(self, writers: Iterable[Writer], view: View) -> int | None:
         """Return when the first of the clocks of some writers runs out."""
         ends = (
             clock.end_of(one, setting_ms)
             for one in writers
-            for _, clock, setting_ms in self._clocks(view)
+            for _, clock, setting_ms in self.kinds(view)
         )
         return min((end for end in ends if end is not None), default=None)
 

@@ -1,11 +1,11 @@
-"""The usual report, taken in with as little work as there can be.
+"""What an accepted report changes, and a short way for the usual one.
 
 Nearly every report is *usual*: it is above the watermark; its writer is live and has grace, speaks
 for its present incarnation, and names offsets that do not fall, of segments that grow and whose
 ancestors it has full. Such a report changes the
 writer's record, where it stands and the kept reports, and nothing else. Whatever is not usual,
-every refusal included, goes the long way, `Aggregator.note_time`, which does the same to a usual
-report.
+every refusal included, goes the long way, `Aggregator.note_time` and `Intake.take_one`, which does
+the same to a usual report.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,10 +17,12 @@ import msgspec
 from tidegauge.aggregation.capping import Capping
 from tidegauge.aggregation.changelog import Changelog
 from tidegauge.aggregation.clocks import HoldClocks
+from tidegauge.aggregation.marking import Marking
+from tidegauge.aggregation.membership import Membership
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
-from tidegauge.aggregation.writers import KeptReport
+from tidegauge.aggregation.writers import KeptReport, Writer
 from tidegauge.lattice import includes
 from tidegauge.topology import Position
 
@@ -65,11 +67,11 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """Takes in usual reports.
+    """Takes in accepted reports.
 
     Parameters
     ----------
-    roster, changelog, cut, capping, progress, clocks
+    roster, changelog, cut, progress, clocks, marking, members
         Of the stream's aggregation.
     """
 
@@ -79,16 +81,56 @@ class Intake:
         roster: Roster,
         changelog: Changelog,
         cut: RunningCut,
-        capping: Capping,
         progress: Progress,
         clocks: HoldClocks,
+        marking: Marking,
+        members: Membership,
     ) -> None:
         self._roster = roster
         self._changelog = changelog
         self._cut = cut
-        self._capping = capping
+        self._capping = Capping(cut)
         self._progress = progress
         self._clocks = clocks
+        self._marking = marking
+        self._members = members
+
+    def take_one(self, record: Writer, time: int, counts: Position, wall_ms: int) -> None:
+        """Take in any report: its time, and its position as a down-set."""
+        noted, stand, live = record.noted, record.stand, record.life.standing == "live"
+        position, watermark = noted.position, self._marking.watermark
+        gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
+        position.update(gained)
+        if stand.by_report and noted.time is None:
+            self._members.find_reached()  # with where it stood before its restart
+        # Nearly always; then nothing changes but where it stands.
+        goes_on = stand.ahead and noted.time is not None and live
+        noted.time = time
+        self._roster.hear(record, wall_ms)
+        if not record.life.grace:
+            self._members.give_grace(record, time)
+        stand.at, stand.by_report = time, True
+        if noted.first_time is None:
+            noted.first_time = time
+            self._roster.change(record)
+        self._clocks.heard[record] = None
+        if not live and (watermark is None or time > watermark):
+            self._members.come_back(record)
+        if not noted.reported:
+            self._roster.count_reporter(record)
+        report = KeptReport(self._changelog.next_serial, time, gained, record)
+        self._changelog.enter([report])
+        self.keep(report)
+        if goes_on:
+            self._progress.follow(record, time)
+        else:
+            self._members.classify(record)
+
+    def keep(self, report: KeptReport) -> None:
+        """Keep a report, if it is above the watermark."""
+        if self._cut.add(report, self._marking.watermark):
+            self._capping.look_at(report.writer, len(self._roster))
+            self._capping.look_at_all(self._roster.writers)
 
     def take(
         self, reports: Sequence[SignedReport], bounds: Bounds, wall_ms: int

@@ -1,17 +1,16 @@
-"""Who belongs to a stream: writers join, restart, go out, come back, and are forgotten.
-
-What they reported is elsewhere, in `RunningCut`: whoever restarts or forgets a writer also drops
-its kept reports there.
-"""
+"""Who belongs to a stream: writers join, restart, go out, come back, and are forgotten."""
 
 from tidegauge.aggregation import approaches
-from tidegauge.aggregation.changes import Standing
+from tidegauge.aggregation.changelog import Changelog
+from tidegauge.aggregation.changes import UNSOUGHT, Standing
 from tidegauge.aggregation.clocks import HoldClocks, View
 from tidegauge.aggregation.departures import Departures
+from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.roster import Roster
-from tidegauge.aggregation.writers import Writer
-from tidegauge.lattice import DownSet
+from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.writers import Now, Writer
+from tidegauge.lattice import DownSet, raise_to
 
 
 class Membership:
@@ -19,7 +18,7 @@ class Membership:
 
     Parameters
     ----------
-    roster, progress, clocks
+    roster, progress, clocks, cut, marking, changelog
         Of the stream's aggregation.
 
     Attributes
@@ -27,52 +26,63 @@ class Membership:
     departures
         Who left or expired.
     reached
-        What the others have reached, as the latest pass found it, ms.
+        What the others have reached, as the latest pass found it, ms; `UNSOUGHT` until somebody
+        needs it.
     """
 
-    def __init__(self, roster: Roster, progress: Progress, clocks: HoldClocks) -> None:
+    def __init__(  # noqa: PLR0913 (the parts of an aggregation)
+        self,
+        *,
+        roster: Roster,
+        progress: Progress,
+        clocks: HoldClocks,
+        cut: RunningCut,
+        marking: Marking,
+        changelog: Changelog,
+    ) -> None:
         self.departures = Departures()
         self.reached: int | None = None
         self._roster = roster
         self._progress = progress
         self._clocks = clocks
+        self._cut = cut
+        self._marking = marking
+        self._changelog = changelog
 
-    def restart(self, writer: Writer, incarnation: int, revision: int) -> DownSet:
-        """Begin a new incarnation, and return what the former one reported."""
+    def classify(self, writer: Writer) -> None:
+        """Sort in a writer that changed."""
+        self._progress.classify(writer, self._marking.watermark)
+
+    def restart(self, writer: Writer, incarnation: int) -> None:
+        """Begin a new incarnation of a writer, and drop the reports that the former one keeps."""
+        self.find_reached()
+        self._cut.drop_all(writer)
         writer.life.restart(incarnation)
+        reported = writer.noted.restart(self._marking.revision)
+        self._cut.release(reported, writer.noted.former_time)
         self._roster.change(writer)
-        return writer.noted.restart(revision)
+        self.classify(writer)
 
-    def register(self, writer: Writer, wall_ms: int, watermark: int | None) -> None:
+    def join_former(self, writer: Writer, appended: DownSet) -> None:
+        """Count what was appended under a writer's name as written by a former incarnation."""
+        raise_to(writer.noted.former_position, appended)
+        self._cut.release(appended, None)
+
+    def register(self, writer: Writer, now: Now) -> None:
         """Record a registration: with grace it makes the writer live, or starts its clocks anew."""
-        self._roster.hear(writer, wall_ms)
+        self._roster.hear(writer, now.wall_ms)
         if writer.life.grace:
             writer.life.grace = False
-            self.admit(writer, watermark)
-        self._progress.classify(writer, watermark)
+            if not writer.life.live:
+                self.come_back(writer)
+                writer.stand.at, writer.stand.by_report = self._told(), False
+            self._clocks.start_anew(writer)
+        self.classify(writer)
 
-    def introduce(
-        self, name: str, incarnation: int, *, wall_ms: int, watermark: int | None
-    ) -> Writer:
-        """Add a writer as if it had registered."""
-        writer = self._roster.add(name, incarnation, "expired")
-        self._roster.hear(writer, wall_ms)
-        self.admit(writer, watermark)
-        self._progress.classify(writer, watermark)
-        return writer
-
-    def admit(self, writer: Writer, watermark: int | None) -> None:
-        """Start the clocks of a writer anew, and make it live where the others are, if it is out."""
-        if not writer.life.live:
-            self.come_back(writer)
-            writer.stand.at, writer.stand.by_report = self._told(watermark), False
-        self._clocks.start_anew(writer)
-
-    def give_grace(
-        self, writer: Writer, time: int, watermark: int | None, revision: int
-    ) -> None:
+    def give_grace(self, writer: Writer, time: int) -> None:
         """Let a writer come back once more, if a report of this time shows that it goes on."""
-        life, ended = writer.life, writer.noted.ended_since(revision)
+        life, ended = writer.life, writer.noted.ended_since(self._marking.revision)
+        watermark = self._marking.watermark
         is_above = watermark is None or time > watermark
         gives = is_above and (ended is None or time > ended)
         if not life.live:
@@ -83,19 +93,19 @@ class Membership:
 
     def come_back(self, writer: Writer) -> None:
         """Count a writer again that was out."""
+        self.find_reached()
         writer.life.come_back()
         self.departures.remove(writer)
         self._roster.stand(writer, "live")
 
-    def go_out(
-        self, writer: Writer, standing: Standing, now_ms: int, watermark: int | None
-    ) -> None:
+    def go_out(self, writer: Writer, standing: Standing, now_ms: int) -> None:
         """Count a writer no longer; it may be out already."""
-        writer.life.go_out(writer.noted, now_ms, watermark)
+        self.find_reached()
+        writer.life.go_out(writer.noted, now_ms, self._marking.watermark)
         self.departures.add(writer)
         self._clocks.clear(writer)
         self._roster.stand(writer, standing)
-        self._progress.classify(writer, watermark)
+        self.classify(writer)
 
     def let_approaching_in(self, view: View) -> bool:
         """Make those live whose pace suffices, and return whether there are any."""
@@ -107,7 +117,7 @@ class Membership:
             if approaches.arrives(writer, view):
                 writer.life.grace = False
                 self.come_back(writer)
-                self._progress.classify(writer, view.watermark)
+                self.classify(writer)
                 came = True
         return came
 
@@ -117,38 +127,53 @@ class Membership:
         holders = self._progress.holders
         for group in self._clocks.take_run_out(view, holders, self._roster.live):
             for writer in group:
-                self.go_out(writer, "expired", view.now_ms, view.watermark)
+                self.go_out(writer, "expired", view.now_ms)
                 expired.append(writer.name)
         return sorted(expired)
 
-    def forget(self, *, gone_by_ms: int, covered: DownSet, revision: int) -> list[Writer]:
-        """Forget who is due, and return them; see `Departures.take_forgotten`."""
+    def forget(self, *, gone_by_ms: int) -> list[str]:
+        """Forget who went by then and is covered by the newest mark, and return their names."""
+        if not self.departures:
+            return []
+        marking = self._marking
         forgotten = self.departures.take_forgotten(
-            gone_by_ms=gone_by_ms, covered=covered, revision=revision
+            gone_by_ms=gone_by_ms, covered=marking.covered, revision=marking.revision
         )
         for writer in forgotten:
+            self._cut.drop_all(writer)
             self._progress.forget(writer)
             self._clocks.forget(writer)
             self._roster.forget(writer)
-        return forgotten
+        self._cut.forget_upper(forgotten, marking.newest, self._roster)
+        return sorted(writer.name for writer in forgotten)
 
-    def find_reached(self, watermark: int | None) -> None:
-        """Find the least that live writers stand at by a report of their own.
+    def end_pass(self) -> None:
+        """Begin to count what changes from here on as later than the latest pass."""
+        is_held = self._marking.watermark is None or self._progress.behind
+        self.reached = None if is_held else UNSOUGHT
 
+    def find_reached(self) -> None:
+        """Find the least that live writers stood at by a report of their own, after the pass.
+
+        To look at all of them at every pass would cost as much as there are. So it is done once
+        after a pass, before somebody registers or changes otherwise than by going on. Until then
+        a writer that was heard stood where that pass found it, and the others have not moved.
         Only what is above the watermark matters, and only while others keep it from rising.
         """
-        progress, self.reached = self._progress, None
-        if watermark is None or progress.behind:
+        if self.reached != UNSOUGHT:
             return
+        progress, heard = self._progress, self._clocks.heard
         noted = (
-            one.stand.at
+            one.noted.found_time if one in heard else one.stand.at
             for one in (*progress.joining, *progress.ahead)
-            if one.life.live and one.stand.by_report and one.stand.at is not None
+            if one.life.live and one.stand.by_report
         )
-        self.reached = min(noted, default=None)
+        self.reached = min((time for time in noted if time is not None), default=None)
+        self._changelog.restate_clocks = True
 
-    def _told(self, watermark: int | None) -> int | None:
+    def _told(self) -> int | None:
         """Return where a writer stands that comes to the stream: what the others have reached."""
+        watermark = self._marking.watermark
         if watermark is None or self.reached is None:
             return watermark
         return max(watermark, self.reached)

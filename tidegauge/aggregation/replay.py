@@ -75,7 +75,7 @@ class Replay:
             found = self.writers.get(report.writer)
             if found is not None:
                 found[0].know(report)
-                self._clocks.hear(found[0])
+                self._clocks.heard[found[0]] = None
             if self._is_above(time, gained) and found is not None:
                 found[1].append((time, gained))
 

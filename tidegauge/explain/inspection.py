@@ -7,8 +7,8 @@ from heapq import nsmallest
 from itertools import chain, islice
 from math import inf
 
-from tidegauge.aggregation.clocks import HoldClocks, View
 from tidegauge.aggregation.progress import Progress
+from tidegauge.aggregation.readings import Readings
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer
@@ -39,10 +39,10 @@ class Inspection:
         Its newest mark.
     reach
         What the next cut is made of.
-    roster, progress, clocks
-        Its writers, where they stand, and what may drop them.
-    view
-        The stream as a look would see it now.
+    roster, progress
+        Its writers, and where they stand.
+    readings
+        What their clocks show.
     slow
         Which of its writers stand lowest.
     """
@@ -55,8 +55,7 @@ class Inspection:
     reach: DownSet
     roster: Roster
     progress: Progress
-    clocks: HoldClocks
-    view: View
+    readings: Readings
     slow: Slowest
 
     def status(self, writer: str) -> WriterStatus:
@@ -112,7 +111,7 @@ class Inspection:
         """
         if not (self.progress.ahead and self.progress.holders):
             return 0
-        waited_ms, stood_ms = self.clocks.waited_ms(self.view), self._stood_ms
+        waited_ms, stood_ms = self.readings.waited_ms(), self._stood_ms
         return waited_ms if stood_ms is None else min(waited_ms, stood_ms)
 
     def explain(self, *, hot: Collection[int] = ()) -> Explanation:
@@ -140,13 +139,11 @@ class Inspection:
             holder_count=len(progress.holders),
             waiting=[one.name for one in islice(progress.ahead, shown)],
             waiting_count=len(progress.ahead),
-            run_out_with=sum(
-                self.clocks.run_out_with(one, self.view, MOST_COUNTED) for one in counted
-            ),
+            run_out_with=sum(self.readings.run_out_with(one, MOST_COUNTED) for one in counted),
             expired=list(islice(reversed(self.roster.expired), shown)),
             returning=[self._status(one) for one in islice(progress.returning, shown)],
             returning_count=len(progress.returning),
-            stopped_ms=self.clocks.stopped_ms(self.view),
+            stopped_ms=self.readings.stopped_ms(),
             leader=None if leader is None else self._status(leader),
             heard=None if heard is None else self._status(heard),
             wall_ms=self.now.wall_ms,
@@ -158,7 +155,12 @@ class Inspection:
     def _first_holders(self, shown: int) -> list[Writer]:
         """Choose whom to show: who is dropped first, all that have said nothing, then others."""
         progress = self.progress
-        some = (progress.joining, self.clocks.firsts(_SHOWN), progress.behind, progress.holders)
+        some = (
+            progress.joining,
+            self.readings.clocks.firsts(_SHOWN),
+            progress.behind,
+            progress.holders,
+        )
         chosen = chain.from_iterable(islice(those, 2 * _SHOWN) for those in some)
         holders = [one for one in chosen if one.stand.holds]
         first = sorted(holders, key=self._dropped_in)[:1]
@@ -166,10 +168,10 @@ class Inspection:
 
     def _dropped_in(self, writer: Writer) -> tuple[bool, int, float]:
         """Order writers as they are dropped: the lowest first, of equals who has least time."""
-        settings, view = self.settings, self.view
+        settings, shown = self.settings, self.readings.shown(writer)
         clocks = (
-            (settings.aggregation_timeout_ms, self.clocks.silent_for(writer, view)),
-            (settings.hold_limit_ms, self.clocks.standing_for(writer, view)),
+            (settings.aggregation_timeout_ms, shown["silence"]),
+            (settings.hold_limit_ms, shown["standing_still"]),
         )
         left = (
             most - shown for most, shown in clocks if most is not None and shown is not None
@@ -184,7 +186,7 @@ class Inspection:
         return writer.state(somebody_waits=bool(self.progress.ahead))
 
     def _status(self, writer: Writer) -> WriterStatus:
-        noted, life = writer.noted, writer.life
+        noted, life, shown = writer.noted, writer.life, self.readings.shown(writer)
         return WriterStatus(
             writer=writer.name,
             state=self._state(writer),
@@ -198,9 +200,9 @@ class Inspection:
             position=noted.whole_position,
             behind_ms=self._behind(writer),
             silent_ms=self._since(noted.heard_ms),
-            silent_for_ms=self.clocks.silent_for(writer, self.view),
-            standing_for_ms=self.clocks.standing_for(writer, self.view),
-            clock=self.clocks.nearer(writer, self.view),
+            silent_for_ms=shown["silence"],
+            standing_for_ms=shown["standing_still"],
+            clock=self.readings.nearer(writer),
             expires_in_ms=self._expires_in(writer),
         )
 
@@ -212,7 +214,7 @@ class Inspection:
     def _expires_in(self, writer: Writer) -> int | None:
         if self.progress.holders and not writer.stand.holds:
             return None  # those below it come first
-        end = self.clocks.end_of(writer, self.view)
+        end = self.readings.end_of(writer)
         return None if end is None else max(0, end - self.now.listening_ms)
 
     def _behind(self, writer: Writer) -> int | None:

@@ -1,0 +1,92 @@
+"""The pass: look at approaches and clocks, expire, emit marks, forget."""
+
+from tidegauge.aggregation.changelog import Changelog
+from tidegauge.aggregation.changes import ClockState, Look
+from tidegauge.aggregation.clocks import HoldClocks, View
+from tidegauge.aggregation.marking import Marking
+from tidegauge.aggregation.membership import Membership
+from tidegauge.aggregation.outcomes import PassOutcome
+from tidegauge.aggregation.progress import Progress
+from tidegauge.aggregation.settings import StreamSettings
+from tidegauge.aggregation.writers import Now
+from tidegauge.topology import Topology
+
+
+class Passes:
+    """Runs passes, and has the looks stored.
+
+    Parameters
+    ----------
+    progress, clocks, marking, members, changelog
+        Of the stream's aggregation.
+
+    Attributes
+    ----------
+    due
+        Whether something changed that a pass may conclude from.
+    """
+
+    def __init__(
+        self,
+        *,
+        progress: Progress,
+        clocks: HoldClocks,
+        marking: Marking,
+        members: Membership,
+        changelog: Changelog,
+    ) -> None:
+        self.due = False
+        self._progress = progress
+        self._clocks = clocks
+        self._marking = marking
+        self._members = members
+        self._changelog = changelog
+        self._stored_state = ClockState()
+
+    def restore(self, state: ClockState) -> None:
+        """Go on after the look that is stored last."""
+        self._members.reached, self._stored_state = state.reached, state
+        self.due = True
+
+    @property
+    def state(self) -> ClockState:
+        """What is stored of the clocks, as of now."""
+        return self._clocks.state(self._members.reached)
+
+    def view(self, settings: StreamSettings, now: Now) -> View:
+        """Return the stream as a look would see it now."""
+        is_allowed = self._marking.is_allowed(settings.min_writers)
+        return View(
+            now_ms=now.listening_ms,
+            timeout_ms=settings.aggregation_timeout_ms,
+            limit_ms=settings.hold_limit_ms,
+            watermark=self._marking.watermark,
+            revision=self._marking.revision,
+            greatest=self._progress.greatest if is_allowed else None,
+        )
+
+    def run(self, topology: Topology, settings: StreamSettings, now: Now) -> PassOutcome:
+        """Run a pass."""
+        members = self._members
+        before = self._stored_state._replace(reached=members.reached)
+        members.reached = None  # of the former pass: nobody needs it any more
+        came = members.let_approaching_in(self.view(settings, now))
+        view, stirred = self.view(settings, now), self._clocks.stirred
+        entered = self._changelog.entered
+        fallen_to = [one.name for one in self._clocks.look(view, self._progress.ahead)]
+        expired = members.expire_run_out(view)
+        marks = self._marking.emit(topology, settings, now)
+        members.end_pass()
+        state = self.state
+        # A look that finds nothing lets time pass, which the next one does as well; a transaction
+        # that only deletes must not grow by it, where the disk is full.
+        if stirred or fallen_to or expired or state.is_other_than(before):
+            self._changelog.look(
+                Look(entered, view.now_ms, view.watermark, view.revision, fallen_to, state)
+            )
+            self._stored_state = state
+        retention_ms, forgotten = settings.writer_retention_ms, list[str]()
+        if retention_ms is not None:
+            forgotten = members.forget(gone_by_ms=now.listening_ms - retention_ms)
+        self.due = bool(came or expired or forgotten)
+        return PassOutcome(marks, expired, forgotten)
