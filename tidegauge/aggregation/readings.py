@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
-from tidegauge.aggregation.clocks import Clock, HoldClocks, View
+from tidegauge.aggregation.clocks import HoldClocks, View
 from tidegauge.aggregation.writers import Writer
+from tidegauge.states import Clock
 
 
 @dataclass(frozen=True, slots=True)
