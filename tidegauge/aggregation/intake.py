@@ -96,7 +96,7 @@ class Intake:
         self._members = members
 
     def take_one(self, record: Writer, time: int, counts: Position, wall_ms: int) -> None:
-        """Take in any report: its time, and its position as a down-set."""
+        """Record any report: its time, and its position as a down-set."""
         noted, stand, live = record.noted, record.stand, record.life.standing == "live"
         position, watermark = noted.position, self._marking.watermark
         gained = {n: count for n, count in counts.items() if count > position.get(n, 0)}
@@ -135,7 +135,7 @@ class Intake:
     def take(
         self, reports: Sequence[SignedReport], bounds: Bounds, wall_ms: int
     ) -> Iterator[int]:
-        """Take in reports in order.
+        """Record reports in order.
 
         Yields
         ------
@@ -149,7 +149,7 @@ class Intake:
     def _take_usual(
         self, reports: Iterator[tuple[int, SignedReport]], bounds: Bounds, wall_ms: int
     ) -> int | None:
-        """Take in reports up to one that is not usual; return its place, None if all are."""
+        """Record reports up to one that is not usual; return its place, None if all are."""
         find, heard = self._roster.find, self._clocks.heard
         greatest, latest, watermark = bounds.offsets, bounds.latest, bounds.watermark
         ancestors = bounds.ancestors
