@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from dashboard.asking import Asking, Outage, Question
 from dashboard.history import History, Holders
-from dashboard.look.states import HOLDING, Pace
 from dashboard.watches import GroupWatch, StreamWatch, Watch, WritersWatch
 from tidegauge.event_time import END_OF_TIME
+from tidegauge.explain.states import HOLDING, Pace
 from tidegauge.wire.groups import GroupList, ListedGroup
 from tidegauge.wire.streams import BriefStreamList, StreamBrief
 

@@ -11,10 +11,17 @@ from pydantic_core import to_json
 from dashboard.feed import TUBE_MS, Feed, Seen
 from dashboard.look import chart, group, headline, overview, segments, tabs
 from dashboard.look.overview import Entry
-from dashboard.look.states import HELD_AFTER_MS, HOLDING, Pace, Standing, standing_of
 from dashboard.look.words import Part, Times
 from dashboard.views import GroupView, OverviewView, StreamView, View
 from dashboard.watches import SLOWEST, GroupWatch, StreamWatch, Watch, WritersWatch
+from tidegauge.explain.states import (
+    HELD_AFTER_MS,
+    HOLDING,
+    Pace,
+    Standing,
+    standing_of,
+    trouble_first,
+)
 from tidegauge.names import StreamName, parse_group
 from tidegauge.wire.groups import ListedGroup
 
@@ -219,7 +226,7 @@ class Pages:
             for name, seen in self._judged.items()
         }
         if time.monotonic() - self._ordered_s >= _ORDER_S or self._order_misses():
-            self._order = overview.ordered(self._standings)
+            self._order = trouble_first(self._standings)
             self._ordered_s = self.feed.listed_s
 
     def _order_misses(self) -> bool:

@@ -22,10 +22,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.asking import Asking
 from dashboard.feed import Feed
-from dashboard.look.states import HELD_AFTER_MS
 from dashboard.pages import Page, Pages
 from dashboard.views import parse_view
 from tidegauge.client.addresses import check_token, check_url
+from tidegauge.explain.states import HELD_AFTER_MS
 
 _log = logging.getLogger(__name__)
 _STATIC = files(__package__).joinpath("static")

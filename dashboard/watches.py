@@ -9,9 +9,9 @@ from typing import Any
 from dashboard.asking import Asking, Question
 from dashboard.history import History, Holders, Samples
 from dashboard.look.group import farthest_first
-from dashboard.look.states import HOLDING
 from tidegauge.errors import LogIsExternalError, UnknownStreamError
 from tidegauge.event_time import END_OF_TIME
+from tidegauge.explain.states import HOLDING
 from tidegauge.wire.groups import GroupDetails, GroupWindows
 from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo
 from tidegauge.wire.transactions import TransactionList

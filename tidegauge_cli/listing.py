@@ -4,14 +4,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from textwrap import indent
 from typing import Generic, TypeVar
 
-from pydantic import BaseModel
 from pydantic_core import to_json
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 _GAP = 2
-_T = TypeVar("_T", bound=BaseModel)
+_T = TypeVar("_T")
 
 
 class Listing:

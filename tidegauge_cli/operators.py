@@ -26,6 +26,7 @@ from tidegauge_cli.tables import (
     describe_time,
     describe_upper,
     holders_of,
+    judge,
     lines_of_progress,
     table_of_groups,
     table_of_marks,
@@ -35,7 +36,7 @@ from tidegauge_cli.tables import (
 )
 from tidegauge_cli.watching import watch_stream
 
-_T = TypeVar("_T", bound=BaseModel)
+_T = TypeVar("_T")
 _P = TypeVar("_P", bound=BaseModel)
 Group = Annotated[
     StreamName,
@@ -46,13 +47,13 @@ operators = typer.Typer()
 
 @asks(operators, "streams --json")
 def streams(session: Session) -> None:
-    """List the streams, where their watermarks stand, and who holds them."""
-    path, entries = "/v1/streams", attrgetter("streams")
+    """List the streams, where their watermarks stand, and who holds them; trouble comes first."""
+    path = "/v1/streams"
     if session.as_json:
+        entries = attrgetter("streams")
         _list(session, table_of_streams, path, StreamList, entries, explain=True)
     else:
-        asked = {"brief": True, "explain": True}
-        _list(session, table_of_streams, path, BriefStreamList, entries, **asked)
+        _list(session, table_of_streams, path, BriefStreamList, judge, brief=True, explain=True)
 
 
 @asks(operators, "writers shop/orders --state behind")

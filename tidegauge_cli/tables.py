@@ -3,31 +3,64 @@
 import time
 from collections.abc import Iterable, Mapping
 from math import inf
+from typing import NamedTuple
 
 from rich.text import Text
 
 from tidegauge.event_time import END_OF_TIME, describe_event_time, describe_span
+from tidegauge.explain.states import (
+    Standing,
+    Tone,
+    describe_standing,
+    standing_of,
+    trouble_first,
+)
 from tidegauge.states import Reason
 from tidegauge.wire.groups import GroupDetails, ListedGroup, TimeWindowInfo
-from tidegauge.wire.streams import BriefExplanation, MarkInfo, StreamBrief
+from tidegauge.wire.streams import BriefStreamList, MarkInfo, StreamBrief
 from tidegauge.wire.writers import ExplanationInfo, WriterInfo
 from tidegauge_cli.listing import Listing
 
 _STATE_STYLE = {"behind": "yellow", "joining": "yellow", "expired": "red", "left": "dim"}
+_TONE_STYLE: dict[Tone, str] = {
+    "red": "red",
+    "amber": "yellow",
+    "green": "green",
+    "blue": "cyan",
+    "grey": "dim",
+}
 _ABOUT_WRITERS: set[Reason] = {"joining", "holding", "min_writers"}
 
 
-def table_of_streams(streams: Iterable[StreamBrief]) -> Listing:
+class JudgedStream(NamedTuple):
+    """A listed stream, its state, and the service's clock when it was listed."""
+
+    stream: StreamBrief
+    standing: Standing
+    now_ms: int
+
+
+def judge(page: BriefStreamList) -> list[JudgedStream]:
+    """Decide the state of each stream of a page; those in trouble come first."""
+    now_ms, listed = page.now_ms, {one.stream: one for one in page.streams}
+    standings = {name: standing_of(one, now_ms=now_ms) for name, one in listed.items()}
+    return [
+        JudgedStream(listed[name], standings[name], now_ms) for name in trouble_first(standings)
+    ]
+
+
+def table_of_streams(streams: Iterable[JudgedStream]) -> Listing:
     """Show streams, one a line."""
     listing = Listing(
-        stream=0, watermark=0, behind=1, held=2, marks=4, segments=5, events=3, log=6
+        stream=0, watermark=0, behind=1, state=2, marks=4, segments=5, events=3, log=6
     )
-    for one in streams:
+    for one, standing, now_ms in streams:
+        words = describe_standing(one, standing, now_ms=now_ms)
         listing.add(
             one.stream,
             describe_time(one.watermark),
             describe_lag(one.watermark, follows_clock=one.follows_clock),
-            describe_hold(one.explanation),
+            Text(words, style=_TONE_STYLE[standing.tone]),
             str(one.revision),
             str(one.segments),
             "" if one.events is None else str(one.events),
@@ -196,17 +229,6 @@ def describe_clock(writer: WriterInfo) -> str:
     if writer.clock == "silence":
         return f"silent {_span(writer.silent_for_ms)}"
     return f"still {_span(writer.standing_for_ms)}"
-
-
-def describe_hold(explanation: BriefExplanation | None) -> str:
-    """Show who holds a watermark while others wait, and for how long, or why else it stands."""
-    if explanation is None:
-        return "its controller does not answer"
-    if explanation.reason not in {"holding", "joining"}:
-        return explanation.reason.replace("_", " ")
-    more = explanation.holder_count - 1
-    who = f"by {explanation.holder}" + (f" and {more} more" if more else "")
-    return who if explanation.stood_ms is None else f"{who} for {_span(explanation.stood_ms)}"
 
 
 def describe_lag(watermark: int | None, *, follows_clock: bool) -> str:

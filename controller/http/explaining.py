@@ -25,6 +25,7 @@ _AT_ONCE = 100
 _PATIENCE_S = 2.0
 """A list is asked for every few seconds: who does not answer by then is left out of it."""
 _OK = 200
+_LIST = "/v1/streams"
 _log = logging.getLogger(__name__)
 _Explained: TypeAlias = dict[str, BriefExplanation]  # by the id of the stream
 
@@ -64,8 +65,10 @@ class Explaining:
     ) -> _Explained:
         """Explain the streams of a page, as far as those who hold them answer in time.
 
-        ``scope`` is that of the request: others are asked in the caller's name.
+        ``scope`` is that of the request: others are asked for their list in the caller's name.
         """
+        if not page:
+            return {}
         held = [state for one in page if (state := self._find(one)) is not None]
         query = urlencode(
             {"explain": "true", "brief": "true", "limit": max(1, len(page))}
@@ -73,9 +76,8 @@ class Explaining:
         ).encode()
         asked: list[Awaitable[_Explained]] = [self.here(held)]
         if len(held) < len(page):
-            asked += [
-                self._ask(peer, {**scope, "query_string": query}) for peer in self._others
-            ]
+            listing = {"path": _LIST, "raw_path": _LIST.encode(), "query_string": query}
+            asked += [self._ask(peer, {**scope, **listing}) for peer in self._others]
         found: _Explained = {}
         for explained in await asyncio.gather(*asked):
             found |= explained

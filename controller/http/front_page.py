@@ -1,21 +1,30 @@
 """Pages for browsers: what this is and where its streams stand; and all calls of the API."""
 
+from collections.abc import Mapping, Sequence
 from html import escape
 from importlib.metadata import version
 from importlib.resources import files
 from string import Template
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Response
+from fastapi import APIRouter, Header, Request, Response
 from fastapi.openapi.docs import get_swagger_ui_html
 from fastapi.responses import HTMLResponse
 from pydantic import Field
 
 from controller.access.callers import NOBODY
 from controller.access.needs import DOCUMENTATION, DOCUMENTATION_ASSETS, FRONT_PAGE
-from controller.http.routing import CallerOf, ClocksOf, ListingOf, SettingsOf, StrictRoute
-from tidegauge.event_time import describe_event_time, describe_span
-from tidegauge.wire.streams import StreamBrief
+from controller.http.routing import (
+    CallerOf,
+    ClocksOf,
+    ExplainingOf,
+    ListingOf,
+    SettingsOf,
+    StrictRoute,
+)
+from tidegauge.event_time import describe_event_time
+from tidegauge.explain.states import describe_standing, standing_of, trouble_first
+from tidegauge.wire.streams import BriefExplanation, StreamBrief
 from tidegauge.wire.values import Answer
 
 router = APIRouter(route_class=StrictRoute, tags=["operations"])
@@ -30,7 +39,7 @@ _HEADERS = {
 }
 
 
-class Standing(Answer):
+class ListedStanding(Answer):
     """Where a stream stands."""
 
     stream: str = Field(description="scope/stream.")
@@ -42,8 +51,9 @@ class FrontPage(Answer):
     """``GET /``."""
 
     version: str = Field(description="Of the service.")
-    streams: list[Standing] = Field(
-        description=f"The first {_MOST} at most of those that the caller may see."
+    streams: list[ListedStanding] = Field(
+        description=f"The first {_MOST} at most of those that the caller may see; trouble comes "
+        "first."
     )
     more: bool = Field(description="Whether there are others, which `GET /v1/streams` lists.")
     links: dict[str, str] = Field(description="Where to go on.")
@@ -55,7 +65,9 @@ class FrontPage(Answer):
     responses={200: {"content": {"text/html": {}}}},
 )
 async def front_page(  # noqa: PLR0913, PLR0917 (parts of one request)
+    request: Request,
     listing: ListingOf,
+    explaining: ExplainingOf,
     clocks: ClocksOf,
     settings: SettingsOf,
     caller: CallerOf,
@@ -67,11 +79,11 @@ async def front_page(  # noqa: PLR0913, PLR0917 (parts of one request)
     more = False
     if caller is not NOBODY:  # who may see none would have all of their names looked through
         found, more = await listing.streams_in_short(None, _MOST, of=caller.roles)
-    wall_ms = clocks.now().wall_ms
+    explained = await explaining.everywhere(found, request.scope, cursor=None)
     elsewhere = {} if settings.ui_url is None else {"dashboard": settings.ui_url}
     page = FrontPage(
         version=version("tidegauge"),
-        streams=[_standing(one, wall_ms) for one in found],
+        streams=_standings(found, explained, clocks.now().wall_ms),
         more=more,
         links={
             "documentation": DOCUMENTATION,
@@ -102,17 +114,22 @@ async def documentation_page() -> HTMLResponse:
     )
 
 
-def _standing(stream: StreamBrief, wall_ms: int) -> Standing:
-    state = "open, in logical time"
-    if stream.final:
-        state = "sealed"
-    elif stream.watermark is None:
-        state = "no mark yet"
-    elif stream.follows_clock:
-        behind_ms = wall_ms - stream.watermark
-        side = "behind" if behind_ms >= 0 else "ahead of"
-        state = f"{describe_span(abs(behind_ms))} {side} the clock"
-    return Standing(stream=stream.stream, watermark=stream.watermark, state=state)
+def _standings(
+    streams: Sequence[StreamBrief], explained: Mapping[str, BriefExplanation], now_ms: int
+) -> list[ListedStanding]:
+    known = {
+        one.stream: one.model_copy(update={"explanation": explained.get(one.stream_id)})
+        for one in streams
+    }
+    standings = {name: standing_of(one, now_ms=now_ms) for name, one in known.items()}
+    return [
+        ListedStanding(
+            stream=name,
+            watermark=known[name].watermark,
+            state=describe_standing(known[name], standings[name], now_ms=now_ms),
+        )
+        for name in trouble_first(standings)
+    ]
 
 
 def _write(page: FrontPage, *, is_anonymous: bool) -> str:

@@ -6,9 +6,9 @@ from zlib import crc32
 
 from dashboard.history import NOBODY, History, Holders, Samples
 from dashboard.look.scales import BehindScale
-from dashboard.look.states import Tone
 from dashboard.look.words import Part, Times, plural
 from tidegauge.event_time import END_OF_TIME
+from tidegauge.explain.states import Tone
 from tidegauge.wire.writers import WriterInfo
 
 COLUMNS = 300

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from dashboard.look.chart import HUES
-from dashboard.look.overview import is_late
+from dashboard.look.overview import tone_of
 from dashboard.look.scales import BehindScale
 from dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
 from tidegauge.event_time import END_OF_TIME
@@ -115,13 +115,13 @@ def _headline(details: GroupDetails, window: TimeWindowInfo, times: Times) -> tu
     if window.next_mark is None:
         return "Caught up with the watermark", "green"
     nobody = not details.state.readers
+    tone = "amber" if tone_of(window, times, window.watermark) == "amber" else "ink"
     if window.lower is None:
-        return ("Nobody reads" if nobody else "Before the first mark"), "amber"
-    if window.watermark == END_OF_TIME:
-        return "Not at the end yet", "amber"
-    behind = window.watermark - window.lower
+        return ("Nobody reads" if nobody else "Before the first mark"), tone
     who = "Nobody reads: " if nobody else ""
-    tone = "amber" if nobody or is_late(behind, times) else "ink"
+    if window.watermark == END_OF_TIME:
+        return f"{who}not at the end yet" if nobody else "Not at the end yet", tone
+    behind = window.watermark - window.lower
     return f"{who}{times.distance(behind)} behind the watermark", tone
 
 

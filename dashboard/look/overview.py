@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dashboard.look.scales import relative_heights, water_height
-from dashboard.look.states import LABELS, RANKS, Pace, Standing
 from dashboard.look.words import Part, Times, grouped, per_second, plural
 from tidegauge.event_time import END_OF_TIME
+from tidegauge.explain.states import LABELS, Pace, Standing, Tone
 from tidegauge.states import WriterState
 from tidegauge.wire.groups import ListedGroup, TimeWindowInfo
 from tidegauge.wire.streams import BriefExplanation, StreamBrief
@@ -44,18 +44,6 @@ class Entry:
     pace: Pace
     tide: Sequence[int | None]
     listed_ms: int
-
-
-def ordered(standings: Mapping[str, Standing]) -> list[str]:
-    """Order streams: trouble first, of equals what has stood for longest, then by name."""
-    forever = 2**63
-
-    def rank(name: str) -> tuple[int, int, str]:
-        one = standings[name]
-        stands = one.since_ms if one.since_ms is not None else forever
-        return RANKS[one.state], stands, name
-
-    return sorted(standings, key=rank)
 
 
 def matches(brief: StreamBrief, wanted: str) -> bool:
@@ -196,26 +184,31 @@ def _readers_of(brief: StreamBrief, groups: Sequence[ListedGroup], times: Times)
 def behind_of(
     group: ListedGroup, window: TimeWindowInfo, times: Times, watermark: int | None
 ) -> tuple[int, str, str]:
-    """Tell how far a group is behind the watermark of a stream: a number to order by, words, tone."""
-    nobody = not group.state.readers
+    """Return how far a group is behind the watermark of a stream: an order, words, and a tone."""
+    nobody, tone = not group.state.readers, tone_of(window, times, watermark)
     if watermark is None:
-        return (1 if nobody else 0), ("nobody reads" if nobody else "no mark yet"), "grey"
+        return (1 if nobody else 0), ("nobody reads" if nobody else "no mark yet"), tone
     if window.next_mark is None:
-        return 0, "nobody reads" if nobody else "caught up", "grey"
+        return 0, "nobody reads" if nobody else "caught up", tone
     if nobody:
-        return 2**62, "nobody reads", "grey"
+        return 2**62, "nobody reads", tone
     if window.lower is None:
-        return 2**61, "before the first mark", "amber"
+        return 2**61, "before the first mark", tone
     if watermark == END_OF_TIME:
-        return 2**60, "not at the end yet", "grey"
+        return 2**60, "not at the end yet", tone
     behind = watermark - window.lower
-    tone = "amber" if is_late(behind, times) else "grey"
     return behind, f"{times.distance(behind)} behind", tone
 
 
-def is_late(behind: int, times: Times) -> bool:
-    """Whether a group is so far behind the watermark of a stream that it is drawn as trouble."""
-    return times.dated and behind > _LATE_MS
+def tone_of(window: TimeWindowInfo, times: Times, watermark: int | None) -> Tone:
+    """Return the tone of a group in a stream: amber if it is far behind, whether or not anybody reads."""
+    if watermark is None or window.next_mark is None:
+        return "grey"
+    if window.lower is None:
+        return "amber"
+    if watermark == END_OF_TIME:
+        return "grey"
+    return "amber" if times.dated and watermark - window.lower > _LATE_MS else "grey"
 
 
 def empty_of(total: int, shown: int, *, wanted: str) -> Part | None:

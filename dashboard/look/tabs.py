@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from dashboard.look.overview import behind_of
-from dashboard.look.states import Standing
 from dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
+from tidegauge.explain.states import Standing
 from tidegauge.wire.groups import ListedGroup
 from tidegauge.wire.streams import MarkInfo, StreamConfig, StreamInfo
 from tidegauge.wire.transactions import TransactionInfo

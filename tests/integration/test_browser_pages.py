@@ -82,11 +82,14 @@ def test_a_browser_sees_where_the_streams_stand(
     with Api(server.url, "shop/orders") as api:
         api.create(max_future_skew_ms=None)
         api.note("a", NOON, 1)
+    with Api(server.url, "shop/empty") as api:
+        api.create()
     with _clean_page(browser, server.url) as page:
         page.goto(server.url)
         assert page.get_by_role("row").all_inner_texts() == [
             "Stream\tWatermark\tState",
-            "shop/orders\t2024-01-01T12:00:00.000Z\topen, in logical time",
+            "shop/orders\t2024-01-01T12:00:00.000Z\tmoving",
+            "shop/empty\t—\tunused",
         ]
         page.get_by_role("link", name="API documentation").click()
         page.locator(".opblock").first.wait_for()
@@ -99,7 +102,7 @@ def test_a_program_gets_json_unless_it_asks_for_the_page(server: ServerProcess) 
     for accept in ("*/*", "application/json", "application/json, text/html"):
         answer = httpx.get(f"{server.url}/", headers={"accept": accept})
         assert answer.json()["streams"] == [
-            {"stream": "shop/orders", "watermark": 2**63 - 1, "state": "sealed"}
+            {"stream": "shop/orders", "watermark": 2**63 - 1, "state": "ended"}
         ]
         assert answer.json()["links"] == LINKS
     page = httpx.get(f"{server.url}/", headers=HTML)

@@ -1,4 +1,4 @@
-"""What the dashboard says of what it sees: states, sentences, scales."""
+"""What the dashboard says of what it sees: sentences, pictures, scales."""
 
 import re
 from collections.abc import Iterable
@@ -11,118 +11,20 @@ import pytest
 from dashboard.history import History, Holders, Samples
 from dashboard.look import chart, group, headline, overview, segments, tabs
 from dashboard.look.scales import BehindScale, relative_heights, water_height
-from dashboard.look.states import Pace, Standing, State, standing_of
 from dashboard.look.words import Times, plural, rounded, span_text
+from tests.listed_streams import NOW, STATES, brief_of
 from tidegauge.event_time import END_OF_TIME
+from tidegauge.explain.states import Pace, Standing
 from tidegauge.wire.groups import GroupDetails, ListedGroup, ReaderInfo, TimeWindowInfo
-from tidegauge.wire.streams import StreamBrief, StreamInfo
+from tidegauge.wire.streams import StreamInfo
 from tidegauge.wire.writers import Watermark, WriterInfo
 
-NOW = 1_800_000_000_000
 MOVING = Standing("moving", "green")
-STATES = {"joining": 0, "active": 1, "behind": 1, "expired": 0, "left": 0}
-
-
-def _brief(**given: Any) -> StreamBrief:
-    explained = given.pop("explained", {})
-    explanation = {
-        "reason": "holding",
-        "stood_ms": None,
-        "states": STATES,
-        "holder": "slow",
-        "holder_count": 1,
-        "waiting_count": 1,
-        "next_expiry_ms": 9_000,
-        "hint": None,
-    } | explained
-    fields = {
-        "stream": "a/b",
-        "stream_id": "1",
-        "watermark": NOW - 20_000,
-        "final": False,
-        "created_ms": NOW - 900_000,
-        "revision": 7,
-        "marked_ms": NOW - 1_000,
-        "log": "embedded",
-        "follows_clock": True,
-        "drops_writers": True,
-        "segments": 1,
-        "events": 0,
-        "explanation": explanation,
-    } | given
-    return StreamBrief.model_validate(fields)
-
-
-@pytest.mark.parametrize(
-    ("given", "state", "tone"),
-    [
-        ({"marked_ms": NOW - 9_000}, "moving", "green"),
-        ({"marked_ms": NOW - 11_000}, "held", "amber"),
-        ({"marked_ms": NOW - 61_000}, "held", "red"),
-        ({"marked_ms": None, "revision": 0, "watermark": None}, "held", "red"),
-        ({"explained": {"reason": "min_writers"}}, "few", "amber"),
-        ({"explained": {"reason": "caught_up", "hint": "seconds?"}}, "odd", "amber"),
-        ({"explained": {"reason": "nobody_live"}}, "nobody", "amber"),
-        ({"explained": {"reason": "caught_up"}}, "moving", "green"),
-        ({"explained": {"reason": "caught_up"}, "marked_ms": NOW - 11_000}, "quiet", "grey"),
-        ({"explained": {"reason": "no_writers"}}, "unused", "grey"),
-        ({"final": True, "watermark": END_OF_TIME}, "ended", "grey"),
-        ({"watermark": NOW - 301_000}, "late", "amber"),
-        ({"watermark": NOW - 301_000, "follows_clock": False}, "moving", "green"),
-    ],
-)
-def test_a_stream_is_in_one_state(given: Any, state: State, tone: str) -> None:
-    found = standing_of(_brief(**given), Pace(), now_ms=NOW)
-    assert (found.state, found.tone) == (state, tone)
-
-
-def test_a_controller_that_does_not_answer_is_no_quiet_stream() -> None:
-    found = standing_of(_brief().model_copy(update={"explanation": None}), Pace(), now_ms=NOW)
-    assert found.label == "not explained"
-
-
-def test_a_stream_of_rare_marks_is_held_later() -> None:
-    brief = _brief(marked_ms=NOW - 50_000)
-    assert standing_of(brief, Pace(distance_ms=15_000), now_ms=NOW).state == "moving"
-    assert standing_of(brief, Pace(distance_ms=12_000), now_ms=NOW).state == "held"
-
-
-def test_who_just_began_to_hold_does_not_hold_since_the_last_mark() -> None:
-    brief, holders = _brief(marked_ms=NOW - 68_000), Holders()
-    for at, who in ((NOW - 60_000, None), (NOW - 12_000, None), (NOW - 9_000, "a")):
-        holders.add(at, who)
-
-    def found() -> Standing:
-        return standing_of(brief, Pace(), now_ms=NOW, free_ms=holders.free_ms)
-
-    assert found() == Standing("held", "amber", NOW - 12_000)
-    newer = brief.model_copy(update={"marked_ms": NOW - 11_000})
-    held = standing_of(newer, Pace(), now_ms=NOW, free_ms=holders.free_ms)
-    assert held.since_ms == newer.marked_ms
-    holders.add(NOW - 2_000, None)
-    holders.add(NOW - 1_000, "b")
-    assert found().state == "moving"
-
-
-def test_a_late_stream_that_gains_is_catching_up() -> None:
-    brief = _brief(watermark=NOW - 900_000)
-    assert standing_of(brief, Pace(gain=1.3), now_ms=NOW).state == "catching"
-    assert standing_of(brief, Pace(gain=1.1), now_ms=NOW).state == "late"
-
-
-def test_trouble_comes_first_and_what_stands_longest() -> None:
-    standings = {
-        "c": Standing("moving", "green"),
-        "b": Standing("held", "amber", NOW - 20),
-        "a": Standing("quiet", "grey", NOW - 900),
-        "d": Standing("held", "red", NOW - 99),
-    }
-    assert overview.ordered(standings) == ["d", "b", "c", "a"]
 
 
 def test_a_row_names_who_holds_and_until_when() -> None:
     entry = overview.Entry(
-        _brief(marked_ms=NOW - 70_000, explained={"holder_count": 3}),
+        brief_of(marked_ms=NOW - 70_000, explained={"holder_count": 3}),
         Standing("held", "red", NOW - 70_000),
         Pace(),
         [None] * 59 + [NOW - 20_000],
@@ -158,7 +60,7 @@ def test_the_state_that_is_chosen_can_be_seen_without_a_stream_in_it() -> None:
 )
 def test_a_row_says_whether_who_holds_is_ever_dropped(given: Any, note: str | None) -> None:
     entry = overview.Entry(
-        _brief(**given), Standing("held", "amber", NOW), Pace(), [None] * 60, NOW
+        brief_of(**given), Standing("held", "amber", NOW), Pace(), [None] * 60, NOW
     )
     assert overview.row_of(entry, [], now_ms=NOW)["note"] == note
 
@@ -166,7 +68,7 @@ def test_a_row_says_whether_who_holds_is_ever_dropped(given: Any, note: str | No
 def _head(standing: Standing, **explained: Any) -> Any:
     """Draw the head of a stream of which `slow` is last, as was explained at NOW."""
     last = _writer("slow", NOW - 66_000, 66_000).model_copy(update={"silent_ms": 52_000})
-    explanation = _brief().explanation
+    explanation = brief_of().explanation
     assert explanation is not None
     clock = {
         "stream": "a/b",
@@ -179,7 +81,7 @@ def _head(standing: Standing, **explained: Any) -> Any:
         | {"waiting": ["quick"], **explained},
     }
     found = Watermark.model_validate(clock)
-    return headline.head_of(_brief(), standing, found, clock_ms=NOW, marks_per_s=0)
+    return headline.head_of(brief_of(), standing, found, clock_ms=NOW, marks_per_s=0)
 
 
 def _said(parts: Iterable[Any]) -> str:
@@ -220,7 +122,7 @@ def _pictures(standing: Standing, group_behind_ms: int) -> list[Any]:
     listed = ListedGroup.model_validate(
         details.model_dump() | {"windows": [window.model_dump() | {"stream": "a/b"}]}
     )
-    brief = _brief(watermark=NOW, explained={"states": STATES | {"expired": 1}})
+    brief = brief_of(watermark=NOW, explained={"states": STATES | {"expired": 1}})
     entry = overview.Entry(brief, standing, Pace(), [NOW] * 60, NOW)
     how: Any = {"holder": holder, "tone": standing.tone, "times": times}
     return [
@@ -261,6 +163,24 @@ def test_a_group_far_behind_is_amber_with_what_keeps_it_back() -> None:
         "amber",
         ["amber"],
     )
+
+
+@pytest.mark.parametrize("readers", [{}, {"lazy": {"epoch": 1, "owned": {"a/b": {1: 3}}}}])
+@pytest.mark.parametrize(
+    ("lower", "amber"), [(NOW - 1_000, False), (NOW - 61_000, True), (None, True)]
+)
+def test_a_group_has_one_colour_in_the_overview_and_on_its_page(
+    *, readers: Any, lower: int | None, amber: bool
+) -> None:
+    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8, 2: 4}, "final": False}
+    details, window = _group(
+        {"lower": lower, "upper": NOW, "position": {1: 3}, "next_mark": mark}, readers
+    )
+    times = Times.of(follows_clock=True, example=NOW)
+    listed = ListedGroup.model_validate(details.model_dump())
+    in_overview = overview.behind_of(listed, window, times, window.watermark)[2]
+    on_page = group.section_of(details, window, _info(SPLIT, TAIL, {0: 0}), now_ms=NOW)["tone"]
+    assert (in_overview == "amber", on_page == "amber") == (amber, amber)
 
 
 def _hue_angles(pattern: str) -> set[int]:

@@ -1,11 +1,15 @@
-"""The state of a stream: whether it is in trouble, who is to blame, and for how long."""
+"""The state of a stream: whether it is in trouble, who is to blame, and for how long.
+
+It is decided here alone, and said in the same words and order by the command line, the page at ``/``
+and the dashboard.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
-from tidegauge.states import WriterState
-from tidegauge.wire.streams import StreamBrief
+from tidegauge.event_time import describe_span
+from tidegauge.states import Reason, WriterState
 
 State: TypeAlias = Literal[
     "held",
@@ -35,7 +39,7 @@ LABELS: dict[State, str] = {
     "unused": "unused",
     "ended": "ended",
 }
-"""What is read on a pill, trouble first."""
+"""What people read, trouble first."""
 _TONES: dict[State, Tone] = {
     "held": "amber",
     "few": "amber",
@@ -54,7 +58,7 @@ _TO_BLAME: Mapping[State, frozenset[WriterState]] = {
     "few": frozenset({"joining"}),
     "nobody": frozenset({"expired"}),
 }
-RANKS: dict[State, int] = {state: rank for rank, state in enumerate(LABELS)}
+_RANKS: dict[State, int] = {state: rank for rank, state in enumerate(LABELS)}
 
 HOLDING = frozenset({"holding", "joining"})
 """The reasons for which somebody keeps the watermark where it is."""
@@ -65,9 +69,61 @@ _CATCHING_UP = 1.2
 _DISTANCES = 4
 
 
+class Explained(Protocol):
+    """Why a watermark is where it is, in short."""
+
+    @property
+    def reason(self) -> Reason:
+        """One word for it."""
+
+    @property
+    def hint(self) -> str | None:
+        """What looks wrong."""
+
+    @property
+    def holder(self) -> str | None:
+        """The first writer that holds it."""
+
+    @property
+    def holder_count(self) -> int:
+        """How many hold it."""
+
+
+class Stream(Protocol):
+    """What the state of a stream depends on; the entry of a list has it."""
+
+    @property
+    def watermark(self) -> int | None:
+        """`lower` of the newest mark."""
+
+    @property
+    def final(self) -> bool:
+        """Whether it is sealed."""
+
+    @property
+    def created_ms(self) -> int:
+        """Wall clock of its creation."""
+
+    @property
+    def revision(self) -> int:
+        """Of the newest mark; 0 before the first."""
+
+    @property
+    def marked_ms(self) -> int | None:
+        """Wall clock of the newest mark."""
+
+    @property
+    def follows_clock(self) -> bool:
+        """Whether its times are ms of wall clock."""
+
+    @property
+    def explanation(self) -> Explained | None:
+        """Why its watermark stands; None while its controller does not answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How a watermark has moved lately.
+    """How a watermark has moved lately, as far as somebody watched it.
 
     Attributes
     ----------
@@ -86,7 +142,7 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What a stream is in.
+    """The state of a stream.
 
     Attributes
     ----------
@@ -102,7 +158,7 @@ class Standing:
 
     @property
     def label(self) -> str:
-        """What is read on its pill."""
+        """What people read."""
         return LABELS[self.state]
 
     @property
@@ -117,15 +173,19 @@ class Standing:
         return "green" if writer == "active" else "grey"
 
 
+UNWATCHED = Pace()
+"""Of a stream that was looked at once."""
+
+
 def standing_of(
-    stream: StreamBrief,
-    pace: Pace,
+    stream: Stream,
+    pace: Pace = UNWATCHED,
     *,
     now_ms: int,
     free_ms: int | None = None,
     held_after_ms: int = HELD_AFTER_MS,
 ) -> Standing:
-    """Tell what a stream is in.
+    """Decide the state of a stream.
 
     Somebody is always last, so that a live stream always has a holder: it is held only once it
     stands for longer than `held_after_ms`, and than four times its own mean distance of marks.
@@ -145,8 +205,32 @@ def standing_of(
     return Standing(state, _TONES[state], since_ms if stands else None)
 
 
+def trouble_first(standings: Mapping[str, Standing]) -> list[str]:
+    """Order streams: trouble first, of equals the one that has stood for longest, then by name."""
+    forever = 2**63
+
+    def rank(name: str) -> tuple[int, int, str]:
+        one = standings[name]
+        stands = one.since_ms if one.since_ms is not None else forever
+        return _RANKS[one.state], stands, name
+
+    return sorted(standings, key=rank)
+
+
+def describe_standing(stream: Stream, standing: Standing, *, now_ms: int) -> str:
+    """Say the state of a stream in a line, such as ``held by gateway-7 and 2 more for 53s``."""
+    words = standing.label
+    explanation = stream.explanation
+    if standing.is_held and explanation is not None and explanation.holder is not None:
+        more = explanation.holder_count - 1
+        words += f" by {explanation.holder}" + (f" and {more} more" if more else "")
+    if standing.since_ms is None or standing.since_ms > now_ms:
+        return words
+    return f"{words} for {describe_span(now_ms - standing.since_ms)}"
+
+
 def _state_of(  # noqa: PLR0911 (one for each state)
-    stream: StreamBrief, pace: Pace, now_ms: int, *, stands_long: bool
+    stream: Stream, pace: Pace, now_ms: int, *, stands_long: bool
 ) -> State:
     explanation = stream.explanation
     if stream.final:
@@ -168,14 +252,14 @@ def _state_of(  # noqa: PLR0911 (one for each state)
     return _moving(stream, pace, now_ms)
 
 
-def _moving(stream: StreamBrief, pace: Pace, now_ms: int) -> State:
+def _moving(stream: Stream, pace: Pace, now_ms: int) -> State:
     watermark = stream.watermark
     if not stream.follows_clock or watermark is None or now_ms - watermark <= _LATE_AFTER_MS:
         return "moving"
     return "catching" if (pace.gain or 0.0) > _CATCHING_UP else "late"
 
 
-def _since(stream: StreamBrief, free_ms: int | None) -> int:
+def _since(stream: Stream, free_ms: int | None) -> int:
     stands_ms = stream.created_ms if stream.marked_ms is None else stream.marked_ms
     holds = stream.explanation is not None and stream.explanation.reason in HOLDING
     return max(stands_ms, free_ms) if holds and free_ms is not None else stands_ms

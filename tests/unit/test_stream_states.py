@@ -1,0 +1,125 @@
+"""The state of a stream, as the command line, the page at / and the dashboard say it."""
+
+from typing import Any
+
+import pytest
+
+from dashboard.history import Holders
+from tests.listed_streams import NOW, STATES, brief_of
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.explain.states import (
+    Pace,
+    Standing,
+    State,
+    describe_standing,
+    standing_of,
+    trouble_first,
+)
+from tidegauge.wire.streams import BriefStreamList
+from tidegauge_cli.tables import judge, table_of_streams
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "tone"),
+    [
+        ({"marked_ms": NOW - 9_000}, "moving", "green"),
+        ({"marked_ms": NOW - 11_000}, "held", "amber"),
+        ({"marked_ms": NOW - 61_000}, "held", "red"),
+        ({"marked_ms": None, "revision": 0, "watermark": None}, "held", "red"),
+        ({"explained": {"reason": "min_writers"}}, "few", "amber"),
+        ({"explained": {"reason": "caught_up", "hint": "seconds?"}}, "odd", "amber"),
+        ({"explained": {"reason": "nobody_live"}}, "nobody", "amber"),
+        ({"explained": {"reason": "caught_up"}}, "moving", "green"),
+        ({"explained": {"reason": "caught_up"}, "marked_ms": NOW - 11_000}, "quiet", "grey"),
+        ({"explained": {"reason": "no_writers"}}, "unused", "grey"),
+        ({"final": True, "watermark": END_OF_TIME}, "ended", "grey"),
+        ({"watermark": NOW - 301_000}, "late", "amber"),
+        ({"watermark": NOW - 301_000, "follows_clock": False}, "moving", "green"),
+    ],
+)
+def test_a_stream_is_in_one_state(given: Any, state: State, tone: str) -> None:
+    found = standing_of(brief_of(**given), Pace(), now_ms=NOW)
+    assert (found.state, found.tone) == (state, tone)
+
+
+def test_a_controller_that_does_not_answer_is_no_quiet_stream() -> None:
+    found = standing_of(brief_of().model_copy(update={"explanation": None}), Pace(), now_ms=NOW)
+    assert found.label == "not explained"
+
+
+def test_a_stream_of_rare_marks_is_held_later() -> None:
+    brief = brief_of(marked_ms=NOW - 50_000)
+    assert standing_of(brief, Pace(distance_ms=15_000), now_ms=NOW).state == "moving"
+    assert standing_of(brief, Pace(distance_ms=12_000), now_ms=NOW).state == "held"
+
+
+def test_who_just_began_to_hold_does_not_hold_since_the_last_mark() -> None:
+    brief, holders = brief_of(marked_ms=NOW - 68_000), Holders()
+    for at, who in ((NOW - 60_000, None), (NOW - 12_000, None), (NOW - 9_000, "a")):
+        holders.add(at, who)
+
+    def found() -> Standing:
+        return standing_of(brief, Pace(), now_ms=NOW, free_ms=holders.free_ms)
+
+    assert found() == Standing("held", "amber", NOW - 12_000)
+    newer = brief.model_copy(update={"marked_ms": NOW - 11_000})
+    held = standing_of(newer, Pace(), now_ms=NOW, free_ms=holders.free_ms)
+    assert held.since_ms == newer.marked_ms
+    holders.add(NOW - 2_000, None)
+    holders.add(NOW - 1_000, "b")
+    assert found().state == "moving"
+
+
+def test_a_late_stream_that_gains_is_catching_up() -> None:
+    brief = brief_of(watermark=NOW - 900_000)
+    assert standing_of(brief, Pace(gain=1.3), now_ms=NOW).state == "catching"
+    assert standing_of(brief, Pace(gain=1.1), now_ms=NOW).state == "late"
+
+
+def test_trouble_comes_first_and_what_stands_longest() -> None:
+    standings = {
+        "c": Standing("moving", "green"),
+        "b": Standing("held", "amber", NOW - 20),
+        "a": Standing("quiet", "grey", NOW - 900),
+        "d": Standing("held", "red", NOW - 99),
+    }
+    assert trouble_first(standings) == ["d", "b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"marked_ms": NOW - 53_000}, "held by slow for 53s"),
+        (
+            {"marked_ms": NOW - 53_000, "explained": {"holder_count": 3}},
+            "held by slow and 2 more for 53s",
+        ),
+        ({"explained": {"reason": "caught_up"}, "marked_ms": NOW - 11_000}, "quiet for 11s"),
+        ({"explained": {"reason": "no_writers"}}, "unused"),
+        ({"final": True, "watermark": END_OF_TIME}, "ended"),
+        ({}, "moving"),
+        ({"explained": {"reason": "min_writers"}, "marked_ms": NOW + 1}, "too few writers"),
+    ],
+)
+def test_a_line_says_the_state_and_who_is_to_blame_and_for_how_long(
+    given: Any, words: str
+) -> None:
+    brief = brief_of(**given)
+    assert describe_standing(brief, standing_of(brief, now_ms=NOW), now_ms=NOW) == words
+
+
+def test_the_list_of_the_command_line_begins_with_trouble() -> None:
+    streams = [
+        brief_of(stream="a/moving"),
+        brief_of(stream="b/held", marked_ms=NOW - 53_000),
+        brief_of(stream="c/quiet", marked_ms=NOW - 11_000, explained={"reason": "caught_up"}),
+        brief_of(stream="d/few", explained={"reason": "min_writers", "states": STATES}),
+    ]
+    listed = judge(BriefStreamList(streams=streams, cursor=None, now_ms=NOW))
+    rows = table_of_streams(listed).rows
+    assert [(row[0].plain, row[3].plain) for row in rows] == [
+        ("b/held", "held by slow for 53s"),
+        ("d/few", "too few writers for 1s"),
+        ("a/moving", "moving"),
+        ("c/quiet", "quiet for 11s"),
+    ]
