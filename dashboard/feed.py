@@ -1,4 +1,4 @@
-"""The feed: what is asked of the service while pages are open, and what is remembered of it.
+"""The feed: the questions to the service while pages are open, and the history of the answers.
 
 The load on the service does not grow with the pages: those that show the same share one watch.
 """
@@ -10,38 +10,33 @@ from typing import Any, Generic, TypeVar
 
 from dashboard.asking import Asking, Outage, Question
 from dashboard.history import History, Holders
+from dashboard.look.pace import TUBE_MS
 from dashboard.watches import GroupWatch, StreamWatch, Watch, WritersWatch
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.explain.states import HOLDING, Pace
+from tidegauge.explain.states import HOLDING
 from tidegauge.wire.groups import GroupList, ListedGroup
 from tidegauge.wire.streams import BriefStreamList, StreamBrief
 
 _OVERVIEW_S, _OTHER_S, _NOBODY_S = 2.0, 4.0, 15.0
 _GROUPS_S = 5.0
 _LINGER_S = 20.0
-TUBE_MS = 300_000
-_PACE_MS = 60_000
-_GAIN_MS = 30_000
 
 _W = TypeVar("_W", bound=Watch)
 
 
 class Seen:
-    """A stream as the list told it, and what it was in the last minutes."""
+    """A stream as it was listed last, and its history of the last minutes."""
 
     def __init__(self, brief: StreamBrief) -> None:
         self.brief = brief
         self.watermarks = History(TUBE_MS + 10_000)
         self.revisions = History(TUBE_MS)
         self.holders = Holders()
-        self.first_ms: int | None = None
         self.listed_ms = 0
 
     def update(self, brief: StreamBrief, now_ms: int) -> None:
-        """Take in what the list says now."""
+        """Record what the list says now."""
         self.brief, self.listed_ms = brief, now_ms
-        if self.first_ms is None:
-            self.first_ms = now_ms
         at_ms = now_ms if brief.marked_ms is None else min(brief.marked_ms, now_ms)
         if brief.watermark is not None and brief.watermark != END_OF_TIME:
             self.watermarks.add(at_ms, brief.watermark)
@@ -51,30 +46,6 @@ class Seen:
             holder = one.holder if one.reason in HOLDING else None
             stood_since_ms = 0 if brief.marked_ms is None else brief.marked_ms
             self.holders.add(now_ms, holder, stood_since_ms=stood_since_ms)
-
-    def pace(self, now_ms: int) -> Pace:
-        """Tell how it has moved lately."""
-        if self.first_ms is None or not len(self.revisions):
-            return Pace()
-        last = self.revisions.newest or 0
-        changes = [
-            one for one in self.revisions.since(now_ms - TUBE_MS) if one[0] > now_ms - TUBE_MS
-        ]
-        distance = None
-        if len(changes) > 1:
-            (first_at, first), (last_at, _) = changes[0], changes[-1]
-            distance = (last_at - first_at) / (last - first)
-        watched_ms = min(now_ms - self.first_ms, _PACE_MS)
-        (before,) = self.revisions.at([now_ms - watched_ms])
-        marks = last - (first if before is None else before)
-        return Pace(distance, self._gain(now_ms), 1_000 * marks / max(watched_ms, 1_000))
-
-    def _gain(self, now_ms: int) -> float | None:
-        changes = self.watermarks.since(now_ms - _GAIN_MS)
-        if len(changes) < 2:
-            return None
-        (first_at, first), (last_at, last) = changes[0], changes[-1]
-        return (last - first) / max(last_at - first_at, 1)
 
 
 class _Counted(Generic[_W]):
@@ -87,7 +58,7 @@ class _Counted(Generic[_W]):
 
 
 class Feed:
-    """What the service says, kept up to date for the pages that are open.
+    """Keeps the answers of the service up to date for the pages that are open.
 
     Attributes
     ----------
@@ -141,7 +112,7 @@ class Feed:
         await self.asking.aclose()
 
     def outage(self, watches: Iterable[Watch] = ()) -> Outage | None:
-        """Tell what keeps the service from answering the lists and some watches."""
+        """Return what keeps the service from answering the lists and some watches."""
         asked = [self.asks_streams, self.asks_groups]
         for watch in watches:
             asked += watch.questions

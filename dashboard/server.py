@@ -21,8 +21,8 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboard.asking import Asking
+from dashboard.connection import Page, Pages
 from dashboard.feed import Feed
-from dashboard.pages import Page, Pages
 from dashboard.views import parse_view
 from tidegauge.client.addresses import check_token, check_url
 from tidegauge.explain.states import HELD_AFTER_MS

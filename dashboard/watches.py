@@ -1,7 +1,6 @@
 """Watches: what is asked of one stream, its writers or one group while a page shows them."""
 
 import asyncio
-from array import array
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 from dashboard.asking import Asking, Question
 from dashboard.history import History, Holders, Samples
 from dashboard.look.group import farthest_first
+from dashboard.look.pace import TUBE_MS
 from tidegauge.errors import LogIsExternalError, UnknownStreamError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import HOLDING
@@ -84,6 +84,8 @@ class StreamWatch(Watch):
         Those that are open; None on external logs.
     marks
         The newest, with their cuts.
+    revisions
+        The revisions of its marks, over wall clock.
     watermarks, fronts
         What the watermark was by its marks, and how far the first writer had noted by the
         explanations, over wall clock: `upper` of a mark tells only of writers behind its cut.
@@ -103,7 +105,7 @@ class StreamWatch(Watch):
 
     def _begin(self) -> None:
         self.marks: deque[MarkInfo] = deque(maxlen=_CUTS)
-        self.marked = array("q")
+        self.revisions = History(TUBE_MS)
         self.watermarks = History()
         self.fronts = Samples()
         self._revision: int | None = None
@@ -179,12 +181,9 @@ class StreamWatch(Watch):
         self._revision = mark.revision
         self.marks.append(mark)
         at_ms = now_ms if mark.marked_ms is None else mark.marked_ms
-        self.marked.append(at_ms)
-        if mark.lower == END_OF_TIME:
-            return
-        self.watermarks.add(at_ms, mark.lower)
-        if len(self.marked) > 4 * _PAGE:
-            del self.marked[: 2 * _PAGE]
+        self.revisions.add(at_ms, mark.revision)
+        if mark.lower != END_OF_TIME:
+            self.watermarks.add(at_ms, mark.lower)
 
     async def _list_transactions(self, path: str) -> None:
         try:

@@ -13,9 +13,10 @@ import pytest
 from pydantic import BaseModel
 
 from dashboard.asking import Asking, Outage, Question
+from dashboard.connection import Pages
 from dashboard.feed import Feed, Seen
 from dashboard.history import History, Holders
-from dashboard.pages import Pages, pace_of
+from dashboard.look.pace import pace_of
 from dashboard.server import DashboardSettings, ExposedDashboardError, create_app
 from dashboard.views import parse_view
 from dashboard.watches import StreamWatch, WritersWatch
@@ -164,7 +165,7 @@ def test_a_page_that_cannot_be_drawn_does_not_stop_others() -> None:
         broken.show(parse_view('{"kind": "stream", "stream": "a/b"}'))
         broken._watches = []
         broken.turn.clear()
-        broken.look()
+        broken.check()
         assert broken.turn.is_set()
         with pytest.raises(ValueError, match="unpack"):
             broken.message()
@@ -366,9 +367,20 @@ def test_the_pace_of_a_stream_is_that_of_the_last_minutes_on_both_pages() -> Non
     seen = Seen(brief)
     for revision, at in enumerate(moments, 1):
         seen.update(brief.model_copy(update={"revision": revision, "marked_ms": at}), at)
-    assert pace_of(_watched(moments), NOW).distance_ms == 10_000
-    assert seen.pace(NOW).distance_ms == 10_000
-    assert pace_of(_watched(YESTERDAY), NOW).distance_ms is None
+    watch = _watched(moments)
+    listed, shown = (pace_of(one.revisions, one.watermarks, NOW) for one in (seen, watch))
+    assert (listed.distance_ms, shown.distance_ms) == (10_000, 10_000)
+    assert (listed.marks_per_s, shown.marks_per_s) == (5 / 60, 5 / 60)
+    yesterday = _watched(YESTERDAY)
+    assert pace_of(yesterday.revisions, yesterday.watermarks, NOW).distance_ms is None
+
+
+def test_the_rate_of_marks_counts_from_the_first_that_was_seen() -> None:
+    revisions = History()
+    for revision in range(1, 6):
+        revisions.add(NOW - 10_000 + 2_000 * revision, 100 + revision)
+    assert pace_of(revisions, History(), NOW).marks_per_s == 0.5
+    assert pace_of(History(), History(), NOW).marks_per_s == 0
 
 
 class Older(Answers):

@@ -1,203 +1,47 @@
-"""Pages: what is drawn, made once a second for all that show the same."""
+"""Drawing: what a view shows, made of the answers of the service."""
 
-import asyncio
 import shlex
 import time
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-from pydantic_core import to_json
-
-from dashboard.feed import TUBE_MS, Feed, Seen
+from dashboard.feed import Feed, Seen
 from dashboard.look import chart, group, headline, overview, segments, tabs
 from dashboard.look.overview import Entry
+from dashboard.look.pace import pace_of
 from dashboard.look.words import Part, Times
-from dashboard.views import GroupView, OverviewView, StreamView, View
+from dashboard.views import OverviewView, StreamView, View
 from dashboard.watches import SLOWEST, GroupWatch, StreamWatch, Watch, WritersWatch
-from tidegauge.explain.states import (
-    HELD_AFTER_MS,
-    HOLDING,
-    Pace,
-    Standing,
-    standing_of,
-    trouble_first,
-)
-from tidegauge.names import StreamName, parse_group
+from tidegauge.explain.states import HOLDING, Pace, Standing, standing_of, trouble_first
 from tidegauge.wire.groups import ListedGroup
 
-_TICK_S = 1.0
-_LOOKS = 10
-"""In a tick: how often those that wait for a first answer look whether it is there."""
 _ORDER_S = 5.0
-_RATE_MS = 30_000
-_GAIN_MS = 30_000
 _DEFAULT_URL = "http://127.0.0.1:8470"
 """Where commands go that name no other."""
 
 
-class Page:
-    """One page that is open in a browser.
-
-    Attributes
-    ----------
-    turn
-        Set when there may be something new to draw.
-    """
-
-    def __init__(self, pages: "Pages") -> None:
-        self.turn = asyncio.Event()
-        self._pages = pages
-        self._view: View | None = None
-        self._watches: list[Watch] = []
-        self._sent: dict[str, bytes] = {}
-        self._problem: str | None = None
-
-    def show(self, view: View) -> None:
-        """Show something else from now on."""
-        feed = self._pages.feed
-        former = self._watches
-        self._count(self._view, view)
-        try:
-            self._watches, self._problem = watches_of(feed, view), None
-        except ValueError as error:  # somebody typed an address that names nothing
-            self._watches, self._problem = [], str(error)
-        for watch in former:
-            feed.release(watch)
-        self._view = view
-        self._sent = {}
-        self.turn.set()
-
-    def close(self) -> None:
-        """Show nothing any more."""
-        for watch in self._watches:
-            self._pages.feed.release(watch)
-        self._watches = []
-        self._count(self._view, None)
-        self._view = None
-
-    def look(self) -> None:
-        """Take a turn at once if what was still unknown is there now."""
-        if self._view is None or self._pages.is_drawn(self._view):
-            return
-        try:
-            self._pages.parts_of(self._view, self._watches, problem=self._problem)
-        except Exception:  # noqa: BLE001 (its own turn meets that again: others go on)
-            self.turn.set()
-        if self._pages.is_drawn(self._view):
-            self.turn.set()
-
-    def _count(self, former: View | None, view: View | None) -> None:
-        feed = self._pages.feed
-        if view is not None:
-            feed.open(overview=view.kind == "overview")
-        if former is not None:
-            feed.close(overview=former.kind == "overview")
-
-    def message(self) -> str | None:
-        """Write what changed since the last message; None while nothing is shown."""
-        if self._view is None:
-            return None
-        parts = self._pages.parts_of(self._view, self._watches, problem=self._problem)
-        new = {name: body for name, body in parts.items() if self._sent.get(name) != body}
-        self._sent = parts
-        always = {name: parts[name] for name in ("view", "kind", "place", "now")}
-        fields = b",".join(
-            b'"%s":%s' % (name.encode(), body) for name, body in (always | new).items()
-        )
-        return f"{{{fields.decode()}}}"
-
-
-class Pages:
-    """All pages that are open.
+class Drawing:
+    """Draws views.
 
     Parameters
     ----------
     held_after_ms
         A stream counts as held once its watermark stands for so long, ms.
     shown_url
-        Where people reach the service, if not where the feed does.
+        Where people reach the service.
     """
 
-    def __init__(
-        self, feed: Feed, *, held_after_ms: int = HELD_AFTER_MS, shown_url: str | None = None
-    ) -> None:
+    def __init__(self, feed: Feed, *, held_after_ms: int, shown_url: str) -> None:
         self.feed = feed
-        self._url = (shown_url or feed.asking.url).rstrip("/")
+        self.shown_url = shown_url
         self._held_after_ms = held_after_ms
-        self._open: set[Page] = set()
-        self._made: dict[View, dict[str, bytes]] = {}
         self._standings: dict[str, Standing] = {}
         self._paces: dict[str, Pace] = {}
         self._judged: Mapping[str, Seen] | None = None
         self._order: list[str] = []
         self._ordered_s = 0.0
 
-    def open(self) -> Page:
-        """Open one that shows nothing yet."""
-        page = Page(self)
-        self._open.add(page)
-        return page
-
-    def close(self, page: Page) -> None:
-        """Close it."""
-        self._open.discard(page)
-        page.close()
-
-    async def run(self) -> None:
-        """Let every page draw once a second."""
-        while True:
-            for _ in range(_LOOKS):
-                await asyncio.sleep(_TICK_S / _LOOKS)
-                for page in self._open:
-                    page.look()
-            self._made.clear()
-            self.feed.reap()
-            for page in self._open:
-                page.turn.set()
-
-    def is_drawn(self, view: View) -> bool:
-        """Whether a view was drawn in this second."""
-        return view in self._made
-
-    def parts_of(
-        self, view: View, watches: Sequence[Watch], *, problem: str | None = None
-    ) -> dict[str, bytes]:
-        """Draw a view in parts, as JSON, unless that was done for another page in this second."""
-        made = self._made.get(view)
-        if made is None:
-            outage = self.feed.outage(watches)
-            # in an outage nobody is dropped, and nothing is known to be held: all is as it was seen
-            seen_ms = watches[0].seen_ms if watches else self.feed.listed_ms
-            stopped_ms = seen_ms if outage else 0
-            common: Part = {
-                "view": view.model_dump_json(),
-                "kind": view.kind,
-                "place": place_of(view),
-                "now": self.feed.asking.now_ms(),
-                "stopped": stopped_ms or None,
-                "service": self._url,
-                "outage": None
-                if outage is None
-                else {
-                    "url": outage.url,
-                    "since": None
-                    if outage.since_ms is None
-                    else outage.since_ms + self.feed.asking.skew_ms,
-                    "reason": outage.reason,
-                },
-                "missing": None,
-            }
-            drawn = common | (
-                {"missing": problem}
-                if problem
-                else self._draw(view, watches, stopped_ms or self.feed.asking.now_ms())
-            )
-            made = {name: to_json(part) for name, part in drawn.items()}
-            if len(made) > len(common):  # nothing is there yet: the next look may see it
-                self._made[view] = made
-        return made
-
-    def _draw(self, view: View, watches: Sequence[Watch], now_ms: int) -> Part:
+    def draw(self, view: View, watches: Sequence[Watch], now_ms: int) -> Part:
+        """Draw a view as of a moment; nothing while its answers are not there yet."""
         refusal = next((one.refusal for one in watches if one.refusal), None)
         if refusal is not None:
             return {"missing": refusal}
@@ -210,11 +54,14 @@ class Pages:
     # the overview
 
     def _judge(self, now_ms: int) -> None:
-        """Tell the state of each stream, once for each list of them."""
+        """Decide the state of each stream, once for each list of them."""
         if self._judged is self.feed.streams:
             return
         self._judged = self.feed.streams
-        self._paces = {name: seen.pace(now_ms) for name, seen in self._judged.items()}
+        self._paces = {
+            name: pace_of(seen.revisions, seen.watermarks, now_ms)
+            for name, seen in self._judged.items()
+        }
         self._standings = {
             name: standing_of(
                 seen.brief,
@@ -286,10 +133,10 @@ class Pages:
         }
 
     def _addressed(self, part: Part | None) -> Part | None:
-        """Have the command in a part, if there is one, go to the service that is shown."""
-        if part is None or not part.get("command") or self._url == _DEFAULT_URL:
+        """Send the command of a part, if it has one, to the service that is shown."""
+        if part is None or not part.get("command") or self.shown_url == _DEFAULT_URL:
             return part
-        return part | {"command": f"{part['command']} --url {shlex.quote(self._url)}"}
+        return part | {"command": f"{part['command']} --url {shlex.quote(self.shown_url)}"}
 
     def _groups_of(self, streams: Sequence[str]) -> dict[str, list[ListedGroup]]:
         found: dict[str, list[ListedGroup]] = {name: [] for name in streams}
@@ -311,9 +158,10 @@ class Pages:
         stood_ms = clock.explanation.stood_ms
         stood_from_ms = None if stood_ms is None else watch.seen_ms - stood_ms
         brief = headline.brief_of(info, clock, stood_from_ms)
+        pace = pace_of(watch.revisions, watch.watermarks, now_ms)
         standing = standing_of(
             brief,
-            pace_of(watch, now_ms),
+            pace,
             now_ms=now_ms,
             free_ms=watch.holders.free_ms,
             held_after_ms=self._held_after_ms,
@@ -333,7 +181,7 @@ class Pages:
                     standing,
                     clock,
                     clock_ms=watch.seen_ms,
-                    marks_per_s=_rate(watch, now_ms),
+                    marks_per_s=pace.marks_per_s,
                     notes=headline.notes_of(info, open_ones),
                 )
             ),
@@ -425,41 +273,3 @@ class Pages:
             "readers": group.readers_of(details, watch.streams, now_ms=watch.seen_ms),
             "progress": group.progress_of(details.progress, now_ms=watch.seen_ms),
         }
-
-
-def watches_of(feed: Feed, view: View) -> list[Watch]:
-    """Watch what a view shows; raises ``ValueError`` for what is no name, and so no address."""
-    if isinstance(view, GroupView):
-        parse_group(view.group)
-        return [feed.watch_group(view.group)]
-    if isinstance(view, OverviewView):
-        return []
-    StreamName.parse(view.stream)
-    watches: list[Watch] = [feed.watch_stream(view.stream), feed.watch_writers(view.stream, "")]
-    if view.prefix and view.tab == "writers":
-        watches.append(feed.watch_writers(view.stream, view.prefix))
-    return watches
-
-
-def place_of(view: View) -> str:
-    """Name what a view is about."""
-    if isinstance(view, StreamView):
-        return view.stream
-    return view.group if isinstance(view, GroupView) else ""
-
-
-def _rate(watch: StreamWatch, now_ms: int) -> float:
-    recent = sum(1 for at in watch.marked[-1_000:] if at > now_ms - _RATE_MS)
-    return 1_000 * recent / _RATE_MS
-
-
-def pace_of(watch: StreamWatch, now_ms: int) -> Pace:
-    """Tell how a stream has moved, by those of its marks that the overview would count."""
-    marked = watch.marked[bisect_right(watch.marked, now_ms - TUBE_MS) :]
-    distance = (marked[-1] - marked[0]) / (len(marked) - 1) if len(marked) > 1 else None
-    changes = watch.watermarks.since(now_ms - _GAIN_MS)
-    gain = None
-    if len(changes) > 1:
-        (first_at, first), (last_at, last) = changes[0], changes[-1]
-        gain = (last - first) / max(last_at - first_at, 1)
-    return Pace(distance, gain, _rate(watch, now_ms))
