@@ -1,4 +1,4 @@
-"""The process of the dashboard: a page, one web socket for each, and who is let in."""
+"""The process of the dashboard: a page, one web socket for each, and the check of who calls."""
 
 import asyncio
 import errno
@@ -173,7 +173,7 @@ def create_app(settings: DashboardSettings) -> ASGIApp:
 
 
 async def _receive(connection: WebSocket, page: Page) -> None:
-    """Take in what the page shows; raises ``ValueError`` for what cannot be shown."""
+    """Read what the page shows; raises ``ValueError`` for what cannot be shown."""
     while True:
         page.show(parse_view(await connection.receive_text()))
 
@@ -189,11 +189,12 @@ async def _send(connection: WebSocket, page: Page) -> None:
 
 
 class Guard:
-    """Lets in who calls by a name of this process, and pages of its own.
+    """Answers calls by a name of this process, and from its own pages.
 
     A page of another site can have its own name mean this machine, and may open a web socket to
     anywhere: the browser says for which page it calls, and by which name. An address is no name:
-    nobody can have it mean another machine.
+    nobody can have it mean another machine. Starlette's `TrustedHostMiddleware` takes a list of names only,
+    so that it would refuse addresses; and it knows no origins.
 
     Parameters
     ----------

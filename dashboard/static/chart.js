@@ -15,7 +15,13 @@ function loadPlot() {
 const HEIGHT = 340;
 const FONT = "12px system-ui, sans-serif";
 const LETTER = 7.2; // px, of the widest digit in use
-const ink = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const probe = Object.assign(document.createElement("i"), { hidden: true });
+/** A colour as the canvas reads it: it knows neither variables nor light-dark(). */
+const ink = (name) => {
+  document.body.append(probe);
+  probe.style.color = `var(--${name})`;
+  return getComputedStyle(probe).color;
+};
 
 export function TideChart({ chart, strip }) {
   const box = useRef();

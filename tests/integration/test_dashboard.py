@@ -350,7 +350,8 @@ def test_a_browser_that_keeps_nothing_shows_it_all_the_same(
         page.get_by_role("button", name="UTC").click()
         expect(page.get_by_role("button", name="local")).to_be_visible()
         page.get_by_role("button", name="Light or dark").click()
-        expect(page.locator("html[data-theme]")).to_have_count(1)
+        expect(page.locator("html[data-theme=dark]")).to_have_count(1)
+        expect(page.locator("body")).to_have_css("background-color", "rgb(12, 20, 27)")
 
 
 @pytest.mark.parametrize("width", [360, 1_280])

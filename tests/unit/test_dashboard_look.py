@@ -186,7 +186,8 @@ def test_a_group_has_one_colour_in_the_overview_and_on_its_page(
 def _hue_angles(pattern: str) -> set[int]:
     """Read colours of the style sheet, as degrees of the colour circle."""
     style = (Path(chart.__file__).parents[1] / "static/style.css").read_text()
-    colours = [bytes.fromhex(one) for one in re.findall(pattern + "#([0-9a-f]{6})", style)]
+    declared = " ".join(re.findall(f"(?:{pattern})([^;}}]*)", style))  # for light and for dark
+    colours = [bytes.fromhex(one) for one in re.findall(r"#([0-9a-f]{6})\b", declared)]
     return {round(360 * rgb_to_hls(*(part / 255 for part in one))[0]) for one in colours}
 
 

@@ -1,4 +1,4 @@
-"""What headers have to pass: whom they call, what a body is, how large it may be."""
+"""Checks of headers: the name that is called, the kind of a body, its size."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -18,11 +18,12 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 def check_host(headers: Headers) -> None:
-    """Refuse who calls by a name that need not be this machine's; old tools send none.
+    """Refuse a call by a name that need not be this machine's; old tools send none.
 
     A browser lets a page talk to the site that it came from. If its author has that name mean
     127.0.0.1 (DNS rebinding), the page talks to what listens there; but its browser goes on to send
-    the name, and by that it is told apart where nobody is asked for a token.
+    the name, and by that it is told apart where nobody is asked for a token. Starlette's
+    `TrustedHostMiddleware` knows no addresses, refuses calls without a name, and answers no problem document.
     """
     for name, value in headers:
         if name == b"host" and not _is_loopback(value):
