@@ -1,9 +1,16 @@
-"""HTTP/1.1 below the framework: heads are bounded in size and time, offers of upgrades declined.
+"""HTTP/1.1 below the framework: bounds heads in size and time, and declines offers of upgrades.
 
-uvicorn would gather a head until memory ends, and wait for its end for ever; it answers what is no
-HTTP in plain text; and it takes a head that offers another protocol for the last of HTTP on its
-connection. What this module leans on in uvicorn and httptools is named by the test of the
-dependencies' upper bounds.
+Without it, a service that is reached directly fails in four ways that no option of uvicorn prevents:
+
+- 800 unfinished heads of 1 MB take 914 MB for ever (`docs/benchmarks.md`). ``limit_concurrency`` does not
+  count them, the bound of h11 is one of each head alone, and httptools has none.
+- 10 000 silent connections stay for ever: ``timeout_keep_alive`` begins after a first answer. With a
+  ``limit_concurrency`` that they exceed, everybody else gets 503.
+- A malformed head is answered in plain text, without a code.
+- A head that offers HTTP/2 is taken for the last request of its connection.
+
+`deploy/haproxy.cfg` prevents the first two, for what comes through it. The names in uvicorn and httptools
+that this module depends on are listed in the test of the upper bounds of the dependencies.
 """
 
 import asyncio
@@ -19,19 +26,19 @@ from tidegauge import errors
 _LONGEST_PARSED = 65_535
 """Longer addresses are too long for the parser of addresses."""
 _HEADER_BYTES = 150
-"""What Python takes for a header of a few bytes: two bytes objects and a tuple."""
+"""Memory of a short header: two bytes objects and a tuple."""
 _LINGER_S = 2.0
-"""As long as an answer may take to a peer that is still sending: a few round trips."""
+"""Time for an answer to reach a peer that is still sending: a few round trips."""
 _MOST_DROPPED_BYTES = 33_554_432
-"""What a peer may send of a body behind its answer: some send all of a body before they read."""
+"""Most of a body that a peer may send after its answer: some send all of it before they read."""
 
 
 class HeadLimits:
-    """What connections may do before a request is whole enough to be asked for its token.
+    """Limits of connections before a request is complete enough to check its token.
 
-    What the heads of all connections take that have begun and are not whole is bounded. Where there
-    is too much, the oldest is refused. A head is usually whole within milliseconds, and most come in
-    one piece and are never counted: the oldest are of those who hold them back.
+    The memory of all unfinished heads together is bounded; beyond the bound, the oldest is refused.
+    A head is usually complete within milliseconds, and most come in one piece and are never counted.
+    So the oldest belong to peers that hold them back.
     """
 
     def __init__(self, settings: ServeSettings) -> None:
@@ -58,7 +65,7 @@ class HeadLimits:
             oldest.refuse(errors.UnavailableError(reason))
 
     def forget(self, connection: "BoundedProtocol") -> None:
-        """Count a head no longer: it is whole, or will never be."""
+        """Stop counting a head: it is complete, or never will be."""
         self._total -= self._sizes.pop(connection, 0)
 
 
@@ -70,19 +77,19 @@ class BoundedProtocol(HttpToolsProtocol):
         self.parser = _DecliningParser(self)
         self._limits = limits
         self._head_bytes: int | None = None
-        """How much came of a head that is not whole; None between heads."""
+        """Bytes received of an unfinished head; None between heads."""
         self._come_bytes = 0
-        """How much came since that head began, what is being parsed included."""
+        """Bytes received since that head began, with those being parsed."""
         self._overdue: asyncio.TimerHandle | None = None
-        """Runs while a head is waited for, but for the time in which uvicorn keeps alive."""
+        """Runs while a head is awaited, except while uvicorn's own keep-alive timer does."""
         self._refusal: errors.ProblemError = errors.MalformedRequestError()
-        """What is wrong, if the parser stops."""
+        """The error to answer if the parser stops."""
         self._ended = False
         """Whether nothing more will be read."""
         self._due: errors.ProblemError | None = None
-        """What is to be refused once the requests before it are answered."""
+        """The error to answer once the requests before it are answered."""
         self._dropped_bytes = 0
-        """How much of a request came behind its answer."""
+        """Bytes of a request received after its answer."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first head."""
@@ -90,12 +97,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait for nothing more."""
+        """Stop all timers."""
         self._await_head_no_longer()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Parse what came, unless a head grows too long, or nothing more is to be read."""
+        """Parse received bytes, unless a head grows too long or reading has ended."""
         if self.is_unread:
             self._dropped_bytes += len(data)
             if self._dropped_bytes > _MOST_DROPPED_BYTES:
@@ -163,7 +170,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._end_with(self._due)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 (uvicorn says the same always)
-        """Refuse what is no HTTP, or was too long."""
+        """Answer an error to bytes that are no HTTP, or to a head that is too long."""
         self.refuse(self._refusal)
 
     def refuse(self, error: errors.ProblemError) -> None:
