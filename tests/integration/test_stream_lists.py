@@ -82,6 +82,12 @@ def test_every_controller_explains_streams_that_another_one_holds(two: Controlle
         names = [one["stream"] for one in listed]
         assert [one["stream"] for one in following] == names[2:4]
         assert all(one["explanation"] for one in following)
+        front = httpx.get(f"{server.url}/").raise_for_status().json()["streams"]
+        states = {one["stream"]: one["state"].split(" for ")[0] for one in front}
+        assert states.pop("b/external") in {"late", "quiet"}  # its times are of long ago
+        assert states.pop("b/sealed") == "ended"
+        assert set(states.values()) == {"unused"}
+        assert front[-1]["stream"] == "b/sealed"  # trouble comes first
 
 
 def test_a_holder_that_does_not_answer_leaves_its_streams_without_an_explanation(
