@@ -1,7 +1,9 @@
 """The log port over a topic, as its events are read: by a consumer that is in no group."""
 
+import gc
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,18 @@ _TUNING = {
     "fetch.queue.backoff.ms": "10",  # a second by default, in which the queue runs empty
 }
 """What a load may set otherwise. There is no group, but librdkafka wants a name for it."""
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Let Python look for no garbage: a page makes none, and to look costs more than to read it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 class KafkaReader:
@@ -76,28 +90,39 @@ class KafkaReader:
         at, reason = offsets.start, "no answer"
         give_up = time.monotonic() + _PATIENCE_S
         while at < offsets.stop:
-            page = self._consumer.consume(min(_PAGE, offsets.stop - at), _PAGE_S)
-            records = [one for one in page if one.error() is None]
-            if records:
-                at = (records[-1].offset() or 0) + 1
-                if at > offsets.stop:
-                    records = [one for one in records if (one.offset() or 0) < offsets.stop]
-                if records:
-                    yield _run_of(segment, records)
+            reached, run, told = self._page(segment, at, offsets.stop)
+            if reached > at:
+                at = reached
+                if run is not None:
+                    yield run
                 give_up = time.monotonic() + _PATIENCE_S
-            for told in page if len(records) < len(page) else ():
-                error = told.error()
-                if error is None:
-                    continue
-                if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (its name)
-                    at = max(at, told.offset() or 0)
+            for one in told:
+                error, offset = one.error(), one.offset()
+                if error is not None and error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (its name)
+                    at = max(at, offset or 0)
                     self._check_end(segment, at, offsets)
-                else:
+                elif error is not None:
                     reason = self._checked(error, segment, at)
             if time.monotonic() > give_up:
                 raise BrokerError(
                     self._bootstrap, f"partition {segment} from {at} on: {reason}"
                 )
+
+    @_uncollected()
+    def _page(
+        self, segment: int, at: int, stop: int
+    ) -> tuple[int, EventRun | None, list[Message]]:
+        """Read on; return how far that reaches, the events below the stop, and what is no event."""
+        page = self._consumer.consume(min(_PAGE, stop - at), _PAGE_S)
+        records = [one for one in page if one.error() is None]
+        told = []
+        if len(records) < len(page):
+            told = [one for one in page if one.error() is not None]
+        if records:
+            at = (records[-1].offset() or 0) + 1
+            if at > stop:
+                records = [one for one in records if (one.offset() or 0) < stop]
+        return at, _run_of(segment, records) if records else None, told
 
     def _check_end(self, segment: int, at: int, offsets: range) -> None:
         """Raise if the log itself ends before the offsets do, and not a replica of it."""

@@ -1,5 +1,6 @@
 """The log port over a topic: what can be read, what is a gap, and what is lost."""
 
+import gc
 from collections.abc import Iterator
 from itertools import count
 
@@ -15,7 +16,7 @@ from spark_source.options.kafka import KafkaTopic
 from spark_source.options.load import read_options
 from spark_source.source.partitions import SegmentPartition
 from spark_source.source.rows import read_rows
-from tests.kafka import create_topic, delete_records
+from tests.kafka import create_topic, delete_records, produce
 from tests.patience import PATIENCE_S, wait_until
 from tests.server import ServerProcess
 from tests.spark.feed import DAY
@@ -147,6 +148,24 @@ def test_a_read_that_was_abandoned_leaves_the_next_one_its_partition(topic: Kafk
     del abandoned
     topic.write(5, partition=1)
     assert sum(one.batch.num_rows for one in [first, *following]) == 3
+
+
+def test_reading_sets_off_no_search_for_garbage(broker: Broker, topic: KafkaFeed) -> None:
+    topic.create()
+    produce(broker.bootstrap, topic.topic, ({"value": b"x"} for _ in range(20_000)))
+    seen: list[str] = []
+
+    def see(phase: str, _: object) -> None:
+        seen.append(phase)
+
+    runs = KafkaReader(_place(topic)).read(0, range(20_000))
+    gc.callbacks.append(see)
+    try:
+        assert sum(run.batch.num_rows for run in runs) == 20_000
+    finally:
+        gc.callbacks.remove(see)
+    # Each page makes tens of thousands of objects; a search begins with every 700.
+    assert len(seen) < 20
 
 
 def test_a_time_starts_at_the_first_record_of_each_partition_that_reaches_it(
