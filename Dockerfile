@@ -11,11 +11,11 @@ RUN touch README.md
 FROM build AS wheel
 COPY README.md ./
 COPY controller/ controller/
-COPY dashboard/ dashboard/
 COPY reader_client/ reader_client/
 COPY spark_source/ spark_source/
 COPY tidegauge/ tidegauge/
 COPY tidegauge_cli/ tidegauge_cli/
+COPY tidegauge_dashboard/ tidegauge_dashboard/
 COPY writer_client/ writer_client/
 RUN pip wheel --no-deps --wheel-dir /wheels .
 

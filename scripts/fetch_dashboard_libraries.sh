@@ -5,7 +5,7 @@ set -eu
 HTM=3.1.1 # carries Preact 10; one file with hooks
 UPLOT=1.6.32
 
-into="$(cd "$(dirname "$0")/.." && pwd)/dashboard/static/vendor"
+into="$(cd "$(dirname "$0")/.." && pwd)/tidegauge_dashboard/static/vendor"
 work="$(mktemp -d)"
 trap 'rm -rf "$work"' EXIT
 cd "$work"

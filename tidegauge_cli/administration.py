@@ -58,7 +58,7 @@ def _dashboard(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield {}
         return
     with needs_extra("ui"):
-        import dashboard as _  # noqa: F401, PLC0415 (says which extra is missing)
+        import tidegauge_dashboard as _  # noqa: F401, PLC0415 (says which extra is missing)
     for name in ("tokens", "tls_certificate"):
         if settings[name] is not None:
             option = name.replace("_", "-")

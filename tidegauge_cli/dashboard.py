@@ -77,12 +77,12 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
 ) -> None:
     """Show where every watermark stands, who holds it and who reads, as a page in a browser."""
     with needs_extra("ui"):
-        import dashboard  # noqa: PLC0415 (says which extra is missing)
+        import tidegauge_dashboard  # noqa: PLC0415 (says which extra is missing)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415
     try:
         if token_file is not None:
             token = token_file.read_text("utf-8").strip()
-        settings = dashboard.DashboardSettings(
+        settings = tidegauge_dashboard.DashboardSettings(
             url=url,
             token=token,
             shown_url=shown_url,
@@ -92,7 +92,7 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
             insecure=insecure,
             held_after_ms=round(held_after * 1_000),
         )
-        dashboard.run(settings)
+        tidegauge_dashboard.run(settings)
     except (TidegaugeError, ValueError, OSError) as error:
         sys.exit(f"tidegauge ui: {error}")
 
@@ -100,14 +100,14 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
 @contextmanager
 def beside(url: str) -> Iterator[str]:
     """Show the dashboard of a service for a while, by a process of its own; gives its address."""
-    import dashboard  # noqa: PLC0415 (an extra, which the caller has looked for)
+    import tidegauge_dashboard  # noqa: PLC0415 (an extra, which the caller has looked for)
 
     # as that process reads them
     port = os.environ.get("TIDEGAUGE_UI_PORT", str(UI_PORT))
     host = os.environ.get("TIDEGAUGE_UI_HOST", "127.0.0.1")
     try:
-        dashboard.listen(host, int(port)).close()
-    except dashboard.PortTakenError as error:
+        tidegauge_dashboard.listen(host, int(port)).close()
+    except tidegauge_dashboard.PortTakenError as error:
         msg = f"port {port} of the dashboard is taken; set TIDEGAUGE_UI_PORT to another"
         raise ValueError(msg) from error
     # -P: whatever is called as a package of ours in the current folder is not meant

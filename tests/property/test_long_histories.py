@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from dashboard.look.headline import events_of
-from dashboard.look.segments import segments_tab
 from spark_source.source import planner
 from tests.property.events import Shape
 from tidegauge import groups, scaling, truncation, windows
@@ -25,6 +23,8 @@ from tidegauge.marks import Mark
 from tidegauge.starts import starting_position
 from tidegauge.topology import KeyRange, Position, Segment, Topology
 from tidegauge.wire.streams import StreamConfig, StreamInfo, TopologyInfo
+from tidegauge_dashboard.look.headline import events_of
+from tidegauge_dashboard.look.segments import segments_tab
 
 STREAM = "s/one"
 SEGMENTS = 10_000

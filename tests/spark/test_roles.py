@@ -18,7 +18,7 @@ from tests.spark.feed import Feed
 ROOT = Path(__file__).parents[2]
 NO_ROLE = (
     "controller",
-    "dashboard",
+    "tidegauge_dashboard",
     "matplotlib",
     "pandas",
     "spark_source.progress.listener",

@@ -12,19 +12,19 @@ import httpx
 import pytest
 from pydantic import BaseModel
 
-from dashboard.asking import Asking, Outage, Question
-from dashboard.connection import Pages
-from dashboard.feed import Feed, Seen
-from dashboard.history import History, Holders
-from dashboard.look.pace import pace_of
-from dashboard.server import DashboardSettings, ExposedDashboardError, create_app
-from dashboard.views import parse_view
-from dashboard.watches import StreamWatch, WritersWatch
 from tests.patience import until
 from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.errors import InvalidRequestError
 from tidegauge.wire.streams import MarkInfo, StreamBrief
 from tidegauge.wire.writers import WriterInfo
+from tidegauge_dashboard.asking import Asking, Outage, Question
+from tidegauge_dashboard.connection import Pages
+from tidegauge_dashboard.feed import Feed, Seen
+from tidegauge_dashboard.history import History, Holders
+from tidegauge_dashboard.look.pace import pace_of
+from tidegauge_dashboard.server import DashboardSettings, ExposedDashboardError, create_app
+from tidegauge_dashboard.views import parse_view
+from tidegauge_dashboard.watches import StreamWatch, WritersWatch
 
 NOW = 1_800_000_000_000
 

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from dashboard.history import History, Holders, Samples
-from dashboard.look import chart, group, headline, overview, segments, tabs
-from dashboard.look.scales import BehindScale, relative_heights, water_height
-from dashboard.look.words import Times, plural, rounded, span_text
 from tests.listed_streams import NOW, STATES, brief_of
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import Pace, Standing
 from tidegauge.wire.groups import GroupDetails, ListedGroup, ReaderInfo, TimeWindowInfo
 from tidegauge.wire.streams import StreamInfo
 from tidegauge.wire.writers import Watermark, WriterInfo
+from tidegauge_dashboard.history import History, Holders, Samples
+from tidegauge_dashboard.look import chart, group, headline, overview, segments, tabs
+from tidegauge_dashboard.look.scales import BehindScale, relative_heights, water_height
+from tidegauge_dashboard.look.words import Times, plural, rounded, span_text
 
 MOVING = Standing("moving", "green")
 

@@ -12,11 +12,11 @@ from tidegauge.extras import how_to_install
 ROOT = Path(__file__).parents[2]
 PACKAGES = (
     "controller",
-    "dashboard",
     "reader_client",
     "spark_source",
     "tidegauge",
     "tidegauge_cli",
+    "tidegauge_dashboard",
     "writer_client",
 )
 PAGES = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/*.py")]

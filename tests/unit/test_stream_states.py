@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from dashboard.history import Holders
 from tests.listed_streams import NOW, STATES, brief_of
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import (
@@ -17,6 +16,7 @@ from tidegauge.explain.states import (
 )
 from tidegauge.wire.streams import BriefStreamList
 from tidegauge_cli.tables import judge, table_of_streams
+from tidegauge_dashboard.history import Holders
 
 
 @pytest.mark.parametrize(

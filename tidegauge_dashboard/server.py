@@ -20,12 +20,12 @@ from starlette.responses import PlainTextResponse
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboard.asking import Asking
-from dashboard.connection import Page, Pages
-from dashboard.feed import Feed
-from dashboard.views import parse_view
 from tidegauge.client.addresses import check_token, check_url
 from tidegauge.explain.states import HELD_AFTER_MS
+from tidegauge_dashboard.asking import Asking
+from tidegauge_dashboard.connection import Page, Pages
+from tidegauge_dashboard.feed import Feed
+from tidegauge_dashboard.views import parse_view
 
 _log = logging.getLogger(__name__)
 _STATIC = files(__package__).joinpath("static")

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dashboard.look.chart import HUES
-from dashboard.look.overview import tone_of
-from dashboard.look.scales import BehindScale
-from dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import count_between
 from tidegauge.wire.groups import GroupDetails, NotedProgress, TimeWindowInfo
 from tidegauge.wire.streams import StreamInfo
+from tidegauge_dashboard.look.chart import HUES
+from tidegauge_dashboard.look.overview import tone_of
+from tidegauge_dashboard.look.scales import BehindScale
+from tidegauge_dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
 
 _NAMES = 3
 NOBODY = "nobody"

@@ -4,15 +4,15 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 
-from dashboard.feed import Feed, Seen
-from dashboard.look import chart, group, headline, overview, segments, tabs
-from dashboard.look.overview import Entry
-from dashboard.look.pace import pace_of
-from dashboard.look.words import Part, Times
-from dashboard.views import OverviewView, StreamView, View
-from dashboard.watches import SLOWEST, GroupWatch, StreamWatch, Watch, WritersWatch
 from tidegauge.explain.states import HOLDING, Pace, Standing, standing_of, trouble_first
 from tidegauge.wire.groups import ListedGroup
+from tidegauge_dashboard.feed import Feed, Seen
+from tidegauge_dashboard.look import chart, group, headline, overview, segments, tabs
+from tidegauge_dashboard.look.overview import Entry
+from tidegauge_dashboard.look.pace import pace_of
+from tidegauge_dashboard.look.words import Part, Times
+from tidegauge_dashboard.views import OverviewView, StreamView, View
+from tidegauge_dashboard.watches import SLOWEST, GroupWatch, StreamWatch, Watch, WritersWatch
 
 _ORDER_S = 5.0
 _DEFAULT_URL = "http://127.0.0.1:8470"

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from dashboard.look.words import Part, grouped, plural
 from tidegauge.wire.streams import SegmentInfo, StreamInfo
+from tidegauge_dashboard.look.words import Part, grouped, plural
 
 _MOST_OPEN = 64
 _GENERATIONS = 10

@@ -2,13 +2,13 @@
 
 import asyncio
 
-from dashboard.cache import Cache
-from dashboard.drawing import Drawing
-from dashboard.feed import Feed
-from dashboard.views import GroupView, OverviewView, View
-from dashboard.watches import Watch
 from tidegauge.explain.states import HELD_AFTER_MS
 from tidegauge.names import StreamName, parse_group
+from tidegauge_dashboard.cache import Cache
+from tidegauge_dashboard.drawing import Drawing
+from tidegauge_dashboard.feed import Feed
+from tidegauge_dashboard.views import GroupView, OverviewView, View
+from tidegauge_dashboard.watches import Watch
 
 _TICK_S = 1.0
 _CHECKS = 10

@@ -1,7 +1,7 @@
 """The pace of a stream, from what was seen of it."""
 
-from dashboard.history import History
 from tidegauge.explain.states import Pace
+from tidegauge_dashboard.history import History
 
 TUBE_MS = 300_000
 """The span that the overview shows."""

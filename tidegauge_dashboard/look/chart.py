@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from zlib import crc32
 
-from dashboard.history import NOBODY, History, Holders, Samples
-from dashboard.look.scales import BehindScale
-from dashboard.look.words import Part, Times, plural
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import Tone
 from tidegauge.wire.writers import WriterInfo
+from tidegauge_dashboard.history import NOBODY, History, Holders, Samples
+from tidegauge_dashboard.look.scales import BehindScale
+from tidegauge_dashboard.look.words import Part, Times, plural
 
 COLUMNS = 300
 SPANS_S = (300, 1_200, 3_600)

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from dashboard.look.scales import relative_heights, water_height
-from dashboard.look.words import Part, Times, grouped, per_second, plural
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import LABELS, Pace, Standing, Tone
 from tidegauge.states import WriterState
 from tidegauge.wire.groups import ListedGroup, TimeWindowInfo
 from tidegauge.wire.streams import BriefExplanation, StreamBrief
+from tidegauge_dashboard.look.scales import relative_heights, water_height
+from tidegauge_dashboard.look.words import Part, Times, grouped, per_second, plural
 
 PAGE_ROWS = 25
 BIN_MS = 5_000

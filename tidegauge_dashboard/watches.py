@@ -5,10 +5,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from dashboard.asking import Asking, Question
-from dashboard.history import History, Holders, Samples
-from dashboard.look.group import farthest_first
-from dashboard.look.pace import TUBE_MS
 from tidegauge.errors import LogIsExternalError, UnknownStreamError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import HOLDING
@@ -16,6 +12,10 @@ from tidegauge.wire.groups import GroupDetails, GroupWindows
 from tidegauge.wire.streams import MarkInfo, MarkList, StreamInfo
 from tidegauge.wire.transactions import TransactionList
 from tidegauge.wire.writers import Watermark, WriterInfo, WriterList
+from tidegauge_dashboard.asking import Asking, Question
+from tidegauge_dashboard.history import History, Holders, Samples
+from tidegauge_dashboard.look.group import farthest_first
+from tidegauge_dashboard.look.pace import TUBE_MS
 
 _MARKS_S, _WAIT_MS = 1.0, 5_000
 _EXPLAIN_S, _WRITERS_S, _DESCRIBE_S, _TRANSACTIONS_S = 1.5, 3.0, 3.0, 5.0

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from dashboard.look.overview import behind_of
-from dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
 from tidegauge.explain.states import Standing
 from tidegauge.wire.groups import ListedGroup
 from tidegauge.wire.streams import MarkInfo, StreamConfig, StreamInfo
 from tidegauge.wire.transactions import TransactionInfo
 from tidegauge.wire.writers import WriterInfo
+from tidegauge_dashboard.look.overview import behind_of
+from tidegauge_dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
 
 _SEGMENTS_SHOWN = 12
 _NEAR = 25

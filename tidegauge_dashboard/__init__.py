@@ -1,6 +1,6 @@
 """The dashboard: a page that people keep open, over the public API of the service."""
 
-from dashboard.server import (
+from tidegauge_dashboard.server import (
     DashboardSettings,
     ExposedDashboardError,
     PortTakenError,

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from pydantic_core import to_json
 
-from dashboard.drawing import Drawing
-from dashboard.look.words import Part
-from dashboard.views import GroupView, StreamView, View
-from dashboard.watches import Watch
+from tidegauge_dashboard.drawing import Drawing
+from tidegauge_dashboard.look.words import Part
+from tidegauge_dashboard.views import GroupView, StreamView, View
+from tidegauge_dashboard.watches import Watch
 
 
 class Cache:

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from dashboard.look.overview import until_of, writers_of
-from dashboard.look.words import Part, Times, grouped, per_second, plural, rounded
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import HOLDING, Standing, State
 from tidegauge.wire.streams import StreamBrief, StreamInfo
 from tidegauge.wire.transactions import TransactionInfo
 from tidegauge.wire.writers import ExplanationInfo, Watermark, WriterInfo
+from tidegauge_dashboard.look.overview import until_of, writers_of
+from tidegauge_dashboard.look.words import Part, Times, grouped, per_second, plural, rounded
 
 _NAMES = 3
 _MOVING: frozenset[State] = frozenset({"moving", "late", "catching"})

@@ -8,14 +8,14 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
-from dashboard.asking import Asking, Outage, Question
-from dashboard.history import History, Holders
-from dashboard.look.pace import TUBE_MS
-from dashboard.watches import GroupWatch, StreamWatch, Watch, WritersWatch
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import HOLDING
 from tidegauge.wire.groups import GroupList, ListedGroup
 from tidegauge.wire.streams import BriefStreamList, StreamBrief
+from tidegauge_dashboard.asking import Asking, Outage, Question
+from tidegauge_dashboard.history import History, Holders
+from tidegauge_dashboard.look.pace import TUBE_MS
+from tidegauge_dashboard.watches import GroupWatch, StreamWatch, Watch, WritersWatch
 
 _OVERVIEW_S, _OTHER_S, _NOBODY_S = 2.0, 4.0, 15.0
 _GROUPS_S = 5.0
