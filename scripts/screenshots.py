@@ -37,6 +37,10 @@ _PAGES = {
     "seconds": "?stream=iot/seconds",
     "ended": "?stream=shop/returns",
     "unused": "?stream=shop/unused",
+    "quiet": "?stream=shop/night",
+    "groups": "?show=groups",
+    "help": "?show=help",
+    "sorted": "?sort=-writers",
     "group": "?group=city/billing",
     "query": "?group=shop/reports",
 }
@@ -44,6 +48,7 @@ _SETTLE_MS = 2_000
 _LOOKS = {
     "light": ("light", 1_400, 900),
     "dark": ("dark", 1_400, 900),
+    "narrow": ("light", 1_280, 900),
     "phone": ("light", 360, 780),
 }
 

@@ -1,6 +1,7 @@
 """The cache of drawn views: what several pages show is drawn once."""
 
 from collections.abc import Sequence
+from importlib.metadata import version
 
 from pydantic_core import to_json
 
@@ -8,6 +9,8 @@ from tidegauge_dashboard.drawing import Drawing
 from tidegauge_dashboard.look.words import Part
 from tidegauge_dashboard.views import GroupView, StreamView, View
 from tidegauge_dashboard.watches import Watch
+
+_VERSION = version("tidegauge")
 
 
 class Cache:
@@ -43,6 +46,8 @@ class Cache:
                 "now": feed.asking.now_ms(),
                 "stopped": stopped_ms or None,
                 "service": self._drawing.shown_url,
+                "version": _VERSION,
+                "held": self._drawing.held(stopped_ms or feed.asking.now_ms()),
                 "outage": None
                 if outage is None
                 else {

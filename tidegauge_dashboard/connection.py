@@ -7,7 +7,7 @@ from tidegauge.names import StreamName, parse_group
 from tidegauge_dashboard.cache import Cache
 from tidegauge_dashboard.drawing import Drawing
 from tidegauge_dashboard.feed import Feed
-from tidegauge_dashboard.views import GroupView, OverviewView, View
+from tidegauge_dashboard.views import GroupView, StreamView, View
 from tidegauge_dashboard.watches import Watch
 
 _TICK_S = 1.0
@@ -135,7 +135,7 @@ def watches_of(feed: Feed, view: View) -> list[Watch]:
     if isinstance(view, GroupView):
         parse_group(view.group)
         return [feed.watch_group(view.group)]
-    if isinstance(view, OverviewView):
+    if not isinstance(view, StreamView):
         return []
     StreamName.parse(view.stream)
     watches: list[Watch] = [feed.watch_stream(view.stream), feed.watch_writers(view.stream, "")]

@@ -1,22 +1,30 @@
 """Drawing: what a view shows, made of the answers of the service."""
 
-import shlex
 import time
 from collections.abc import Mapping, Sequence
 
-from tidegauge.explain.states import HOLDING, Pace, Standing, standing_of, trouble_first
+from tidegauge.explain.first_steps import WATERMARK, addressed, first_commands
+from tidegauge.explain.states import (
+    HOLDING,
+    LABELS,
+    MEANINGS,
+    TONES,
+    Pace,
+    Standing,
+    standing_of,
+    trouble_first,
+)
 from tidegauge.wire.groups import ListedGroup
 from tidegauge_dashboard.feed import Feed, Seen
-from tidegauge_dashboard.look import chart, group, headline, overview, segments, tabs
+from tidegauge_dashboard.look import chart, group, groups, headline, overview, segments, tabs
 from tidegauge_dashboard.look.overview import Entry
 from tidegauge_dashboard.look.pace import pace_of
+from tidegauge_dashboard.look.sorting import sorted_by
 from tidegauge_dashboard.look.words import Part, Times
-from tidegauge_dashboard.views import OverviewView, StreamView, View
+from tidegauge_dashboard.views import GroupsView, HelpView, OverviewView, StreamView, View
 from tidegauge_dashboard.watches import SLOWEST, GroupWatch, StreamWatch, Watch, WritersWatch
 
 _ORDER_S = 5.0
-_DEFAULT_URL = "http://127.0.0.1:8470"
-"""Where commands go that name no other."""
 
 
 class Drawing:
@@ -37,8 +45,13 @@ class Drawing:
         self._standings: dict[str, Standing] = {}
         self._paces: dict[str, Pace] = {}
         self._judged: Mapping[str, Seen] | None = None
-        self._order: list[str] = []
+        self._orders: dict[str, list[str]] = {"": []}
         self._ordered_s = 0.0
+
+    def held(self, now_ms: int) -> int:
+        """Count the streams that are held."""
+        self._judge(now_ms)
+        return sum(one.is_held for one in self._standings.values())
 
     def draw(self, view: View, watches: Sequence[Watch], now_ms: int) -> Part:
         """Draw a view as of a moment; nothing while its answers are not there yet."""
@@ -49,6 +62,10 @@ class Drawing:
             return self._draw_overview(view, now_ms)
         if isinstance(view, StreamView):
             return self._draw_stream(view, watches, now_ms)
+        if isinstance(view, GroupsView):
+            return self._draw_groups(view)
+        if isinstance(view, HelpView):
+            return self._draw_help()
         return self._draw_group(watches, now_ms)
 
     # the overview
@@ -73,13 +90,25 @@ class Drawing:
             for name, seen in self._judged.items()
         }
         if time.monotonic() - self._ordered_s >= _ORDER_S or self._order_misses():
-            self._order = trouble_first(self._standings)
+            self._orders = {"": trouble_first(self._standings)}
             self._ordered_s = self.feed.listed_s
 
     def _order_misses(self) -> bool:
-        return len(self._order) != len(self._standings) or any(
-            name not in self._standings for name in self._order
+        order = self._orders[""]
+        return len(order) != len(self._standings) or any(
+            name not in self._standings for name in order
         )
+
+    def _order_by(self, sort: str) -> list[str]:
+        """Return all streams in an order that stays for a while: rows are not to jump."""
+        found = self._orders.get(sort)
+        if found is None:
+            order = self._orders[""]
+            briefs = {name: seen.brief for name, seen in self.feed.streams.items()}
+            groups = self._groups_of(order)
+            columns = overview.columns_of(order, briefs, self._paces, groups.__getitem__)
+            found = self._orders[sort] = sorted_by(order, sort, columns)
+        return found
 
     def _draw_overview(self, view: OverviewView, now_ms: int) -> Part:
         refusal = self.feed.asks_streams.refusal
@@ -89,7 +118,7 @@ class Drawing:
         streams, standings = self.feed.streams, self._standings
         found = [
             name
-            for name in self._order
+            for name in self._order_by(view.sort)
             if (view.state is None or standings[name].state == view.state)
             and (not view.search or overview.matches(streams[name].brief, view.search))
         ]
@@ -126,17 +155,16 @@ class Drawing:
                 "page": page,
                 "pages": pages,
                 "groups_refusal": self.feed.asks_groups.refusal,
-                "empty": self._addressed(
-                    overview.empty_of(len(streams), len(rows), wanted=view.search)
+                "empty": overview.empty_of(
+                    len(streams), len(rows), wanted=view.search, url=self.shown_url
                 ),
             }
         }
 
-    def _addressed(self, part: Part | None) -> Part | None:
+    def _addressed(self, part: Part) -> Part:
         """Send the command of a part, if it has one, to the service that is shown."""
-        if part is None or not part.get("command") or self.shown_url == _DEFAULT_URL:
-            return part
-        return part | {"command": f"{part['command']} --url {shlex.quote(self.shown_url)}"}
+        command = part.get("command")
+        return part | {"command": addressed(command, self.shown_url)} if command else part
 
     def _groups_of(self, streams: Sequence[str]) -> dict[str, list[ListedGroup]]:
         found: dict[str, list[ListedGroup]] = {name: [] for name in streams}
@@ -249,9 +277,44 @@ class Drawing:
             total=sum(clock.explanation.states.values()),
             most=SLOWEST,
             prefix=view.prefix,
+            sort=view.sort,
             asked_ms=writers.asked_ms,
             times=times,
         )
+
+    # the groups
+
+    def _draw_groups(self, view: GroupsView) -> Part:
+        if not self.feed.listed_groups:
+            return {"missing": self.feed.asks_groups.refusal}
+        briefs = {name: seen.brief for name, seen in self.feed.streams.items()}
+        found = groups.entries_of(self.feed.groups.values(), briefs, view.search)
+        found = sorted_by(found, view.sort, groups.COLUMNS)
+        pages = max(1, -(-len(found) // overview.PAGE_ROWS))
+        page = min(view.page, pages)
+        first = (page - 1) * overview.PAGE_ROWS
+        total = len(self.feed.groups)
+        return {
+            "list": {
+                "total": f"{total:,}",
+                "rows": list(map(groups.row_of, found[first : first + overview.PAGE_ROWS])),
+                "page": page,
+                "pages": pages,
+                "empty": groups.empty_of(total, found, wanted=view.search),
+            }
+        }
+
+    def _draw_help(self) -> Part:
+        return {
+            "help": {
+                "watermark": WATERMARK,
+                "commands": list(first_commands(self.shown_url)),
+                "states": [
+                    {"label": LABELS[state], "tone": TONES[state], "text": text}
+                    for state, text in MEANINGS.items()
+                ],
+            }
+        }
 
     # a group
 

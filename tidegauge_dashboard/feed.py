@@ -75,6 +75,7 @@ class Feed:
         self.streams: dict[str, Seen] = {}
         self.groups: dict[str, ListedGroup] = {}
         self.listed = False
+        self.listed_groups = False
         self.listed_s = 0.0
         self.listed_ms = 0
         self.asks_streams = Question()
@@ -233,3 +234,4 @@ class Feed:
             if cursor is None:
                 break
         self.groups = groups
+        self.listed_groups = True

@@ -24,6 +24,9 @@ class OverviewView(_View):
         Which streams are wanted.
     page
         Which of the pages of them, from 1 on.
+    sort
+        The column by which they are sorted, with ``-`` in front for the greatest first; empty for
+        trouble first.
     rows
         The streams of the rows that are drawn, while one of them has the focus: they stay.
     """
@@ -32,6 +35,7 @@ class OverviewView(_View):
     state: _Text | None = None
     search: _Text = ""
     page: int = Field(1, ge=1, le=1_000_000)
+    sort: _Text = ""
     rows: tuple[_Text, ...] | None = Field(None, max_length=PAGE_ROWS)
 
 
@@ -48,6 +52,8 @@ class StreamView(_View):
         How much of the past the chart shows, s.
     prefix
         The writers whose names begin so; empty for the slowest.
+    sort
+        The column by which the writers are sorted, as in `OverviewView`; empty for the slowest first.
     """
 
     kind: Literal["stream"]
@@ -55,6 +61,22 @@ class StreamView(_View):
     tab: Tab = "writers"
     span: int = SPANS_S[0]
     prefix: _Text = ""
+    sort: _Text = ""
+
+
+class GroupsView(_View):
+    """The list of reader groups; the fields are as in `OverviewView`."""
+
+    kind: Literal["groups"]
+    search: _Text = ""
+    page: int = Field(1, ge=1, le=1_000_000)
+    sort: _Text = ""
+
+
+class HelpView(_View):
+    """What a watermark is, what the states mean, and which keys there are."""
+
+    kind: Literal["help"]
 
 
 class GroupView(_View):
@@ -64,7 +86,7 @@ class GroupView(_View):
     group: _Text
 
 
-View: TypeAlias = OverviewView | StreamView | GroupView
+View: TypeAlias = OverviewView | StreamView | GroupsView | GroupView | HelpView
 _VIEWS: TypeAdapter[View] = TypeAdapter(Annotated[View, Field(discriminator="kind")])
 
 

@@ -23,7 +23,8 @@ from controller.http.routing import (
     StrictRoute,
 )
 from tidegauge.event_time import describe_event_time
-from tidegauge.explain.states import describe_standing, standing_of, trouble_first
+from tidegauge.explain.first_steps import WATERMARK, first_commands
+from tidegauge.explain.states import LABELS, describe_standing, standing_of, trouble_first
 from tidegauge.wire.streams import BriefExplanation, StreamBrief
 from tidegauge.wire.values import Answer
 
@@ -94,7 +95,9 @@ async def front_page(  # noqa: PLR0913, PLR0917 (parts of one request)
         },
     )
     if "text/html" in accept and "application/json" not in accept:
-        return HTMLResponse(_write(page, is_anonymous=caller is NOBODY), headers=_HEADERS)
+        url = str(request.base_url)
+        body = _write(page, url=url, is_anonymous=caller is NOBODY)
+        return HTMLResponse(body, headers=_HEADERS)
     response.headers.update(_HEADERS)
     return page
 
@@ -132,25 +135,45 @@ def _standings(
     ]
 
 
-def _write(page: FrontPage, *, is_anonymous: bool) -> str:
-    rows = []
-    for one in page.streams:
+def _write(page: FrontPage, *, url: str, is_anonymous: bool) -> str:
+    teaches = not page.streams and not is_anonymous
+    found = page.links.get("dashboard")
+    held = sum(one.state.startswith(LABELS["held"]) for one in page.streams)
+    return _PAGE.substitute(
+        title=f"{held} held · Tidegauge" if held else "Tidegauge",
+        version=escape(page.version),
+        body=_steps(url) if teaches else _table(page.streams),
+        note=_note(page, is_anonymous=is_anonymous),
+        dashboard="" if found is None else f'<a href="{escape(found)}">Dashboard</a>',
+    )
+
+
+def _table(streams: Sequence[ListedStanding]) -> str:
+    rows = ["<tr><th>Stream</th><th>Watermark</th><th>State</th></tr>"]
+    for one in streams:
         watermark = "—" if one.watermark is None else describe_event_time(one.watermark)
         cells = (one.stream, watermark, one.state)
         rows.append(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>")
-    note = _note(page, is_anonymous=is_anonymous)
-    found = page.links.get("dashboard")
-    link = "" if found is None else f'<a href="{escape(found)}">Dashboard</a>'
-    return _PAGE.substitute(
-        version=escape(page.version), rows="\n".join(rows), note=note, dashboard=link
+    return "\n".join(['<div class="list"><table>', *rows, "</table></div>"])
+
+
+def _steps(url: str) -> str:
+    commands = "\n".join(
+        f"<li><code>{escape(one, quote=False)}</code></li>" for one in first_commands(url)
+    )
+    return (
+        f'<div class="steps"><p>No stream yet. {WATERMARK}</p>'
+        "<p>Type these in a terminal, then load this page again; the watermark of "
+        "<b>demo/first</b> moves while the third command runs:</p>"
+        f"<ol>{commands}</ol></div>"
     )
 
 
 def _note(page: FrontPage, *, is_anonymous: bool) -> str:
     if is_anonymous:
-        return "This service asks for a token: <code>tidegauge streams</code> lists what yours may see."
+        return "This service needs a token: <code>tidegauge streams</code> lists the streams that yours may see."
     if page.more:
         return "These are the first: <code>tidegauge streams</code> lists all."
     if not page.streams:
-        return "No stream yet: <code>tidegauge create SCOPE/STREAM</code> makes one."
-    return "<code>tidegauge why SCOPE/STREAM</code> tells why a watermark is where it is."
+        return "A dashboard that updates by itself: <code>tidegauge ui</code>."
+    return "<code>tidegauge why SCOPE/STREAM</code> explains why a watermark is where it is."

@@ -9,6 +9,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
+from controller.http import front_page
+from controller.http.front_page import FrontPage, ListedStanding
 from tests.conftest import NewServer
 from tests.dashboard import answers
 from tests.patience import PATIENCE_S, wait_until
@@ -91,8 +93,26 @@ def test_a_browser_sees_where_the_streams_stand(
             "shop/orders\t2024-01-01T12:00:00.000Z\tmoving",
             "shop/empty\t—\tunused",
         ]
+        assert page.title() == "Tidegauge"
         page.get_by_role("link", name="API documentation").click()
         page.locator(".opblock").first.wait_for()
+
+
+def test_an_empty_service_teaches(browser: Browser, new_server: NewServer) -> None:
+    with new_server() as server, _clean_page(browser, server.url) as page:
+        page.goto(server.url)
+        assert page.get_by_text("A watermark is the event time up to which").is_visible()
+        commands = page.locator("li code").all_inner_texts()
+        assert commands[0] == f"tidegauge create demo/first --url {server.url}"
+        assert len(commands) == 3
+
+
+def test_the_title_counts_the_streams_that_are_held() -> None:
+    states = ("held by gateway-7 and 2 more for 53s", "moving", "held by b for 11s")
+    streams = [ListedStanding(stream="a/b", watermark=NOON, state=state) for state in states]
+    page = FrontPage(version="1", streams=streams, more=False, links={})
+    written = front_page._write(page, url="http://127.0.0.1:8470/", is_anonymous=False)
+    assert "<title>2 held · Tidegauge</title>" in written
 
 
 def test_a_program_gets_json_unless_it_asks_for_the_page(server: ServerProcess) -> None:

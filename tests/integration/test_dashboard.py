@@ -4,6 +4,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import httpx
@@ -309,6 +310,75 @@ def test_it_works_below_a_prefix_of_a_proxy(
         expect(page.get_by_role("link", name="prefix/one")).to_be_visible()
 
 
+def test_a_service_without_streams_teaches_by_commands_to_copy(
+    browser: Browser, new_server: NewServer, tmp_path: Path
+) -> None:
+    with (
+        new_server() as server,
+        DashboardProcess(tmp_path, server.url) as dashboard,
+        clean_page(browser, dashboard.url) as page,
+    ):
+        expect(page.locator("main")).to_contain_text("A watermark is the event time up to")
+        commands = page.locator("code.command")
+        expect(commands).to_have_count(3)
+        page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        page.get_by_role("button", name="Copy the command").first.click()
+        expect(page.get_by_text("copied")).to_be_visible()
+        copied = page.evaluate("navigator.clipboard.readText()")
+        assert copied == f"tidegauge create demo/first --url {server.url}"
+        with Api(server.url, "demo/first") as api:
+            api.create(log="embedded")
+            api.note("sensor-1", _now_ms())
+        expect(page.get_by_role("row").filter(has_text="demo/first")).to_contain_text("1 active")
+
+
+def test_columns_sort_and_the_title_counts_what_is_held(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess
+) -> None:
+    for name, times in (("one", [5]), ("two", [4, 9]), ("three", [3, 7, 8])):
+        with Api(service.url, f"sort/{name}") as api:
+            api.create(max_future_skew_ms=None, aggregation_timeout_ms=None, hold_limit_ms=None)
+            for place, at in enumerate(times):
+                api.note(f"w{place}", at, 1)
+    with clean_page(browser, dashboard.url, "?q=sort/") as page:
+        names = page.locator("td.name")
+        expect(names).to_have_count(3)
+        head = page.get_by_role("columnheader", name="watermark")
+        head.get_by_role("link").click()
+        expect(names).to_have_text(["sort/three", "sort/two", "sort/one"])
+        expect(head).to_have_attribute("aria-sort", "ascending")
+        head.get_by_role("link").click()
+        expect(names).to_have_text(["sort/one", "sort/two", "sort/three"])
+        expect(page).to_have_url(re.compile(r"sort=-watermark"))
+        expect(page).to_have_title(re.compile(r"^\d+ held · Tidegauge$"))
+        page.goto(f"{dashboard.url}?stream=sort/three&sort=-stand")
+        expect(page.locator(".writers td.who")).to_have_text(["w2", "w1", "w0"])
+        expect(page.get_by_role("img", name="the watermark stayed at 3")).to_be_visible()
+
+
+def test_groups_help_and_keys_are_reached_from_every_page(
+    browser: Browser, dashboard: DashboardProcess, service: ServerProcess
+) -> None:
+    with Api(service.url, "found/orders") as api:
+        api.create()
+        group = "/v1/reader-groups/found/billing"
+        api.client.put(group, json={"streams": ["found/orders"]}).raise_for_status()
+    with clean_page(browser, dashboard.url, "?stream=found/orders") as page:
+        rooms = page.get_by_role("navigation", name="Pages of the dashboard")
+        rooms.get_by_role("link", name="Groups").click()
+        page.get_by_role("link", name="found/billing").click()
+        expect(page).to_have_url(re.compile(r"\?group=found/billing"))
+        rooms.get_by_role("link", name="Help").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Help")
+        expect(rooms).to_contain_text(version("tidegauge"))
+        page.keyboard.press("?")
+        expect(page.get_by_role("dialog", name="Keys")).to_contain_text("next row")
+        page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog", name="Keys")).to_have_count(0)
+        page.keyboard.press("g")
+        expect(page).to_have_url(re.compile(r"show=groups"))
+
+
 def test_the_keyboard_alone_reaches_everything(
     browser: Browser, dashboard: DashboardProcess, service: ServerProcess
 ) -> None:
@@ -371,7 +441,13 @@ def test_every_page_fits_and_is_clean(
         api.client.post(f"{group}/readers/{long}").raise_for_status()
         progress = {"late": 1, "late_writers": {long: 1}}
         api.client.post(f"{group}/progress", json=progress).raise_for_status()
-    addresses = ["", f"?group={stream}", *(f"?stream={stream}&tab={tab}" for tab in TABS)]
+    addresses = [
+        "",
+        "?show=groups",
+        "?show=help",
+        f"?group={stream}",
+        *(f"?stream={stream}&tab={tab}" for tab in TABS),
+    ]
     with clean_page(browser, dashboard.url) as page:
         page.set_viewport_size({"width": width, "height": 900})
         for address in addresses:

@@ -126,6 +126,8 @@ def test_a_page_gets_only_what_changed() -> None:
             "missing",
             "service",
             "stopped",
+            "held",
+            "version",
         }
         await feed.stop()
 
@@ -135,9 +137,9 @@ def test_a_page_gets_only_what_changed() -> None:
 @pytest.mark.parametrize(
     ("url", "shown_url", "end"),
     [
-        ("http://127.0.0.1:8470/", None, "SCOPE/STREAM"),
+        ("http://127.0.0.1:8470/", None, "demo/first"),
         ("http://127.0.0.1:9", None, " --url http://127.0.0.1:9"),
-        ("http://proxy:8470", "http://127.0.0.1:8470", "SCOPE/STREAM"),
+        ("http://proxy:8470", "http://127.0.0.1:8470", "demo/first"),
         ("http://127.0.0.1:8470", "http://gauge.test/", " --url http://gauge.test"),
     ],
 )
@@ -154,7 +156,28 @@ def test_a_command_goes_to_the_service_that_is_shown(
 
     shown = json.loads(asyncio.run(show()))
     assert shown["service"] == (shown_url or url).rstrip("/")
-    assert shown["list"]["empty"]["command"].endswith(end)
+    assert shown["list"]["empty"]["commands"][0].endswith(end)
+
+
+@pytest.mark.parametrize(
+    ("view", "part"),
+    [({"kind": "groups", "sort": "-behind"}, "list"), ({"kind": "help"}, "help")],
+)
+def test_pages_without_a_stream_are_drawn_with_how_many_streams_are_held(
+    view: dict[str, str], part: str
+) -> None:
+    async def run() -> None:
+        feed = Feed(Answers())
+        feed.start()
+        await until(lambda: feed.listed and feed.listed_groups)
+        page = Pages(feed).open()
+        page.show(parse_view(json.dumps(view)))
+        shown = json.loads(page.message() or "")
+        assert shown[part]
+        assert shown["held"] == 0
+        await feed.stop()
+
+    asyncio.run(run())
 
 
 def test_a_page_that_cannot_be_drawn_does_not_stop_others() -> None:

@@ -15,9 +15,10 @@ from tidegauge.wire.groups import GroupDetails, ListedGroup, ReaderInfo, TimeWin
 from tidegauge.wire.streams import StreamInfo
 from tidegauge.wire.writers import Watermark, WriterInfo
 from tidegauge_dashboard.history import History, Holders, Samples
-from tidegauge_dashboard.look import chart, group, headline, overview, segments, tabs
+from tidegauge_dashboard.look import chart, group, groups, headline, overview, segments, tabs
 from tidegauge_dashboard.look.scales import BehindScale, relative_heights, water_height
-from tidegauge_dashboard.look.words import Times, plural, rounded, span_text
+from tidegauge_dashboard.look.sorting import sorted_by
+from tidegauge_dashboard.look.words import Times, per_second, plural, rounded, span_text
 
 MOVING = Standing("moving", "green")
 
@@ -252,7 +253,7 @@ def test_times_a_browser_cannot_hold_are_text() -> None:
 def test_heights_are_on_one_scale_or_between_the_least_and_the_greatest() -> None:
     assert [water_height(age) for age in (-5, 0, 60_000, 10**12)] == [100, 100, 66, 0]
     assert relative_heights([None, 10, 20]) == [None, 8, 92]
-    assert BehindScale.of([], dated=True).place(172_800_000) == 0
+    assert BehindScale.of_two_days().place(172_800_000) == 0
     ticks = BehindScale.of([2**63], dated=False).ticks()
     assert [one["text"] for one in ticks] == ["1E", "1P", "1T", "1G", "1M", "1k", "1"]
 
@@ -483,9 +484,9 @@ def test_a_chart_without_marks_begins_at_its_lines_and_cuts_what_no_browser_hold
 @pytest.mark.parametrize(
     ("names", "total", "what"),
     [
-        ("abc", 60, "the 3 live of 60"),
-        ("abc", 3, "the 3 slowest of 3"),
-        ("", 0, "nobody wrote yet"),
+        ("abc", 60, "3 live of 60 writers, slowest first"),
+        ("abc", 3, "3 writers, slowest first"),
+        ("", 0, "no writer yet"),
     ],
 )
 def test_a_caption_says_whether_all_live_writers_are_there(
@@ -536,3 +537,108 @@ def test_what_a_reader_owns_of_streams_that_are_not_shown_is_no_nothing() -> Non
     details = details.model_copy(update={"readers": readers})
     (row,) = group.readers_of(details, {"a/b": _info(SPLIT, TAIL, {})}, now_ms=NOW)
     assert row["behind"] == "at least 5"
+
+
+def test_a_table_is_sorted_by_a_column_either_way_with_unknowns_last() -> None:
+    by_size = {"size": len, "known": lambda one: None if one == "bb" else one}
+    names = ["ccc", "a", "bb"]
+    assert sorted_by(names, "size", by_size) == ["a", "bb", "ccc"]
+    assert sorted_by(names, "-size", by_size) == ["ccc", "bb", "a"]
+    assert sorted_by(names, "known", by_size) == ["a", "ccc", "bb"]
+    assert sorted_by(names, "-known", by_size) == ["ccc", "a", "bb"]
+    assert sorted_by(names, "nothing", by_size) == names
+
+
+def test_streams_are_sorted_by_every_column_that_has_a_head() -> None:
+    briefs = {
+        "a/late": brief_of(stream="a/late", watermark=NOW - 9),
+        "a/new": brief_of(stream="a/new", watermark=None, explained={"states": {}}),
+        "a/on": brief_of(stream="a/on", watermark=NOW),
+    }
+    paces = {"a/late": Pace(), "a/new": Pace(), "a/on": Pace(marks_per_s=2.0)}
+    trouble_first = ["a/new", "a/late", "a/on"]
+    columns = overview.columns_of(trouble_first, briefs, paces, lambda _: [])
+    wanted = {
+        "-stream": ["a/on", "a/new", "a/late"],
+        "-state": ["a/on", "a/late", "a/new"],
+        "watermark": ["a/late", "a/on", "a/new"],
+        "writers": ["a/new", "a/late", "a/on"],
+        "readers": trouble_first,
+        "-marks": ["a/on", "a/new", "a/late"],
+    }
+    assert {sort: sorted_by(trouble_first, sort, columns) for sort in wanted} == wanted
+    script = (Path(overview.__file__).parents[1] / "static/overview.js").read_text()
+    heads = re.findall(r'name: "(\w+)".*first:', script)
+    assert set(heads) == set(columns)
+
+
+def test_a_service_without_streams_teaches_by_commands_that_can_be_copied() -> None:
+    empty = overview.empty_of(0, 0, wanted="", url="http://gauge:1")
+    assert empty is not None
+    assert empty["watermark"].startswith("A watermark is")
+    assert len(empty["commands"]) == 3
+    assert all(one.count("--url http://gauge:1") == 1 for one in empty["commands"])
+    assert overview.empty_of(3, 0, wanted="x", url="") == {"text": "No stream fits 'x'."}
+
+
+def test_a_rate_that_would_be_shown_as_none_is_blank() -> None:
+    assert [per_second(rate) for rate in (0.0, 0.049, 0.05, 250.0)] == [
+        "",
+        "",
+        "0.1/s",
+        "250/s",
+    ]
+    assert _head(MOVING)["marks"] == ""
+
+
+def test_the_scale_of_the_slowest_writers_begins_at_the_slowest() -> None:
+    scale = BehindScale.of([40_000, 3_000], dated=True)
+    assert 5 < scale.place(40_000) < 15
+    assert [one["text"] for one in scale.ticks()] == ["10 s", "1 s"]
+    far = [one["text"] for one in BehindScale.of([90 * 86_400_000], dated=True).ticks()]
+    assert far == ["30 d", "1 d", "1 h", "1 m"]
+
+
+def test_a_chart_has_a_text_for_those_who_do_not_see_it() -> None:
+    assert _chart_of_fronts([(NOW, NOW - 11_000)])["text"] == (
+        "Event time over the last 1m: the watermark stayed at 2027-01-15T07:58:50.000Z, "
+        "1m 10s before now; writers noted times up to 59s later."
+    )
+    times = Times.of(follows_clock=False, example=None)
+    empty = chart.chart_of(
+        [0, 300_000], History(), Samples(), {}, now_ms=0, holder=None, tone=None, times=times
+    )
+    assert empty["text"] == "Event time over the last 5m: no mark yet."
+
+
+def test_a_setting_that_differs_from_its_default_says_so() -> None:
+    info = _info(SPLIT, TAIL, {0: 0})
+    settings = {one["name"]: one for one in tabs.settings_tab(info, [])["rows"]}
+    assert (settings["segments"]["value"], settings["segments"]["default"]) == ("1", "4")
+    timeout = settings["aggregation_timeout_ms"]
+    assert (timeout["value"], timeout["default"]) == ("no limit", "1m")
+    for name in ("log", "scaling", "retention", "hold_limit_ms", "min_writers"):
+        assert settings[name]["default"] is None
+
+
+def test_groups_are_listed_farthest_behind_first_and_found_by_their_streams() -> None:
+    mark = {"revision": 2, "lower": NOW, "upper": NOW, "cut": {1: 8}, "final": False}
+
+    def listed(name: str, lower: int, streams: list[str]) -> ListedGroup:
+        window = {"lower": lower, "upper": NOW, "position": {}, "next_mark": mark}
+        details, shown = _group(window, {"w": {"epoch": 1, "owned": {}}})
+        facts = {"group": name, "streams": streams, "windows": [shown.model_dump()]}
+        return ListedGroup.model_validate(details.model_dump() | facts)
+
+    found = [
+        listed("a/near", NOW - 1_000, ["a/b"]),
+        listed("a/far", NOW - 90_000, ["a/b", "a/c", "a/d", "a/e"]),
+    ]
+    rows = [groups.row_of(one) for one in groups.entries_of(found, {}, "")]
+    assert [(one["group"], one["text"], one["tone"]) for one in rows] == [
+        ("a/far", "1m 30s behind", "amber"),
+        ("a/near", "1s behind", "grey"),
+    ]
+    assert (rows[0]["streams"], rows[0]["more"]) == (["a/b", "a/c", "a/d"], "and 1 other")
+    assert [one.listed.group for one in groups.entries_of(found, {}, "A/E")] == ["a/far"]
+    assert "No reader group yet" in (groups.empty_of(0, [], wanted="") or "")

@@ -40,7 +40,21 @@ LABELS: dict[State, str] = {
     "ended": "ended",
 }
 """What people read, trouble first."""
-_TONES: dict[State, Tone] = {
+MEANINGS: dict[State, str] = {
+    "held": "A writer keeps the watermark where it is, for longer than usual.",
+    "few": "Fewer than min_writers writers have noted a time.",
+    "odd": "A hint: times in seconds, a clock in the future, or a hot key.",
+    "nobody": "All writers left or expired.",
+    "unknown": "The controller that leads the stream does not answer.",
+    "late": "The watermark moves, more than 5 minutes behind the clock.",
+    "catching": "The same, and it gains more than 1.2 s a second.",
+    "moving": "The watermark moves.",
+    "quiet": "No writer notes times, and all of them are caught up.",
+    "unused": "No writer has ever registered or noted a time.",
+    "ended": "The stream is sealed: nothing follows.",
+}
+"""What each state means, in a sentence."""
+TONES: dict[State, Tone] = {
     "held": "amber",
     "few": "amber",
     "odd": "amber",
@@ -53,6 +67,7 @@ _TONES: dict[State, Tone] = {
     "unused": "grey",
     "ended": "grey",
 }
+"""How bad each of them is; *held* may be worse."""
 _TO_BLAME: Mapping[State, frozenset[WriterState]] = {
     "held": frozenset({"behind", "joining"}),
     "few": frozenset({"joining"}),
@@ -202,7 +217,7 @@ def standing_of(
         long = now_ms - since_ms > _RED_AFTER_MS or stream.revision == 0
         return Standing(state, "red" if long else "amber", since_ms)
     stands = state in {"odd", "nobody", "few", "quiet"}
-    return Standing(state, _TONES[state], since_ms if stands else None)
+    return Standing(state, TONES[state], since_ms if stands else None)
 
 
 def trouble_first(standings: Mapping[str, Standing]) -> list[str]:

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from zlib import crc32
 
-from tidegauge.event_time import END_OF_TIME
+from tidegauge.event_time import END_OF_TIME, describe_event_time
 from tidegauge.explain.states import Tone
 from tidegauge.wire.writers import WriterInfo
 from tidegauge_dashboard.history import NOBODY, History, Holders, Samples
 from tidegauge_dashboard.look.scales import BehindScale
-from tidegauge_dashboard.look.words import Part, Times, plural
+from tidegauge_dashboard.look.words import Part, Times, grouped, plural, span_text
 
 COLUMNS = 300
 SPANS_S = (300, 1_200, 3_600)
@@ -81,7 +81,38 @@ def chart_of(  # noqa: PLR0913 (what a picture is made of)
         "empty": all(one is None for one in lower),
         "holder": holder,
         "tone": tone if holder else None,
+        "text": _text_of(grid, lower, front, now_ms=now_ms, holder=holder, times=times),
     }
+
+
+def _text_of(  # noqa: PLR0913 (what a picture is made of)
+    grid: Sequence[int],
+    lower: Sequence[int | None],
+    front: Sequence[int | None],
+    *,
+    now_ms: int,
+    holder: str | None,
+    times: Times,
+) -> str:
+    """Say what the chart shows, for those who do not see it; moments are UTC."""
+    span = span_text(grid[-1] - grid[0])
+    known = [one for one in lower if one is not None]
+    if not known:
+        return f"Event time over the last {span}: no mark yet."
+    newest, rose = known[-1], known[-1] - known[0]
+    words = f"Event time over the last {span}: the watermark "
+    words += f"rose by {times.distance(rose)} to" if rose else "stayed at"
+    words += f" {_moment_text(newest, times)}"
+    if times.follows_clock and times.dated and newest <= now_ms:
+        words += f", {times.distance(now_ms - newest)} before now"
+    first = next((one for one in reversed(front) if one is not None), newest)
+    if first > newest:
+        words += f"; writers noted times up to {times.distance(first - newest)} later"
+    return words + (f"; held by {holder}." if holder else ".")
+
+
+def _moment_text(time: int, times: Times) -> str:
+    return describe_event_time(time) if times.dated else grouped(time)
 
 
 def _unseen(

@@ -145,7 +145,7 @@ def _ruler(window: TimeWindowInfo, times: Times, now_ms: int) -> Part | None:
     """Place what is read and what is complete on a scale that ends now; None without a clock."""
     if not (times.follows_clock and times.dated) or window.watermark is None:
         return None
-    scale = BehindScale.of((), dated=True)
+    scale = BehindScale.of_two_days()
     ended = window.watermark == END_OF_TIME
     lower = window.lower
     return {

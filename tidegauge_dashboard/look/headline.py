@@ -90,6 +90,7 @@ def head_of(  # noqa: PLR0913 (what a picture is made of)
         and brief.watermark is not None
         and brief.watermark != END_OF_TIME
     )
+    rate = per_second(marks_per_s)
     is_well = standing.state in {*_MOVING, "quiet", "ended"}
     return {
         "headline": _headline(brief, explanation, standing, clock_ms=clock_ms),
@@ -102,7 +103,7 @@ def head_of(  # noqa: PLR0913 (what a picture is made of)
         "watermark": times.moment(brief.watermark),
         "aged": brief.watermark if aged else None,
         "writers": writers_of(brief.explanation, standing),
-        "marks": f"marks: {per_second(marks_per_s)}",
+        "marks": f"marks: {rate}" if rate else "",
         "notes": list(notes),
     }
 

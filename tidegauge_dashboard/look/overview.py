@@ -1,10 +1,11 @@
 """The overview: all streams, trouble first."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegauge.event_time import END_OF_TIME
+from tidegauge.explain.first_steps import WATERMARK, first_commands
 from tidegauge.explain.states import LABELS, Pace, Standing, Tone
 from tidegauge.states import WriterState
 from tidegauge.wire.groups import ListedGroup, TimeWindowInfo
@@ -164,15 +165,23 @@ def _tube(entry: Entry, times: Times, *, now_ms: int) -> Part | None:
     return {"heights": relative_heights(tide), "tone": tone, "lines": (), "text": text}
 
 
-def _readers_of(brief: StreamBrief, groups: Sequence[ListedGroup], times: Times) -> list[Part]:
-    """Tell how far the groups that read a stream are behind it, the farthest first."""
+def _behinds(
+    brief: StreamBrief, groups: Sequence[ListedGroup], times: Times
+) -> list[tuple[int, Part]]:
+    """Return how far each group that reads a stream is behind it: an order, and what is drawn."""
     found: list[tuple[int, Part]] = []
     for group in groups:
         for window in group.windows or ():
             if window.stream == brief.stream and window.stream_id == brief.stream_id:
                 behind, text, tone = behind_of(group, window, times, brief.watermark)
-                found.append((-behind, {"group": group.group, "text": text, "tone": tone}))
-    found.sort(key=lambda one: (one[0], one[1]["group"]))
+                found.append((behind, {"group": group.group, "text": text, "tone": tone}))
+    return found
+
+
+def _readers_of(brief: StreamBrief, groups: Sequence[ListedGroup], times: Times) -> list[Part]:
+    """Draw how far the groups that read a stream are behind it, the farthest first."""
+    found = _behinds(brief, groups, times)
+    found.sort(key=lambda one: (-one[0], one[1]["group"]))
     shown = [part for _, part in found[:_FEW_GROUPS]]
     if len(found) > _FEW_GROUPS:
         shown.append(
@@ -211,10 +220,50 @@ def tone_of(window: TimeWindowInfo, times: Times, watermark: int | None) -> Tone
     return "amber" if times.dated and watermark - window.lower > _LATE_MS else "grey"
 
 
-def empty_of(total: int, shown: int, *, wanted: str) -> Part | None:
-    """Say why there is no row; None if there is one."""
+def empty_of(total: int, shown: int, *, wanted: str, url: str) -> Part | None:
+    """Say why there is no row; None if there is one. A service without streams teaches."""
     if shown:
         return None
     if not total:
-        return {"text": "No stream yet. Make one:", "command": "tidegauge create SCOPE/STREAM"}
+        return {
+            "text": "No stream yet.",
+            "watermark": WATERMARK,
+            "commands": list(first_commands(url)),
+        }
     return {"text": f"No stream fits {wanted!r}." if wanted else "No stream is in this state."}
+
+
+def columns_of(
+    order: Sequence[str],
+    briefs: Mapping[str, StreamBrief],
+    paces: Mapping[str, Pace],
+    groups: Callable[[str], Sequence[ListedGroup]],
+) -> dict[str, Callable[[str], object]]:
+    """Return what the streams are sorted by, by the name of the column.
+
+    Parameters
+    ----------
+    order
+        All of them, trouble first.
+    groups
+        Those that read a stream.
+    """
+    ranks = {name: rank for rank, name in enumerate(order)}
+
+    def live(name: str) -> int:
+        explanation = briefs[name].explanation
+        return sum(explanation.states.get(one, 0) for one in LIVE) if explanation else 0
+
+    def behind(name: str) -> int | None:
+        brief = briefs[name]
+        times = Times.of(follows_clock=brief.follows_clock, example=brief.watermark)
+        return max((one for one, _ in _behinds(brief, groups(name), times)), default=None)
+
+    return {
+        "stream": lambda name: name,
+        "state": ranks.__getitem__,
+        "watermark": lambda name: briefs[name].watermark,
+        "writers": live,
+        "readers": behind,
+        "marks": lambda name: paces[name].marks_per_s,
+    }

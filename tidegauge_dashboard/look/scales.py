@@ -7,7 +7,19 @@ from tidegauge_dashboard.look.words import Part
 
 TWO_DAYS_S = 172_800
 _UNITS = (("", 0), ("k", 3), ("M", 6), ("G", 9), ("T", 12), ("P", 15), ("E", 18))
-_TICKS_S = ((86_400, "1 d"), (3_600, "1 h"), (600, "10 m"), (60, "1 m"), (10, "10 s"))
+_TICKS_S = (
+    (30 * 86_400, "30 d"),
+    (86_400, "1 d"),
+    (3_600, "1 h"),
+    (600, "10 m"),
+    (60, "1 m"),
+    (10, "10 s"),
+    (1, "1 s"),
+)
+_ROOM = 1.5
+"""How much farther than the farthest a scale goes, so that its bar is seen."""
+_APART = 12
+"""Percent between two ticks."""
 
 
 def water_height(age_ms: int) -> int:
@@ -52,8 +64,14 @@ class BehindScale:
 
     @classmethod
     def of(cls, behind: Sequence[int], *, dated: bool) -> "BehindScale":
-        """Choose a scale on which these are seen: two days of spans, or the greatest number."""
-        return cls(TWO_DAYS_S * 1_000, 1_000) if dated else cls(max(behind, default=0), 1)
+        """Choose a scale that begins a little beyond the farthest of these."""
+        most = max(behind, default=0)
+        return cls(round(_ROOM * most), 1_000) if dated else cls(most, 1)
+
+    @classmethod
+    def of_two_days(cls) -> "BehindScale":
+        """Return a scale that is always the same."""
+        return cls(TWO_DAYS_S * 1_000, 1_000)
 
     def place(self, behind: int) -> float:
         """Tell where something is drawn, in percent."""
@@ -63,9 +81,17 @@ class BehindScale:
     def ticks(self) -> list[Part]:
         """List what is written below it."""
         if self._unit == 1_000:
-            return [{"x": self.place(1_000 * s), "text": text} for s, text in _TICKS_S]
+            return self._spans()
         return [
             {"x": self.place(10**power), "text": f"1{unit}"}
             for unit, power in reversed(_UNITS)
             if log10(1 + 10**power) <= self._whole
         ]
+
+    def _spans(self) -> list[Part]:
+        ticks: list[Part] = []
+        for seconds, text in _TICKS_S:
+            place = self.place(1_000 * seconds)
+            if 0 < place <= 100 - _APART and (not ticks or place - ticks[-1]["x"] >= _APART):
+                ticks.append({"x": place, "text": text})
+        return ticks

@@ -1,28 +1,41 @@
 """The tables of a stream's page: its writers, marks, readers and settings."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from tidegauge.explain.states import Standing
 from tidegauge.wire.groups import ListedGroup
-from tidegauge.wire.streams import MarkInfo, StreamConfig, StreamInfo
+from tidegauge.wire.streams import CreateStream, MarkInfo, StreamConfig, StreamInfo
 from tidegauge.wire.transactions import TransactionInfo
 from tidegauge.wire.writers import WriterInfo
 from tidegauge_dashboard.look.overview import behind_of
+from tidegauge_dashboard.look.sorting import sorted_by
 from tidegauge_dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
 
 _SEGMENTS_SHOWN = 12
 _NEAR = 25
 """Percent of its limit from which on a clock is shown in the tone of its writer."""
 _SETTINGS: dict[str, tuple[str, bool]] = {
-    "max_segments": ("most segments at once", False),
-    "aggregation_timeout_ms": ("a writer may be silent", True),
-    "hold_limit_ms": ("a writer may stand still", True),
+    "max_segments": ("open segments, at most", False),
+    "aggregation_timeout_ms": ("silence of a writer, at most", True),
+    "hold_limit_ms": ("standstill of a writer, at most", True),
     "min_writers": ("writers before the first mark", False),
-    "mark_interval_ms": ("at most one pass in", True),
-    "mark_resolution_ms": ("least distance of marks", True),
-    "mark_retention_ms": ("marks are kept", True),
-    "writer_retention_ms": ("writers that are gone are kept", True),
-    "max_future_skew_ms": ("times may be ahead of the clock", True),
+    "mark_interval_ms": ("time between two passes, at least", True),
+    "mark_resolution_ms": ("event time between two marks, at least", True),
+    "mark_retention_ms": ("old marks are kept for", True),
+    "writer_retention_ms": ("writers that left are kept for", True),
+    "max_future_skew_ms": ("times ahead of the clock, at most", True),
+}
+_DEFAULTS = CreateStream()
+_COLUMNS: Mapping[str, Callable[[WriterInfo], object]] = {
+    "writer": lambda one: one.writer,
+    "state": lambda one: one.state,
+    "stand": lambda one: one.stand,
+    "behind": lambda one: one.behind_ms,
+    "silent": lambda one: one.silent_ms,
+    "silence": lambda one: one.silent_for_ms,
+    "standing": lambda one: one.standing_for_ms,
+    "incarnation": lambda one: one.incarnation,
 }
 
 
@@ -34,6 +47,7 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
     total: int,
     most: int,
     prefix: str,
+    sort: str = "",
     asked_ms: int,
     times: Times,
 ) -> Part:
@@ -47,19 +61,28 @@ def writers_tab(  # noqa: PLR0913 (what a picture is made of)
         How many there are, with those that left or expired.
     most
         How many were asked for.
+    sort
+        The column by which those that are drawn are sorted; empty as they were answered.
     """
     if prefix:
         what = f"{plural(len(writers), 'writer')} whose name begins with {prefix!r}"
     elif not total:
-        what = "nobody wrote yet"
+        what = "no writer yet"
+    elif len(writers) == total:
+        what = plural(total, "writer")
     else:
         # that are live: others may be left or expired
         are_all = len(writers) < min(most, total)
-        what = f"the {len(writers)} {'live' if are_all else 'slowest'} of {grouped(total)}"
+        what = f"{len(writers)} {'live' if are_all else 'slowest'} of {grouped(total)} writers"
+    if writers and not prefix and not sort:
+        what += ", slowest first"
     return {
         "caption": what,
         "asked": asked_ms,
-        "rows": [_writer_row(one, config, standing, times) for one in writers],
+        "rows": [
+            _writer_row(one, config, standing, times)
+            for one in sorted_by(writers, sort, _COLUMNS)
+        ],
     }
 
 
@@ -160,19 +183,16 @@ def readers_tab(
 def settings_tab(info: StreamInfo, transactions: Iterable[TransactionInfo]) -> Part:
     """Draw the settings, what the scaling policy sees, and the open transactions."""
     config = info.config
-    rows = [
-        {"name": name, "text": text, "value": _value(getattr(config, name), is_span=is_span)}
-        for name, (text, is_span) in _SETTINGS.items()
-    ]
-    scaling = "fixed" if config.scaling == "fixed" else str(config.scaling)
-    retention = "all are kept" if config.retention is None else str(config.retention)
     return {
         "rows": [
-            {"name": "log", "text": "where the events live", "value": config.log},
-            {"name": "segments", "text": "created with", "value": grouped(config.segments)},
-            {"name": "scaling", "text": "how segments follow the load", "value": scaling},
-            {"name": "retention", "text": "how many events are kept", "value": retention},
-            *rows,
+            _setting("log", "where the events are stored", config, str),
+            _setting("segments", "segments at creation", config, grouped),
+            _setting("scaling", "how the number of segments follows the load", config, str),
+            _setting("retention", "how many events are retained", config, _retention),
+            *(
+                _setting(name, text, config, _span if is_span else _count)
+                for name, (text, is_span) in _SETTINGS.items()
+            ),
         ],
         "created": info.created_ms,
         "id": info.stream_id,
@@ -197,10 +217,30 @@ def settings_tab(info: StreamInfo, transactions: Iterable[TransactionInfo]) -> P
     }
 
 
-def _value(value: int | None, *, is_span: bool) -> str:
-    if value is None:
-        return "no limit"
-    return span_or_ms(value) if is_span else grouped(value)
+def _setting(name: str, text: str, config: StreamConfig, show: Callable[[Any], str]) -> Part:
+    """Draw a setting, with its default if that is another."""
+    value, default = getattr(config, name), getattr(_DEFAULTS, name)
+    if name == "scaling":
+        default = "fixed"
+    differs = value != default
+    return {
+        "name": name,
+        "text": text,
+        "value": show(value),
+        "default": show(default) if differs else None,
+    }
+
+
+def _retention(value: object) -> str:
+    return "all" if value is None else str(value)
+
+
+def _count(value: int | None) -> str:
+    return "no limit" if value is None else grouped(value)
+
+
+def _span(span_ms: int | None) -> str:
+    return "no limit" if span_ms is None else span_or_ms(span_ms)
 
 
 def span_or_ms(span_ms: int) -> str:

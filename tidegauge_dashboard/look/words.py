@@ -44,7 +44,15 @@ def rounded(number: float) -> str:
 
 
 def per_second(rate: float) -> str:
-    """Show a rate."""
+    """Show a rate; empty for one that would be shown as none.
+
+    Examples
+    --------
+    >>> per_second(2.25), per_second(0.04)
+    ('2.2/s', '')
+    """
+    if rate < 0.05:
+        return ""
     return f"{rate:.1f}/s" if rate < 100 else f"{rounded(rate)}/s"
 
 

@@ -1,6 +1,6 @@
 // The tide chart: event time over wall clock, by uPlot; and below it, on the same axis, who held.
 import { html, useEffect, useRef, useState } from "./vendor/preact-htm.js";
-import { isLocal, showMoment } from "./moments.js";
+import { isLocal, showMoment, showSpan } from "./moments.js";
 
 let loading = null;
 function loadPlot() {
@@ -58,7 +58,7 @@ export function TideChart({ chart, strip }) {
 
   return html`
     <div class="chart-box">
-      <div class="chart" ref=${box}></div>
+      <div class="chart" ref=${box} role="img" aria-label=${chart.text}></div>
       ${cursor && html`<${Tip} chart=${chart} strip=${strip} cursor=${cursor} inset=${inset} />`}
     </div>
     ${chart.empty && html`<p class="dim over-chart">No mark yet: nothing is complete.</p>`}
@@ -139,7 +139,7 @@ function options(latest, width, setInset, setCursor) {
     hooks: {
       ready: [(plot) => measure(plot, setInset)], setSize: [(plot) => measure(plot, setInset)],
       setCursor: [({ cursor: { idx, left }, over }) => setCursor(left < 0 || idx == null ? null : { column: idx, left, wide: over.clientWidth })],
-      draw: [(plot) => hatch(plot, latest.current)],
+      draw: [(plot) => hatch(plot, latest.current), (plot) => pointToNow(plot, latest.current)],
     },
   };
 }
@@ -183,13 +183,35 @@ function measure(plot, setInset) {
 }
 
 /** What is seen of event time: the water with its front and now; or the slowest writers too. */
-function bounds({ water, deep, follows, clock, dated, x, base }) {
-  const [low, high] = (follows ? water : deep) || water || deep || (clock ? [x[0] * 1000 - base, x[0] * 1000 - base] : [0, 1]);
-  const now = clock ? x[x.length - 1] * 1000 - base : high;
-  const isNear = (!water && !deep) || now - high < 4 * Math.max(high - low, 60000); // else it would flatten all
-  const seen = isNear ? Math.max(high, now) : high;
+function bounds(chart) {
+  const { water, deep, follows, clock, dated } = chart;
+  const now = clock ? nowOf(chart) : null;
+  const [low, high] = (follows ? water : deep) || water || deep || (clock ? [now, now] : [0, 1]);
+  const seen = clock && isNear(chart, low, high, now) ? Math.max(high, now) : high;
   const room = Math.max((seen - low) * 0.06, dated ? 3000 : 1);
   return [low - room, seen + room];
+}
+
+const nowOf = ({ x, base }) => x[x.length - 1] * 1000 - base;
+
+/** Whether now can be drawn: of a watermark that moves far below it, it would flatten all. */
+function isNear({ x, water, deep }, low, high, now) {
+  const wide = (x[x.length - 1] - x[0]) * 1000;
+  return (!water && !deep) || high === low || now - high <= Math.max(4 * (high - low), wide);
+}
+
+/** Say how far above the picture now is. */
+function pointToNow(plot, chart) {
+  if (!chart.clock || nowOf(chart) <= plot.scales.y.max) return;
+  const { ctx, bbox } = plot;
+  const ratio = devicePixelRatio || 1;
+  ctx.save();
+  ctx.fillStyle = ink("dim");
+  ctx.font = `${12 * ratio}px system-ui, sans-serif`;
+  ctx.textAlign = "right";
+  ctx.textBaseline = "top";
+  ctx.fillText(`↑ now, ${showSpan(nowOf(chart) - plot.scales.y.max)} above`, bbox.left + bbox.width - 6 * ratio, bbox.top + 4 * ratio);
+  ctx.restore();
 }
 
 const STEPS = [1000, 2000, 5000, 10000, 20000, 30000, 60000, 120000, 300000, 600000, 1200000, 1800000, 3600000, 7200000, 21600000, 43200000, 86400000];

@@ -10,6 +10,8 @@ export function hrefOf(place) {
 
 const TABS = ["writers", "segments", "marks", "readers", "settings"];
 
+const ROOMS = ["groups", "help"];
+
 const MOST_LETTERS = 600; // of one value, as the process of this page has it
 
 /** What an address shows; whatever else somebody typed is left out. */
@@ -17,7 +19,7 @@ export function placeOf(search) {
   const place = Object.fromEntries([...new URLSearchParams(search)].map(([name, value]) => [name, value.slice(0, MOST_LETTERS)]));
   if (place.stream) return { ...place, kind: "stream", tab: TABS.includes(place.tab) ? place.tab : TABS[0] };
   if (place.group) return { ...place, kind: "group" };
-  return { ...place, kind: "overview" };
+  return { ...place, kind: ROOMS.includes(place.show) ? place.show : "overview" };
 }
 
 /** Go somewhere within the page; links do so by themselves. */

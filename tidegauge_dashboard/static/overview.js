@@ -1,9 +1,17 @@
-import { html, useState } from "./vendor/preact-htm.js";
-import { go, hrefOf } from "./links.js";
+import { html } from "./vendor/preact-htm.js";
+import { FirstSteps, Heads, Pages, Search } from "./controls.js";
+import { hrefOf } from "./links.js";
 import { Since, Time, Until } from "./moments.js";
 
-export const viewOfOverview = ({ state, q, page }, { rows }) =>
-  ({ kind: "overview", state: state || null, search: q || "", page: Math.min(Math.max(1, Math.floor(page) || 1), 1e6), rows: rows || null });
+const columns = () => [
+  { name: "stream", text: "stream", kind: "name", first: "" },
+  { name: "state", text: "state", kind: "state", first: "" },
+  { name: "tube", text: html`tide, last 5 min<small>full: now, empty: 2 d old</small><small>lines: 1 min, 1 h</small>`, kind: "tube", note: "How old the watermark was: full is now, empty is two days old; the lines are a minute and an hour" },
+  { name: "watermark", text: "watermark", kind: "watermark", first: "" },
+  { name: "writers", text: "writers", kind: "writers", first: "-" },
+  { name: "readers", text: "readers", kind: "readers", first: "-" },
+  { name: "marks", text: "marks", kind: "marks right", first: "-" },
+];
 
 export function Overview({ place, parts, setMore }) {
   const { list } = parts;
@@ -17,14 +25,14 @@ export function Overview({ place, parts, setMore }) {
       <nav class="pills" aria-label="By state">
         ${list.pills.map((pill) => html`
           <a key=${pill.state} class="pill ${pill.tone}" aria-current=${pill.state === place.state ? "true" : null}
-            href=${hrefOf({ q: place.q, state: pill.state === place.state ? null : pill.state })}>${pill.text}</a>`)}
+            href=${hrefOf({ q: place.q, sort: place.sort, state: pill.state === place.state ? null : pill.state })}>${pill.text}</a>`)}
       </nav>
-      <${Search} name="q" place=${place} hint="stream or writer that holds" />
+      <${Search} name="q" place=${place} hint="Search streams, or the writer holding them" />
     </div>
-    ${list.empty ? html`<section class="card blank"><p>${list.empty.text}</p>${list.empty.command && html`<${Command} text=${list.empty.command} />`}</section>` : html`
-      <table class="card streams" onFocusIn=${hold} onFocusOut=${release}>
-        <thead><tr><th class="name">stream</th><th class="state">state</th><th class="tube" title="Full is now, empty is two days old; the lines are a minute and an hour">tide, last 5 min</th><th class="watermark">watermark</th><th class="writers">writers</th><th class="readers">readers</th><th class="marks right">marks</th></tr></thead>
-        <tbody>${list.rows.map((row) => html`<${Row} key=${row.stream} row=${row} />`)}</tbody>
+    ${list.empty ? html`<section class="card ${list.empty.commands ? "teach" : "blank"}"><p>${list.empty.text}</p>${list.empty.commands && html`<${FirstSteps} steps=${list.empty} service=${parts.service}><a href="?show=help">Help</a> explains the states of a stream.<//>`}</section>` : html`
+      <table class="card streams">
+        <${Heads} columns=${columns()} place=${place} />
+        <tbody onFocusIn=${hold} onFocusOut=${release}>${list.rows.map((row) => html`<${Row} key=${row.stream} row=${row} />`)}</tbody>
       </table>`}
     ${list.groups_refusal && html`<p class="dim waiting">The reader groups are not known: ${list.groups_refusal}</p>`}
     <${Pages} place=${place} page=${list.page} pages=${list.pages} />`;
@@ -47,7 +55,7 @@ function Row({ row }) {
           : row.ahead != null ? html`<b><${Until} ms=${row.ahead} /> ahead</b><small><${Time} time=${row.watermark} /></small>`
           : html`<b><${Time} time=${row.watermark} /></b>`}
       </td>
-      <td class="writers">${row.writers.map((one, at) => html`${at ? html`<span class="dim"> · </span>` : ""}<span class="ink-${one.tone}">${one.text}</span>`)}</td>
+      <td class="writers" title=${row.writers.map((one) => one.text).join(" · ")}>${row.writers.map((one, at) => html`${at ? html`<span class="dim"> · </span>` : ""}<span class="ink-${one.tone}">${one.text}</span>`)}</td>
       <td class="readers">${row.readers.map((one) => html`<div>
         ${one.group ? html`<a href=${hrefOf({ group: one.group })} title=${one.group}>${one.group}</a> ` : ""}<span class="ink-${one.tone}">${one.text}</span></div>`)}</td>
       <td class="marks right dim">${row.marks}</td>
@@ -69,29 +77,4 @@ function Tube({ tube }) {
     <path class="water ${tone}" d=${path} />
     ${lines.map((at) => html`<path class="level" d="M0 ${100 - at}H${wide}" />`)}
   </svg>`;
-}
-
-/** What to type: a click or the focus selects it, as one line for a terminal. */
-export const Command = ({ text }) => html`<code class="command" tabindex="0" title="Select, then copy"
-  onFocus=${(event) => getSelection().selectAllChildren(event.currentTarget)}>${text}</code>`;
-
-export function Search({ name, place, hint }) {
-  const [typed, setTyped] = useState(null);
-  const { kind, [name]: current, page: _page, ...rest } = place;
-  const change = (event) => {
-    setTyped(event.target.value);
-    go(hrefOf({ ...rest, [name]: event.target.value }), { replace: true });
-  };
-  return html`<input type="search" aria-label=${hint} placeholder="${hint}  ( / )" value=${typed ?? current ?? ""}
-    onInput=${change} onBlur=${() => setTyped(null)} spellcheck="false" autocomplete="off" />`;
-}
-
-function Pages({ place, page, pages }) {
-  if (pages < 2) return null;
-  const to = (number) => hrefOf({ q: place.q, state: place.state, page: number > 1 ? number : null });
-  return html`<nav class="pages" aria-label="Pages">
-    ${page > 1 ? html`<a href=${to(page - 1)}>‹ before</a>` : html`<span class="dim">‹ before</span>`}
-    <span>page ${page} of ${pages}</span>
-    ${page < pages ? html`<a href=${to(page + 1)}>next ›</a>` : html`<span class="dim">next ›</span>`}
-  </nav>`;
 }

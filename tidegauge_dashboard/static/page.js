@@ -1,21 +1,29 @@
 import { html, render, useEffect, useState } from "./vendor/preact-htm.js";
 import { Connection } from "./connection.js";
-import { followKeys } from "./keys.js";
+import { followKeys, KeysDialog } from "./keys.js";
 import { go, placeOf } from "./links.js";
 import { chooseZone, clockNow, isLocal, remember, setServiceClock, showClock, showMoment, stopAt, Ticking, toServiceClock } from "./moments.js";
-import { Overview, viewOfOverview } from "./overview.js";
+import { Overview } from "./overview.js";
 
 const rooms = {
+  groups: () => import("./groups.js"),
+  help: () => import("./help.js"),
   stream: () => import("./stream.js"),
   group: () => import("./group.js"),
 };
 
-function viewOf(place, more) {
-  if (place.kind === "overview") return viewOfOverview(place, more);
-  if (place.kind === "group") return { kind: "group", group: place.group };
-  const { stream, tab, span, prefix } = place;
-  return { kind: "stream", stream, tab, span: Math.min(Math.max(0, Math.floor(span) || 300), 3600), prefix: prefix || "" };
+function viewOf(place, { rows }) {
+  const { kind, stream, tab, state, prefix } = place;
+  const table = { search: place.q || "", page: Math.min(Math.max(1, Math.floor(place.page) || 1), 1e6), sort: place.sort || "" };
+  if (kind === "overview") return { kind, ...table, state: state || null, rows: rows || null };
+  if (kind === "groups") return { kind, ...table };
+  if (kind === "group") return { kind, group: place.group };
+  if (kind === "help") return { kind };
+  return { kind, stream, tab, span: Math.min(Math.max(0, Math.floor(place.span) || 300), 3600), prefix: prefix || "", sort: table.sort };
 }
+
+const NAMES = { overview: "Streams", groups: "Groups", help: "Help" };
+const HREFS = { overview: "./", groups: "?show=groups", help: "?show=help" };
 
 function App() {
   const [place, setPlace] = useState(placeOf(location.search));
@@ -44,12 +52,17 @@ function App() {
   }, []);
   useEffect(() => connection.show(viewOf(place, more)));
   useEffect(() => {
-    document.title = [place.stream || place.group, "Tidegauge"].filter(Boolean).join(" · ");
     if (rooms[place.kind]) rooms[place.kind]().then((found) => setRoom({ [place.kind]: found.default }));
     scrollTo(0, 0);
   }, [place.kind, place.stream, place.group]);
 
-  const mine = parts.place === (place.stream || place.group || "") && parts.kind === place.kind;
+  const subject = place.stream || place.group;
+  useEffect(() => {
+    const where = subject || (place.kind !== "overview" && NAMES[place.kind]);
+    document.title = [parts.held ? `${parts.held} held` : "", where, "Tidegauge"].filter(Boolean).join(" · ");
+  }, [parts.held, subject, place.kind]);
+
+  const mine = parts.place === (subject || "") && parts.kind === place.kind;
   const outage = lostAt ? ownOutage(lostAt) : parts.outage && serviceOutage(parts.outage);
   const seen = mine && (parts.list || parts.head || parts.sections);
   stopAt(lostAt ? toServiceClock(lostAt) : parts.stopped ?? null);
@@ -57,11 +70,13 @@ function App() {
   return html`
     <header class="bar">
       <a class="home" href="./" data-home><img src="static/icon.svg" alt="" /> Tidegauge</a>
-      <span class="where" title=${place.stream || place.group}>${place.group && html`<span class="wide-only">reader group </span>`}<b>${place.stream || place.group}</b></span>
+      <nav class="rooms" aria-label="Pages of the dashboard">${Object.entries(NAMES).map(([kind, name]) => html`
+        <a href=${HREFS[kind]} aria-current=${kind === place.kind ? "page" : null}>${name}</a>`)}<span class="version" title="The version of Tidegauge">${parts.version}</span></nav>
+      <span class="where" title=${subject}>${place.group && html`<span class="wide-only">reader group </span>`}<b>${subject}</b></span>
       <span class="service" title=${parts.service}>${parts.service}</span>
       <${Ticking} class="clock" show=${() => showClock(clockNow())} />
       <button onClick=${() => { chooseZone(!isLocal); redraw((n) => n + 1); }}
-        title="Show times in UTC or as on this machine">${isLocal ? "local" : "UTC"}</button>
+        title="Show times in UTC or in the time zone of this machine">${isLocal ? "local" : "UTC"}</button>
       <button onClick=${toggleTheme} class="theme" title="Light or dark" aria-label="Light or dark">◐</button>
     </header>
     ${outage && html`<p class="outage" role="alert">${outage}${seen ? " This is what was seen last." : ""}</p>`}
@@ -69,7 +84,8 @@ function App() {
       ${mine && parts.missing ? html`<section class="card"><h1 class="sentence">Nothing to see here</h1><p class="dim">${parts.missing}</p><p class="cure"><a href="./">All streams</a></p></section>`
         : mine && Room ? html`<${Room} place=${place} parts=${parts} setMore=${setMore} />`
         : html`<p class="dim waiting">${outage ? "" : "Asking the service …"}</p>`}
-    </main>`;
+    </main>
+    <${KeysDialog} />`;
 }
 
 const serviceOutage = ({ url, since, reason }) =>

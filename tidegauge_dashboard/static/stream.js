@@ -1,8 +1,8 @@
 import { html } from "./vendor/preact-htm.js";
 import { TideChart } from "./chart.js";
+import { Command } from "./controls.js";
 import { hrefOf } from "./links.js";
 import { Since, Time, Words } from "./moments.js";
-import { Command } from "./overview.js";
 import { tabs } from "./tabs.js";
 
 const SPANS = [[300, "5 min"], [1200, "20 min"], [3600, "1 h"]];
@@ -60,7 +60,7 @@ function Head({ head }) {
 function Race({ race, ended }) {
   return html`
     <section class="card race" aria-label="The slowest writers">
-      <header><h2>The slowest writers; the line is the watermark</h2></header>
+      <header><h2>Slowest writers, behind the first<span class="wide-only">; line: watermark</span></h2></header>
       ${!race ? html`<p class="dim waiting">${ended ? "Nobody is waited for." : "No writer is live."}</p>` : html`
         <div class="lanes">
           ${race.rows.map((row) => html`

@@ -1,7 +1,7 @@
 import { html } from "./vendor/preact-htm.js";
+import { Heads, Search } from "./controls.js";
 import { hrefOf } from "./links.js";
 import { clockNow, showMoment, showSpan, Ticking, Time } from "./moments.js";
-import { Search } from "./overview.js";
 
 const Bar = ({ clock }) => clock ? html`<span class="meter"><i class=${clock.tone}
   style=${{ width: `${clock.part}%` }}></i></span> <span class="nowrap">${clock.text}</span>` : "";
@@ -13,12 +13,21 @@ function Writers({ tab, place }) {
   const numbered = tab.rows.some((row) => row.incarnation !== NO_INCARNATION);
   return html`
     <div class="under">
-      <${Search} name="prefix" place=${place} hint="writer" />
-      <span class="dim">${tab.caption}, as of <${Ticking} show=${() => showSpan(clockNow() - tab.asked)} /> ago</span>
+      <${Search} name="prefix" place=${place} hint="Search writers by the beginning of the name" />
+      <span class="dim">${tab.caption} · updated <${Ticking} show=${() => showSpan(clockNow() - tab.asked)} /> ago</span>
     </div>
     ${tab.rows.length === 0 ? html`<${Blank} text="No writer." />` : html`<table class="card list writers">
-      <thead><tr><th>writer</th><th>state</th><th>stands at</th><th class="right">behind</th><th class="right">silent</th>
-        ${clocks && html`<th>silence, of its limit</th><th>standing, of its limit</th>`}${numbered && html`<th class="right">incarnation</th>`}<th></th></tr></thead>
+      <${Heads} place=${place} columns=${[
+        { name: "writer", text: "writer", first: "" },
+        { name: "state", text: "state", first: "" },
+        { name: "stand", text: "stands at", first: "" },
+        { name: "behind", text: "behind", kind: "right", first: "-" },
+        { name: "silent", text: "silent", kind: "right", first: "-" },
+        clocks && { name: "silence", text: "silent for / limit", first: "-" },
+        clocks && { name: "standing", text: "standing still for / limit", first: "-" },
+        numbered && { name: "incarnation", text: "incarnation", kind: "right", first: "-" },
+        { name: "remark" },
+      ]} />
       <tbody>${tab.rows.map((row) => html`
         <tr key=${row.who}>
           <td class="who" title=${row.who}><b>${row.who}</b></td>
@@ -52,11 +61,17 @@ const describe = (one) => [
   one.keys, one.opened && `opened ${showMoment(one.opened)}`, one.closed && `sealed ${showMoment(one.closed)}`,
 ].filter(Boolean).join(" · ");
 
+/** The key range, and when the segment was opened and sealed: by splits and merges. */
+const brief = ({ keys, opened, closed }) => [
+  keys, opened && (closed ? `${clockOf(opened)} to ${clockOf(closed)}` : `since ${clockOf(opened)}`),
+].filter(Boolean).join(" · ");
+const clockOf = (ms) => showMoment(ms, { fine: false });
+
 const Lane = ({ lane }) => html`
   <div class="segment ${lane.sealed ? "sealed" : ""} ${lane.gone ? "gone" : ""}" data-segment=${lane.number}>
     <i class="fill" style=${{ width: `${lane.fill}%` }}></i>
     ${lane.readers.map((one) => html`<i class="reader" title=${one.who} style=${{ left: `min(${one.x}%, calc(100% - 3px))` }}></i>`)}
-    <span>${lane.text}</span>
+    <span>${lane.text} <small class="dim">${brief(lane)}</small></span>
   </div>`;
 
 export const Blank = ({ text }) => html`<section class="card blank"><p>${text}</p></section>`;
@@ -97,8 +112,8 @@ const Settings = ({ tab }) => html`
   <table class="card list">
     <thead><tr><th>setting</th><th>value</th><th>name</th></tr></thead>
     <tbody>
-      ${tab.rows.map((row) => html`<tr key=${row.name}><td>${row.text}</td><td><b>${row.value}</b></td><td class="mono dim">${row.name}</td></tr>`)}
-      <tr><td>created</td><td><b><${Time} time=${{ ms: tab.created }} /></b></td><td class="mono dim">stream_id ${tab.id}</td></tr>
+      ${tab.rows.map((row) => html`<tr key=${row.name}><td>${row.text}</td><td>${row.default == null ? row.value : html`<b>${row.value}</b> <small class="dim">default ${row.default}</small>`}</td><td class="mono dim">${row.name}</td></tr>`)}
+      <tr><td>created</td><td><${Time} time=${{ ms: tab.created }} /></td><td class="mono dim">stream_id ${tab.id}</td></tr>
     </tbody>
   </table>`;
 
