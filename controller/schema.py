@@ -132,42 +132,26 @@ append_sequences = Table(
     sqlite_with_rowid=False,
 )
 
-idempotency_keys = Table(
-    "idempotency_keys",
+outcomes = Table(
+    "outcomes",
     metadata,
     Column("stream_key", Integer, primary_key=True, autoincrement=False),
-    Column("idempotency_key", Text, primary_key=True),
-    Column("fingerprint", Text, nullable=False),
-    Column("position", Text, nullable=False),
-    Column("created_ms", BigInteger, nullable=False, index=True),
-    sqlite_with_rowid=False,
-)
-
-transactions = Table(
-    "transactions",
-    metadata,
-    Column("stream_key", Integer, primary_key=True, autoincrement=False),
-    Column("transaction_id", Text, primary_key=True),
-    Column("writer", Text, nullable=False),
-    Column("incarnation", BigInteger, nullable=False),
-    Column("timeout_ms", BigInteger, nullable=False),
-    Column("deadline_ms", BigInteger, nullable=False),
-    Column("state", Text, nullable=False),
-    Column("chunks", BigInteger, nullable=False),
-    Column("events", BigInteger, nullable=False),
-    Column("size", BigInteger, nullable=False),
-    Column("sequences", Text, nullable=False),
-    Column("position", Text),
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("state", Text),
+    Column("outcome", Text, nullable=False),
     Column("finished_ms", BigInteger, index=True),
     sqlite_with_rowid=False,
 )
-"""``deadline_ms`` is listening time of the stream, ``finished_ms`` wall clock. ``sequences`` are the
-newest by segment, ``position`` is what the commit answered."""
+"""What happens once. ``state`` is that of a transaction, which may be open; ``outcome`` is a JSON
+array, see `controller.log.outcomes`; what has no ``finished_ms`` (wall clock) is kept."""
 Index(
-    "transactions_by_state",
-    transactions.c.stream_key,
-    transactions.c.state,
-    transactions.c.transaction_id,
+    "outcomes_by_state",
+    outcomes.c.stream_key,
+    outcomes.c.state,
+    outcomes.c.name,
+    sqlite_where=outcomes.c.state.is_not(None),
+    postgresql_where=outcomes.c.state.is_not(None),
 )
 
 staged_chunks = Table(
@@ -188,13 +172,3 @@ finished_stagings = Table(
     sqlite_with_rowid=False,
 )
 """Transactions that are finished, but whose staged chunks are not all removed: bit by bit."""
-
-job_batches = Table(
-    "job_batches",
-    metadata,
-    Column("stream_key", Integer, primary_key=True, autoincrement=False),
-    Column("writer", Text, primary_key=True),
-    Column("number", BigInteger, nullable=False),
-    sqlite_with_rowid=False,
-)
-"""The last batch of each job; it outlives what else is known of a writer."""

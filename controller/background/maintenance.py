@@ -1,4 +1,4 @@
-"""Work in the background, a little at a time: leases, retention, compaction, old answers."""
+"""Work in the background, a little at a time: leases, retention, compaction, old outcomes."""
 
 import asyncio
 import logging
@@ -9,9 +9,8 @@ from controller.clocks import Clocks
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
-from controller.log import staging
-from controller.log import storage as log_storage
 from controller.log.compaction import Compactor
+from controller.log.outcomes import forget_outcomes
 from controller.streams.registry import Registry
 from controller.streams.transactions import reap
 from controller.streams.truncation import apply_retention
@@ -19,9 +18,9 @@ from tidegauge import errors
 from tidegauge.wire.transactions import DAY_MS
 
 _log = logging.getLogger(__name__)
-_PERIOD_S = 2.0  # small chunks and old answers only cost room until then
+_PERIOD_S = 2.0  # small chunks and old outcomes only take space until then
 _STREAMS_AT_ONCE = 100  # a fraction of a millisecond, in which nobody else has a turn
-_ANSWERS_AT_ONCE = 1_000
+_OUTCOMES_AT_ONCE = 1_000
 """Roughly how many idempotency keys run out in two seconds, if many do."""
 
 
@@ -42,11 +41,10 @@ class Maintenance:
             await self._look_after_logs()
             # Nobody repeats a request, or asks how a transaction ended, after a day.
             before_ms = self._clocks.now().wall_ms - DAY_MS
-            for forget in (log_storage.delete_answers, staging.forget_finished):
-                work = partial(forget, before_ms=before_ms)
-                self._sequencer.submit_quietly(
-                    partial(Batch.write, work=work, rows=_ANSWERS_AT_ONCE)
-                )
+            work = partial(forget_outcomes, before_ms=before_ms)
+            self._sequencer.submit_quietly(
+                partial(Batch.write, work=work, rows=_OUTCOMES_AT_ONCE)
+            )
 
     async def _look_after_logs(self) -> None:
         """Abort transactions whose leases ran out, truncate by retention, merge small chunks."""

@@ -7,9 +7,10 @@ from typing import Self
 from sqlalchemy import Connection
 
 from controller.commit.batch import Batch
-from controller.log import staging, storage
+from controller.log import storage
 from controller.log.codec import EncodedEvents
-from controller.log.storage import AppendOutcome, Chunk, KeyedAnswer, LastAppend
+from controller.log.outcomes import KeyedAnswer, LastBatch, read_last_batches, read_open
+from controller.log.storage import AppendOutcome, Chunk, LastAppend
 from controller.log.transactions import Transactions
 from controller.store.truncation import Truncation
 from tidegauge.errors import InvalidPositionError, SequenceGapError
@@ -39,8 +40,8 @@ class EmbeddedLog:
     answered: dict[str, KeyedAnswer] = field(default_factory=dict)
     """By idempotency key: recent ones, so that two requests that race are told apart."""
     transactions: Transactions = field(default_factory=Transactions)
-    last_batches: dict[str, int] = field(default_factory=dict)
-    """The number of each job's last batch, by writer."""
+    last_batches: dict[str, LastBatch] = field(default_factory=dict)
+    """Of each job, by writer."""
     _segments_of: dict[str, set[int]] = field(default_factory=dict)
     chunks: list[Chunk] = field(default_factory=list)
     """Appended and not yet handed to a transaction."""
@@ -63,8 +64,8 @@ class EmbeddedLog:
         self = cls.visit(connection, stream_key, topology, truncation)
         last_appends = storage.read_last_appends(connection, stream_key)
         log = cls(self.tails, self.first, self.running_times, last_appends=last_appends)
-        log.transactions.restore(staging.read_open(connection, stream_key))
-        log.last_batches = staging.read_batch_numbers(connection, stream_key)
+        log.transactions.restore(read_open(connection, stream_key))
+        log.last_batches = read_last_batches(connection, stream_key)
         return log
 
     @classmethod

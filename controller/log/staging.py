@@ -1,17 +1,14 @@
-"""Rows of transactions and of what they staged. Every function runs in its caller's transaction."""
+"""Rows of what transactions staged. Every function runs in its caller's transaction."""
 
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable
+from typing import NamedTuple, Self
 
 import pyarrow as pa
 from pyarrow import ipc
-from sqlalchemy import Connection, Row, delete, select
+from sqlalchemy import Connection, delete, select
 
-from controller.log.transactions import Transaction
-from controller.schema import finished_stagings, job_batches, staged_chunks, transactions
-from controller.store.marks import load_position
+from controller.schema import finished_stagings, staged_chunks
 from tidegauge.wire.columns import EVENT_SCHEMA
-from tidegauge.wire.transactions import TransactionState
 
 _LZ4 = ipc.IpcWriteOptions(compression="lz4")
 
@@ -31,49 +28,6 @@ class StagedEvents(NamedTuple):
             with ipc.new_stream(sink, EVENT_SCHEMA, options=_LZ4) as stream:
                 stream.write_batch(events)
             return cls(events.num_rows, events.nbytes, sink.getvalue().to_pybytes())
-
-
-def read_transaction(
-    connection: Connection, stream_key: int, transaction: str
-) -> Transaction | None:
-    """Look one up, whether it is open or not."""
-    is_it = transactions.c.transaction_id == transaction
-    row = connection.execute(
-        select(transactions).where(transactions.c.stream_key == stream_key, is_it)
-    ).first()
-    return None if row is None else _transaction(row)
-
-
-def read_open(connection: Connection, stream_key: int) -> list[Transaction]:
-    """Read all that are open."""
-    is_open = (transactions.c.stream_key == stream_key) & (transactions.c.state == "open")
-    return [
-        _transaction(row) for row in connection.execute(select(transactions).where(is_open))
-    ]
-
-
-def list_transactions(
-    connection: Connection,
-    stream_key: int,
-    states: Sequence[TransactionState],
-    *,
-    after: str,
-    limit: int,
-) -> list[Transaction]:
-    """List some, in order of id, after one; those in some states, or all."""
-    query = select(transactions).where(
-        transactions.c.stream_key == stream_key, transactions.c.transaction_id > after
-    )
-    if states:
-        query = query.where(transactions.c.state.in_(states))
-    rows = connection.execute(query.order_by(transactions.c.transaction_id).limit(limit))
-    return [_transaction(row) for row in rows]
-
-
-def _transaction(row: Row[Any]) -> Transaction:
-    read = Transaction._make(row[1:])
-    position = None if row.position is None else load_position(row.position)
-    return read._replace(sequences=load_position(row.sequences), position=position)
 
 
 def read_staged(
@@ -129,14 +83,3 @@ def clear_staged(connection: Connection, limit: int) -> bool:
 def has_finished_stagings(connection: Connection) -> bool:
     """Look whether anything is left to clear."""
     return connection.scalar(select(finished_stagings.c.stream_key).limit(1)) is not None
-
-
-def forget_finished(connection: Connection, *, before_ms: int) -> None:
-    """Forget the transactions that ended long ago, by wall clock."""
-    connection.execute(delete(transactions).where(transactions.c.finished_ms < before_ms))
-
-
-def read_batch_numbers(connection: Connection, stream_key: int) -> dict[str, int]:
-    """Read the number of each job's last batch."""
-    rows = connection.execute(select(job_batches).where(job_batches.c.stream_key == stream_key))
-    return {row.writer: row.number for row in rows}

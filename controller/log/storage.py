@@ -20,9 +20,7 @@ from sqlalchemy import (
 
 from controller.database.statements import delete_rows, insert_rows, replace_rows
 from controller.log.codec import NEWEST_FORMAT, first_reaching, renewed
-from controller.schema import append_sequences, chunks, idempotency_keys
-from controller.store.marks import dump_position, load_position
-from tidegauge.topology import Position
+from controller.schema import append_sequences, chunks
 
 CHUNKS_LISTED = 1_000  # a look takes milliseconds of a reader thread
 _KEY = bindparam("key", type_=Integer)
@@ -46,14 +44,6 @@ class LastAppend(NamedTuple):
     incarnation: int
     sequence: int
     next_offset: int
-
-
-class KeyedAnswer(NamedTuple):
-    """What an idempotency key stands for: next offsets of the segments that were written to."""
-
-    fingerprint: str
-    """Of the request, so that a key used for another one is found out."""
-    position: Position
 
 
 class AppendOutcome(NamedTuple):
@@ -314,28 +304,3 @@ def replace_run(
     if connection.execute(delete(chunks).where(within)).rowcount != len(run):
         raise ChunksGoneError
     write_appends(connection, stream_key, [merged], {})
-
-
-def stored_answer(connection: Connection, stream_key: int, key: str) -> KeyedAnswer | None:
-    """Look up what an idempotency key stands for."""
-    table = idempotency_keys
-    is_key = (table.c.stream_key == stream_key) & (table.c.idempotency_key == key)
-    row = connection.execute(
-        select(table.c.fingerprint, table.c.position).where(is_key)
-    ).first()
-    return None if row is None else KeyedAnswer(row.fingerprint, load_position(row.position))
-
-
-def store_answer(
-    connection: Connection, stream_key: int, key: str, answer: KeyedAnswer, *, wall_ms: int
-) -> None:
-    """Remember what an idempotency key stands for."""
-    row = (stream_key, key, answer.fingerprint, dump_position(answer.position), wall_ms)
-    insert_rows(connection, idempotency_keys, [row])
-
-
-def delete_answers(connection: Connection, *, before_ms: int) -> None:
-    """Delete the answers to old idempotency keys."""
-    connection.execute(
-        delete(idempotency_keys).where(idempotency_keys.c.created_ms < before_ms)
-    )

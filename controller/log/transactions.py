@@ -12,15 +12,13 @@ the stream, so that neither a restart nor another holder changes them.
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import NamedTuple
 
 from sqlalchemy import Connection
 
 from controller.commit.batch import Batch
 from controller.database.statements import insert_rows, replace_rows
-from controller.schema import finished_stagings, staged_chunks, transactions
-from controller.store.marks import dump_position
+from controller.log.outcomes import Transaction, outcome_row
+from controller.schema import finished_stagings, outcomes, staged_chunks
 from tidegauge.errors import SequenceGapError
 from tidegauge.topology import Position
 from tidegauge.wire.transactions import TransactionState
@@ -31,31 +29,6 @@ _ROW_BYTES = 256
 """As long as a short row is at most: a batch counts long ones as several."""
 ROUTED = -1
 """Counts as a segment where sequences are counted: of what is staged without naming one."""
-
-
-class Transaction(NamedTuple):
-    """One transaction, as it is stored."""
-
-    id: str
-    writer: str
-    incarnation: int
-    timeout_ms: int
-    deadline_ms: int
-    state: TransactionState = "open"
-    chunks: int = 0
-    events: int = 0
-    size: int = 0
-    """Of the events in memory, bytes."""
-    sequences: Position = MappingProxyType({})
-    """The newest by segment, or `ROUTED`."""
-    position: Position | None = None
-    """Next offset of each segment that the commit wrote to."""
-    finished_ms: int | None = None
-    """Wall clock."""
-
-    def renewed(self, now_ms: int) -> "Transaction":
-        """Let the lease begin anew."""
-        return self._replace(deadline_ms=now_ms + self.timeout_ms)
 
 
 @dataclass(slots=True)
@@ -151,16 +124,10 @@ class Transactions:
         self._changed, self._staged, self._cleared = {}, [], []
 
         def work(connection: Connection) -> None:
-            rows = [_row(stream_key, one) for one in changed.values()]
-            replace_rows(connection, transactions, rows)
+            rows = [outcome_row(stream_key, name, one) for name, one in changed.items()]
+            replace_rows(connection, outcomes, rows)
             insert_rows(connection, staged_chunks, [(stream_key, *one) for one in staged])
             insert_rows(connection, finished_stagings, [(stream_key, one) for one in cleared])
 
         sizes = sum(1 + len(message) // _ROW_BYTES for _, _, message in staged)
         batch.write(work, rows=len(changed) + len(cleared) + sizes)
-
-
-def _row(stream_key: int, one: Transaction) -> tuple[object, ...]:
-    position = None if one.position is None else dump_position(one.position)
-    stored = one._replace(sequences=dump_position(dict(one.sequences)), position=position)  # type: ignore[arg-type] # as text
-    return stream_key, *stored

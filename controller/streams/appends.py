@@ -7,11 +7,13 @@ from hashlib import blake2b
 from controller.commit.batch import Batch
 from controller.commit.sequencer import Sequencer
 from controller.database import Database
-from controller.log import storage as log_storage
+from controller.database.statements import insert_rows
 from controller.log.codec import EncodedEvents
 from controller.log.embedded import EmbeddedLog
+from controller.log.outcomes import KeyedAnswer, outcome_row, read_outcome
 from controller.log.routing import RoutedEvents, route
-from controller.log.storage import AppendOutcome, KeyedAnswer
+from controller.log.storage import AppendOutcome
+from controller.schema import outcomes
 from controller.streams import reports
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.acceptance import check_incarnation
@@ -163,24 +165,18 @@ async def append_once_by_key(  # noqa: PLR0913 (parts of one append, and where i
     digest.update(repr((source.writer, source.note_time)).encode())
     fingerprint, stream_key = digest.hexdigest(), state.identity.key
     on_disk = await database.read(
-        partial(log_storage.stored_answer, stream_key=stream_key, key=idempotency_key)
+        partial(read_outcome, stream_key=stream_key, of=KeyedAnswer, name=idempotency_key)
     )
 
     def decide(batch: Batch) -> Position:
         log = state.embedded_log()
         answer = on_disk or log.answered.get(idempotency_key)
         if answer is None:
-            answer = KeyedAnswer(fingerprint, append_routed(batch, state, routed, source))
+            position = append_routed(batch, state, routed, source)
+            answer = KeyedAnswer(fingerprint, position, state.now().wall_ms)
             log.remember_answer(idempotency_key, answer)
-            batch.write(
-                partial(
-                    log_storage.store_answer,
-                    stream_key=stream_key,
-                    key=idempotency_key,
-                    answer=answer,
-                    wall_ms=state.now().wall_ms,
-                )
-            )
+            rows = [outcome_row(stream_key, idempotency_key, answer)]
+            batch.write(partial(insert_rows, table=outcomes, rows=rows))
         elif answer.fingerprint != fingerprint:
             message = f"{idempotency_key!r} was used for another request; make a new one"
             raise InvalidRequestError.of("Idempotency-Key", message)

@@ -21,10 +21,11 @@ from controller.database import Database
 from controller.database.statements import replace_rows
 from controller.log import staging
 from controller.log.embedded import EmbeddedLog
+from controller.log.outcomes import LastBatch, Transaction, outcome_row, read_outcome
 from controller.log.routing import RoutedEvents, route
 from controller.log.staging import StagedEvents
-from controller.log.transactions import ROUTED, Transaction
-from controller.schema import job_batches
+from controller.log.transactions import ROUTED
+from controller.schema import outcomes
 from controller.streams import lifecycle
 from controller.streams.appends import Source, append_routed, checked_incarnation
 from controller.streams.stream import StreamState
@@ -42,7 +43,7 @@ from tidegauge.topology import Position
 from tidegauge.wire.transactions import DAY_MS, BeginTransaction
 
 _NAMED = 10  # of the writers that are live, in a refusal
-_NO_BATCH = -1
+_NO_BATCH = LastBatch(-1)
 
 
 class Staged(NamedTuple):
@@ -134,7 +135,10 @@ class TransactionCalls:
         while True:
             found = await self._find(transaction)
             routed, counts = await self._read_staged([transaction], found.writer)
-            decide = partial(self._commit, found=found, routed=routed, counts=counts, time=time)
+            source = Source(found.writer, found.incarnation, time, of_its_own=True)
+            decide = partial(
+                self._commit, found=found, routed=routed, counts=counts, source=source
+            )
             done = await self.sequencer.submit(decide)
             if done is not None:
                 return done
@@ -144,6 +148,7 @@ class TransactionCalls:
     ) -> JobBatchOutcome:
         """Append a job's batch, of events or of transactions, unless it was stored before."""
         found = [await self._find(one) for one in transactions]
+        _check_named(found, job)
         while True:
             if events is None:
                 routed, counts = await self._read_staged(transactions, job.writer)
@@ -163,7 +168,7 @@ class TransactionCalls:
         return await self.sequencer.read(partial(self._last_batch, writer))
 
     def _last_batch(self, writer: str) -> int:
-        return self.state.embedded_log().last_batches.get(writer, _NO_BATCH)
+        return self.state.embedded_log().last_batches.get(writer, _NO_BATCH).number
 
     def _commit(
         self,
@@ -172,25 +177,19 @@ class TransactionCalls:
         found: Transaction,
         routed: RoutedEvents,
         counts: list[int],
-        time: int | None,
+        source: Source,
     ) -> Transaction | None:
-        """Commit inside a batch; None if more was staged than was read, or the stream scaled.
+        """Commit inside a batch, unless it was committed before; None as in `_publish`.
 
         The race: it is repeated while the first commit is on its way to the disk. Only a batch
         knows what became of that.
         """
-        log = self.state.embedded_log()
-        newest = log.transactions.find(found.id) or found
+        newest = self.state.embedded_log().transactions.find(found.id) or found
         if newest.state == "committed":
             return newest
-        transaction = self._open(newest)
-        if counts != [transaction.chunks] or self._has_scaled_since(routed):
+        if self._publish(batch, [newest], routed, counts, source) is None:
             return None
-        source = Source(transaction.writer, transaction.incarnation, time, of_its_own=True)
-        position = append_routed(batch, self.state, routed, source)
-        return log.transactions.finish(
-            transaction, "committed", wall_ms=self.state.now().wall_ms, position=position
-        )
+        return self.state.embedded_log().transactions.find(found.id)
 
     def _append_batch(
         self,
@@ -201,29 +200,62 @@ class TransactionCalls:
         routed: RoutedEvents,
         counts: list[int] | None,
     ) -> JobBatchOutcome | None:
-        """Append inside a batch; None as in `_commit`."""
-        last = self._last_batch(job.writer)
+        """Append, note and seal inside a batch, unless it was stored before; None as in `_publish`."""
+        log, aggregator, writer = self.state.embedded_log(), self.state.aggregator, job.writer
+        last = self._last_batch(writer)
         if job.number <= last:
             return JobBatchOutcome(last, None)
-        named = [self._open(one) for one in found]
-        _check_named(named, job)
-        counted = [one.chunks for one in named]
-        if counts is not None and (counts != counted or self._has_scaled_since(routed)):
+        others = aggregator.live_besides(writer) if job.seal else []
+        if others:
+            raise WritersLiveError(str(self.state.identity.name), others[:_NAMED])
+        appended = log.appended_by(writer)
+        position = self._publish(batch, found, routed, counts, job.source)
+        if position is None:
             return None
-        return _append_batch(batch, self.state, job, routed, named)
+        # Nothing is refused after this; a report made the writer known as well.
+        if writer not in aggregator:
+            incarnation = job.source.incarnation or 0
+            aggregator.introduce(writer, incarnation, appended=appended, now=self.state.now())
+        done = log.last_batches[writer] = LastBatch(job.number)
+        rows = [outcome_row(self.state.identity.key, writer, done)]
+        batch.write(partial(replace_rows, table=outcomes, rows=rows))
+        if job.seal:
+            lifecycle.seal_stream(batch, self.state, None)
+        return JobBatchOutcome(job.number, position)
 
-    def _has_scaled_since(self, routed: RoutedEvents) -> bool:
-        return routed.topology_revision != self.state.aggregator.topology.revision
+    def _publish(
+        self,
+        batch: Batch,
+        found: Sequence[Transaction],
+        routed: RoutedEvents,
+        counts: list[int] | None,
+        source: Source,
+    ) -> Position | None:
+        """Append events, and commit the transactions that staged them; None if these changed.
+
+        They changed if more was staged than was read, or the stream scaled. ``counts`` are the
+        chunks that were read of each, None of events that nobody staged.
+        """
+        named = [self._open(one) for one in found]
+        has_scaled = routed.topology_revision != self.state.aggregator.topology.revision
+        if counts is not None and (has_scaled or counts != [one.chunks for one in named]):
+            return None
+        position = append_routed(batch, self.state, routed, source)
+        log, wall_ms = self.state.embedded_log(), self.state.now().wall_ms
+        for one in named:
+            log.transactions.finish(one, "committed", wall_ms=wall_ms, position=position)
+        return position
 
     async def find(self, transaction: str) -> Transaction:
         """Look one up on disk."""
         self.state.embedded_log()
-        look = partial(
-            staging.read_transaction,
+        read = partial(
+            read_outcome,
             stream_key=self.state.identity.key,
-            transaction=transaction,
+            of=Transaction,
+            name=transaction,
         )
-        return self._known(transaction, await self.database.read(look))
+        return self._known(transaction, await self.database.read(read))
 
     async def _find(self, transaction: str) -> Transaction:
         """Look one up, in memory first, once those are aborted whose leases have run out.
@@ -337,36 +369,3 @@ def _check_named(named: Sequence[Transaction], job: JobBatch) -> None:
             raise InvalidRequestError.of("transactions", reason)
     if len({one.id for one in named}) < len(named):
         raise InvalidRequestError.of("transactions", "one is named twice; name each once")
-
-
-def _append_batch(
-    batch: Batch,
-    state: StreamState,
-    job: JobBatch,
-    routed: RoutedEvents,
-    named: Sequence[Transaction],
-) -> JobBatchOutcome:
-    """Append, note and seal, all or nothing."""
-    log, aggregator, writer = state.embedded_log(), state.aggregator, job.writer
-    others = aggregator.live_besides(writer) if job.seal else []
-    if others:
-        raise WritersLiveError(str(state.identity.name), others[:_NAMED])
-    appended = log.appended_by(writer)
-    # Nothing is refused after this; a report makes the writer known as well.
-    position = append_routed(batch, state, routed, job.source)
-    if writer not in aggregator:
-        incarnation = job.source.incarnation or 0
-        aggregator.introduce(writer, incarnation, appended=appended, now=state.now())
-    wall_ms = state.now().wall_ms
-    for one in named:
-        log.transactions.finish(one, "committed", wall_ms=wall_ms, position=position)
-    log.last_batches[writer] = job.number
-    row = (state.identity.key, writer, job.number)
-    batch.write(partial(_write_number, row=row))
-    if job.seal:
-        lifecycle.seal_stream(batch, state, None)
-    return JobBatchOutcome(job.number, position)
-
-
-def _write_number(connection: Connection, row: tuple[int, str, int]) -> None:
-    replace_rows(connection, job_batches, [row])

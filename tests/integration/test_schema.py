@@ -1,6 +1,8 @@
 """The revisions of the schema make what the service expects, on both databases."""
 
 import asyncio
+import time
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,10 @@ from typer.testing import CliRunner
 from controller.database import open_database, upgrade_database
 from controller.schema import chunks, metadata
 from tests.integration import old_databases
+from tests.integration.log_api import LogApi, arrow_of, numbered
 from tests.integration.sessions import connected
+from tests.integration.test_chunk_formats import STREAM
+from tests.integration.transaction_api import OpenTransaction, append_batch, listed
 from tests.patience import wait_until
 from tests.postgres import Cluster
 from tests.server import Api, ServerProcess
@@ -108,7 +113,7 @@ def test_what_was_stored_before_there_was_a_changelog_is_there(
     old_databases.make(others_database, "0006", (*old_databases.IN_TABLES, *recent))
     upgrade_database(others_database)
     assert _differences(others_database, metadata) == []
-    server = ServerProcess(tmp_path, database_url=others_database)
+    server = ServerProcess(tmp_path, database_url=others_database, mark_thinning="")
     server.start()
     with Api(server.url) as api:
         marks = api.get("marks")["marks"]
@@ -173,3 +178,48 @@ def test_who_was_in_a_changelog_before_there_were_two_clocks_has_fresh_ones_and_
             "w": "active",
             "x": "behind",
         }
+
+
+def test_what_happened_once_before_it_had_one_table_is_repeated_as_it_was(
+    tmp_path: Path, others_database: str
+) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    staged = arrow_of(numbered(0, 3))
+    literal = "X'{}'" if others_database.startswith("sqlite") else r"'\x{}'"
+    line = '{"key": "k", "event_time": 1, "value": "v"}\n'
+    fingerprint = blake2b(line.encode() + b"(None, None)", digest_size=16).hexdigest()
+    rows = (
+        """(1, 'open', 'w', 1, 60000, 900000, 'open', 1, 3, 99, '{"0":1}', NULL, NULL)""",
+        f"""(1, 'gone', 'w', 1, 60000, 0, 'aborted', 0, 0, 0, '{{}}', NULL, {now_ms})""",
+        f"""(1, 'done', 'w', 1, 60000, 0, 'committed', 0, 7, 9, '{{}}', '{{"0":7}}', {now_ms})""",
+    )
+    old_databases.make(
+        others_database,
+        "0012",
+        (
+            STREAM,
+            *(f"INSERT INTO transactions VALUES {row}" for row in rows),
+            f"INSERT INTO staged_chunks VALUES (1, 'open', 0, {literal.format(staged.hex())})",
+            "INSERT INTO job_batches VALUES (1, 'job', 5)",
+            f"""INSERT INTO idempotency_keys VALUES (1, 'one', '{fingerprint}', '{{"0":4}}', {now_ms})""",
+        ),
+    )
+    upgrade_database(others_database)
+    assert _differences(others_database, metadata) == []
+    with (
+        ServerProcess(tmp_path, database_url=others_database) as server,
+        LogApi(server.url) as log,
+    ):
+        assert log.append_lines(line, key="one")["position"] == {"0": 4}
+        assert log.append_lines(line * 2, key="one")["code"] == "invalid_request"
+        assert append_batch(log, 5, [])["duplicate"] is True
+        done, gone, is_open = listed(log)
+        assert [one["id"] for one in (done, gone, is_open)] == ["done", "gone", "open"]
+        assert (done["state"], done["events"], done["position"]) == ("committed", 7, {"0": 7})
+        assert (gone["state"], gone["finished_ms"]) == ("aborted", now_ms)
+        assert [one["id"] for one in listed(log, state="open")] == ["open"]
+        assert OpenTransaction(log, "open").stage(numbered(3, 1), 1)["duplicate"] is True
+        assert OpenTransaction(log, "done").commit()["position"] == {"0": 7}
+        assert OpenTransaction(log, "open").commit()["position"] == {"0": 3}
+        assert append_batch(log, 6, numbered(3, 1))["position"] == {"0": 4}
+        assert log.events() == numbered(0, 4)

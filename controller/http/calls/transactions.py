@@ -19,11 +19,11 @@ from controller.http.calls.events import (
 from controller.http.calls.reporting import ReportingRoute
 from controller.http.messages.decoding import read_request
 from controller.http.messages.headers import JSON, has_media_type
-from controller.log import staging
 from controller.log.codec import read_arrow
 from controller.log.ndjson import read_ndjson
+from controller.log.outcomes import Transaction
+from controller.log.outcomes import list_transactions as read_transactions
 from controller.log.staging import StagedEvents
-from controller.log.transactions import Transaction
 from controller.streams.appends import Source
 from controller.streams.stream import StreamState
 from controller.streams.transactions import JobBatch, TransactionCalls
@@ -163,7 +163,7 @@ async def list_transactions(
     state.embedded_log()
     found = await database.read(
         partial(
-            staging.list_transactions,
+            read_transactions,
             stream_key=state.identity.key,
             states=states,
             after=routing.read_cursor(cursor, str) or "",
