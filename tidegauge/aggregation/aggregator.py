@@ -18,6 +18,7 @@ from tidegauge.aggregation.intake import Intake, SignedReport
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.membership import Membership
 from tidegauge.aggregation.outcomes import PassOutcome, Registration
+from tidegauge.aggregation.parts import Parts
 from tidegauge.aggregation.passes import Passes
 from tidegauge.aggregation.progress import Progress
 from tidegauge.aggregation.readings import Readings
@@ -25,10 +26,10 @@ from tidegauge.aggregation.replay import Replay
 from tidegauge.aggregation.roster import Roster
 from tidegauge.aggregation.running_cut import RunningCut
 from tidegauge.aggregation.settings import StreamSettings
-from tidegauge.aggregation.writers import KeptReport, Now, Writer
+from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.explain.inspection import Inspection
 from tidegauge.explain.slowest import Slowest
-from tidegauge.lattice import cut_of, down_set
+from tidegauge.lattice import DownSet, cut_of, down_set
 from tidegauge.marks import Mark
 from tidegauge.states import WriterState
 from tidegauge.topology import Position, Topology
@@ -57,36 +58,11 @@ class Aggregator:
         self._progress = Progress()
         self._slow = Slowest()
         self._changelog = Changelog(self._roster, self._cut, self._clocks)
-        self._marking = Marking(
-            roster=self._roster,
-            progress=self._progress,
-            cut=self._cut,
-            changelog=self._changelog,
-        )
-        self._members = Membership(
-            roster=self._roster,
-            progress=self._progress,
-            clocks=self._clocks,
-            cut=self._cut,
-            marking=self._marking,
-            changelog=self._changelog,
-        )
-        self._intake = Intake(
-            roster=self._roster,
-            changelog=self._changelog,
-            cut=self._cut,
-            progress=self._progress,
-            clocks=self._clocks,
-            marking=self._marking,
-            members=self._members,
-        )
-        self._passes = Passes(
-            progress=self._progress,
-            clocks=self._clocks,
-            marking=self._marking,
-            members=self._members,
-            changelog=self._changelog,
-        )
+        parts = Parts(self._roster, self._cut, self._progress, self._clocks, self._changelog)
+        self._marking = Marking(parts)
+        self._members = Membership(parts, self._marking)
+        self._intake = Intake(parts, self._marking, self._members)
+        self._passes = Passes(parts, self._marking, self._members)
         self._acceptance = self._acceptance_now()
 
     @classmethod
@@ -104,17 +80,8 @@ class Aggregator:
         replay = Replay(self.watermark, self._clocks)
         for entry in stored.entries:
             replay.take_in(entry)
-        self._cut.release(replay.reach, None)
-        self._roster.reporters, self._roster.forgotten_incarnation = replay.counters
-        serial = 0
-        for writer, kept in replay.writers.values():
-            self._roster.restore(writer)
-            self._cut.release(writer.noted.former_position, writer.noted.former_time)
-            for time, gained in kept:
-                serial += 1
-                self._intake.keep(KeptReport(serial, time, gained, writer))
-        self._changelog.restore(serial, replay.length)
-        self._roster.settle()
+        replay.hand_over(self._roster, self._cut, self._intake.keep)
+        self._changelog.restore(replay.serial, replay.length)
         for writer in self._roster:
             self._members.classify(writer)
         self._clocks.settle()
@@ -192,9 +159,8 @@ class Aggregator:
         )
         if record is None:
             record = self._roster.add(writer, incarnation or 0)
-        elif incarnation is not None and incarnation > record.life.incarnation:
-            self._members.restart(record, incarnation)
-        self._join_former(record, appended or {})
+        self._members.go_on_as(record, incarnation)
+        self._members.join_former(record, self._down_set(appended))
         self._intake.take_one(record, time, counts, now.wall_ms)
         self._passes.due = True
 
@@ -256,15 +222,14 @@ class Aggregator:
         self._acceptance.refuse_if_sealed()
         if time is not None:
             self._acceptance.check_first_time(writer, time, now.wall_ms)
-        if record is None:
-            record = self._roster.add(writer, 0, "expired")
-            record.life.grace = True
-        former = max(record.life.incarnation, self._roster.forgotten_incarnation, above)
-        self._members.restart(record, former + 1)
-        if registration_id is not None:
-            record.life.remember(registration_id)
-        self._join_former(record, appended or {})
-        self._members.register(record, now)
+        known = 0 if record is None else record.life.incarnation
+        record = self._members.enroll(
+            writer,
+            max(known, self._roster.forgotten_incarnation, above) + 1,
+            registration_id=registration_id,
+            appended=self._down_set(appended),
+            now=now,
+        )
         if time is not None:
             self._intake.take_one(record, time, {}, now.wall_ms)
         self._passes.due = True
@@ -273,10 +238,7 @@ class Aggregator:
     def introduce(self, writer: str, incarnation: int, *, appended: Position, now: Now) -> None:
         """Add a new writer as if it had registered, by the incarnation that it names."""
         self._acceptance.refuse_if_sealed()
-        record = self._roster.add(writer, incarnation, "expired")
-        record.life.grace = True
-        self._join_former(record, appended)
-        self._members.register(record, now)
+        self._members.enroll(writer, incarnation, appended=self._down_set(appended), now=now)
         self._passes.due = True
 
     def leave(  # noqa: PLR0913 (a last report has so many parts)
@@ -305,8 +267,7 @@ class Aggregator:
             )
         else:
             check_incarnation(writer, record.life.incarnation, incarnation)
-            if incarnation is not None and incarnation > record.life.incarnation:
-                self._members.restart(record, incarnation)
+            self._members.go_on_as(record, incarnation)
         self._roster.hear(record, now.wall_ms)
         self._members.go_out(record, "left", now.listening_ms)
         self._passes.due = True
@@ -485,6 +446,5 @@ class Aggregator:
             is_repeated,
         )
 
-    def _join_former(self, record: Writer, appended: Position) -> None:
-        if appended:
-            self._members.join_former(record, down_set(self.topology, appended))
+    def _down_set(self, appended: Position | None) -> DownSet:
+        return down_set(self.topology, appended) if appended else {}

@@ -15,13 +15,9 @@ from typing import Protocol
 import msgspec
 
 from tidegauge.aggregation.capping import Capping
-from tidegauge.aggregation.changelog import Changelog
-from tidegauge.aggregation.clocks import HoldClocks
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.membership import Membership
-from tidegauge.aggregation.progress import Progress
-from tidegauge.aggregation.roster import Roster
-from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.parts import Parts
 from tidegauge.aggregation.writers import KeptReport, Writer
 from tidegauge.lattice import includes
 from tidegauge.topology import Position
@@ -71,27 +67,13 @@ class Intake:
 
     Parameters
     ----------
-    roster, changelog, cut, progress, clocks, marking, members
+    parts, marking, members
         Of the stream's aggregation.
     """
 
-    def __init__(  # noqa: PLR0913 (the parts of an aggregation)
-        self,
-        *,
-        roster: Roster,
-        changelog: Changelog,
-        cut: RunningCut,
-        progress: Progress,
-        clocks: HoldClocks,
-        marking: Marking,
-        members: Membership,
-    ) -> None:
-        self._roster = roster
-        self._changelog = changelog
-        self._cut = cut
-        self._capping = Capping(cut)
-        self._progress = progress
-        self._clocks = clocks
+    def __init__(self, parts: Parts, marking: Marking, members: Membership) -> None:
+        self._roster, self._cut, self._progress, self._clocks, self._changelog = parts
+        self._capping = Capping(parts.cut)
         self._marking = marking
         self._members = members
 

@@ -1,9 +1,6 @@
 """How marks are made: up to which time, at which times below it, and with which cuts."""
 
-from tidegauge.aggregation.changelog import Changelog
-from tidegauge.aggregation.progress import Progress
-from tidegauge.aggregation.roster import Roster
-from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.parts import Parts
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.thinning import most_marks, thinned
 from tidegauge.aggregation.writers import KeptReport, Now
@@ -18,7 +15,7 @@ class Marking:
 
     Parameters
     ----------
-    roster, progress, cut, changelog
+    parts
         Of the stream's aggregation.
 
     Attributes
@@ -31,16 +28,12 @@ class Marking:
         Its cut, as a down-set.
     """
 
-    def __init__(
-        self, *, roster: Roster, progress: Progress, cut: RunningCut, changelog: Changelog
-    ) -> None:
+    def __init__(self, parts: Parts) -> None:
         self.newest: Mark | None = None
         self.watermark: int | None = None
         self.covered: DownSet = {}
-        self._roster = roster
-        self._progress = progress
-        self._cut = cut
-        self._changelog = changelog
+        self._roster, self._cut = parts.roster, parts.cut
+        self._progress, self._changelog = parts.progress, parts.changelog
 
     @property
     def revision(self) -> int:

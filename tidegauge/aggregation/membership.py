@@ -1,14 +1,11 @@
 """Who belongs to a stream: writers join, restart, go out, come back, and are forgotten."""
 
 from tidegauge.aggregation import approaches
-from tidegauge.aggregation.changelog import Changelog
 from tidegauge.aggregation.changes import UNSOUGHT, Standing
-from tidegauge.aggregation.clocks import HoldClocks, View
+from tidegauge.aggregation.clocks import View
 from tidegauge.aggregation.departures import Departures
 from tidegauge.aggregation.marking import Marking
-from tidegauge.aggregation.progress import Progress
-from tidegauge.aggregation.roster import Roster
-from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.parts import Parts
 from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.lattice import DownSet, raise_to
 
@@ -18,7 +15,7 @@ class Membership:
 
     Parameters
     ----------
-    roster, progress, clocks, cut, marking, changelog
+    parts, marking
         Of the stream's aggregation.
 
     Attributes
@@ -30,31 +27,48 @@ class Membership:
         needs it.
     """
 
-    def __init__(  # noqa: PLR0913 (the parts of an aggregation)
-        self,
-        *,
-        roster: Roster,
-        progress: Progress,
-        clocks: HoldClocks,
-        cut: RunningCut,
-        marking: Marking,
-        changelog: Changelog,
-    ) -> None:
+    def __init__(self, parts: Parts, marking: Marking) -> None:
         self.departures = Departures()
         self.reached: int | None = None
-        self._roster = roster
-        self._progress = progress
-        self._clocks = clocks
-        self._cut = cut
+        self._roster, self._cut, self._progress, self._clocks, self._changelog = parts
         self._marking = marking
-        self._changelog = changelog
 
     def classify(self, writer: Writer) -> None:
         """Sort in a writer that changed."""
         self._progress.classify(writer, self._marking.watermark)
 
-    def restart(self, writer: Writer, incarnation: int) -> None:
-        """Begin a new incarnation of a writer, and drop the reports that the former one keeps."""
+    def enroll(
+        self,
+        name: str,
+        incarnation: int,
+        *,
+        registration_id: str | None = None,
+        appended: DownSet,
+        now: Now,
+    ) -> Writer:
+        """Begin an incarnation of a writer that registers; one that nobody knew has grace."""
+        writer = self._roster.find(name)
+        if writer is None:
+            writer = self._roster.add(name, 0, "expired")
+            writer.life.grace = True
+        self.go_on_as(writer, incarnation)
+        if registration_id is not None:
+            writer.life.remember(registration_id)
+        self.join_former(writer, appended)
+        self._roster.hear(writer, now.wall_ms)
+        if writer.life.grace:
+            writer.life.grace = False
+            if not writer.life.live:
+                self.come_back(writer)
+                writer.stand.at, writer.stand.by_report = self._told(), False
+            self._clocks.start_anew(writer)
+        self.classify(writer)
+        return writer
+
+    def go_on_as(self, writer: Writer, incarnation: int | None) -> None:
+        """Begin a new incarnation of a writer, if it is newer, and drop what the former one keeps."""
+        if incarnation is None or incarnation <= writer.life.incarnation:
+            return
         self.find_reached()
         self._cut.drop_all(writer)
         writer.life.restart(incarnation)
@@ -65,19 +79,9 @@ class Membership:
 
     def join_former(self, writer: Writer, appended: DownSet) -> None:
         """Count what was appended under a writer's name as written by a former incarnation."""
-        raise_to(writer.noted.former_position, appended)
-        self._cut.release(appended, None)
-
-    def register(self, writer: Writer, now: Now) -> None:
-        """Record a registration: with grace it makes the writer live, or starts its clocks anew."""
-        self._roster.hear(writer, now.wall_ms)
-        if writer.life.grace:
-            writer.life.grace = False
-            if not writer.life.live:
-                self.come_back(writer)
-                writer.stand.at, writer.stand.by_report = self._told(), False
-            self._clocks.start_anew(writer)
-        self.classify(writer)
+        if appended:
+            raise_to(writer.noted.former_position, appended)
+            self._cut.release(appended, None)
 
     def give_grace(self, writer: Writer, time: int) -> None:
         """Let a writer come back once more, if a report of this time shows that it goes on."""

@@ -1,12 +1,11 @@
 """The pass: look at approaches and clocks, expire, emit marks, forget."""
 
-from tidegauge.aggregation.changelog import Changelog
 from tidegauge.aggregation.changes import ClockState, Look
-from tidegauge.aggregation.clocks import HoldClocks, View
+from tidegauge.aggregation.clocks import View
 from tidegauge.aggregation.marking import Marking
 from tidegauge.aggregation.membership import Membership
 from tidegauge.aggregation.outcomes import PassOutcome
-from tidegauge.aggregation.progress import Progress
+from tidegauge.aggregation.parts import Parts
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
 from tidegauge.topology import Topology
@@ -17,7 +16,7 @@ class Passes:
 
     Parameters
     ----------
-    progress, clocks, marking, members, changelog
+    parts, marking, members
         Of the stream's aggregation.
 
     Attributes
@@ -26,21 +25,12 @@ class Passes:
         Whether something changed that a pass may conclude from.
     """
 
-    def __init__(
-        self,
-        *,
-        progress: Progress,
-        clocks: HoldClocks,
-        marking: Marking,
-        members: Membership,
-        changelog: Changelog,
-    ) -> None:
+    def __init__(self, parts: Parts, marking: Marking, members: Membership) -> None:
         self.due = False
-        self._progress = progress
-        self._clocks = clocks
+        self._progress, self._clocks = parts.progress, parts.clocks
+        self._changelog = parts.changelog
         self._marking = marking
         self._members = members
-        self._changelog = changelog
         self._stored_state = ClockState()
 
     def restore(self, state: ClockState) -> None:

@@ -1,10 +1,12 @@
 """Making the state of an aggregation from its changelog."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from tidegauge.aggregation.changes import ClockState, Entry, KeptTime, StoredReport
 from tidegauge.aggregation.clocks import HoldClocks
-from tidegauge.aggregation.writers import Writer
+from tidegauge.aggregation.roster import Roster
+from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.writers import KeptReport, Writer
 from tidegauge.lattice import DownSet, raise_to
 
 
@@ -30,13 +32,15 @@ class Replay:
         Of the log, in items.
     state
         Of the clocks.
+    serial
+        Of the last report that was kept.
     """
 
     def __init__(self, watermark: int | None, clocks: HoldClocks) -> None:
         self.writers: dict[str, tuple[Writer, list[KeptTime]]] = {}
         self.reach: DownSet = {}
         self.counters = 0, 0
-        self.length = 0
+        self.length = self.serial = 0
         self.state = ClockState()
         self._clocks = clocks
         self._watermark = watermark
@@ -68,6 +72,20 @@ class Replay:
         if entry.state is not None:
             self.state = entry.state
             self._clocks.restore(entry.state)
+
+    def hand_over(
+        self, roster: Roster, cut: RunningCut, keep: Callable[[KeptReport], None]
+    ) -> None:
+        """Give the writers to a roster, what they reported to a cut, and keep the rest."""
+        cut.release(self.reach, None)
+        roster.reporters, roster.forgotten_incarnation = self.counters
+        for writer, kept in self.writers.values():
+            roster.restore(writer)
+            cut.release(writer.noted.former_position, writer.noted.former_time)
+            for time, gained in kept:
+                self.serial += 1
+                keep(KeptReport(self.serial, time, gained, writer))
+        roster.settle()
 
     def _know(self, reports: Iterable[StoredReport]) -> None:
         for report in reports:
