@@ -54,7 +54,8 @@ def test_a_folder_that_cannot_be_written_is_found_out_at_the_start(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "file").touch()
-    assert run_demo(days=1, speed=1, output=tmp_path / "file" / "folder") == 1
+    folder = tmp_path / "file" / "folder"
+    assert run_demo(days=1, speed=1, batches=1, output=folder) == 1
     assert "the results cannot be written" in capsys.readouterr().out
 
 

@@ -15,9 +15,6 @@ from tidegauge_cli.demo.queries import (
 )
 from tidegauge_cli.demo.waiting import wait_until
 
-# Each takes all five queries a second and a half on two cores. With those that carry no rows, at
-# the start and the end, there are some more: at most 90.
-BATCHES = 80
 _LEAST_ROWS_PER_BATCH = 20
 # Longer than the carriers take to report what landed and to note the time, and than a batch.
 LIVE_BATCH = "0.7 seconds"
@@ -30,7 +27,7 @@ def replay(  # noqa: PLR0913 (some have a default)
     *,
     landed: list[int],
     speed: float,
-    batches: int = BATCHES,
+    batches: int,
     seal: Callable[[], None] | None = None,
     restarted: str | None = None,
 ) -> None:

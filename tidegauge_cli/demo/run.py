@@ -40,16 +40,19 @@ STREAM = "demo/flights"
 DELAYS_H = (1, 3, 6, 12)
 
 
-def run_demo(*, days: int, speed: float, output: Path) -> int:
+def run_demo(*, days: int, speed: float, batches: int, output: Path) -> int:
     """Replay flights through the service and Spark, and compare with the truth.
 
-    The speed is in seconds of flights in one second, at most: the replay waits for Spark. Returns
-    the exit status: 0 if every window was right and nothing was lost.
+    The speed is in seconds of flights in one second, at most: the replay waits for Spark, which
+    reads them in about so many batches, at most. Returns the exit status: 0 if every window was
+    right and nothing was lost.
     """
-    return run_whole(output, partial(_run, days=days, speed=speed, output=output))
+    return run_whole(
+        output, partial(_run, days=days, speed=speed, limit=batches, output=output)
+    )
 
 
-def _run(console: Console, *, days: int, speed: float, output: Path) -> int:
+def _run(console: Console, *, days: int, speed: float, limit: int, output: Path) -> int:
     everything, left_out = read_flights()
     flights = of_first_days(everything, days)
     console.print(
@@ -69,7 +72,14 @@ def _run(console: Console, *, days: int, speed: float, output: Path) -> int:
         console.print(f"service at {address.url}; {len(carriers.processes)} carriers register")
         rows = read_flights_stream(spark, address)
         query = WindowQuery("tidegauge", rows, folder / "tidegauge", every=LIVE_BATCH)
-        replay(console, query, carriers, landed=list(flights["landed"]), speed=speed)
+        replay(
+            console,
+            query,
+            carriers,
+            landed=list(flights["landed"]),
+            speed=speed,
+            batches=limit,
+        )
         ours, arrivals = query.finish(), read_arrivals(address)
         batches = cut(arrivals, query.query.recentProgress)
         check_rule(ours, close_windows(arrivals, batches["watermark"]))
