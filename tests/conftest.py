@@ -17,7 +17,9 @@ from tidegauge_cli.demo.kafka.broker import Broker
 
 NewDatabase = Callable[[Path], str]
 """Makes a database of its own, in a directory if it is a file, and returns its address."""
-_LONGEST = ("acceptance", "spark")
+_DEAR = {"spark": "spark", "cluster": "postgresql", "broker": "broker"}
+"""Fixtures that cost much, and the groups of tests that need them: a run has one worker for each."""
+_LONGEST = ("spark", "acceptance", "postgresql", "broker")
 
 
 class NewServer(Protocol):
@@ -60,6 +62,30 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Let one worker run all tests that need Spark, one those of Kafka, one those of PostgreSQL.
+
+    Of the rest it runs a file as a whole, whose tests may share a server.
+    """
+    item.add_marker(pytest.mark.xdist_group(_group_of(item)))
+
+
+def _group_of(item: pytest.Item) -> str:
+    needs = set(getattr(item, "fixturenames", ()))
+    if item.path.parent.name == "spark":
+        needs.add("spark")
+    if _kind_of(item) == "postgresql":
+        needs.add("cluster")
+    needed = [group for name, group in _DEAR.items() if name in needs]
+    return needed[0] if needed else f"{item.path.parent.name}/{item.path.stem}"
+
+
+def _kind_of(item: pytest.Item) -> str | None:
+    """Tell of which kind the database of a test is, if it chooses."""
+    chosen = getattr(item, "callspec", None)
+    return chosen.params.get("database_kind") if chosen else None
+
+
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests before
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Choose what has a long form, or what has a short one."""
@@ -69,9 +95,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _rank(item: pytest.Item) -> int:
-    """Let workers begin with the longest files, so that none of them is the last one."""
-    folder = item.path.parent.name
-    return _LONGEST.index(folder) if folder in _LONGEST else len(_LONGEST)
+    """Let workers begin with the longest groups, so that none of them is the last one."""
+    group, _, _ = _group_of(item).partition("/")
+    return _LONGEST.index(group) if group in _LONGEST else len(_LONGEST)
 
 
 def _has_short_form(item: pytest.Item) -> bool:
@@ -81,9 +107,8 @@ def _has_short_form(item: pytest.Item) -> bool:
 def _has_long_form(item: pytest.Item) -> bool:
     of_hypothesis = item.get_closest_marker("hypothesis") is not None
     tries = "effort" in getattr(item, "fixturenames", ())
-    kind = getattr(item, "callspec", None) and item.callspec.params.get("database_kind")  # type: ignore[attr-defined]
     both = item.get_closest_marker("about_sql") or item.get_closest_marker("only_on")
-    only_there = kind == "postgresql" and not both
+    only_there = _kind_of(item) == "postgresql" and not both
     return of_hypothesis or tries or only_there or not _has_short_form(item)
 
 
@@ -120,7 +145,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """A Kafka broker for tests that only need topics with names of their own."""
+    """A Kafka broker for tests that need topics with names of their own; who stops it starts it again."""
     with Broker(tmp_path_factory.mktemp("broker")) as running:
         yield running
 
