@@ -53,6 +53,7 @@ def test_every_flight_lands_however_fast_the_replay_is(shared_server: ServerProc
     assert (described.final, sum((described.tail or {}).values())) == (True, 690)
 
 
+@pytest.mark.soak
 def test_an_interrupted_replay_goes_on_where_it_was(shared_server: ServerProcess) -> None:
     stream = "demo/interrupted"
     address = StreamAddress(shared_server.url, stream)

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import process, read_stream
 from tests.spark.processors import Visits
 
 
 def main(url: str, stream: str, folder: Path) -> None:
-    """Write the rows of batch 3 to ``3.json``, all at once, and so on."""
+    """Run the query to its end."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
         SparkSession.builder.master("local[2]")
@@ -26,6 +27,11 @@ def main(url: str, stream: str, folder: Path) -> None:
         )
         .getOrCreate()
     )
+    start(spark, url, stream, folder).awaitTermination()
+
+
+def start(spark: SparkSession, url: str, stream: str, folder: Path) -> StreamingQuery:
+    """Write the rows of batch 3 to ``3.json``, all at once, and so on."""
     readings = (
         read_stream(spark, url=url, stream=stream, maxRowsPerTrigger=100)
         .withColumn("number", F.col("offset"))
@@ -39,9 +45,8 @@ def main(url: str, stream: str, folder: Path) -> None:
         written.write_text(json.dumps([list(row) for row in rows.collect()]))
         written.rename(folder / f"{number}.json")
 
-    visits.frame.writeStream.foreachBatch(keep).option(
-        "checkpointLocation", str(folder / "checkpoint")
-    ).trigger(availableNow=True).start().awaitTermination()
+    writer = visits.frame.writeStream.foreachBatch(keep).trigger(availableNow=True)
+    return writer.option("checkpointLocation", str(folder / "checkpoint")).start()
 
 
 if __name__ == "__main__":

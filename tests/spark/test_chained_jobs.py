@@ -18,7 +18,7 @@ from tests.spark.drivers import PATIENCE_S, driver, end_of, kill_later
 from tests.spark.targets import Logged, logged_batches
 from tidegauge.event_time import END_OF_TIME
 
-pytestmark = pytest.mark.timeout(PATIENCE_S)
+pytestmark = [pytest.mark.timeout(PATIENCE_S), pytest.mark.soak]
 _EXAMPLE = str(Path(__file__).parents[2] / "examples" / "chained_jobs.py")
 
 
@@ -70,9 +70,9 @@ def test_chained_jobs_killed_at_random_end_where_pandas_does(
     tmp_path: Path,
     effort: Effort,
 ) -> None:
-    days = effort.times("days of flights", short=2, long=7)
+    days = effort.times("days of flights", short=7, long=7)
     chain = Chain(shared_server.url, "chain", tmp_path, days=days)
-    for seed in range(effort.times("kills", short=1, long=10)):
+    for seed in range(effort.times("kills", short=10, long=10)):
         with chain.start() as process:
             kill_later(process, chain.folder, Random(seed).uniform(0, 4))
     with chain.start() as process:
@@ -81,7 +81,6 @@ def test_chained_jobs_killed_at_random_end_where_pandas_does(
     chain.check(spark)
 
 
-@pytest.mark.soak
 def test_jobs_of_a_chain_killed_one_by_one_end_where_pandas_does(
     shared_server: ServerProcess,
     spark: SparkSession,

@@ -5,12 +5,14 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from examples.corrected_windows import catch_up, correct, expected_visits, stored_visits
 from tests.spark.feed import Feed
 
 
+@pytest.mark.soak  # `make test` corrects windows in test_windowed
 def test_late_views_correct_the_table_once_even_if_a_batch_comes_again(
     spark: SparkSession, feed: Feed, tmp_path: Path
 ) -> None:

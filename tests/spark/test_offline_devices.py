@@ -10,11 +10,12 @@ from tests.quick_spark import quick_environment
 from tests.server import ServerProcess
 
 
+@pytest.mark.soak  # `make test` runs its processor in test_replay
 @pytest.mark.parametrize(
     ("options", "stream"),
     [
         (["--days", "1"], "example/telemetry"),
-        pytest.param(["--days", "2", "--flights"], "example/aircraft", marks=pytest.mark.soak),
+        (["--days", "2", "--flights"], "example/aircraft"),
     ],
 )
 def test_the_example_finds_what_plain_python_finds(

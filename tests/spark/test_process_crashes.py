@@ -1,48 +1,42 @@
 """The driver of a processor is killed at random, and nothing is lost or put out twice."""
 
 import json
-import os
-import subprocess
-import sys
+import signal
 from itertools import groupby
 from pathlib import Path
 from random import Random
 
 import pytest
+from pyspark.sql import SparkSession
 
 from examples.telemetry import MINUTE_MS, Reading, generate
 from spark_source.processing import ProcessOperator
 from tests.effort import Effort
 from tests.honest_feed import HonestFeed, steps_of
-from tests.quick_spark import quick_environment
 from tests.server import ServerProcess
+from tests.spark import processing_driver
+from tests.spark.drivers import driver, kill_later
 from tests.spark.processors import Visits
 from tidegauge.event_time import END_OF_TIME
-
-_LONGEST_S = 40  # of a run before it is killed, from the start of its JVM on
 
 
 @pytest.mark.timeout(3_600)
 def test_a_driver_killed_at_random_moments_ends_with_what_the_operator_says(
-    shared_server: ServerProcess, tmp_path: Path, effort: Effort
+    spark: SparkSession, shared_server: ServerProcess, tmp_path: Path, effort: Effort
 ) -> None:
     readings = generate(devices=8, hours=8, every_ms=5 * MINUTE_MS)
     with HonestFeed(shared_server.url, "spark/killed") as feed:
         feed.create(segments=1)
         feed.write_all(steps_of(readings, 30 * MINUTE_MS))
-    command = [sys.executable, "-m", "tests.spark.processing_driver"]
-    command += [shared_server.url, "spark/killed", str(tmp_path)]
-    chance = Random(1)
-    kills = 0
-    for _ in range(effort.times("kills", short=2, long=20)):
-        with subprocess.Popen(command, env=os.environ | quick_environment()) as driver:
-            try:
-                assert driver.wait(chance.uniform(5, _LONGEST_S)) == 0
-            except subprocess.TimeoutExpired:
-                kills += 1
-                driver.kill()
-    subprocess.run(command, env=os.environ | quick_environment(), check=True)
-    assert kills > 0
+    place = shared_server.url, "spark/killed"
+    command = ["-m", "tests.spark.processing_driver", *place, str(tmp_path)]
+    chance, log = Random(1), tmp_path / "driver.log"
+    for kill in range(effort.times("kills", short=1, long=20)):
+        with driver(*command, log=log) as process:
+            kill_later(process, tmp_path, chance.uniform(0, 2))
+            assert kill > 0 or process.returncode == -signal.SIGKILL
+    # A checkpoint is of no driver: this one needs no JVM of its own.
+    assert processing_driver.start(spark, *place, tmp_path).awaitTermination(600)
     assert _kept(tmp_path) == _expected(readings)
 
 
