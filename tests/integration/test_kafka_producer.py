@@ -369,20 +369,17 @@ def test_what_passes_to_other_topics_is_not_waited_for(make: Make) -> None:
 
 
 def test_a_broker_and_a_service_that_go_away_under_load_and_return_lose_no_note(
-    server: ServerProcess, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    server: ServerProcess, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with (
-        Broker(tmp_path / "broker") as broker,
-        Api(server.url, "shop/orders") as api,
-    ):
-        create_topic(broker.bootstrap, "orders", partitions=2)
+    with Api(server.url, "shop/outage") as api:
+        create_topic(broker.bootstrap, "outage", partitions=2)
         api.create(segments=2)
         producer = Producer({"bootstrap.servers": broker.bootstrap})
-        with NotingProducer(producer, server.url, "shop/orders", "api-1") as noting:
+        with NotingProducer(producer, server.url, "shop/outage", "api-1") as noting:
 
             def produce(hour: int) -> None:
                 for number in range(500):
-                    noting.produce("orders", b"x", partition=number % 2)
+                    noting.produce("outage", b"x", partition=number % 2)
                 noting.note_time(NOON + hour)
 
             produce(1)
@@ -400,5 +397,5 @@ def test_a_broker_and_a_service_that_go_away_under_load_and_return_lose_no_note(
             wait_until(lambda: api.get("watermark")["watermark"] == NOON + 5)
             mark = api.get("watermark")["mark"]
             settings = {"bootstrap.servers": broker.bootstrap}
-            ends = Topic(settings, "orders").high_watermarks()
+            ends = Topic(settings, "outage").high_watermarks()
             assert mark["cut"] == {str(number): end for number, end in ends.items()}

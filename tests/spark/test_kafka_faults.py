@@ -69,10 +69,9 @@ class _Counted:
 
 
 def test_rows_in_are_rows_in_windows_and_late_rows_whatever_goes_away(
-    kafka_spark: SparkSession, new_server: NewServer, tmp_path: Path
+    kafka_spark: SparkSession, broker: Broker, new_server: NewServer, tmp_path: Path
 ) -> None:
     with (
-        Broker(tmp_path / "broker") as broker,
         new_server() as server,
         KafkaFeed(server.url, broker.bootstrap, "faults") as topic,
     ):
