@@ -1,7 +1,8 @@
 """Writers that keep their promise: they write events, note time, crash, restart, leave, expire.
 
 Each step makes sense of its own numbers, as in `scripts`; what is random is what happens, never
-whether a promise is kept.
+whether a promise is kept. Every pass is judged by two laws, with books of the world's own: a writer
+that spoke and went on within the settings is not dropped, and nobody holds the others beyond them.
 """
 
 from collections.abc import Sequence
@@ -20,6 +21,8 @@ from tests.property.topologies import SOME, chosen, core_topology
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.writers import Now
 from tidegauge.errors import IncarnationRequiredError, WriterFencedError
+from tidegauge.event_time import FIRST_TIME
+from tidegauge.explain.situation import WriterStatus
 from tidegauge.marks import Mark
 from tidegauge.topology import Segment
 
@@ -51,6 +54,11 @@ class World:
     ends: dict[int, int] = field(default_factory=dict)
     running: dict[str, Process] = field(default_factory=dict)
     zombies: list[Process] = field(default_factory=list)
+    spoke_ms: dict[str, int] = field(default_factory=dict)
+    """When the service last heard each writer, in listening time."""
+    went_on_ms: dict[str, int] = field(default_factory=dict)
+    """When each last noted a time above all before it, and above the watermark."""
+    greatest: dict[str, int] = field(default_factory=dict)
     speakers: dict[str, object] = field(default_factory=dict)
     """The process behind each writer's present incarnation."""
     passes: list[tuple[list[ModelMark], list[Mark]]] = field(default_factory=list)
@@ -92,6 +100,10 @@ class World:
             process.writer, time, position, incarnation=process.incarnation, clocks=self.clocks
         )
         assert heard == "accepted"
+        self.spoke_ms[process.writer] = self.clocks.listening_ms
+        if time > max(self.model.watermark or 0, self.greatest.get(process.writer, 0)):
+            self.went_on_ms[process.writer] = self.clocks.listening_ms
+            self.greatest[process.writer] = time
         self.speakers[process.writer] = process
         process.promised = time
         process.unreported = {}
@@ -112,8 +124,32 @@ class World:
         heard = self.judge.hear(outcome.marks, self.model, self.speakers)
         self.model.run_pass(self.clocks, given=heard)
         assert outcome.expired == expired
+        for writer in expired:
+            self._check_was_due(writer)
+        self._check_holds()
         if outcome.forgotten:
             self.memory.apply(self.core.take_changes())
+
+    def _check_was_due(self, writer: str) -> None:
+        """Whoever was dropped was silent for the timeout, or stood still for the limit."""
+        now_ms, rules = self.clocks.listening_ms, self.rules
+        clocks = (
+            (rules.timeout_ms, now_ms - self.spoke_ms.get(writer, 0)),
+            (rules.hold_limit_ms, now_ms - self.went_on_ms.get(writer, 0)),
+        )
+        assert any(most is not None and passed >= most for most, passed in clocks), writer
+
+    def _check_holds(self) -> None:
+        """Of those that stand lowest none holds the others with a clock that has run out."""
+        statuses = self.core.inspect(self.now).statuses()
+        holders = [one for one in statuses if one.state in {"joining", "behind"}]
+        least = min((_rank(one) for one in holders), default=None)
+        for one in (one for one in holders if _rank(one) == least):
+            shown = self.model.clocks_of(one.writer, self.clocks)
+            for most, passed in zip(
+                (self.rules.timeout_ms, self.rules.hold_limit_ms), shown, strict=True
+            ):
+                assert most is None or passed is None or passed < most, one
 
     def restore(self, *, compact: bool) -> None:
         """Go on with a core made from what was stored."""
@@ -127,6 +163,10 @@ class World:
         self.judge.check_invariants()
         self.judge.check_soundness(self.log)
         self.judge.check_needed()
+
+
+def _rank(status: WriterStatus) -> int:
+    return FIRST_TIME if status.stand is None else status.stand
 
 
 class Act(Protocol):
