@@ -18,10 +18,8 @@ from tidegauge.errors import InvalidTimeError, WriterFencedError
 from writer_client import AsyncTimeReporter, AsyncWriter, TimeReporter, Writer
 from writer_client.strategies import (
     BoundedOutOfOrderness,
-    LatenessQuantile,
     MonotonousTimestamps,
     Now,
-    Outstanding,
     PerPartition,
     Punctuated,
     Strategy,
@@ -45,10 +43,6 @@ def _wall_ms() -> int:
 
 def _stands(shop: Shop, at: int) -> Callable[[], bool]:
     return lambda: shop.watermark == at
-
-
-def _rises(shop: Shop, above: int) -> None:
-    wait_until(lambda: (shop.watermark or 0) > above)
 
 
 def test_a_bounded_writer_notes_its_maximum_less_the_delay_by_itself(
@@ -116,65 +110,6 @@ def test_a_marker_is_noted_at_once_and_covers_exactly_what_is_before_it(
         writer.write("reading", key="k", event_time=NOON + 1)
         wait_until(_stands(shop, NOON))
         assert shop.mark == (NOON, {"0": 2})
-
-
-def test_a_time_lag_rises_while_nothing_is_written(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
-    shop = open_shop(log="embedded")
-    strategy = TimeLag(timedelta(minutes=1))
-    before = _wall_ms()
-    with Writer(
-        shared_server.url, shop.name, "api-1", strategy=strategy, note_interval=SOON
-    ) as one:
-        one.open()
-        _rises(shop, before - MINUTE)
-        first = shop.watermark
-        assert first is not None
-        assert first <= _wall_ms() - MINUTE
-        _rises(shop, first)
-
-
-def test_partitions_of_the_input_are_joined_by_their_minimum(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
-    shop = open_shop(log="embedded")
-    strategy = PerPartition(MonotonousTimestamps, partitions=[0, 1])
-    with Writer(shared_server.url, shop.name, "api-1", strategy=strategy) as writer:
-        writer.write("1", key="k", event_time=NOON + HOUR, source=0)
-        writer.write("2", key="k", event_time=NOON, source=1)
-        wait_until(_stands(shop, NOON))
-        strategy.mark_idle(1)
-        wait_until(_stands(shop, NOON + HOUR))
-
-
-def test_what_is_outstanding_holds_the_watermark_until_it_is_written(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
-    shop = open_shop(log="embedded")
-    flights = Outstanding()
-    begun = _wall_ms()
-    flights.begin("UA 1545", begun)
-    with Writer(
-        shared_server.url, shop.name, "UA", strategy=flights, note_interval=SOON
-    ) as writer:
-        writer.open()
-        wait_until(_stands(shop, begun))
-        writer.write("landed", key="EWR", event_time=begun)
-        flights.done("UA 1545")
-        _rises(shop, begun)
-        assert writer.late_events == 0
-
-
-def test_a_quantile_is_noted_once_it_is_learned(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
-    shop = open_shop(log="embedded")
-    strategy = LatenessQuantile(0.9)
-    with Writer(shared_server.url, shop.name, "api-1", strategy=strategy) as writer:
-        for second in range(10):
-            writer.write("1", key="k", event_time=NOON + second * 1_000)
-        wait_until(_stands(shop, NOON + 9_000))
 
 
 def test_an_asynchronous_writer_notes_by_itself(
@@ -352,20 +287,6 @@ def test_a_reporter_notes_with_the_position_it_was_shown(
     wait_until(lambda: shop.mark == (NOON + 50_000, {"0": 5, "1": 8}))
     (left,) = shop.writers()
     assert (left["time"], left["position"]) == (NOON + 50_000, {"0": 6, "1": 8})
-
-
-def test_a_reporter_notes_a_marker_at_once(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
-    shop = open_shop()
-    strategy = Punctuated(lambda event: event.event_time if event.value == b"closed" else None)
-    with TimeReporter(
-        shared_server.url, shop.name, "api-1", strategy=strategy, note_interval=NEVER
-    ) as reporter:
-        reporter.observe(NOON + 1, {0: 5})
-        reporter.observe(NOON, {0: 6}, key="hour", value=b"closed")
-        wait_until(_stands(shop, NOON))
-        assert shop.mark == (NOON, {"0": 6})
 
 
 def test_an_asynchronous_reporter_notes_a_marker_at_once(

@@ -150,85 +150,6 @@ def test_all_that_vanish_together_go_together_after_one_timeout(lasting: Service
     assert shop.watermark == steady.time
 
 
-def test_a_rolling_restart_makes_the_watermark_lag_by_one_start(lasting: Service) -> None:
-    shop = lasting.open()
-    names = ["api-1", "api-2", "api-3", "api-4"]
-    shop.many({"writer": name, "time": NOON, "position": {"0": 1}} for name in names)
-    incarnations: dict[str, int | None] = dict.fromkeys(names)
-    for step, name in enumerate(names, start=1):
-        before, now = NOON + (step - 1) * MINUTE, NOON + step * MINUTE
-        registered = shop.says(name, "register")
-        assert (registered["time"], registered["state"]) == (before, "joining")
-        incarnations[name] = registered["incarnation"]
-        if step == 2:
-            lasting.lose(shop)
-        assert (_of(shop, name)["stand"], _of(shop, name)["stand_by"]) == (before, "noted")
-        for other in names:
-            if other != name:
-                shop.notes(other, now, step, incarnation=incarnations[other])
-        assert shop.watermark == before
-        shop.notes(name, now, step, incarnation=incarnations[name])
-        assert shop.watermark == now
-
-
-def test_what_a_registration_was_told_holds_and_what_the_next_is_told_is_the_same(
-    lasting: Service,
-) -> None:
-    shop = lasting.open()
-    shop.many({"writer": name, "time": NOON, "position": {"0": 1}} for name in ("a", "b"))
-    assert shop.says("first", "register")["time"] == NOON
-    for name in ("a", "b"):
-        shop.notes(name, NOON + 3 * MINUTE, 2)
-    assert shop.says("second", "register")["time"] == NOON + 3 * MINUTE
-    lasting.lose(shop)
-    assert shop.says("third", "register")["time"] == NOON + 3 * MINUTE
-    told = [(one["writer"], one["stand"], one["stand_by"]) for one in shop.writers()]
-    assert told == [
-        ("a", NOON + 3 * MINUTE, "noted"),
-        ("b", NOON + 3 * MINUTE, "noted"),
-        ("first", NOON, "told"),
-        ("second", NOON + 3 * MINUTE, "told"),
-        ("third", NOON + 3 * MINUTE, "told"),
-    ]
-    for name in ("a", "b"):
-        shop.notes(name, NOON + 5 * MINUTE, 3)
-    assert shop.watermark == NOON
-    shop.notes("first", NOON + 5 * MINUTE, 1, incarnation=1)
-    assert shop.watermark == NOON + 3 * MINUTE
-    for name in ("second", "third"):
-        shop.notes(name, NOON + 4 * MINUTE, 1, incarnation=1)
-    assert shop.watermark == NOON + 4 * MINUTE
-
-
-@pytest.mark.only_on("sqlite")
-def test_a_stall_of_the_whole_pipeline_loses_no_rows(lasting: Service) -> None:
-    shop = lasting.open(aggregation_timeout_ms=1_000, hold_limit_ms=1_000)
-    _report(shop, a=NOON, b=NOON)
-    _report(shop, a=NOON + 2 * MINUTE, b=NOON + MINUTE)
-    lasting.lose(shop)
-    wait_until(lambda: shop.explanation()["stood_ms"] > 2_000)
-    wait_until(lambda: _of(shop, "b")["silent_for_ms"] == 500)
-    assert shop.states() == {"a": "active", "b": "behind"}
-    _report(shop, a=NOON + 4 * MINUTE, b=NOON + 3 * MINUTE)
-    assert shop.mark == (NOON + 3 * MINUTE, {"0": 1})
-    assert shop.states() == {"a": "active", "b": "behind"}
-
-
-@pytest.mark.only_on("sqlite")
-def test_a_quiet_night_drops_nobody_when_one_is_up_early(lasting: Service) -> None:
-    shop = lasting.open(aggregation_timeout_ms=1_000, hold_limit_ms=1_000)
-    _report(shop, a=NOON, b=NOON, c=NOON)
-    lasting.lose(shop)
-    wait_until(lambda: shop.explanation()["stood_ms"] > 2_000)
-    assert {one["silent_for_ms"] for one in shop.writers()} == {None}
-    assert shop.notes("a", NOON + 8 * HOUR, 2) == {"watermark": NOON, "state": "active"}
-    wait_until(lambda: _of(shop, "b")["silent_for_ms"] == 500)
-    assert shop.states() == {"a": "active", "b": "behind", "c": "behind"}
-    _report(shop, b=NOON + 7 * HOUR, c=NOON + 6 * HOUR)
-    assert shop.mark == (NOON + 6 * HOUR, {"0": 2})
-    assert shop.states() == {"a": "active", "b": "active", "c": "behind"}
-
-
 def _report(shop: Shop, **times: int) -> None:
     """Have writers report at one moment."""
     shop.many(
@@ -251,49 +172,6 @@ def test_who_beats_is_waited_for_beyond_the_timeout_up_to_the_limit(lasting: Ser
     assert slow["standing_for_ms"] >= shown_ms > 250 > slow["silent_for_ms"]
     _speak_until(speak, lambda: shop.states()["slow"] == "expired")
     assert shop.watermark == steady.time
-
-
-def test_a_device_that_lags_is_waited_for_again_at_its_first_report_after_an_outage(
-    lasting: Service,
-) -> None:
-    shop = lasting.open(aggregation_timeout_ms=500)
-    steady = Steady(shop)
-    _report(shop, steady=NOON, device=NOON)
-    _speak_until(steady.speak, lambda: shop.states()["device"] == "expired")
-    lasting.lose(shop)
-    assert _of(shop, "device")["grace"]
-    stood = shop.watermark
-    assert stood == steady.time > NOON + 5 * MINUTE
-    lagging = shop.notes("device", stood - 5_000, 2)
-    assert lagging == {"watermark": stood, "state": "active"}
-    steady.speak()
-    assert (shop.watermark, shop.states()["device"]) == (stood, "behind")
-    shop.notes("device", steady.time - 5_000, 3)
-    assert shop.watermark == steady.time - 5_000
-
-
-def test_who_uploads_a_backlog_is_let_in_when_it_is_near(lasting: Service) -> None:
-    shop = lasting.open(aggregation_timeout_ms=1_000)
-    _report(shop, steady=NOON, device=NOON)
-    shop.says("device", "leave")
-    shop.notes("steady", NOON + 24 * HOUR, 2)
-    uploaded = count(NOON + 1_000, 1_000)
-
-    def upload() -> None:
-        shop.notes("device", next(uploaded), 2)
-
-    _speak_until(upload, lambda: _of(shop, "device")["catch_up_ms"] is not None)
-    lasting.lose(shop)
-    upload()
-    assert shop.states()["device"] == "left"
-    near = NOON + 24 * HOUR - 1_000
-    _speak_until(
-        lambda: shop.notes("device", near, 2), lambda: shop.states()["device"] == "active"
-    )
-    shop.notes("steady", NOON + 25 * HOUR, 3)
-    assert shop.watermark == NOON + 24 * HOUR
-    shop.notes("device", NOON + 25 * HOUR, 3)
-    assert shop.watermark == NOON + 25 * HOUR
 
 
 def test_a_process_that_registers_and_crashes_holds_the_others_once(lasting: Service) -> None:

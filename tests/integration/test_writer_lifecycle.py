@@ -240,6 +240,8 @@ def test_writers_are_listed_by_state_page_by_page(open_shop: Open) -> None:
         "expired": ["gone"],
         "left": ["left-1", "left-2"],
     }
+    two = shop.client.get(f"{shop.path}/writers?state=left&state=joining").json()["writers"]
+    assert [one["writer"] for one in two] == ["left-1", "left-2", "new"]
     assert len(list(shop.writers(limit=3))) == 10
     assert shop.explanation()["states"] == {name: len(some) for name, some in found.items()}
 

@@ -69,12 +69,6 @@ def test_a_bounded_strategy_notes_the_maximum_less_its_delay() -> None:
     assert bench.notes() == [1_327, 12_335]
 
 
-def test_a_value_is_noted_once() -> None:
-    bench = Bench(BoundedOutOfOrderness(_ms(10)))
-    bench.sees(1_337)
-    assert bench.notes() == bench.notes() == [1_327]
-
-
 def test_a_monotonous_strategy_notes_the_maximum_and_counts_what_is_older() -> None:
     bench = Bench(MonotonousTimestamps())
     bench.sees(12_345)
@@ -157,13 +151,6 @@ def test_a_time_lag_notes_the_clock_less_its_lag_without_events() -> None:
     assert bench.notes() == [55_000]
     bench.passes(200)
     assert bench.notes() == [55_000, 55_200]
-
-
-def test_a_clock_that_is_set_back_takes_no_promise_back() -> None:
-    bench = Bench(TimeLag(timedelta(0)), wall_ms=60_000)
-    bench.notes()
-    bench.wall_ms = 50_000
-    assert bench.notes() == [60_000]
 
 
 def _per_partition(**options: Iterable[int]) -> tuple[Bench, PerPartition]:
