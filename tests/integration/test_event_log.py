@@ -12,8 +12,6 @@ from tests.integration.log_api import LogApi, arrow_of, numbered, stream_of
 from tests.server import ServerProcess
 from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
 
-pytestmark = pytest.mark.about_sql
-
 _NAMES = count()
 
 
@@ -35,56 +33,24 @@ def test_events_come_back_as_they_were_appended(log: LogApi) -> None:
     assert log.tail() == {"0": 3}
 
 
-def test_an_append_without_events_counts_as_one(log: LogApi) -> None:
-    log.create()
-    log.register()
-    assert log.append([], 1)["next_offset"] == 0
-    assert log.append([("a", None, b"x")], 2)["next_offset"] == 1
-    assert log.append([], 3)["next_offset"] == 1
-    assert log.events() == [("a", None, b"x")]
-
-
-def test_a_repeated_append_is_stored_once_and_answered_with_what_is_stored(log: LogApi) -> None:
-    log.create()
-    log.register()
-    log.append([("a", 1, b"first")], 1)
-    log.append([("a", 2, b"second")], 2)
-    answer = log.append([("a", 1, b"first")], 1)
-    assert (answer["next_offset"], answer["sequence"], answer["duplicate"]) == (2, 2, True)
-    assert log.events() == [("a", 1, b"first"), ("a", 2, b"second")]
-
-
-def test_an_append_that_overtakes_is_refused_with_the_number_expected(log: LogApi) -> None:
+def test_an_append_is_stored_once_in_turn_and_by_the_newest_incarnation(log: LogApi) -> None:
     log.create()
     log.register()
     log.append([("a", 1, b"1")], 1)
-    answer = log.append([("a", 3, b"3")], 3)
-    assert (answer["status"], answer["code"]) == (409, "sequence_gap")
-    assert answer["expected_sequence"] == 2
-    assert log.tail() == {"0": 1}
-
-
-def test_sequences_are_counted_for_each_segment(log: LogApi) -> None:
-    log.create(segments=2)
-    log.register()
-    assert log.append([("a", 1, b"1")], 1, segment=0)["duplicate"] is False
-    assert log.append([("b", 1, b"1")], 1, segment=1)["duplicate"] is False
-    assert log.append([("b", 1, b"1")], 2, segment=2)["code"] == "unknown_segment"
-
-
-def test_a_zombie_is_fenced_and_its_successor_counts_from_one(log: LogApi) -> None:
-    log.create()
-    log.register()
-    log.append([("a", 1, b"1")], 1)
-    assert log.register()["position"] == {"0": 1}
-    zombie = log.append([("a", 2, b"2")], 2, incarnation=1)
+    log.append([("a", 2, b"2")], 2)
+    again = log.append([("a", 1, b"1")], 1)
+    assert (again["next_offset"], again["sequence"], again["duplicate"]) == (2, 2, True)
+    gap = log.append([("a", 4, b"4")], 4)
+    assert (gap["status"], gap["code"], gap["expected_sequence"]) == (409, "sequence_gap", 3)
+    assert log.register()["position"] == {"0": 2}
+    zombie = log.append([("a", 3, b"3")], 3, incarnation=1)
     assert (zombie["status"], zombie["code"], zombie["incarnation"]) == (
         409,
         "writer_fenced",
         2,
     )
-    assert log.append([("a", 3, b"3")], 1, incarnation=2)["duplicate"] is False
-    assert log.events() == [("a", 1, b"1"), ("a", 3, b"3")]
+    assert log.append([("a", 5, b"5")], 1, incarnation=2)["duplicate"] is False
+    assert log.events() == [("a", 1, b"1"), ("a", 2, b"2"), ("a", 5, b"5")]
 
 
 def test_an_append_under_a_newer_incarnation_fences_the_older_one(log: LogApi) -> None:
@@ -104,18 +70,6 @@ def test_a_writer_appends_only_once_the_stream_knows_it(log: LogApi) -> None:
     log.register()
     refused = log.append([("a", 1, b"1")], 1, incarnation=None)
     assert (refused["code"], refused["incarnation"]) == ("incarnation_required", 1)
-
-
-def test_what_a_crashed_writer_appended_lies_before_the_mark_of_its_successor(
-    log: LogApi,
-) -> None:
-    log.create()
-    log.register()
-    log.append(numbered(0, 5), 1)
-    assert log.register()["position"] == {"0": 5}
-    log.note_time(1_000, incarnation=2, position={})
-    marks = log.json(log.client.get(f"{log.path}/marks"))["marks"]
-    assert [(mark["lower"], mark["cut"]) for mark in marks] == [(1_000, {"0": 5})]
 
 
 def test_a_sealed_stream_takes_no_events_but_answers_repeated_ones(log: LogApi) -> None:
@@ -303,16 +257,3 @@ def test_a_read_at_the_tail_ends_empty_when_the_time_is_over(log: LogApi) -> Non
     begun = time.monotonic()
     assert log.read(start=0, wait_ms=200).table.num_rows == 0
     assert time.monotonic() - begun > 0.19
-
-
-def test_a_time_starts_where_the_running_maximum_reaches_it(log: LogApi) -> None:
-    log.create(segments=2)
-    log.register()
-    appends: list[list[int | None]] = [[5, 30, 20], [10, None], [25, 40, 35]]
-    for sequence, times in enumerate(appends, start=1):
-        log.append([("a", time, b"") for time in times], sequence)
-    assert log.start_of(-1) == {"0": 0, "1": 0}
-    assert log.start_of(6) == {"0": 1, "1": 0}
-    assert log.start_of(30) == {"0": 1, "1": 0}
-    assert log.start_of(31) == {"0": 6, "1": 0}
-    assert log.start_of(41) == {"0": 8, "1": 0}

@@ -11,8 +11,6 @@ import pytest
 from tests.patience import PATIENCE_S
 from tests.server import Api, ServerProcess
 
-pytestmark = pytest.mark.about_sql
-
 _NUMBERS = count(1)
 _GROUP = "/v1/reader-groups/calls/group"
 NOW = 1_700_000_000_000
@@ -53,11 +51,6 @@ def _group(api: Api, **options: object) -> str:
 def test_a_group_cannot_start_where_its_stream_is_not(stream: Api, cut: dict[str, int]) -> None:
     answer = _create(stream, start_cut={_name(stream): cut})
     assert (answer.status_code, answer.json()["code"]) == (409, "invalid_position")
-
-
-def test_a_group_starts_at_the_cut_that_is_given(stream: Api) -> None:
-    answer = _create(stream, start_cut={_name(stream): {"0": 2}}).raise_for_status()
-    assert answer.json()["state"]["unassigned"] == {_name(stream): {"0": 2, "1": 0}}
 
 
 @pytest.mark.parametrize(
@@ -141,14 +134,6 @@ def test_a_state_that_cannot_be_is_not_stored(stream: Api, change: Any) -> None:
     answer = stream.client.put(path, json=state, headers={"if-match": read.headers["etag"]})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
     assert stream.client.get(path).json() == read.json()
-
-
-def test_an_epoch_that_was_not_given_out_is_refused(stream: Api) -> None:
-    path = _group(stream) + "/state"
-    read = stream.client.get(path)
-    state = read.json() | {"epochs": 1, "readers": {"one": {"epoch": 2, "owned": {}}}}
-    answer = stream.client.put(path, json=state, headers={"if-match": read.headers["etag"]})
-    assert (answer.status_code, answer.json()["code"]) == (409, "invalid_transition")
 
 
 def test_a_zombie_does_not_take_its_successor_offline(stream: Api) -> None:

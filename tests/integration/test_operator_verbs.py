@@ -6,16 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 import pytest
-from sqlalchemy import create_engine, insert
 
-from controller.schema import marks
 from tests.conftest import NewServer
 from tests.integration.operator import Operator
 from tests.patience import PATIENCE_S, wait_until
@@ -264,37 +261,10 @@ def test_marks_are_the_newest_unless_told_otherwise(operator: Operator) -> None:
     assert operator.revisions("marks", STREAM, "--limit", "2", "--after", "0") == [1, 2]
 
 
-def test_marks_of_a_thinned_stream_are_the_newest_that_are_left(server: ServerProcess) -> None:
-    with Api(server.url) as api:
-        api.create()
-    server.kill()
-    revisions = [1, 236, 476, 716, 800]
-    _store_marks(server.database_url, revisions)
-    server.start()
-    operator = Operator(server.url)
-    assert operator.revisions("marks", "tests/one") == revisions
-    assert operator.revisions("marks", "tests/one", "--limit", "2") == [716, 800]
-    assert operator.revisions("marks", "tests/one", "--after", "1") == revisions[1:]
 
 
-def test_more_marks_are_listed_than_a_page_holds(server: ServerProcess) -> None:
-    with Api(server.url) as api:
-        api.create(segments=5_000)
-    server.kill()
-    _store_marks(server.database_url, [*range(1, 31)])
-    server.start()
-    operator = Operator(server.url)
-    assert operator.revisions("marks", "tests/one") == [*range(11, 31)]
-    assert operator.revisions("marks", "tests/one", "--after", "3") == [*range(4, 24)]
 
 
-def _store_marks(url: str, revisions: list[int]) -> None:
-    row = {"stream_key": 1, "cut": "{}", "created_ms": time.time_ns() // 1_000_000}
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        rows = [row | {"revision": one, "lower": one, "upper": one} for one in revisions]
-        connection.execute(insert(marks), rows)
-    engine.dispose()
 
 
 def test_a_reader_that_has_seen_enough_of_a_list_ends_it(operator: Operator, api: Api) -> None:

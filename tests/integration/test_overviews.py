@@ -13,8 +13,6 @@ from tests.patience import wait_until
 from tests.server import Api, ServerProcess
 from tidegauge.errors import UnknownWriterError
 
-pytestmark = pytest.mark.about_sql
-
 _NUMBERS = count(1)
 NOW = 1_700_000_000_000
 JUST_NOW_MS = 60_000

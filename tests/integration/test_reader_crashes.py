@@ -92,33 +92,6 @@ def test_a_dead_reader_goes_offline_however_long_compaction_takes(
         wait_until(lambda: not group.describe().state.readers)
 
 
-def test_a_reader_without_segments_idles_and_takes_over_what_becomes_free(
-    shared_server: ServerProcess, stream: str, group: ReaderGroup
-) -> None:
-    with Reader(shared_server.url, stream, "idle") as idle:
-        with (
-            Reader(shared_server.url, stream, "one") as one,
-            Reader(shared_server.url, stream, "two") as two,
-        ):
-
-            def is_shared() -> bool:
-                for reader in (one, two, idle):
-                    reader.read_next(wait_ms=0, limit=1)
-                return sorted(map(len, _owned(group, stream).values())) == [0, 1, 1]
-
-            wait_until(is_shared)
-            (free,) = [name for name, owned in _owned(group, stream).items() if not owned]
-            spare = {"idle": idle, "one": one, "two": two}[free]
-            assert spare.read_next(wait_ms=0) == []
-            assert spare.get_time_window(stream) == group.get_time_window(stream)
-
-        def has_all() -> bool:
-            idle.read_next(wait_ms=0)
-            return [*map(len, _owned(group, stream).values())] == [2]
-
-        wait_until(has_all)
-
-
 def test_the_window_over_rest_is_that_of_the_client(
     shared_server: ServerProcess, stream: str, group: ReaderGroup
 ) -> None:

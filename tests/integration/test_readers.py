@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from reader_client import ExclusiveReader, Reader, ReaderGroup, StreamClient
+from reader_client import Reader, ReaderGroup, StreamClient
 from tests.integration.shares import is_fenced
 from tests.patience import wait_until
 from tests.server import ServerProcess
@@ -127,22 +127,6 @@ def test_a_reader_is_fenced_when_its_name_is_taken_over(
         former.close()
 
 
-def test_events_of_the_last_read_are_read_again_after_a_crash(
-    shared_server: ServerProcess, stream: str, group: ReaderGroup
-) -> None:
-    crashed = Reader(shared_server.url, stream + "-group", "crashed")
-    first = crashed.read_next(wait_ms=0, limit=10)
-    group.reader_offline("crashed", epoch=crashed.epoch or 0)
-    with Reader(shared_server.url, stream + "-group", "next") as reader:
-        found = _drain(reader)
-    assert {(one.segment, one.offset) for one in first} <= {
-        (segment, offset) for segment, offset, _ in found
-    }
-    assert len(found) == _EVENTS
-    with pytest.raises(ReaderFencedError):
-        crashed.close()
-
-
 def test_a_group_resumes_exactly_at_its_checkpoint(
     shared_server: ServerProcess, stream: str, group: ReaderGroup
 ) -> None:
@@ -178,16 +162,3 @@ def test_readers_of_an_external_log_own_what_it_assigns_to_them(
             two.confirm({name: {0: 10, 1: 12, 2: 5}})
             assert group.get_time_window(name).lower == 1_700_000_001_000
         assert group.position(name) == {0: 10, 1: 12, 2: 5}
-
-
-def test_an_engine_reports_positions_in_an_external_log(shared_server: ServerProcess) -> None:
-    name, url = f"readers/external-{next(_NUMBERS)}", shared_server.url
-    settings = {"log": "external", "segments": 1, "mark_interval_ms": 0}
-    httpx.put(f"{url}/v1/streams/{name}", json=settings).raise_for_status()
-    with TimeReporter(url, name, "writer") as reporter, ReaderGroup(url, name) as group:
-        reporter.note_time(1_700_000_000_000, {0: 10})
-        group.create([name])
-        with ExclusiveReader(url, name, "engine") as engine:
-            engine.take_over({name: {0: 4}})
-            engine.confirm({name: {0: 10}})
-            assert group.get_time_window(name).lower == 1_700_000_000_000

@@ -270,43 +270,6 @@ def test_where_a_time_starts_costs_the_same_number_of_queries_behind_many_scalin
     assert len(asked) == 2  # the last time is reached nowhere, and memory tells
 
 
-def test_a_stream_that_was_scaled_sixty_times_while_nothing_was_written_answers_as_ever(
-    database_url: str,
-) -> None:
-    """There are 2^30 ways through so many empty splits and merges: following each would not end."""
-    path, group = "/v1/streams/tests/quiet", "/v1/reader-groups/tests/readers"
-    settings = ServeSettings(database_url=database_url)
-
-    async def scene() -> None:
-        async with in_process(settings) as (_, client):
-            wanted = {"segments": 1, "mark_interval_ms": 0}
-            (await client.put(path, json=wanted)).raise_for_status()
-            growing = [0]
-            for _ in range(60):
-                body = {"seal": growing, "ranges": HALVES if len(growing) == 1 else [[0, 1]]}
-                scaled = (await client.post(f"{path}/scale", json=body)).raise_for_status()
-                growing = [one["number"] for one in scaled.json()["segments"]]
-            line, headers = (
-                '{"key": "a", "value": ""}',
-                {"content-type": "application/x-ndjson"},
-            )
-            for time in (1_000, 2_000):
-                note = await client.post(f"{path}/writers/w/note-time", json={"time": time})
-                assert note.raise_for_status().json()["state"] == "active"
-                sent = await client.post(f"{path}/events", content=line, headers=headers)
-                assert sent.raise_for_status().json()["position"].keys() == {"90"}
-            made = await client.put(group, json={"streams": ["tests/quiet"]})
-            state = made.raise_for_status().json()["state"]
-            assert state["unassigned"] == {"tests/quiet": {"90": 0}}
-        async with in_process(settings) as (_, client):
-            described = (await client.get(path)).raise_for_status().json()
-            assert (described["watermark"], described["first_cut"]) == (2_000, {"90": 0})
-            window = await client.get(f"{group}/time-window?stream=tests/quiet")
-            assert window.raise_for_status().json()["lower"] == 1_000
-
-    asyncio.run(scene())
-
-
 def test_a_poll_of_the_tail_need_not_name_sealed_segments(
     shared_server: ServerProcess, log: LogApi
 ) -> None:

@@ -79,29 +79,6 @@ def test_a_writer_that_is_open_goes_on_in_the_new_segments_and_keys_keep_their_o
     assert set(client.topology().unsealed) == {5, 6}
 
 
-def test_the_window_of_a_group_waits_for_what_was_sealed(
-    shared_server: ServerProcess, client: StreamClient, stream: str
-) -> None:
-    with ReaderGroup(shared_server.url, stream) as group:
-        group.create([stream])
-    with (
-        Writer(shared_server.url, stream, "w") as writer,
-        Reader(shared_server.url, stream, "r") as reader,
-    ):
-        _write(writer, range(1))
-        writer.flush()
-        client.split(0)
-        _write(writer, range(1, 2))
-        writer.flush()
-        assert len(reader.read_next(limit=5)) == 5
-        reader.read_next(limit=1)
-        assert reader.get_time_window(stream) == TimeWindow(None, 1_000)
-        found: dict[str, list[int]] = defaultdict(list)
-        _read(reader, found, 2 * len(KEYS) - 6)
-        reader.read_next(wait_ms=0)
-        assert reader.get_time_window(stream) == TimeWindow(1_001, None)
-
-
 def test_what_was_scaled_is_there_after_a_crash_and_writers_go_on(
     new_server: NewServer, stream: str
 ) -> None:

@@ -6,10 +6,8 @@ import threading
 import time
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from controller import factory
@@ -18,11 +16,9 @@ from controller.clocks import ListeningClock
 from controller.streams import lifecycle
 from reader_client import StreamClient
 from tests.conftest import NewServer
-from tests.integration.controllers import LEASE_MS, controllers, create
 from tests.integration.log_api import LogApi, numbered
 from tests.integration.log_service import LogService, serving
 from tests.patience import wait_until
-from tests.postgres import Cluster
 from tests.server import ServerProcess
 from tidegauge.errors import LogIsExternalError
 from tidegauge.wire.streams import ChangeStream, ScalingInfo
@@ -154,70 +150,6 @@ def test_rates_go_on_where_they_were_after_a_restart(
             assert lifecycle.describe(log.state).scaling == seen
 
     asyncio.run(scene())
-
-
-def test_a_hot_key_is_told_in_the_description_and_with_the_watermark(
-    database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    steps = Steps(monkeypatch)
-
-    async def scene() -> None:
-        async with serving(database_url) as log:
-            await log.create(segments=1)
-            change = ChangeStream.of_settings(scaling={"events_per_s": 1})
-            await log.parts.sequencer.submit(
-                partial(lifecycle.change_stream, state=log.state, change=change, if_match="*")
-            )
-            for offset in range(5):
-                await steps.let_pass(log, 60 * (offset > 0))
-                await log.append_by_key([("one key", None, b"")] * 300, f"batch {offset}")
-            hot = await steps.let_pass(log, 60)
-            (number,) = hot.hot
-            waits = {one.number: one.waits for one in hot.segments}
-            assert waits[number] == "split after its cooldown, in 7m"
-            inspected = log.state.aggregator.inspect(log.state.now())
-            hint = inspected.explain(hot=log.state.load.hot_until_ms).hint
-            assert hint is not None
-            assert hint.startswith(f"Hot key in segment {number}: ")
-
-    asyncio.run(scene())
-
-
-def test_who_takes_a_stream_over_goes_on_with_its_load(
-    cluster: Cluster, tmp_path: Path
-) -> None:
-    stream = "scaling/taken-over"
-    with controllers(cluster, tmp_path, 2, lease_ms=LEASE_MS) as two:
-        url = two.servers[0].url
-        policy = {"events_per_s": 1, "window_ms": 2_000}
-        create(url, stream, log="embedded", segments=2, max_segments=4, scaling=policy)
-
-        def described(server: ServerProcess) -> Any:
-            answer = httpx.get(f"{server.url}/v1/streams/{stream}")
-            return answer.json().get("scaling")
-
-        holder = two.holder_of(stream)
-        (other,) = (one for one in two.servers if one is not holder)
-        wait_until(lambda: len(described(holder)["actions"]) == 1)
-        before = described(holder)["actions"]
-        assert before[0]["reason"] == (
-            "segments 0 and 1 took 0.0 events/s and 0.0 events/s, below half the target of 1"
-        )
-        holder.kill()
-        wait_until(lambda: described(other) is not None)
-        lines = "\n".join(f'{{"key": "{at}", "value": ""}}' for at in range(1_000))
-
-        def is_to_be_split() -> bool:
-            httpx.post(
-                f"{other.url}/v1/streams/{stream}/events",
-                content=lines,
-                headers={"content-type": "application/x-ndjson"},
-            ).raise_for_status()
-            (one,) = described(other)["segments"]
-            return str(one["waits"]).startswith("split after its cooldown, in 9m")
-
-        wait_until(is_to_be_split)
-        assert described(other)["actions"] == before
 
 
 class Pacing(threading.Thread):

@@ -50,29 +50,6 @@ def test_nothing_is_seen_before_the_commit_and_all_of_it_afterwards(log: LogApi)
     assert log.events(2) == numbered(2, 2, key=KEYS[2])
 
 
-def test_an_aborted_transaction_leaves_nothing(log: LogApi) -> None:
-    transaction = begin(log)
-    transaction.stage(numbered(0, 5), 1)
-    assert transaction.post("abort")["state"] == "aborted"
-    assert log.tail() == {"0": 0, "1": 0, "2": 0}
-    for call in ("abort", "commit", "ping"):
-        finished = _refused(transaction.post(call), "transaction_finished")
-        assert (finished["status"], finished["state"]) == (409, "aborted")
-    _refused(transaction.stage(numbered(0, 5), 2), "transaction_finished")
-    assert transaction.state == "aborted"
-
-
-def test_a_commit_is_repeated_as_it_was_whatever_it_says(log: LogApi) -> None:
-    transaction = begin(log)
-    transaction.stage(numbered(0, 1, key=KEYS[1]), 1)
-    first = transaction.commit(TIME)
-    assert (first["position"], first["watermark"]) == ({"1": 1}, TIME)
-    assert transaction.commit() == first
-    assert transaction.commit(TIME - 1) == first
-    assert log.tail() == {"0": 0, "1": 1, "2": 0}
-    assert _refused(transaction.post("abort"), "transaction_finished")["state"] == "committed"
-
-
 def test_sequences_count_from_one_in_each_transaction_and_segment(log: LogApi) -> None:
     log.append(numbered(0, 1, key=KEYS[0]), 1)
     transaction = begin(log)
@@ -97,27 +74,6 @@ def test_lines_are_staged_once_if_they_are_numbered(log: LogApi) -> None:
     assert transaction.stage_lines(line.replace('"a"', '"b"'))["sequence"] == 2
     transaction.commit()
     assert log.events(0) == [("k2", 1, b"a"), ("k2", 1, b"b")]
-
-
-def test_each_key_keeps_the_order_it_was_staged_in_while_segments_split_and_merge(
-    log: LogApi,
-) -> None:
-    transaction, other = begin(log), begin(log)
-    transaction.stage(numbered(0, 2, key="k0"), 1, segment=1)
-    other.stage(numbered(90, 1, key="k0"), 1, segment=1)
-    _scale(log, [1], [[1 / 3, 0.5], [0.5, 2 / 3]])
-    transaction.stage(numbered(2, 2, key="k0"), 1, segment=4)
-    transaction.stage(numbered(4, 2, key="k0"), 2, segment=1)  # it was sent before the split
-    _scale(log, [3, 4], [[1 / 3, 2 / 3]])
-    transaction.stage_lines('{"key": "k0", "event_time": 6, "value": "6"}')
-    log.append(numbered(80, 1, key="k0"), 1, segment=5)
-    assert transaction.commit()["position"] == {"5": 8}
-    assert other.commit()["position"] == {"5": 9}
-    assert log.events(5) == [
-        *numbered(80, 1, key="k0"),
-        *numbered(0, 7, key="k0"),
-        *numbered(90, 1, key="k0"),
-    ]
 
 
 def _scale(log: LogApi, seal: list[int], ranges: list[list[float]]) -> None:

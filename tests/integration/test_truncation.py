@@ -23,7 +23,6 @@ from tests.postgres import Cluster
 from tests.server import ServerProcess
 from tidegauge.errors import (
     EventsNeededError,
-    InvalidPositionError,
     InvalidRequestError,
     LogIsExternalError,
     TruncatedError,
@@ -101,13 +100,6 @@ def test_what_lies_before_the_cut_is_gone_and_the_rest_is_read_as_before(
     assert client.tail().tail == {0: 100}
 
 
-def test_the_first_cut_never_goes_back(log: LogApi, client: StreamClient) -> None:
-    fill(log)
-    client.truncate(cut={0: 35})
-    assert client.truncate(cut={0: 20}).first_cut == {0: 35}
-    assert client.truncate(time=20).first_cut == {0: 35}
-
-
 def test_no_event_at_or_above_the_time_goes(log: LogApi, client: StreamClient) -> None:
     log.create()
     log.register()
@@ -115,14 +107,6 @@ def test_no_event_at_or_above_the_time_goes(log: LogApi, client: StreamClient) -
     assert client.truncate(time=21).first_cut == {0: 1}
     assert client.truncate(time=40).first_cut == {0: 4}
     assert client.truncate(time=41).first_cut == {0: 6}
-
-
-@pytest.mark.only_on("sqlite", "refused before any database")
-def test_a_cut_outside_the_stream_is_refused(log: LogApi, client: StreamClient) -> None:
-    fill(log)
-    with pytest.raises(InvalidPositionError, match="it goes from 0 to 100") as refused:
-        client.truncate(cut={0: 101})
-    assert refused.value.stored_position == {0: 0}
 
 
 @pytest.mark.only_on("sqlite", "refused before any database")

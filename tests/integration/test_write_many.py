@@ -84,25 +84,6 @@ def test_each_key_keeps_its_order_with_single_writes_in_between(
     assert _by_key(shared_server, stream) == _expected(10_000)
 
 
-def test_each_key_keeps_its_order_while_segments_split_and_merge(
-    shared_server: ServerProcess,
-) -> None:
-    stream = _stream(shared_server, segments=1)
-    with (
-        StreamClient(shared_server.url, stream) as client,
-        Writer(shared_server.url, stream, "one", batch_bytes=20_000) as writer,
-    ):
-        for start in range(0, 40_000, 5_000):
-            _write_many(writer, range(start, start + 4_000))
-            _write(writer, range(start + 4_000, start + 5_000))
-            growing = list(client.topology().unsealed)
-            if len(growing) == 1:
-                client.split(growing[0])
-            else:
-                client.merge(growing)
-    assert _by_key(shared_server, stream) == _expected(40_000)
-
-
 def test_a_note_covers_exactly_the_calls_before_it(shared_server: ServerProcess) -> None:
     stream = _stream(shared_server)
     with Writer(shared_server.url, stream, "one") as writer:

@@ -1,16 +1,9 @@
 """The life of a writer, call by call: register, note time, leave, expire, be forgotten."""
 
-from itertools import count
-from typing import Any
-
 import pytest
 
 from tests.integration.shop import MINUTE, NOON, Open
 from tests.patience import wait_until
-
-
-def _status(answer: dict[str, Any]) -> tuple[str, int, int | None]:
-    return answer["state"], answer["incarnation"], answer["watermark"]
 
 
 def test_registering_tells_where_to_go_on_and_the_watermark_waits_there(
@@ -152,20 +145,6 @@ def test_a_last_report_may_name_a_new_partition_like_any_other(open_shop: Open) 
     assert refused["code"] == "invalid_position"
 
 
-def test_who_left_returns_with_a_report_above_the_watermark(open_shop: Open) -> None:
-    shop = open_shop()
-    shop.notes("api-1", NOON, 40)
-    shop.says("api-1", "leave")
-    shop.notes("api-2", NOON + MINUTE, 7)
-    at = shop.notes("api-1", NOON + MINUTE, 41)
-    assert at == {"watermark": NOON + MINUTE, "state": "left"}
-    above = shop.notes("api-1", NOON + MINUTE + 1, 42)
-    assert above == {"watermark": NOON + MINUTE, "state": "active"}
-    shop.says("api-1", "leave")
-    registered = shop.says("api-1", "register")
-    assert (registered["state"], registered["position"]) == ("joining", {"0": 42})
-
-
 @pytest.mark.parametrize("call", ["leave", "expire"])
 def test_nobody_knows_a_writer_that_never_spoke(open_shop: Open, call: str) -> None:
     assert open_shop().hears("nobody", call) == {
@@ -185,37 +164,6 @@ def test_expire_by_hand_drops_a_writer_and_keeps_what_it_reported(open_shop: Ope
     below = shop.notes("api-1", NOON + 1, 41)
     assert below == {"watermark": NOON + MINUTE, "state": "expired"}
     assert shop.notes("api-1", NOON + MINUTE + 1, 42)["state"] == "active"
-
-
-def test_a_writer_that_is_silent_while_others_go_on_is_dropped(open_shop: Open) -> None:
-    shop = open_shop(aggregation_timeout_ms=600)
-    shop.notes("slow", NOON, 1)
-    shop.notes("fast", NOON + MINUTE, 1)
-    assert shop.states() == {"fast": "active", "slow": "behind"}
-    shop.until(lambda: shop.states() == {"fast": "active", "slow": "expired"}, beating="fast")
-    assert shop.mark == (NOON + MINUTE, {"0": 1})
-
-
-def test_a_writer_that_repeats_its_time_holds_up_to_the_limit(open_shop: Open) -> None:
-    shop = open_shop(aggregation_timeout_ms=None, hold_limit_ms=600)
-    times = count(NOON + MINUTE)
-    shop.notes("slow", NOON, 1)
-
-    def is_dropped() -> bool:
-        shop.notes("fast", next(times), 1)
-        return shop.states()["slow"] == "expired"
-
-    shop.until(is_dropped, beating="slow")
-
-
-def test_a_quiet_night_drops_nobody(open_shop: Open) -> None:
-    shop = open_shop(aggregation_timeout_ms=100)
-    other = open_shop(aggregation_timeout_ms=100)
-    for one in (shop, other):
-        one.notes("api-1", NOON, 1)
-        one.notes("api-2", NOON + MINUTE, 1)
-    other.until(lambda: other.states()["api-1"] == "expired", beating="api-2")
-    assert shop.states() == {"api-1": "behind", "api-2": "active"}
 
 
 def test_writers_are_listed_by_state_page_by_page(open_shop: Open) -> None:
@@ -260,22 +208,6 @@ def test_a_page_goes_on_after_its_last_writer_was_forgotten(open_shop: Open) -> 
     assert [one["writer"] for one in rest["writers"]] == ["c", "d"]
 
 
-def test_who_left_is_forgotten_after_its_retention_once_a_cut_covers_it(
-    open_shop: Open,
-) -> None:
-    shop = open_shop(writer_retention_ms=0)
-    shop.says("api-1", "register")
-    shop.says("api-2", "register")
-    shop.notes("api-1", NOON, 40, incarnation=1)
-    left = shop.says("api-1", "leave", incarnation=1)
-    assert (left["state"], left["watermark"]) == ("left", None)
-    assert shop.states() == {"api-1": "left", "api-2": "joining"}
-    shop.notes("api-2", NOON, 7, incarnation=1)
-    assert shop.mark == (NOON, {"0": 40})
-    assert shop.states() == {"api-2": "active"}
-    assert shop.hears("api-1", "expire")["code"] == "unknown_writer"
-
-
 def test_a_newcomer_starts_above_every_incarnation_that_was_forgotten(
     open_shop: Open,
 ) -> None:
@@ -287,26 +219,6 @@ def test_a_newcomer_starts_above_every_incarnation_that_was_forgotten(
     assert shop.says("api-1", "register")["incarnation"] == 8
     zombie = shop.hears("api-1", "note-time", time=NOON, position={}, incarnation=7)
     assert (zombie["code"], zombie["incarnation"]) == ("writer_fenced", 8)
-
-
-def test_who_leaves_where_nothing_is_retained_gets_its_answer(open_shop: Open) -> None:
-    shop = open_shop(writer_retention_ms=0)
-    shop.notes("api-1", NOON, 1)
-    assert _status(shop.says("api-1", "leave")) == ("left", 0, NOON)
-    shop.notes("api-1", NOON, 1)
-    assert _status(shop.says("api-1", "expire")) == ("expired", 0, NOON)
-    assert shop.states() == {}
-
-
-def test_there_is_no_mark_before_min_writers_have_reported(open_shop: Open) -> None:
-    shop = open_shop(min_writers=3)
-    for name in ("api-1", "api-2"):
-        assert shop.notes(name, NOON, 1) == {"watermark": None, "state": "active"}
-    shop.notes("api-2", NOON + MINUTE, 2)
-    shop.says("api-2", "leave")
-    shop.says("api-3", "register")
-    assert shop.watermark is None
-    assert shop.notes("api-3", NOON, 1, incarnation=1)["watermark"] == NOON
 
 
 def test_lowering_min_writers_lets_the_first_mark_out(open_shop: Open) -> None:
@@ -332,10 +244,3 @@ def test_a_time_too_far_ahead_of_the_clock_is_refused_with_both(open_shop: Open)
     ahead = refused["server_time"] + 3_000_000
     assert shop.notes("api-1", ahead, 1) == {"watermark": ahead, "state": "active"}
     assert shop.states() == {"api-1": "active"}
-
-
-def test_logical_time_may_be_anything_below_the_end(open_shop: Open) -> None:
-    shop = open_shop(max_future_skew_ms=None)
-    assert shop.notes("api-1", 2**62, 1) == {"watermark": 2**62, "state": "active"}
-    refused = shop.hears("api-1", "note-time", time=2**63 - 1, position={"0": 1})
-    assert (refused["code"], refused["stored_time"]) == ("invalid_time", 2**62)

@@ -119,36 +119,6 @@ def test_a_note_covers_what_was_written_before_it(shared_server: ServerProcess) 
         assert writer.watermark == 1_700_000_000_000
 
 
-def test_every_note_of_many_threads_covers_what_was_written_before_it(
-    shared_server: ServerProcess,
-) -> None:
-    stream = _stream(shared_server)
-    turn = threading.Lock()
-    ticks = count(1)
-    noted: list[int] = []
-
-    def work(writer: Writer) -> None:
-        for _ in range(50):
-            with turn:
-                number = next(ticks)
-                writer.write(str(number), key=f"key-{number}", event_time=number)
-                if number % 10 == 0:
-                    writer.note_time(number)
-                    noted.append(number)
-
-    with Writer(shared_server.url, stream, "one") as writer:
-        threads = [threading.Thread(target=work, args=(writer,)) for _ in range(6)]
-        for one in threads:
-            one.start()
-        for one in threads:
-            one.join()
-    assert noted == list(range(10, 301, 10))
-    segments = _values(shared_server, stream)
-    for lower, cut in _marks(shared_server, stream):
-        covered = [value for at, offset in cut.items() for value in segments[at][:offset]]
-        assert sorted(map(int, covered)) == list(range(1, lower + 1))
-
-
 def test_threads_that_write_their_first_events_together_register_once(
     shared_server: ServerProcess,
 ) -> None:
@@ -346,19 +316,6 @@ def test_a_fenced_writer_wakes_whoever_waits_for_room(shared_server: ServerProce
             former.write("2", key="k", event_time=2)
     with pytest.raises(WriterFencedError):
         former.leave()
-
-
-def test_a_time_that_goes_back_is_refused_and_the_writer_goes_on(
-    shared_server: ServerProcess,
-) -> None:
-    stream = _stream(shared_server, segments=1)
-    with Writer(shared_server.url, stream, "back") as writer:
-        writer.note_time(2_000)
-        with pytest.raises(InvalidTimeError) as caught:
-            writer.note_time(1_000)
-        assert caught.value.stored_time == 2_000
-        writer.note_time(2_000)
-    assert _marks(shared_server, stream) == [(2_000, {0: 0})]
 
 
 def test_a_refused_note_stops_the_writer_but_not_the_events_before_it(
