@@ -261,12 +261,6 @@ def test_marks_are_the_newest_unless_told_otherwise(operator: Operator) -> None:
     assert operator.revisions("marks", STREAM, "--limit", "2", "--after", "0") == [1, 2]
 
 
-
-
-
-
-
-
 def test_a_reader_that_has_seen_enough_of_a_list_ends_it(operator: Operator, api: Api) -> None:
     api.many({"writer": f"w{n}", "time": NOON} for n in range(5_000))
     with operator.start("writers", STREAM) as listing:

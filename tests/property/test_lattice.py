@@ -234,6 +234,12 @@ def test_neither_of_two_positions_side_by_side_covers_the_other() -> None:
     assert not precedes(MERGED, {0: 5}, {1: 5})
 
 
+def test_an_offset_beyond_a_sealed_length_is_that_length() -> None:
+    assert covers(MERGED, {0: 999, 1: 999}, {2: 0})
+    assert covers(MERGED, {0: 100}, {0: 999})
+    assert not precedes(MERGED, {0: 100}, {0: 999})
+
+
 def test_an_unknown_segment_is_refused_by_name() -> None:
     with pytest.raises(UnknownSegmentError, match="there is no segment 7"):
         down_set(MERGED, {7: 0})

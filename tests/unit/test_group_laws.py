@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tidegauge.errors import InvalidTransitionError, ReaderFencedError
-from tidegauge.groups import GroupState, ReaderState, SegmentRef, check_change
+from tidegauge.groups import GroupState, ReaderState, SegmentRef, check_change, go_offline
 from tidegauge.topology import Segment, Topology
 
 STREAM = "s/one"
@@ -73,3 +73,9 @@ def test_nobody_speaks_for_a_name_that_was_taken_over() -> None:
 )
 def test_a_change_that_breaks_no_law_is_taken(after: GroupState) -> None:
     check_change(BEFORE, after, TOPOLOGIES)
+
+
+def test_a_reader_does_not_go_back_before_a_segment_whose_successors_are_open() -> None:
+    state = replace(_with(a=ReaderState(1)), completed={ZERO: 10}, unassigned={TWO: 0})
+    with pytest.raises(InvalidTransitionError, match="go back to a checkpoint instead"):
+        go_offline(state, "a", 1, TOPOLOGIES, {ZERO: 9})

@@ -7,7 +7,7 @@ from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import Registration
 from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now
-from tidegauge.errors import StreamSealedError, WriterFencedError
+from tidegauge.errors import InvalidPositionError, StreamSealedError, WriterFencedError
 from tidegauge.topology import Topology
 
 NOW = Now(1_000, 1_000)
@@ -80,3 +80,13 @@ def test_a_registration_that_was_made_is_answered_after_the_seal(stream: Aggrega
     assert _register(stream, "a") == 1
     with pytest.raises(StreamSealedError):
         _register(stream, "b")
+
+
+def test_a_stream_does_not_end_below_what_a_former_incarnation_reported() -> None:
+    settings = StreamSettings(mark_interval_ms=0, mark_resolution_ms=0, min_writers=2)
+    stream = Aggregator("tests/one", settings, TOPOLOGY)
+    stream.note_time("w", 10, {0: 40}, now=NOW)
+    stream.note_time("w", 5, {0: 7}, incarnation=1, now=NOW)
+    with pytest.raises(InvalidPositionError, match="writers reported 40"):
+        stream.seal({0: 39}, NOW)
+    assert stream.seal({0: 40}, NOW).marks[-1].cut == {0: 40}

@@ -1,13 +1,11 @@
 """Watermark strategies, with the clocks handed in: what each of them notes."""
 
-import doctest
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tidegauge.event_time import END_OF_TIME
-from writer_client import strategies
 from writer_client._noting import Noting, RunningClock
 from writer_client.strategies import (
     BoundedOutOfOrderness,
@@ -367,8 +365,3 @@ def test_a_learned_delay_is_rounded_up_by_at_most_a_tenth() -> None:
 def test_what_is_no_quantile_is_refused(quantile: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         LatenessQuantile(quantile)
-
-
-def test_the_examples_of_the_reference_are_right() -> None:
-    failed, tried = doctest.testmod(strategies)
-    assert (failed, tried > 10) == (0, True)
