@@ -1,13 +1,17 @@
 """Batches of a job: rows, note and seal, all or nothing, once by writer and number."""
 
+import asyncio
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
 
+from controller.streams.appends import Source
+from controller.streams.transactions import JobBatch, TransactionCalls
 from tests.conftest import NewServer
 from tests.integration.log_api import LogApi, numbered
+from tests.integration.log_service import batch_of, serving
 from tests.integration.transaction_api import append_batch, begin
 from tests.server import ServerProcess
 from tests.tokens import Tokens
@@ -47,6 +51,21 @@ def test_a_batch_is_stored_once_by_its_number(log: LogApi) -> None:
     assert (earlier["duplicate"], earlier["last"]) == (True, 7)
     assert append_batch(log, 1, rows, writer="another")["duplicate"] is False
     assert log.tail() == {"0": 6, "1": 3}
+
+
+def test_a_batch_that_is_sent_twice_at_once_is_stored_once(database_url: str) -> None:
+    async def scene() -> None:
+        async with serving(database_url) as log:
+            await log.create(segments=1)
+            calls = TransactionCalls(log.parts.sequencer, log.parts.database, log.state)
+            job = JobBatch(1, Source("job", of_its_own=True), seal=False)
+            events = batch_of(numbered(0, 2))
+            twice = [calls.append_batch(job, events=events) for _ in range(2)]
+            stored, known = await asyncio.gather(*twice)
+            assert (stored, known) == ((1, {0: 2}), (1, None))
+            assert (await log.read(0))[1] == numbered(0, 2)
+
+    asyncio.run(scene())
 
 
 def test_an_empty_batch_notes_its_time(log: LogApi) -> None:
