@@ -169,3 +169,37 @@ def test_state_of_a_column_of_another_type_is_refused() -> None:
     state = old.step(None, None, [("a", 1, 0, 0, 1)]).state
     with pytest.raises(StateMismatchError, match=r"columns = .*part0: int32"):
         new.step(state, None, [("a", 1, 0, 1, "x")])
+
+
+def _operator(**changes: Any) -> ArrowOperator:
+    given: dict[str, Any] = {"assigner": TUMBLING, "aggregates": {"n": count()}}
+    settings = WindowSettings(**(given | changes))
+    results = dict.fromkeys(settings.aggregates, pa.int64())
+    return ArrowOperator(settings, schemas=schemas_of(pa.int64(), results))
+
+
+@pytest.mark.parametrize(
+    ("changes", "setting"),
+    [
+        ({"assigner": SESSION}, "assigner"),
+        ({"aggregates": {"n": count(), "sum": aggregates.sum("value")}}, "aggregates"),
+        ({"accumulation": "discarding"}, "accumulation"),
+        ({"buckets": 2}, "buckets"),
+    ],
+)
+def test_state_of_other_windows_is_refused(changes: Any, setting: str) -> None:
+    state = _operator().step(None, None, [("a", 1, 0, 0, 1)]).state
+    with pytest.raises(StateMismatchError) as raised:
+        _operator(**changes).step(state, None, [])
+    assert raised.value.setting == setting
+
+
+def test_lateness_and_trigger_may_change_at_a_restart() -> None:
+    state = _operator().step(None, None, [("a", 1, 0, 0, 1)]).state
+    changed = _operator(lateness_ms=5, trigger="early")
+    step = changed.step(state, 10, [("a", 2, 0, 1, 1), ("a", 12, 0, 2, 1)])
+    assert [(one.pane, one.values) for one in step.out] == [
+        ("on_time", (1,)),
+        ("late", (2,)),
+        ("early", (1,)),
+    ]
