@@ -12,11 +12,15 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 import reader_client
 from spark_source.columns import schema_of
+from spark_source.compatibility import (
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+    for_this_spark,
+)
 from spark_source.errors import InvalidOptionError, LogReplacedError, without_traceback
 from spark_source.logs.choice import log_of
 from spark_source.options.load import Options, read_options
@@ -135,9 +139,9 @@ class TidegaugeDataSource(DataSource):
             raise InvalidOptionError("eventTime", "is for streaming reads; leave it out")
         return BatchReader(options)
 
-    def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: ARG002, N802 (Spark's)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 (Spark's)
         """Read what is there and what comes."""
-        return StreamReader(read_options(dict(self.options)))
+        return for_this_spark(StreamReader(read_options(dict(self.options))))
 
     @without_traceback()
     def writer(self, schema: StructType, overwrite: bool) -> "BatchSink":  # noqa: FBT001 (Spark's)

@@ -32,6 +32,16 @@ class SparkSourceError(TidegaugeError):
     """The base of what this package raises."""
 
 
+class UnsupportedSparkError(SparkSourceError):
+    """A version of PySpark that this package does not run on."""
+
+    def __init__(self, found: str) -> None:
+        super().__init__(
+            f"PySpark {found} is not supported: Tidegauge runs on 4.1, 4.2 and 4.3; "
+            "run pip install 'pyspark>=4.1,<4.4'"
+        )
+
+
 class InvalidOptionError(SparkSourceError):
     """An option that the source does not have, or a value that it does not take."""
 

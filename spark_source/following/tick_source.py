@@ -8,14 +8,18 @@ from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
 
 import reader_client
 from spark_source.arrow_values import scalar
 from spark_source.checkpoints.checkpoint import Checkpoint
 from spark_source.checkpoints.ticks import TickOffset, check_log, next_offset, position_of
+from spark_source.compatibility import (
+    ReadLimit,
+    SupportsTriggerAvailableNow,
+    arrow_schema,
+    for_this_spark,
+)
 from spark_source.errors import InvalidOptionError, without_traceback
 from spark_source.following.mark_watch import MarkWatch
 from spark_source.options.given import GivenOptions
@@ -31,7 +35,7 @@ TICK = "_tidegauge_tick"
 _SCHEMA = StructType(
     [StructField("watermark", TimestampType()), StructField(TICK, BooleanType())]
 )
-_ARROW_SCHEMA = to_arrow_schema(_SCHEMA, timezone="UTC")
+_ARROW_SCHEMA = arrow_schema(_SCHEMA)
 _FIRST_CONTACT = timedelta(seconds=5)
 """A wrong address is told soon: at the first contact it is likelier than an outage."""
 
@@ -87,9 +91,9 @@ class TickDataSource(DataSource):
                 raise InvalidOptionError("stream", f"{options.stream} {cure}")
         return _SCHEMA
 
-    def streamReader(self, schema: StructType) -> "TickReader":  # noqa: ARG002, N802 (Spark's)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 (Spark's)
         """Make ticks as time rises."""
-        return TickReader(_read_options(dict(self.options)))
+        return for_this_spark(TickReader(_read_options(dict(self.options))))
 
 
 @dataclass(slots=True)

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
 from spark_source.columns import OPERATORS, schema_of
+from spark_source.compatibility import warn_of_available_now
 from spark_source.data_source import TidegaugeDataSource
 from spark_source.errors import (
     InvalidOptionError,
@@ -187,6 +188,7 @@ def read_stream(
 
 def load(spark: SparkSession, source: str, options: dict[str, Any]) -> DataFrame:
     """Load a source; what is wrong with the load is told without Spark's words around it."""
+    warn_of_available_now()
     try:
         loaded = spark.readStream.format(source).options(**options).load()
         _ = loaded.schema  # Spark Connect looks at a load only when it is asked for this.

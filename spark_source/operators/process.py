@@ -6,9 +6,9 @@ from functools import partial
 
 from pyspark.errors import ParseException
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import DataType, LongType, StringType, StructType
 
+from spark_source.compatibility import arrow_schema
 from spark_source.errors import InvalidOptionError
 from spark_source.operators import HostedOperator, Outputs, check_columns, host, with_segment
 from spark_source.operators.outputs import LATE
@@ -86,7 +86,7 @@ def process(  # noqa: PLR0913 (options)
         processor,
         columns=tuple(columns),
         at_end=at_end,
-        schema=to_arrow_schema(output, timezone="UTC"),
+        schema=arrow_schema(output),
     )
     operator = HostedOperator(
         name="process",

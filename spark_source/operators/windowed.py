@@ -6,7 +6,6 @@ from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     BinaryType,
     BooleanType,
@@ -24,6 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from spark_source.compatibility import arrow_schema
 from spark_source.errors import InvalidOptionError, MissingColumnError
 from spark_source.operators import (
     KEY,
@@ -219,7 +219,7 @@ def _output(schema: StructType, key: str, settings: WindowSettings) -> StructTyp
 
 
 def _arrow(schema: StructType) -> pa.Schema:
-    return to_arrow_schema(schema, timezone="UTC")
+    return arrow_schema(schema)
 
 
 def _result_type(name: str, aggregate: Aggregate | BuiltIn, schema: StructType) -> DataType:

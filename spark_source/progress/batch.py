@@ -1,6 +1,5 @@
 """What a query tells of a batch, out of the progress that Spark hands to listeners and notebooks."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,6 +7,8 @@ from typing import Any, Protocol
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.listener import StreamingQueryProgress
+
+from spark_source.compatibility import read_offset, report_of
 
 
 class Query(Protocol):
@@ -149,7 +150,7 @@ def _refused(observed: Mapping[str, Any]) -> Lateness:
 
 def _standings(progress: StreamingQueryProgress) -> Iterator[Standing]:
     for source in progress.sources:
-        latest, end = _offset(source.latestOffset), _offset(source.endOffset)
+        latest, end = report_of(_offset(source.latestOffset)), _offset(source.endOffset)
         if "reader_group" in latest:
             yield Standing(
                 stream=latest["stream"],
@@ -163,7 +164,7 @@ def _standings(progress: StreamingQueryProgress) -> Iterator[Standing]:
 def _offset(text: str) -> dict[str, Any]:
     """Read an offset of ours; those of other sources are any text, and before the first there is none."""
     try:
-        offset = json.loads(text)
+        offset = read_offset(text)
     except ValueError:
         return {}
     return offset if isinstance(offset, dict) else {}

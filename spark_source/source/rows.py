@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from spark_source.arrow_values import integers, scalar
 from spark_source.columns import KAFKA_SCHEMA, SCHEMA
+from spark_source.compatibility import arrow_schema
 from spark_source.errors import DataLossError, EventTimeOutOfRangeError, LogReplacedError
 from spark_source.logs.choice import reader_of
 from spark_source.options.load import Options
@@ -21,8 +21,8 @@ from spark_source.source.partitions import SegmentPartition, TickPartition
 from tidegauge.event_time import END_OF_TIME, FIRST_TIME
 from tidegauge.log import EventRun, EventsLostError, LogReader
 
-ARROW_SCHEMA = to_arrow_schema(SCHEMA, timezone="UTC")
-KAFKA_ARROW_SCHEMA = to_arrow_schema(KAFKA_SCHEMA, timezone="UTC")
+ARROW_SCHEMA = arrow_schema(SCHEMA)
+KAFKA_ARROW_SCHEMA = arrow_schema(KAFKA_SCHEMA)
 _NO_TIME = scalar(None, pa.int64())
 _NO, _YES = scalar(False, pa.bool_()), scalar(True, pa.bool_())
 _NOTHING = scalar(0, pa.int64())

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.listener import StreamingQueryProgress
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import read_stream
+from spark_source.compatibility import read_offset
 
 DAY = 86_400_000
 """Spark has no times at or below 0, so the cases are moved by a day."""
@@ -170,7 +171,7 @@ class Followed:
 
 def _end_of(progress: StreamingQueryProgress) -> dict[str, Any]:
     """Find where the first source of ours ended; Kafka's says nothing of bounds."""
-    ends = [json.loads(source["endOffset"]) for source in progress["sources"]]
+    ends = [read_offset(source["endOffset"]) for source in progress["sources"]]
     return next(end for end in ends if "bound" in end)
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from reader_client import StreamClient
+from spark_source.compatibility import read_offset
 from tidegauge.event_time import END_OF_TIME
 from tidegauge_cli.demo.address import StreamAddress
 
@@ -53,7 +54,7 @@ def cut(arrivals: pd.DataFrame, progress: Sequence[Any]) -> pd.DataFrame:
     batch. The clock is when the newest flight that was read landed, or the time that the
     watermark told where no flight landed since: the replay was at least there.
     """
-    ends = [json.loads(one["sources"][0]["endOffset"]) for one in progress]
+    ends = [read_offset(one["sources"][0]["endOffset"]) for one in progress]
     told = [end["bound"] or 0 for end in ends]
     told = told[: told.index(END_OF_TIME) + 1]
     read = pd.DataFrame([end["position"] for end in ends[: len(told)]], dtype="Int64").fillna(0)

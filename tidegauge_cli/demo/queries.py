@@ -1,6 +1,5 @@
 """The Spark queries: Tidegauge's, and Spark's own watermark over the same arrival order."""
 
-import json
 import os
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from spark_source import read_stream
+from spark_source.compatibility import read_offset
 from tidegauge.event_time import END_OF_TIME
 from tidegauge_cli.demo.address import StreamAddress
 from tidegauge_cli.demo.waiting import DemoFailedError
@@ -251,4 +251,4 @@ def baseline_query(
 
 
 def _end(progress: Any) -> Any:  # noqa: ANN401 (JSON)
-    return json.loads(progress["sources"][0]["endOffset"])
+    return read_offset(progress["sources"][0]["endOffset"])
