@@ -468,13 +468,50 @@ def test_the_writer_whose_clock_is_ahead_is_doubted_first() -> None:
         "future: if its clock is wrong, stop it, and drop it: tidegauge expire shop/orders skewed."
     )
     assert night.explain().hint == (
-        "Writer 'skewed' noted a time 5h ahead of this server's clock: is its clock wrong?"
+        "Writer 'skewed' noted a time 5h ahead of this server's clock: is its clock right?"
     )
     night.expire("good")
     assert night.explain().hint == (
         "The watermark is 5h ahead of this server's clock: is a writer's clock wrong? It cannot "
         "go back, so whatever is older is late until then."
     )
+
+
+def test_a_writer_that_is_far_ahead_of_all_others_is_pointed_out() -> None:
+    night = Night()
+    night.note("gateway-1", NOON - 2 * HOUR)
+    night.note("gateway-2", NOON - 2 * HOUR + MINUTE)
+    night.note("gateway-3", NOON - 2 * HOUR + 7 * MINUTE)
+    assert night.explain().hint is None  # six minutes are a tenth of max_future_skew_ms
+    night.note("gateway-3", NOON - 2 * HOUR + 41 * MINUTE)
+    doubt = "Writer 'gateway-3' is 40m ahead of all others: is its clock right?"
+    assert night.explain().hint == doubt
+    night.note("gateway-4", NOON - 2 * HOUR + 36 * MINUTE)
+    assert night.explain().hint is None
+    night.leave("gateway-4")
+    assert night.explain().hint == doubt
+    night.note("gateway-3", NOON + 30 * MINUTE)
+    assert night.explain().hint == (
+        "Writer 'gateway-3' noted a time 30m ahead of this server's clock, and is 2h 29m ahead of "
+        "all others: is its clock right?"
+    )
+
+
+def test_no_lead_within_which_clocks_agree_is_pointed_out() -> None:
+    night = Night(max_future_skew_ms=MINUTE)
+    night.note("a", NOON - HOUR)
+    night.note("b", NOON - HOUR)
+    night.note("c", NOON - HOUR + MINUTE)
+    assert night.explain().hint is None
+
+
+def test_of_two_writers_nobody_can_tell_which_clock_is_wrong() -> None:
+    night = Night()
+    night.note("slow", NOON - HOUR)
+    night.note("fast", NOON)
+    assert night.explain().hint is None
+    night.register("new")  # it stands where the others have reached, and has noted nothing
+    assert night.explain().hint is None
 
 
 def test_an_external_log_without_positions() -> None:

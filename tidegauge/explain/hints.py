@@ -8,8 +8,7 @@ def hint_of(situation: Situation) -> str | None:
     """Say what looks wrong; None if nothing does."""
     if situation.newest is not None and situation.newest.final:
         return None
-    hints = [_unplaced(situation), _seconds(situation), _ahead_of_clock(situation)]
-    hints.append(_hot(situation))
+    hints = [_unplaced(situation), _seconds(situation), _ahead(situation), _hot(situation)]
     return " ".join(hint for hint in hints if hint is not None) or None
 
 
@@ -50,18 +49,22 @@ def _seconds(situation: Situation) -> str | None:
     return None
 
 
-def _ahead_of_clock(situation: Situation) -> str | None:
-    newest, leader = situation.newest, situation.doubtful_leader
+def _ahead(situation: Situation) -> str | None:
+    newest, leader = situation.newest, situation.leader
     if newest is not None and situation.is_ahead_of_clock(newest.lower):
         ahead = describe_span(newest.lower - situation.wall_ms)
         return (
             f"The watermark is {ahead} ahead of this server's clock: is a writer's clock wrong? "
             "It cannot go back, so whatever is older is late until then."
         )
-    if leader is None or leader.time is None:
+    if leader is None:
         return None
-    ahead = describe_span(leader.time - situation.wall_ms)
-    return (
-        f"Writer {leader.writer!r} noted a time {ahead} ahead of this server's clock: is its "
-        "clock wrong?"
-    )
+    doubts = []
+    if leader is situation.doubtful_leader and leader.time is not None:
+        ahead = describe_span(leader.time - situation.wall_ms)
+        doubts.append(f"noted a time {ahead} ahead of this server's clock")
+    if situation.lead_ms is not None:
+        doubts.append(f"is {describe_span(situation.lead_ms)} ahead of all others")
+    if not doubts:
+        return None
+    return f"Writer {leader.writer!r} {', and '.join(doubts)}: is its clock right?"

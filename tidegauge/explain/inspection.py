@@ -14,7 +14,7 @@ from tidegauge.aggregation.settings import StreamSettings
 from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.explanation import Explanation, explain
-from tidegauge.explain.situation import MOST_COUNTED, Situation, WriterStatus
+from tidegauge.explain.situation import CLOCKS_AGREE_MS, MOST_COUNTED, Situation, WriterStatus
 from tidegauge.explain.slowest import Slowest, order
 from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
@@ -22,6 +22,8 @@ from tidegauge.states import StandBy, WriterState
 from tidegauge.topology import Topology
 
 _SHOWN = 10
+_DOUBTFUL_LEAD = 10
+"""A lead is doubtful beyond this fraction of ``max_future_skew_ms``."""
 _LIVE: tuple[WriterState, ...] = ("joining", "active", "behind")
 
 
@@ -145,6 +147,7 @@ class Inspection:
             returning_count=len(progress.returning),
             stopped_ms=self.readings.stopped_ms(),
             leader=None if leader is None else self._status(leader),
+            lead_ms=self._doubtful_lead_ms(),
             heard=None if heard is None else self._status(heard),
             wall_ms=self.now.wall_ms,
             nowhere=any(one.stand.at is None for one in progress.joining),
@@ -177,6 +180,25 @@ class Inspection:
             most - shown for most, shown in clocks if most is not None and shown is not None
         )
         return writer.stand.at is not None, writer.stand.at or 0, min(left, default=inf)
+
+    def _doubtful_lead_ms(self) -> int | None:
+        """Return how far the leader stands ahead of all other live writers, if that is doubtful.
+
+        Of two writers nobody can tell which one is wrong. More than `MOST_COUNTED` are not compared.
+        """
+        progress, skew_ms = self.progress, self.settings.max_future_skew_ms
+        leader, ahead, behind = progress.leader, progress.ahead, progress.behind
+        if leader is None or leader.stand is None or not leader.live or skew_ms is None:
+            return None
+        reached = [self.newest.lower] if self.newest is not None and behind else []
+        near = leader.stand - max(skew_ms // _DOUBTFUL_LEAD, CLOCKS_AGREE_MS)
+        if (reached and reached[0] >= near) or len(ahead) > MOST_COUNTED:
+            return None
+        others = [one.stand for one in ahead if one.live and one is not leader]
+        reached += [stand for stand in others if stand is not None]
+        if len(others) + len(behind) < 2 or max(reached) >= near:
+            return None
+        return leader.stand - max(reached)
 
     def _is_unplaced(self) -> bool:
         external = all(one.key_range is None for one in self.topology.segments.values())

@@ -8,7 +8,8 @@ from tidegauge.marks import Mark
 from tidegauge.states import Clock, StandBy, WriterState
 from tidegauge.topology import Position
 
-_CLOCKS_AGREE_MS = 60_000
+CLOCKS_AGREE_MS = 60_000
+"""Closer than this nobody doubts a clock."""
 MOST_COUNTED = 1_000
 """Of those whose clocks run out together."""
 
@@ -96,6 +97,8 @@ class Situation:
         For how long nobody has gone on, for each clock whose time stands; else None.
     leader
         Who is furthest ahead of the watermark.
+    lead_ms
+        How far it stands ahead of all other live writers, if that is doubtful.
     heard
         Who spoke last.
     wall_ms
@@ -124,6 +127,7 @@ class Situation:
     returning_count: int
     stopped_ms: Mapping[Clock, int | None]
     leader: WriterStatus | None
+    lead_ms: int | None
     heard: WriterStatus | None
     wall_ms: int
     nowhere: bool
@@ -158,7 +162,7 @@ class Situation:
     def is_ahead_of_clock(self, time: int) -> bool:
         """Whether a time is so far in the future that somebody's clock may be wrong."""
         follows_clock = self.settings.max_future_skew_ms is not None
-        return follows_clock and time > self.wall_ms + _CLOCKS_AGREE_MS
+        return follows_clock and time > self.wall_ms + CLOCKS_AGREE_MS
 
     @property
     def live(self) -> int:
