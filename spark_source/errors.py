@@ -157,9 +157,9 @@ class LogReplacedError(SparkSourceError):
         self.found = found
         self.expected = expected
         super().__init__(
-            f"the topic was deleted and created again (it is {found} now, not {expected}), and "
-            "the stream's marks are of the former; delete and create the stream as well, and "
-            "start with a new checkpoint"
+            f"the topic was deleted and created again, or is that of another cluster, such as a "
+            f"mirror (its id is {found} now, not {expected}), and the stream's marks are of the "
+            "former; delete and create the stream as well, and start with a new checkpoint"
         )
 
 

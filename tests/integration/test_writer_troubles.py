@@ -252,6 +252,27 @@ def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(
     assert explained["command"] == f"tidegauge expire {stream} skewed"
 
 
+def test_a_time_in_the_future_that_was_accepted_is_taken_back_only_while_others_hold(
+    open_shop: Open,
+) -> None:
+    shop = open_shop()
+    ahead = {"time": NOON * 1_000, "position": {"0": 1}}
+    now = shop.hears("api-1", "note-time", **ahead)["server_time"]
+    shop.notes("api-1", now, 40)
+    shop.notes("skewed", now + 40 * MINUTE, 3)
+    assert shop.watermark == now
+    incarnation = shop.says("skewed", "register")["incarnation"]  # its clock is right now
+    shop.notes("skewed", now + 1, 5, incarnation=incarnation)
+    shop.notes("api-1", now + 2, 41)
+    assert shop.watermark == now + 1
+    shop.notes("skewed", now + 40 * MINUTE, 6, incarnation=incarnation)
+    shop.post("writers/api-1/expire")
+    assert shop.mark == (now + 40 * MINUTE, {"0": 41})
+    shop.says("api-1", "register")
+    again = shop.notes("api-1", now + MINUTE, 42, incarnation=1)
+    assert again["watermark"] == now + 40 * MINUTE  # until then whatever it writes is late
+
+
 def test_a_duplicate_name_is_fenced_by_whoever_registered_last(
     shared_server: ServerProcess, open_shop: Open
 ) -> None:
