@@ -16,7 +16,7 @@ from tests.acceptance.images import CONFIGURATION, PROJECT, ROOT, Images
 from tests.acceptance.local_cluster import LocalCluster
 from tests.server import Api, ServerProcess
 
-DEPLOY = ROOT / "docs" / "deploy.md"
+DEPLOY = ROOT / "docs" / "how-to" / "deploy.md"
 EXAMPLES = re.findall(r"```yaml\n(.*?)```", DEPLOY.read_text(), re.DOTALL)
 CONTROLLERS = ("controller-1", "controller-2", "controller-3")
 FEW_FLIGHTS = {"TIDEGAUGE_DEMO_DAYS": "1", "TIDEGAUGE_DEMO_SPEED": "50000"}

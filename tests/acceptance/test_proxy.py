@@ -1,4 +1,4 @@
-"""The proxy of docker-compose.yml, with TLS as docs/deploy.md tells it."""
+"""The proxy of docker-compose.yml, with TLS as docs/how-to/deploy.md tells it."""
 
 import os
 import re
@@ -25,7 +25,7 @@ from tests.patience import wait_until
 from tests.server import free_port
 
 EXAMPLES = re.findall(
-    r"```yaml\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.DOTALL
+    r"```yaml\n(.*?)```", (ROOT / "docs" / "how-to" / "deploy.md").read_text(), re.DOTALL
 )
 SERVING = ("postgres", "migrate", "controller-1", "controller-2", "proxy")
 SEGMENTS = 2_000

@@ -18,7 +18,7 @@ from tests.server import Api, ServerProcess
 from tidegauge.wire.events import NDJSON
 
 NOW = 1_700_000_000_000
-OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
+OPERATIONS = Path(__file__).parents[2] / "docs" / "reference" / "metrics.md"
 Scene = Callable[[httpx.AsyncClient], Coroutine[Any, Any, None]]
 Samples = dict[str, dict[tuple[tuple[str, str], ...], float]]
 

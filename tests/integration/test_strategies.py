@@ -29,7 +29,7 @@ from writer_client.strategies import (
 
 pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
 
-PAGE = Path(__file__).parents[2] / "docs" / "watermark-strategies.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "choose-a-strategy.md"
 NEVER = timedelta(hours=1)
 """An interval in which a test asks no strategy."""
 SOON = timedelta(milliseconds=20)

@@ -1,4 +1,4 @@
-"""What goes wrong with writers, and the exact answers that docs/writers.md gives for it."""
+"""What goes wrong with writers, and the exact answers that docs/reference/writers.md gives for it."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor

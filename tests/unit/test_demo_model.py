@@ -21,7 +21,7 @@ from tidegauge_cli.demo.windows import (
     judge,
 )
 
-_PAGE = Path(__file__).parents[2] / "docs" / "demo.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "demo.md"
 
 
 def _arrivals(*departed_h: float) -> pd.DataFrame:

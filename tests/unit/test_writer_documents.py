@@ -1,4 +1,4 @@
-"""What docs/writers.md says is what the tests of writers assert."""
+"""What docs/reference/writers.md says is what the tests of writers assert."""
 
 import ast
 import json
@@ -10,7 +10,7 @@ from typing import Any
 from tests.integration.shop import MINUTE, NOON
 
 ROOT = Path(__file__).parents[2]
-DOCUMENT = (ROOT / "docs" / "writers.md").read_text()
+DOCUMENT = (ROOT / "docs" / "reference" / "writers.md").read_text()
 STORIES = ROOT / "tests" / "integration" / "test_writer_troubles.py"
 CALLS = ROOT / "tests" / "integration" / "test_writer_lifecycle.py"
 
