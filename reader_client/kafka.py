@@ -1,4 +1,4 @@
-"""Time windows of consumers of Kafka. Needs the extra ``kafka``; see [the guide](../../how-to/kafka-producers.md#consumers)."""
+"""Time windows of consumers of Kafka. Needs the extra ``kafka``; see [the guide](../../how-to/kafka-consumers.md)."""
 
 from collections.abc import Mapping
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""What `mkdocs.yml` needs beyond plugins: the pages where they lie, and diagrams that work.
+"""What `mkdocs.yml` needs beyond plugins: pages where they lie, generated parts, and diagrams.
 
 The pages have the paths that they have in the repository, so that their links lead to the same
 files on the site as there.
@@ -8,16 +8,21 @@ import re
 from importlib.resources import files as resources_of
 from pathlib import Path
 
+import fastapi_offline
 import mermaidx
+import reference_pages
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
-SHOWN = ("README.md", "CHANGELOG.md", "docs/**/*.*", "deploy/*.*")
+SHOWN = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.*", "deploy/*.*")
 """The pages, and what they link to."""
 
+_API = "docs/reference"
+_ASSETS = ("swagger-ui-bundle.js", "swagger-ui.css")
+_GENERATED = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 _DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -32,14 +37,31 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     ]
     # Byte for byte the mermaid.min.js of npm, version 11.16.0.
     library = str(resources_of(mermaidx) / "assets/mermaid.js")
-    return Files([*theirs, *ours, File.generated(config, "mermaid.js", abs_src_path=library)])
+    drawing = File.generated(config, "mermaid.js", abs_src_path=library)
+    return Files([*theirs, *ours, drawing, *_pages_of_the_api(config)])
 
 
-def on_page_markdown(markdown: str, page: Page, **_: object) -> None:
-    """Draw every diagram once: a mistake in one would show in the reader's browser only."""
+def _pages_of_the_api(config: MkDocsConfig) -> list[File]:
+    """Show the OpenAPI document with the library that the service itself shows it with."""
+    static = resources_of(fastapi_offline) / "static"
+    return [
+        File.generated(config, f"{_API}/openapi.html", content=reference_pages.openapi_page()),
+        *(
+            File.generated(config, f"{_API}/{name}", abs_src_path=str(static / name))
+            for name in _ASSETS
+        ),
+    ]
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Write what the code knows, and draw every diagram once.
+
+    A mistake in a diagram would show in the reader's browser only.
+    """
     for diagram in _DIAGRAM.findall(markdown):
         try:
             mermaidx.render(diagram).svg()
         except RuntimeError as error:
             msg = f"{page.file.src_uri} has a diagram that cannot be drawn: {error}"
             raise PluginError(msg) from error
+    return _GENERATED.sub(lambda part: reference_pages.PARTS[part[1]](), markdown)

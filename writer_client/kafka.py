@@ -1,6 +1,6 @@
 """Producers to Kafka that note time: a `confluent_kafka.Producer` with exact watermarks.
 
-Needs the extra ``kafka``. [The guide](../../how-to/kafka-producers.md#producers) tells the rest.
+Needs the extra ``kafka``. [The guide](../../how-to/kafka-producers.md) tells the rest.
 """
 
 import asyncio

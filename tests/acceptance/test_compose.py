@@ -16,8 +16,8 @@ from tests.acceptance.images import CONFIGURATION, PROJECT, ROOT, Images
 from tests.acceptance.local_cluster import LocalCluster
 from tests.server import Api, ServerProcess
 
-DEPLOY = ROOT / "docs" / "how-to" / "deploy.md"
-EXAMPLES = re.findall(r"```yaml\n(.*?)```", DEPLOY.read_text(), re.DOTALL)
+PAGES = ROOT / "docs" / "how-to"
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", (PAGES / "deploy.md").read_text(), re.DOTALL)
 CONTROLLERS = ("controller-1", "controller-2", "controller-3")
 FEW_FLIGHTS = {"TIDEGAUGE_DEMO_DAYS": "1", "TIDEGAUGE_DEMO_SPEED": "50000"}
 _PLAIN_AND_PINNED = re.compile(r"([a-z]+/)?[a-z][a-z-]*:v?\d[\w.]*(-[a-z]+)*")
@@ -201,9 +201,8 @@ def _seats_taken(local_cluster: LocalCluster) -> int:
 
 
 def test_a_dump_brings_everything_back(local_cluster: LocalCluster, tmp_path: Path) -> None:
-    commands = re.findall(
-        r"^docker compose exec -T (\S+) (.*)$", DEPLOY.read_text(), re.MULTILINE
-    )
+    page = (PAGES / "upgrade-and-back-up.md").read_text()
+    commands = re.findall(r"^docker compose exec -T (\S+) (.*)$", page, re.MULTILINE)
     assert [command.split()[0] for _, command in commands] == [
         "pg_dump",
         "createdb",

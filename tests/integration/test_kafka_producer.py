@@ -25,7 +25,7 @@ from writer_client.strategies import BoundedOutOfOrderness
 pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
 
 ROOT = Path(__file__).parents[2]
-GUIDE = ROOT / "docs" / "how-to" / "kafka-producers.md"
+GUIDE = ROOT / "docs" / "tutorials" / "kafka.md"
 CRASHES = """\
 import sys
 from confluent_kafka import Producer

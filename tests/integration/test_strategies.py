@@ -29,7 +29,8 @@ from writer_client.strategies import (
 
 pytestmark = pytest.mark.only_on("sqlite", "clients know the service only")
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "choose-a-strategy.md"
+GUIDES = Path(__file__).parents[2] / "docs" / "how-to"
+PAGES = [GUIDES / "choose-a-strategy.md", GUIDES / "own-log.md"]
 NEVER = timedelta(hours=1)
 """An interval in which a test asks no strategy."""
 SOON = timedelta(milliseconds=20)
@@ -384,7 +385,7 @@ def test_a_reporter_without_a_strategy_observes_nothing(
         reporter.observe(NOON, {0: 5})
 
 
-def test_the_examples_of_the_page_run(
+def test_the_examples_of_the_pages_run(
     shared_server: ServerProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for stream, log in {
@@ -394,8 +395,9 @@ def test_the_examples_of_the_page_run(
     }.items():
         with Api(shared_server.url, f"page/{stream}") as api:
             api.create(log=log, segments=4)
-    examples = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
-    assert len(examples) == 4
+    text = "\n".join(page.read_text() for page in PAGES)
+    examples = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len(examples) == 5
     for text in examples:
         example = re.sub(r'"(demo|shop)/', '"page/', text)
         names: dict[str, Any] = {}

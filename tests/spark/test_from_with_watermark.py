@@ -16,7 +16,7 @@ from tests.server import ServerProcess
 from tests.spark.kafka_feed import KafkaFeed
 from tidegauge_cli.demo.kafka.broker import Broker
 
-_PAGE = Path(__file__).parents[2] / "docs" / "from-with-watermark.md"
+_PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "from-with-watermark.md"
 _BLOCK = re.compile(r"^<!-- run: (\w+) -->\n```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _NUMBERS = count(1)
 _HOUR = 3_600_000

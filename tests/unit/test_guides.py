@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-_GUIDE = Path(__file__).parents[2] / "docs" / "explanation" / "event-time-in-spark.md"
+_GUIDE = Path(__file__).parents[2] / "docs" / "how-to" / "process.md"
 _PYTHON = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

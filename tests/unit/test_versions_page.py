@@ -1,10 +1,10 @@
-"""What docs/versions-and-limits.md says was run is there."""
+"""What docs/explanation/versions-and-limits.md says was run is there."""
 
 import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-_PAGE = (ROOT / "docs" / "versions-and-limits.md").read_text()
+_PAGE = (ROOT / "docs" / "explanation" / "versions-and-limits.md").read_text()
 _NAMED = re.compile(r"`(test_\w+)(\.py)?`")
 
 

@@ -1,0 +1,211 @@
+"""Write the parts of the reference that the code knows: commands, settings, calls, problems, terms.
+
+A page of `docs/reference` asks for a part by a comment, ``<!-- generated: commands -->``, which is
+replaced when the site is built. So no copy is kept that could be out of date.
+"""
+
+import asyncio
+import html
+import json
+import tempfile
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from inspect import getdoc
+from pathlib import Path
+from typing import Any
+
+import click
+import httpx
+import typer.main
+from pydantic import BaseModel
+from typer.cli import get_docs_for_click
+
+from controller import ServeSettings
+from controller.http.app import create_app
+from tidegauge.errors import PROBLEMS, ProblemError
+from tidegauge.wire.streams import ChangeStream, CreateStream, Retention, ScalingPolicy
+from tidegauge_cli.verbs import app
+
+VOCABULARY = Path(__file__).with_name("vocabulary.toml")
+_METHODS = ("get", "put", "post", "patch", "delete")
+
+
+def commands() -> str:
+    """Describe every command and option, from the help."""
+    group = typer.main.get_command(app)
+    text = get_docs_for_click(
+        obj=group, ctx=click.Context(group), indent=1, name="tidegauge", title="`tidegauge`"
+    )
+    # The help is plain text, which the theme escapes by itself.
+    return html.unescape(text).replace("<str>", "TEXT").replace("<path>", "PATH")
+
+
+def settings() -> str:
+    """Describe the settings of a stream, from the model that reads them."""
+    fixed = {
+        name
+        for name, field in ChangeStream.model_fields.items()
+        if "immutable_setting" in (field.description or "")
+    }
+    heads = ["Setting", "Values", "Default", "Can change", "Meaning"]
+    rows = [
+        [f"`{name}`", values, default, "no" if name in fixed else "yes", meaning]
+        for name, values, default, meaning in _fields_of(CreateStream)
+    ]
+    parts = [_table(heads, rows)]
+    for title, model in (("scaling", ScalingPolicy), ("retention", Retention)):
+        inner = [[f"`{name}`", *rest] for name, *rest in _fields_of(model)]
+        parts.append(f"## `{title}`\n\n{getdoc(model)}\n")
+        parts.append(_table(["Field", "Values", "Default", "Meaning"], inner))
+    return "\n".join(parts)
+
+
+def calls() -> str:
+    """List every call of the HTTP API, each with a link to its full description."""
+    tables: dict[str, list[list[str]]] = {}
+    for path, found in openapi()["paths"].items():
+        for method in _METHODS:
+            if method not in found:
+                continue
+            one = found[method]
+            tag, name = one["tags"][0], one["operationId"]
+            first, *_, needs = one["description"].split("\n\n")
+            link = f"openapi.html#/{tag.replace(' ', '%20')}/{name}"
+            tables.setdefault(tag, []).append(
+                [
+                    f"[`{name}`]({link})",
+                    f"`{method.upper()} {path}`",
+                    " ".join(first.split()),
+                    needs.removeprefix("Needs ").rstrip("."),
+                ]
+            )
+    heads = ["Name", "Call", "What it does", "Needs"]
+    return "\n".join(
+        f"### {tag.capitalize()}\n\n{_table(heads, rows)}" for tag, rows in tables.items()
+    )
+
+
+def problems() -> str:
+    """Describe every problem that the service answers, under its code."""
+    return "\n".join(_describe(PROBLEMS[code]) for code in sorted(PROBLEMS))
+
+
+def terms() -> str:
+    """Describe the vocabulary."""
+    return "\n".join(
+        f"### {one['name']}\n\n{one['meaning'].strip()}\n" for one in vocabulary()["term"]
+    )
+
+
+def vocabulary() -> dict[str, Any]:
+    """Read the terms, and the words that they replace."""
+    return tomllib.loads(VOCABULARY.read_text())
+
+
+def openapi() -> dict[str, Any]:
+    """Ask the service for its OpenAPI document."""
+
+    async def ask(folder: str) -> dict[str, Any]:
+        service = create_app(ServeSettings(database_url=f"sqlite:///{folder}/unused.db"))
+        transport = httpx.ASGITransport(service)
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://127.0.0.1"
+        ) as client:
+            return (await client.get("/openapi.json")).raise_for_status().json()
+
+    with tempfile.TemporaryDirectory() as folder:
+        return asyncio.run(ask(folder))
+
+
+def openapi_page() -> str:
+    """Make the page that shows the document: it needs neither a service nor the internet."""
+    document = json.dumps(openapi()).replace("</", "<\\/")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>HTTP API of Tidegauge</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="stylesheet" href="swagger-ui.css">
+</head>
+<body>
+<div id="api"></div>
+<script src="swagger-ui-bundle.js"></script>
+<script>
+SwaggerUIBundle({{
+  spec: {document},
+  dom_id: "#api",
+  deepLinking: true,
+  docExpansion: "none",
+  supportedSubmitMethods: [],
+  validatorUrl: null,
+}})
+</script>
+</body>
+</html>
+"""
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "calls": calls,
+    "commands": commands,
+    "problems": problems,
+    "settings": settings,
+    "terms": terms,
+}
+
+
+def _describe(problem: type[ProblemError]) -> str:
+    carried = ", ".join(f"`{one.name}`" for one in fields(problem))  # type: ignore[arg-type]
+    return (
+        f"### {problem.code}\n\n"
+        f"`{problem.status}` · `urn:tidegauge:{problem.code}` · "
+        f"[`{problem.__name__}`][tidegauge.errors.{problem.__name__}]\n\n"
+        f"{' '.join((getdoc(problem) or '').split())}\n"
+        + (f"\nFields: {carried}.\n" if carried else "")
+    )
+
+
+def _fields_of(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
+    schema = model.model_json_schema()["properties"]
+    for name, field in model.model_fields.items():
+        default = json.dumps(field.default)
+        if name.endswith("_ms") and isinstance(field.default, int):
+            default += _in_words(field.default)
+        yield name, _values(schema[name]), f"`{default}`", field.description or ""
+
+
+def _values(schema: dict[str, Any]) -> str:
+    """Say which values a field takes; integers may be sent as text, which is said once."""
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(one)}`" for one in schema["enum"])
+    choices = schema.get("anyOf", [schema])
+    said = []
+    for one in choices:
+        if one.get("type") == "integer":
+            most = (
+                f" to {one['maximum']:,}".replace(",", " ") if "maximum" in one else " or more"
+            )
+            said.append(f"{one['minimum']}{most}")
+        elif one.get("type") == "null":
+            said.append("`null`")
+        elif "oneOf" in one:
+            said.append("`fixed` or a policy, see below")
+        elif "$ref" in one:
+            said.append("an object, see below")
+    return ", ".join(said)
+
+
+def _in_words(span_ms: int) -> str:
+    for unit, length in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000), ("s", 1_000)):
+        if span_ms >= length and span_ms % length == 0:
+            return f" ({span_ms // length} {unit})"
+    return ""
+
+
+def _table(heads: list[str], rows: list[list[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "".join(
+        f"| {' | '.join(cell.replace('|', '&#124;') for cell in row)} |\n" for row in lines
+    )
