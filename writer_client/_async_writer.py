@@ -92,6 +92,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         self, url: str, stream: str, name: str, **options: Unpack[WriterOptions]
     ) -> None:
         self._core = WriterCore(url, stream, name, **options)
+        self._member = self._core.member
 
     async def open(self) -> None:
         """Register. Every other method that needs it does it too.

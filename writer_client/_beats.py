@@ -6,15 +6,7 @@ from collections.abc import Callable
 
 from tidegauge.client.transport import is_transient
 from tidegauge.errors import TidegaugeError
-from writer_client._client import WriterCalls
-
-
-def check_beat(given: str, *known: str) -> str:
-    """Refuse an unknown value of the option ``beat``."""
-    if given not in known:
-        msg = f"beat is {given!r}; it is {' or '.join(map(repr, known))}"
-        raise ValueError(msg)
-    return given
+from writer_client._calls import WriterCalls
 
 
 async def beat_on(
@@ -45,5 +37,5 @@ async def _beat(calls: WriterCalls, otherwise: int | None, period_s: float) -> N
     except TimeoutError:
         calls.transport.begin_outage("a beat was not answered")
     except TidegaugeError as error:
-        if not is_transient(error):  # the others are told by the transport
+        if not is_transient(error):  # the transport warns of the others
             raise

@@ -1,25 +1,17 @@
 """Noting time for a log of one's own."""
 
-import asyncio
-from collections.abc import Coroutine, Hashable, Mapping
-from contextlib import suppress
+from collections.abc import Hashable, Mapping
 from datetime import datetime
 from functools import partial
-from typing import Any, TypedDict, Unpack
+from typing import TypedDict, Unpack
 
 from tidegauge.client.blocks import AsyncOpening, Opening
-from tidegauge.client.outage import RETRY_FOR
 from tidegauge.client.sync import LoopThread, SyncFace, blocking
-from tidegauge.client.transport import Transport, is_transient
-from tidegauge.errors import TidegaugeError
 from tidegauge.event_time import to_event_time
 from tidegauge.topology import Position
-from writer_client._beats import beat_on, check_beat
-from writer_client._client import WriterCalls
 from writer_client._errors import WriterClosedError
-from writer_client._noting import Noting
-from writer_client._options import ReporterOptions, note_interval_s
-from writer_client._written import Written
+from writer_client._membership import MemberFace, Membership, Noted
+from writer_client._options import ReporterOptions
 from writer_client.strategies import ObservedEvent
 
 
@@ -31,7 +23,7 @@ class MoreOfEvent(TypedDict, total=False):
     source: Hashable
 
 
-class AsyncTimeReporter(AsyncOpening):
+class AsyncTimeReporter(MemberFace, AsyncOpening):
     """Notes time for events that its owner writes to another log, such as Kafka.
 
     Parameters
@@ -79,54 +71,13 @@ class AsyncTimeReporter(AsyncOpening):
     def __init__(
         self, url: str, stream: str, name: str, **options: Unpack[ReporterOptions]
     ) -> None:
-        transport = Transport(
-            url, token=options.get("token"), retry_for=options.get("retry_for", RETRY_FOR)
-        )
-        self._calls = WriterCalls(transport, stream, name)
-        first_time = options.get("first_time")
-        self._first_time = None if first_time is None else to_event_time(first_time)
-        self._one_at_a_time = asyncio.Lock()
-        strategy = options.get("strategy")
-        self._noting = None if strategy is None else Noting(strategy)
-        self._note_interval_s = note_interval_s(options)
-        self._written = Written(self._noting)
-        beat = check_beat(
-            options.get("beat", "never" if strategy is None else "always"), "never", "always"
-        )
-        self._always_beats = beat == "always"
-        self._tasks: list[asyncio.Task[None]] = []
-        self._note_at_once = asyncio.Event()
-        self._closed = False
-
-    @property
-    def incarnation(self) -> int | None:
-        """From the registration; None before `open`."""
-        return self._calls.incarnation
-
-    @property
-    def watermark(self) -> int | None:
-        """The newest watermark that this writer was told, ms."""
-        return self._calls.watermark
-
-    @property
-    def told_time(self) -> int | None:
-        """What the registration told, ms: nothing below it is safe to write; see `AsyncWriter`."""
-        return self._calls.told_time
-
-    @property
-    def late_events(self) -> int:
-        """How many observed events were below a time noted before them; 0 without a strategy."""
-        return self._noting.late_events if self._noting else 0
-
-    @property
-    def future_events(self) -> int:
-        """How many events the strategy left out: their times were too far in the future."""
-        return self._noting.future_events if self._noting else 0
+        self._member = Membership(url, stream, name, options, beat="never")
+        self._noter = self._member.noter
 
     async def open(self) -> None:
         """Register. Every other method that needs it does it too."""
-        async with self._one_at_a_time:
-            await self._open()
+        self._noter.refuse_if_over()
+        await self._member.open(self._register)
 
     async def observe(
         self,
@@ -157,10 +108,10 @@ class AsyncTimeReporter(AsyncOpening):
         ReportRefusedError
             If a note before was refused.
         """
-        if self._calls.incarnation is None:
+        if not self._member.opened:
             await self.open()
         if self._observe(event_time, position, **more):
-            self._note_at_once.set()
+            self._member.notes_ready.set()
 
     async def note_time(self, time: int | datetime, position: Mapping[int, int]) -> None:
         """Promise that every event written after a position is at or above a time.
@@ -180,10 +131,11 @@ class AsyncTimeReporter(AsyncOpening):
             If it does not answer; the report may be repeated.
         """
         noted = to_event_time(time)
-        async with self._one_at_a_time:
-            await self._open()
-            await self._calls.note_time(noted, position)
-            self._written.accept(noted, position)
+        await self.open()
+        async with self._member.reporting:
+            await self._member.calls.note_time(noted, position)
+            with self._noter.lock:
+                self._noter.notes.accept_beside(noted, position)
 
     async def beat(self) -> None:
         """Say that the last time still holds: note it again, with nothing new written.
@@ -191,60 +143,42 @@ class AsyncTimeReporter(AsyncOpening):
         Before the first note it says `told_time`, and no earlier time can be noted then; if there is
         none, nothing. Raises what `note_time` does.
         """
-        async with self._one_at_a_time:
-            await self._open()
-            await self._calls.beat(self._promise())
+        await self.open()
+        async with self._member.reporting:
+            await self._member.calls.beat(self._noter.promise(self._member.calls.told_time))
 
     async def close(self) -> None:
         """Stop, and stay a member of the stream.
 
         With a strategy, its last time is noted before, with the final position.
         """
-        was_closed, self._closed = self._closed, True
+        was_closed, self._noter.is_closed = self._noter.is_closed, True
         try:
-            await self._end_tasks()
-            if (
-                self._noting is not None
-                and self._calls.incarnation is not None
-                and not was_closed
-            ):
-                await self._note_last()
+            await self._member.stop()
+            if self._noter.strategy is not None and self._member.opened and not was_closed:
+                time, position = self._last()
+                if time is not None:
+                    await self._member.calls.note_time(time, position)
         finally:
-            await self._calls.transport.aclose()
+            await self._member.calls.transport.aclose()
 
     async def leave(self) -> None:
         """Leave the stream: this writer will not return, and nobody waits for it."""
-        async with self._one_at_a_time:
-            await self._open()
-            self._written.due()
-            self._closed = True
-            try:
-                await self._end_tasks()
-                await self._calls.leave(*self._written.last)
-            finally:
-                await self._calls.transport.aclose()
+        await self.open()
+        self._noter.is_closed = True
+        try:
+            await self._member.stop()
+            await self._member.calls.leave(*self._last())
+        finally:
+            await self._member.calls.transport.aclose()
 
-    async def _open(self) -> None:
-        self._refuse_if_over()
-        if self._calls.incarnation is not None:
-            return
-        info = await self._calls.describe()
-        if self._noting is not None:
-            # Before other threads see an incarnation, and observe.
-            self._noting.max_future_skew_ms = info.config.max_future_skew_ms
-        await self._calls.register(self._first_time)
-        if self._noting is not None:
-            self._written.promise(self._first_time)
-            self._calls.transport.gives_up = False
-            self._start(self._note_by_strategy())
-        if self._always_beats:
-            self._start(
-                beat_on(
-                    self._calls,
-                    wanted=lambda: not self._written.is_idle,
-                    otherwise=self._promise,
-                )
-            )
+    async def _register(self) -> None:
+        await self._member.describe()
+        await self._member.calls.register(self._member.first_time)
+        if self._noter.strategy is not None:
+            self._noter.promise(self._member.first_time)
+            self._member.start_notes(self._note_by_strategy, self._take)
+        self._member.start_beats()
 
     def _observe(
         self,
@@ -252,59 +186,42 @@ class AsyncTimeReporter(AsyncOpening):
         position: Mapping[int, int],
         **more: Unpack[MoreOfEvent],
     ) -> bool:
-        """Take in an event, from any thread; tell whether to note at once."""
-        self._refuse_if_over()
-        if self._noting is None:
+        """Show an event to the strategy, from any thread; return whether a time was noted at once."""
+        noter = self._noter
+        noter.refuse_if_over()
+        if noter.strategy is None:
             msg = "this reporter has no strategy; give it one, or call note_time"
             raise ValueError(msg)
         time = None if event_time is None else to_event_time(event_time)
-        return self._written.observe(self._noting, ObservedEvent(time, **more), position)
+        # A time and the position that it covers are taken under one lock.
+        with noter.lock:
+            at_once = noter.strategy.observe(ObservedEvent(time, **more), noter.notes.last_time)
+            noter.notes.reach(position)
+            return at_once and self._note()
 
-    def _refuse_if_over(self) -> None:
-        if self._closed:
-            raise WriterClosedError(self._calls.name)
-        for task in self._tasks:
-            if task.done():
-                task.result()
+    def _note_by_strategy(self) -> None:
+        with self._noter.lock:
+            self._note()
+        self._member.notes_ready.set()
 
-    def _promise(self) -> int | None:
-        return self._written.promise(self._calls.told_time)
-
-    async def _note_by_strategy(self) -> None:
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._note_interval_s):
-                    await self._note_at_once.wait()
-            self._note_at_once.clear()
-            async with self._one_at_a_time:
-                if note := self._written.due():
-                    await self._note(*note)
-
-    async def _note(self, time: int, position: Position) -> None:
-        try:
-            await self._calls.note_time(time, position)
-        except TidegaugeError as error:
-            if not is_transient(error):  # the others are told by the transport
-                raise
-        else:
-            self._written.accept(time, {})
-
-    async def _note_last(self) -> None:
-        self._written.due()
-        time, position = self._written.last
+    def _note(self) -> bool:
+        time = self._noter.strategy_time()
         if time is not None:
-            await self._calls.note_time(time, position)
+            self._noter.notes.add(time)
+        return time is not None
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(work))
+    async def _take(self) -> Noted:
+        with self._noter.lock:
+            return self._noter.notes.send(1)
 
-    async def _end_tasks(self) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+    def _last(self) -> tuple[int | None, Position]:
+        """Return the last time, and how far everything is written."""
+        with self._noter.lock:
+            self._note()
+            return self._noter.notes.last_time, dict(self._noter.notes.reached)
 
 
-class TimeReporter(SyncFace[AsyncTimeReporter], Opening):
+class TimeReporter(MemberFace, SyncFace[AsyncTimeReporter], Opening):
     """The synchronous face of `AsyncTimeReporter`, usable from several threads.
 
     Examples
@@ -322,31 +239,7 @@ class TimeReporter(SyncFace[AsyncTimeReporter], Opening):
             f"tidegauge-reporter-{name}", closed=partial(WriterClosedError, name)
         )
         self._core = AsyncTimeReporter(url, stream, name, **options)
-
-    @property
-    def incarnation(self) -> int | None:
-        """From the registration; None before `open`."""
-        return self._core.incarnation
-
-    @property
-    def watermark(self) -> int | None:
-        """The newest watermark that this writer was told, ms."""
-        return self._core.watermark
-
-    @property
-    def told_time(self) -> int | None:
-        """What the registration told, ms: nothing below it is safe to write; see `AsyncWriter`."""
-        return self._core.told_time
-
-    @property
-    def late_events(self) -> int:
-        """How many observed events were below a time noted before them; 0 without a strategy."""
-        return self._core.late_events
-
-    @property
-    def future_events(self) -> int:
-        """How many events the strategy left out: their times were too far in the future."""
-        return self._core.future_events
+        self._member = self._core._member  # noqa: SLF001 (the same, in this thread)
 
     def observe(
         self,
@@ -359,10 +252,10 @@ class TimeReporter(SyncFace[AsyncTimeReporter], Opening):
         It waits for nothing but registration, so that callbacks of a log's client may call it.
         """
         self._thread.check_open()
-        if self._core.incarnation is None:
+        if not self._member.opened:
             self.open()
-        if self._core._observe(event_time, position, **more):  # noqa: SLF001 (the same, in this thread)
-            self._thread.call_soon(self._core._note_at_once.set)  # noqa: SLF001 (as above)
+        if self._core._observe(event_time, position, **more):  # noqa: SLF001 (as above)
+            self._thread.call_soon(self._member.notes_ready.set)
 
     open = blocking(AsyncTimeReporter.open)
     note_time = blocking(AsyncTimeReporter.note_time)

@@ -1,31 +1,23 @@
-"""The background work of a producer to a log of one's own: polling, notes and beats."""
+"""The background work of a producer to a log of one's own: polling, and covering what the log has."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from tidegauge.client.stream_calls import StreamCalls
-from tidegauge.client.transport import is_transient
 from tidegauge.errors import ForbiddenError, TidegaugeError
 from tidegauge.topology import Position
 from tidegauge.wire.streams import StreamInfo
-from writer_client._beats import beat_on
-from writer_client._client import WriterCalls
 from writer_client._deliveries import Deliveries
+from writer_client._membership import Membership, Noted
 
 _log = logging.getLogger("tidegauge.kafka")
-# Called by its task: a coroutine whose task ends before it begins would never be awaited.
-_Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
 _NOTES_AT_ONCE = 500
 _POLL_S = 0.01
 """So long it is left to the caller to poll: callbacks in two threads cost more than the rest of them."""
 _AGAIN_S = 1
 """A log that refuses, and so answers at once, is asked again after this long."""
-_PAUSE_S = 0.02
-"""Between two reports, each of which costs milliseconds: notes that come faster go together."""
 
 
 class Log(NamedTuple):
@@ -42,57 +34,38 @@ class Log(NamedTuple):
 
 
 class Reporting:
-    """Tasks on one event loop: one that polls the log, one for the notes, one for beats, one for a strategy."""
+    """Tasks of a producer: one that polls the log, and those of any member."""
 
-    def __init__(self, calls: WriterCalls, deliveries: Deliveries, log: Log) -> None:
-        self._calls = calls
-        self._stream = StreamCalls(calls.transport, calls.stream)
+    def __init__(self, member: Membership, deliveries: Deliveries, log: Log) -> None:
+        self._member = member
         self._deliveries = deliveries
         self._log = log
-        self._tasks: list[asyncio.Task[None]] = []
-        self._ready = asyncio.Event()
         self._polls = asyncio.Event()
-        self._progress = asyncio.Event()
         self._partitions: set[int] = set()
+        member.fail = deliveries.stop
 
-    async def open(self) -> StreamInfo:
+    async def open(self) -> None:
         """Register, and learn how far the log reaches, which the first note covers."""
-        info = await self._calls.describe()
+        info = await self._member.describe()
         if info.config.log != "external":
             msg = f"{info.stream} has an embedded log: use a Writer, or a stream with log=external"
             raise ValueError(msg)
-        self._stream.stream_id = info.stream_id
         self._learn(info)
         # Who is registered holds the watermark, also if none of its records is ever stored.
         await asyncio.to_thread(self._log.check)
-        await self._calls.register(None)
+        await self._member.calls.register(None)
         await self.cover_ends()
-        return info
 
-    def start(self, *, note_interval_s: float | None, always_beats: bool) -> None:
+    def start(self) -> None:
         """Start to poll, to send notes and beats, and to note by a strategy."""
-        deliveries, calls = self._deliveries, self._calls
-        self._start(self._poll)
-        self._start(self._send)
-        self._start(
-            partial(
-                beat_on,
-                calls,
-                wanted=lambda: (
-                    not deliveries.is_stopped
-                    and (deliveries.is_waited_for or (always_beats and not deliveries.is_idle))
-                ),
-                # Only who asked for it is bound by a time that it has not noted.
-                otherwise=lambda: deliveries.promise(calls.told_time) if always_beats else None,
-            )
-        )
-        if note_interval_s is not None:
-            self._start(partial(self._note_by_strategy, note_interval_s))
+        self._member.start(self._poll)
+        self._member.start_notes(self._deliveries.note_by_strategy, self._take, self._report)
+        self._member.start_beats(waits=lambda: len(self._member.noter.notes) > 0)
         self.wake()
 
     def wake(self) -> None:
         """Look for notes to send, and for acknowledgements to wait for."""
-        self._ready.set()
+        self._member.notes_ready.set()
         self._polls.set()
 
     async def cover_ends(self) -> None:
@@ -109,15 +82,8 @@ class Reporting:
     async def settle(self) -> None:
         """Wait until every note is accepted whose records are stored, or nothing more will be."""
         self.wake()
-        while self._deliveries.has_due and not self._deliveries.is_stopped:
-            self._progress.clear()
-            await self._progress.wait()
-
-    async def stop(self) -> None:
-        """End all tasks."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        noter, deliveries = self._member.noter, self._deliveries
+        await self._member.until(lambda: noter.failure is not None or not deliveries.has_ready)
 
     async def _poll(self) -> None:
         while True:
@@ -127,73 +93,35 @@ class Reporting:
                 await asyncio.sleep(_POLL_S)
                 await self._log.poll()
 
-    async def _send(self) -> None:
-        while True:
-            await self._ready.wait()
-            self._ready.clear()
-            while await self._send_due():
-                self._progress.set()
-                await asyncio.sleep(_PAUSE_S)
+    async def _take(self) -> Noted:
+        if self._deliveries.wants_ends and self._deliveries.has_ready:
+            try:
+                await self.cover_ends()
+            except TidegaugeError as error:
+                if not self._log.is_away(error):
+                    raise
+                name = self._member.calls.name
+                _log.warning("notes of %s wait for the log: %s", name, error)
+                await asyncio.sleep(_AGAIN_S)
+                self._member.notes_ready.set()
+        return self._deliveries.send_notes(_NOTES_AT_ONCE)
 
-    async def _send_due(self) -> bool:
-        """Send notes that are due; tell whether there were any."""
-        if self._deliveries.wants_ends and self._deliveries.has_due:
-            await self._cover_ends_soon()
-        notes = self._deliveries.due(_NOTES_AT_ONCE)
-        if not notes:
-            return False
-        try:
-            await self._make_room({one for _, position in notes for one in position})
-            if len(notes) == 1:
-                await self._calls.note_time(*notes[0])
-            else:
-                await self._calls.note_times(notes)
-        except TidegaugeError as error:
-            if not is_transient(error):  # the others are told by the transport
-                raise
-        else:
-            self._deliveries.accept()
-        return True
-
-    async def _cover_ends_soon(self) -> None:
-        try:
-            await self.cover_ends()
-        except TidegaugeError as error:
-            if not self._log.is_away(error):
-                raise
-            _log.warning("notes of %s wait for the log: %s", self._calls.name, error)
-            await asyncio.sleep(_AGAIN_S)
-            self._ready.set()
+    async def _report(self, notes: Noted) -> None:
+        await self._make_room({one for _, position in notes for one in position})
+        await self._member.calls.note_times(notes)
 
     async def _make_room(self, partitions: set[int]) -> None:
         """Let the stream have as many partitions as the log has, if it may be told so."""
         if partitions <= self._partitions:
             return
-        info = await self._stream.describe()
+        info = await self._member.calls.describe()
         self._learn(info)
         known = {one.number for one in info.topology.segments}
         most = info.config.max_segments or info.config.segments
         if (needed := len(known | partitions)) > most:
             with suppress(ForbiddenError):  # the report is refused then, and tells the cure
-                await self._stream.configure(max_segments=needed)
+                await self._member.calls.configure(max_segments=needed)
         self._partitions |= partitions
 
     def _learn(self, info: StreamInfo) -> None:
         self._partitions |= {one.number for one in info.topology.segments}
-
-    async def _note_by_strategy(self, interval_s: float) -> None:
-        while True:
-            self._deliveries.note_by_strategy()
-            await asyncio.sleep(interval_s)
-
-    def _start(self, work: _Work) -> None:
-        self._tasks.append(asyncio.get_running_loop().create_task(self._guarded(work)))
-
-    async def _guarded(self, work: _Work) -> None:
-        """Stop the producer when its background work fails; its caller is told."""
-        try:
-            await work()
-        except Exception as error:  # noqa: BLE001 (raised again by every later call)
-            self._deliveries.stop(error)
-        finally:
-            self._progress.set()

@@ -1,60 +1,40 @@
 """The background work of a writer: sending batches and notes, and stopping when it fails."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import partial
-from typing import Any, TypeAlias
 
 from tidegauge.errors import ReportRefusedError, SegmentSealedError, StreamSealedError
 from tidegauge.topology import Topology
 from tidegauge.wire.streams import SegmentInfo
-from writer_client._beats import beat_on
-from writer_client._client import WriterCalls
 from writer_client._errors import EventsNotStoredError
 from writer_client._events import EventBatch, encode_events
+from writer_client._membership import Membership, Noted, Work
 from writer_client._outbox import Outbox
 
 _BATCH_EVENTS = 65_536  # as many as a chunk of the log holds
 _NOTES_AT_ONCE = 500
 
-# Called by its task: a coroutine whose task ends before it begins would never be awaited.
-_Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
-
 
 class Sending:
-    """Tasks on one event loop: one that routes, one for each segment, for the notes, for beats."""
+    """Tasks of a writer: one that routes, one for each segment, and those of any member."""
 
-    def __init__(self, calls: WriterCalls, outbox: Outbox, linger_s: float) -> None:
-        self._calls = calls
+    def __init__(self, member: Membership, outbox: Outbox, linger_s: float) -> None:
+        self._member = member
+        self._calls = member.calls
         self._outbox = outbox
         self._linger_s = linger_s
-        self._tasks: list[asyncio.Task[None]] = []
         self._something = asyncio.Event()
         self._urgent = asyncio.Event()
         self._senders: dict[int, asyncio.Event] = {}
-        self._notes_ready = asyncio.Event()
-        self._progress = asyncio.Event()
+        member.fail = partial(self._fail, stuck=False)
 
-    def start(self, *, note_interval_s: float | None, always_beats: bool) -> None:
+    def start(self) -> None:
         """Start to send notes and beats, batches when there are any, and to note by a strategy."""
-        self._start(self._route, sends_events=True)
-        self._start(self._report, sends_events=False)
-        beat = partial(
-            beat_on,
-            self._calls,
-            wanted=lambda: (
-                self._outbox.failure is None
-                and (self._outbox.unstored > 0 or (always_beats and not self._outbox.is_idle))
-            ),
-            # Only who asked for it is bound by a time that it has not noted.
-            otherwise=lambda: (
-                self._outbox.promise(self._calls.told_time) if always_beats else None
-            ),
-        )
-        self._start(beat, sends_events=False)
-        if note_interval_s is not None:
-            self._start(partial(self._note_by_strategy, note_interval_s), sends_events=False)
+        self._start_sending(self._route)
+        self._member.start_notes(self._note_by_strategy, self._take, waits=False)
+        self._member.start_beats(waits=lambda: self._outbox.unstored > 0)
         self.wake(urgent=True)
 
     def wake(self, *, urgent: bool) -> None:
@@ -62,19 +42,7 @@ class Sending:
         self._something.set()
         if urgent:
             self._urgent.set()
-        self._notes_ready.set()
-
-    async def until(self, reached: Callable[[], bool]) -> None:
-        """Wait until something holds, looking whenever anything was stored or failed."""
-        while not reached():
-            self._progress.clear()
-            await self._progress.wait()
-
-    async def stop(self) -> None:
-        """End all tasks."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._member.notes_ready.set()
 
     async def _route(self) -> None:
         """Let events linger, then route them to their segments."""
@@ -92,7 +60,7 @@ class Sending:
             if segment not in self._senders:
                 self._senders[segment] = asyncio.Event()
                 send = partial(self._send_segment, segment, self._senders[segment])
-                self._start(send, sends_events=True)
+                self._start_sending(send)
             self._senders[segment].set()
 
     async def _send_segment(self, segment: int, something: asyncio.Event) -> None:
@@ -138,44 +106,26 @@ class Sending:
 
     def _acknowledge(self, batch: EventBatch, next_offset: int) -> None:
         self._wake_senders(self._outbox.acknowledge(batch, next_offset))
-        self._notes_ready.set()
-        self._progress.set()
+        self._member.notes_ready.set()
+        self._member.go_on()
 
-    async def _report(self) -> None:
-        while True:
-            await self._notes_ready.wait()
-            self._notes_ready.clear()
-            while notes := self._outbox.send_notes(_NOTES_AT_ONCE):
-                if len(notes) == 1:
-                    await self._calls.note_time(*notes[0])
-                else:
-                    await self._calls.note_times(notes)
-                self._outbox.accept_notes()
-                self._progress.set()
+    async def _take(self) -> Noted:
+        return self._outbox.send_notes(_NOTES_AT_ONCE)
 
-    async def _note_by_strategy(self, interval_s: float) -> None:
-        while True:
-            if self._outbox.note_by_strategy():
-                self.wake(urgent=True)
-            await asyncio.sleep(interval_s)
+    def _note_by_strategy(self) -> None:
+        if self._outbox.note_by_strategy():
+            self.wake(urgent=True)
 
-    def _start(self, work: _Work, *, sends_events: bool) -> None:
-        guarded = self._guarded(work, sends_events=sends_events)
-        self._tasks.append(asyncio.get_running_loop().create_task(guarded))
+    def _start_sending(self, work: Work) -> None:
+        self._member.start(work, partial(self._fail, stuck=True))
 
-    async def _guarded(self, work: _Work, *, sends_events: bool) -> None:
-        """Stop the writer when its background work fails; its callers are told."""
-        try:
-            await work()
-        except ReportRefusedError as error:
-            if sends_events:
-                error.add_note(f"{self._outbox.unstored} events are not stored")
-            self._outbox.fail(error, stuck=sends_events)
-        except Exception as error:  # noqa: BLE001 (raised again by every later call)
-            failure = EventsNotStoredError(
-                self._outbox.unstored, self._outbox.unaccepted, error
-            )
-            failure.__cause__ = error
-            self._outbox.fail(failure, stuck=sends_events)
-        finally:
-            self._progress.set()
+    def _fail(self, error: Exception, *, stuck: bool) -> None:
+        """Stop the writer; stuck, what is written already is not stored either."""
+        unstored = self._outbox.unstored
+        if not isinstance(error, ReportRefusedError):
+            reason, notes = error, len(self._outbox.noter.notes)
+            error = EventsNotStoredError(unstored, notes, reason)
+            error.__cause__ = reason
+        elif stuck:
+            error.add_note(f"{unstored} events are not stored")
+        self._outbox.fail(error, stuck=stuck)

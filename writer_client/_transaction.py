@@ -17,6 +17,7 @@ from tidegauge.errors import (
     TransactionFinishedError,
 )
 from tidegauge.event_time import to_event_time
+from writer_client._clocked import observed
 from writer_client._columns import EventTimes, Keys, Values, in_parts, to_events
 from writer_client._core import WriterCore
 from writer_client._events import (
@@ -29,7 +30,6 @@ from writer_client._events import (
     with_times,
 )
 from writer_client._lanes import Lane
-from writer_client._noting import observed
 from writer_client.strategies import ObservedEvent
 
 LEASE = timedelta(seconds=60)
@@ -85,11 +85,11 @@ class TransactionCore:
     def add(
         self, key: str, event_time: int | None, value: bytes, source: Hashable = None
     ) -> bool:
-        """Add an event; tells whether there are enough to be sent."""
+        """Add an event; return whether there are enough to be sent."""
         self._refuse_if_over()
         time = self._writer.outbox.own_time() if event_time is None else event_time
         with self._lock:
-            if self._writer.noting is not None:
+            if self._writer.member.strategy is not None:
                 self._written.append(ObservedEvent(time, key, value, source))
             self._events.add(key, time, value)
             self._size += len(key) + len(value) + OVERHEAD_BYTES
@@ -101,7 +101,7 @@ class TransactionCore:
         for part in in_parts(events, _BATCH_BYTES):
             timed = with_times(part, self._writer.outbox.own_time())
             with self._lock:
-                if self._writer.noting is not None:
+                if self._writer.member.strategy is not None:
                     self._written.extend(observed(timed, source))
                 self._events.add_many(timed)
             await self.send()
@@ -110,9 +110,7 @@ class TransactionCore:
         """Choose the time that the commit notes."""
         self._refuse_if_over()
         with self._lock:
-            last = (
-                self._writer.outbox.last_time if self._noted_time is None else self._noted_time
-            )
+            last = self._writer.outbox.last[0] if self._noted_time is None else self._noted_time
             if last is not None and time < last:
                 raise InvalidTimeError(self._writer.calls.name, time, last)
             self._noted_time = time
@@ -177,7 +175,7 @@ class TransactionCore:
             outbox.follow((await self._writer.calls.describe()).topology.to_topology())
         if self._noted_time is not None:
             outbox.commit_time(self._written)
-        outbox.take_in(self.position, time)
+        outbox.commit(self.position, time)
 
     async def _abort(self, raised: BaseException) -> None:
         """Abort; if that fails, what was raised says so, and the lease ends it."""
@@ -194,7 +192,7 @@ class TransactionCore:
             await self._writer.calls.ping(self.id)
 
     def _raise_failure(self) -> None:
-        self._writer.outbox.raise_failure()
+        self._writer.member.noter.raise_failure()
         if self._failure is not None:
             raise self._failure.with_traceback(None)
         if self._pings is not None and self._pings.done():

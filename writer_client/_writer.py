@@ -42,6 +42,7 @@ class Writer(WriterFace, Opening):
         self, url: str, stream: str, name: str, **options: Unpack[WriterOptions]
     ) -> None:
         self._core = WriterCore(url, stream, name, **options)
+        self._member = self._core.member
         closed = partial(WriterClosedError, name)
         self._thread = LoopThread(f"tidegauge-writer-{name}", closed=closed)
         self._forgotten = weakref.finalize(self, _warn_forgotten, self._core, self._thread)
@@ -49,7 +50,7 @@ class Writer(WriterFace, Opening):
     def open(self) -> None:
         """Register; see `AsyncWriter.open`."""
         self._thread.check_process()
-        if self._core.opened:
+        if self._member.opened:
             self._core.refuse_if_closed()
         else:
             self._thread.run(self._core.open())

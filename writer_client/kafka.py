@@ -13,15 +13,12 @@ from types import MethodType
 from typing import Any, TypeAlias, TypeVar, Unpack
 
 from tidegauge.client.blocks import Opening
-from tidegauge.client.outage import RETRY_FOR
 from tidegauge.client.sync import LoopThread
-from tidegauge.client.transport import Transport
 from tidegauge.event_time import to_event_time
 from tidegauge.extras import needs_extra
 from tidegauge.names import StreamName
 from tidegauge.topology import Position
-from writer_client._beats import check_beat
-from writer_client._client import WriterCalls
+from writer_client._clocked import wall_ms
 from writer_client._deliveries import Deliveries, Span
 from writer_client._errors import (
     DeliveryFailedError,
@@ -30,8 +27,8 @@ from writer_client._errors import (
     NoAcknowledgementsError,
     WriterClosedError,
 )
-from writer_client._noting import Noting, wall_ms
-from writer_client._options import ProducerOptions, note_interval_s
+from writer_client._membership import MemberFace, Membership
+from writer_client._options import ProducerOptions
 from writer_client._reporting import Log, Reporting
 from writer_client.strategies import ObservedEvent
 
@@ -60,7 +57,7 @@ _OF_A_PRODUCER = ("transactional.id", "enable.idempotence", "on_delivery", "stat
 _FLUSH_S = 5
 
 
-class NotingProducer(Opening):
+class NotingProducer(MemberFace, Opening):
     """Produces to Kafka and notes time, each time for exactly what was produced before it.
 
     It goes around a producer of the caller's: `produce` is as ever, and `note_time` neither waits nor
@@ -151,61 +148,21 @@ class NotingProducer(Opening):
         self._topic = topic or StreamName.parse(stream).stream
         self._settings = settings
         self._default_on_delivery = _check(settings or {}, name)
-        self._retry_for = options.get("retry_for", RETRY_FOR)
-        first_time = options.get("first_time")
-        self._first_time = None if first_time is None else to_event_time(first_time)
-        strategy = options.get("strategy")
-        self._noting = None if strategy is None else Noting(strategy)
-        self._note_interval_s = note_interval_s(options)
-        default = "unacknowledged" if strategy is None else "always"
-        beat = check_beat(options.get("beat", default), "unacknowledged", "always")
-        self._always_beats = beat == "always"
         self._thread = LoopThread(
             f"tidegauge-producer-{name}", closed=partial(WriterClosedError, name)
         )
-        transport = Transport(url, token=options.get("token"), retry_for=self._retry_for)
-        self._calls = WriterCalls(transport, stream, name)
-        self._deliveries = Deliveries(name, self._noting, self._wake)
+        self._member = Membership(url, stream, name, options, beat="unacknowledged")
+        self._strategy = self._member.strategy
+        self._deliveries = Deliveries(self._member.noter, self._wake)
         self._log: Topic | None = None
         # Acknowledgements come one at a time: to order them one by one would cost more.
         self._polling = threading.RLock()
         self._was_polled = False
         log = Log(self._check_writable, self._poll_for_caller, self._ends, _is_away)
-        self._reporting = Reporting(self._calls, self._deliveries, log)
-        self._opening = asyncio.Lock()
+        self._reporting = Reporting(self._member, self._deliveries, log)
         self._opened = False
         self._is_transactional = "transactional.id" in (settings or {})
         self._notes = False
-
-    @property
-    def name(self) -> str:
-        """The writer's name."""
-        return self._calls.name
-
-    @property
-    def incarnation(self) -> int | None:
-        """From the registration; None before `open`."""
-        return self._calls.incarnation
-
-    @property
-    def watermark(self) -> int | None:
-        """The newest watermark that this writer was told, ms."""
-        return self._calls.watermark
-
-    @property
-    def told_time(self) -> int | None:
-        """What the registration told, ms: nothing below it is safe to write; see `Writer`."""
-        return self._calls.told_time
-
-    @property
-    def late_events(self) -> int:
-        """How many records were below a time noted before them; 0 without a strategy."""
-        return self._noting.late_events if self._noting else 0
-
-    @property
-    def future_events(self) -> int:
-        """How many records the strategy left out: their times were too far in the future."""
-        return self._noting.future_events if self._noting else 0
 
     def open(self) -> None:
         """Register, and read where the log ends. `produce` and `note_time` do it too.
@@ -224,7 +181,7 @@ class NotingProducer(Opening):
         """
         self._thread.check_open()
         if not self._opened:
-            self._thread.run(self._open())
+            self._thread.run(self._member.open(self._open))
 
     def produce(  # noqa: PLR0913 (what Kafka's client takes)
         self,
@@ -280,7 +237,7 @@ class NotingProducer(Opening):
         except BaseException:
             self._deliveries.withdraw(span)
             raise
-        if self._noting is not None:
+        if self._strategy is not None:
             self._observe(value, key, (timestamp or None) if event_time is None else event_time)
 
     def produce_batch(
@@ -320,7 +277,7 @@ class NotingProducer(Opening):
             if "_error" in tried:
                 one["_error"] = tried["_error"]
                 self._deliveries.withdraw(span)
-            elif self._noting is not None:
+            elif self._strategy is not None:
                 self._observe(one.get("value"), one.get("key"), one.get("event_time"))
         return produced
 
@@ -439,21 +396,16 @@ class NotingProducer(Opening):
         self._thread.check_process()
         if self._opened:
             self._deliveries.note_by_strategy()
-            self.flush(self._retry_for.total_seconds())
+            self.flush(self._member.retry_for.total_seconds())
         self._thread.end(partial(self._last, leaves=leaves))
 
     async def _open(self) -> None:
-        async with self._opening:
-            if self._opened:
-                return
-            info = await self._reporting.open()
-            if self._noting is not None:
-                self._noting.max_future_skew_ms = info.config.max_future_skew_ms
-            if self._first_time is not None:
-                self._deliveries.note(self._first_time)
-            if not self._is_transactional:
-                self._start_noting()
-            self._opened = True
+        await self._reporting.open()
+        if self._member.first_time is not None:
+            self._deliveries.note(self._member.first_time)
+        if not self._is_transactional:
+            self._start_noting()
+        self._opened = True
 
     async def _begin_noting(self) -> None:
         """Note from here on, now that no former process can write: the first note covers what those did."""
@@ -463,11 +415,7 @@ class NotingProducer(Opening):
     def _start_noting(self) -> None:
         if not self._notes:
             self._notes = True
-            self._calls.transport.gives_up = False
-            self._reporting.start(
-                note_interval_s=None if self._noting is None else self._note_interval_s,
-                always_beats=self._always_beats,
-            )
+            self._reporting.start()
 
     async def _last(self, *, leaves: bool) -> None:
         """Send what is due, and then leave or not."""
@@ -476,19 +424,21 @@ class NotingProducer(Opening):
             if self._notes:
                 await self._settle()
             if leaves:
-                await self._calls.leave(*self._deliveries.last)
+                await self._member.calls.leave(*self._deliveries.last)
         finally:
-            await self._reporting.stop()
-            await self._calls.transport.aclose()
+            await self._member.stop()
+            await self._member.calls.transport.aclose()
 
     async def _settle(self) -> None:
-        with suppress(TimeoutError):  # told below
-            async with asyncio.timeout(self._retry_for.total_seconds()):
+        with suppress(TimeoutError):  # raised below
+            async with asyncio.timeout(self._member.retry_for.total_seconds()):
                 await self._reporting.settle()
         self._deliveries.raise_failure()
         unstored, notes = self._deliveries.missing()
         if unstored or notes:
-            reason = TimeoutError(f"not acknowledged or not accepted within {self._retry_for}")
+            reason = TimeoutError(
+                f"not acknowledged or not accepted within {self._member.retry_for}"
+            )
             raise EventsNotStoredError(unstored, notes, reason)
 
     def _poll(self, timeout: float) -> int:
@@ -523,9 +473,9 @@ class NotingProducer(Opening):
 
     def _asked(self, question: Callable[[Topic], _T]) -> _T:
         if self._log is None:
-            settings = self._settings or _brokers_of(self._producer, self._retry_for)
+            settings = self._settings or _brokers_of(self._producer, self._member.retry_for)
             wanted = {name: settings[name] for name in settings if name not in _OF_A_PRODUCER}
-            self._log = Topic(wanted, self._topic, retry_for=self._retry_for)
+            self._log = Topic(wanted, self._topic, retry_for=self._member.retry_for)
         try:
             return question(self._log)
         except BrokerError as error:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from writer_client._noting import Noting, RunningClock
+from writer_client._clocked import ClockedStrategy, RunningClock
 from writer_client.strategies import (
     BoundedOutOfOrderness,
     LatenessQuantile,
@@ -59,10 +59,10 @@ KINDS: dict[str, Callable[[], Strategy]] = {
 }
 
 
-def _play(strategy: Strategy, steps: list[Step]) -> tuple[Noting, list[int]]:
+def _play(strategy: Strategy, steps: list[Step]) -> tuple[ClockedStrategy, list[int]]:
     """Write, and note whatever the strategy says; tell what was noted."""
     wall_ms, running_ms, noted = 0, 0, list[int]()
-    noting = Noting(
+    noting = ClockedStrategy(
         strategy,
         wall_ms=lambda: wall_ms,
         running=RunningClock(lambda: running_ms * 1_000_000),
@@ -126,7 +126,7 @@ def test_nothing_that_is_outstanding_is_ever_late(steps: list[tuple[int, int, in
     """An item begins with a time that is at most the lag old; its event is written when it is done."""
     wall_ms, begun = 1_000, dict[int, int]()
     outstanding = Outstanding(lag=timedelta(milliseconds=100))
-    noting = Noting(outstanding, wall_ms=lambda: wall_ms)
+    noting = ClockedStrategy(outstanding, wall_ms=lambda: wall_ms)
     last: int | None = None
     for passes_ms, age_ms, item in steps:
         wall_ms += passes_ms

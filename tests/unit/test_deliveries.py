@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tidegauge.errors import InvalidTimeError
 from writer_client._deliveries import Deliveries, Span
 from writer_client._errors import DeliveryFailedError, NoAcknowledgementsError
+from writer_client._noter import Noter
 
 
 @dataclass
@@ -40,16 +41,16 @@ class _Record:
 
 
 def _deliveries(**ends: int) -> Deliveries:
-    made = Deliveries("api-1", None, lambda: None)
+    made = Deliveries(Noter("api-1"), lambda: None)
     made.wants_ends = False
     made.cover({int(name[1:]): offset for name, offset in ends.items()})
     return made
 
 
 def _sent(deliveries: Deliveries) -> list[tuple[int, Any]]:
-    notes = deliveries.due(100)
+    notes = deliveries.send_notes(100)
     if notes:
-        deliveries.accept()
+        deliveries.noter.accept()
     return notes
 
 
@@ -67,11 +68,11 @@ def test_a_note_waits_for_what_was_produced_before_it_and_covers_that() -> None:
 
 
 def test_the_first_note_covers_the_ends_of_the_log() -> None:
-    deliveries = Deliveries("api-1", None, lambda: None)
+    deliveries = Deliveries(Noter("api-1"), lambda: None)
     record = _Record(deliveries.begin(), 0, 6)
     deliveries.note(10)
     record.report()
-    assert deliveries.has_due
+    assert deliveries.has_ready
     assert _sent(deliveries) == []
     deliveries.wants_ends = False
     deliveries.cover({0: 9, 1: 3})
@@ -81,9 +82,9 @@ def test_the_first_note_covers_the_ends_of_the_log() -> None:
 def test_ends_that_are_read_while_a_note_is_on_its_way_are_covered_by_the_next() -> None:
     deliveries = _deliveries()
     deliveries.note(10)
-    assert deliveries.due(100) == [(10, {})]
+    assert deliveries.send_notes(100) == [(10, {})]
     deliveries.cover({0: 7})
-    deliveries.accept()
+    deliveries.noter.accept()
     deliveries.note(20)
     assert _sent(deliveries) == [(20, {0: 7})]
 

@@ -7,10 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from writer_client._notes import BULK, Last, Note
 from writer_client.observing.observation import (
-    BULK,
-    Last,
-    Note,
     Observation,
     Row,
     resume_at,
@@ -32,11 +30,11 @@ def _observation(
     """Observe partitions 0 and 1 from offset 5, with registered writers; what has none ends there."""
     observation = Observation(parse_guess(guess), idle_ms=idle_ms, hold_ms=hold_ms)
     for partition in (0, 1):
-        observation.assign(partition, 5)
+        observation.partitions.assign(partition, 5)
     named = {int(writer[-1]) for writer in writers}
-    observation.look(Look(0, dict.fromkeys({0, 1} - named, 5)))
+    observation.partitions.look(Look(0, dict.fromkeys({0, 1} - named, 5)))
     for writer in writers:
-        observation.expect(writer, int(writer[-1]))
+        observation.sources.expect(writer, int(writer[-1]))
         observation.admit(writer, 100, 0)
     return observation
 
@@ -83,7 +81,7 @@ def test_a_writer_without_a_guess_holds_all_until_it_leaves_or_is_read() -> None
 
 def test_a_backlog_of_which_nothing_is_read_holds_all() -> None:
     observation = _observation("a.0", "b.1")
-    observation.leave("b.1")
+    observation.sources.leave("b.1")
     _read(observation, "a.0", 5, 5_000)
     assert _notes(observation) == []
     _read(observation, "c.1", 5, 3_000)
@@ -94,7 +92,7 @@ def test_a_newcomer_counts_at_once_and_notes_once_it_is_registered() -> None:
     observation = _observation("a.0")
     _read(observation, "a.0", 5, 5_000)
     _read(observation, "new.1", 5, 1_000)
-    assert observation.newcomers() == ["new.1"]
+    assert observation.sources.newcomers() == ["new.1"]
     assert _notes(observation) == [("a.0", 990, {0: 6})]
     observation.admit("new.1", None, 0)
     assert _notes(observation) == [("a.0", 990, {0: 6}), ("new.1", 990, {1: 6})]
@@ -117,10 +115,10 @@ def test_the_clock_stands_while_the_end_is_not_reached() -> None:
     observation = _observation("0", guess="lag:1s")
     _read(observation, "0", 5, 1)
     assert _notes(observation) == []
-    observation.look(Look(50_000, {0: 8}))
+    observation.partitions.look(Look(50_000, {0: 8}))
     assert _notes(observation) == []
     _read(observation, "0", 6, 1)
-    observation.look(Look(60_000, {0: 9}))  # the first is not reached yet
+    observation.partitions.look(Look(60_000, {0: 9}))  # the first is not reached yet
     _read(observation, "0", 7, 1)
     assert _notes(observation) == [("0", 49_000, {0: 8})]
 
@@ -129,50 +127,60 @@ def test_silence_passes_with_records_of_others_and_with_looks_at_the_end() -> No
     observation = _observation("a.0", "b.0", idle_ms=100)
     _read(observation, "a.0", 5, 5_000, logged_ms=1_000)
     _read(observation, "b.0", 6, 6_000, logged_ms=1_060)
-    observation.look(Look(1_099, {0: 7}))
-    assert observation.silent() == []
-    observation.look(Look(1_105, {0: 7}))
-    assert observation.silent() == []
+    observation.partitions.look(Look(1_099, {0: 7}))
+    assert observation.sources.silent() == []
+    observation.partitions.look(Look(1_105, {0: 7}))
+    assert observation.sources.silent() == []
     _read(observation, "b.0", 7, 6_000, logged_ms=1_112)
-    assert observation.silent() == [Last("a.0", 100, {0: 6})]
-    observation.leave("a.0")
+    assert observation.sources.silent() == [Last("a.0", 100, {0: 6})]
+    observation.sources.leave("a.0")
     assert _notes(observation) == [("b.0", 5_990, {0: 8})]
     _read(observation, "a.0", 8, 9_000)
-    assert observation.newcomers() == ["a.0"]
-    assert (observation.counts.seen, observation.counts.silent) == ({"a.0", "b.0"}, set())
+    assert observation.sources.newcomers() == ["a.0"]
+    assert (observation.sources.counts.seen, observation.sources.counts.silent) == (
+        {"a.0", "b.0"},
+        set(),
+    )
 
 
 def test_who_left_for_its_silence_counts_as_silent_until_it_is_read_or_another_reads_it() -> (
     None
 ):
     observation = _observation("a.0", "b.1")
-    observation.leave("a.0")
-    observation.leave("b.1")
-    assert observation.counts.silent == {"a.0", "b.1"}
+    observation.sources.leave("a.0")
+    observation.sources.leave("b.1")
+    assert observation.sources.counts.silent == {"a.0", "b.1"}
     _read(observation, "a.0", 5, 5_000)
-    assert observation.counts.silent == {"b.1"}
+    assert observation.sources.counts.silent == {"b.1"}
     observation.revoke(1)
-    assert (observation.counts.seen, observation.counts.silent) == ({"a.0"}, set())
+    assert (observation.sources.counts.seen, observation.sources.counts.silent) == (
+        {"a.0"},
+        set(),
+    )
 
 
 def test_who_was_never_heard_leaves_before_those_it_held() -> None:
     observation = _observation("a.0", "b.1", idle_ms=100)
     _read(observation, "a.0", 5, 5_000, logged_ms=1_000)
     for wall_ms in (1_050, 1_100, 1_150, 1_200):
-        observation.look(Look(wall_ms, {0: 6, 1: 5}))
-    assert observation.silent() == observation.unheard() == [Last("b.1", 100, {1: 5})]
-    observation.leave("b.1")
+        observation.partitions.look(Look(wall_ms, {0: 6, 1: 5}))
+    assert (
+        observation.sources.silent()
+        == observation.sources.unheard()
+        == [Last("b.1", 100, {1: 5})]
+    )
+    observation.sources.leave("b.1")
     assert _notes(observation) == [("a.0", 4_990, {0: 6})]
-    assert [one.writer for one in observation.silent()] == ["a.0"]
+    assert [one.writer for one in observation.sources.silent()] == ["a.0"]
 
 
 def test_of_a_gap_in_which_nobody_was_heard_only_half_the_timeout_counts() -> None:
     observation = _observation("a.0", idle_ms=100)
     _read(observation, "a.0", 5, 5_000, logged_ms=1_000)
-    observation.look(Look(900_000, {0: 6}))
-    assert observation.silent() == []
-    observation.look(Look(900_050, {0: 6}))
-    assert observation.silent() == [Last("a.0", 100, {0: 6})]
+    observation.partitions.look(Look(900_000, {0: 6}))
+    assert observation.sources.silent() == []
+    observation.partitions.look(Look(900_050, {0: 6}))
+    assert observation.sources.silent() == [Last("a.0", 100, {0: 6})]
 
 
 def test_nobody_speaks_for_a_partition_that_is_revoked() -> None:
@@ -183,19 +191,22 @@ def test_nobody_speaks_for_a_partition_that_is_revoked() -> None:
     _read(observation, "b.1", 6, 1)
     assert _notes(observation) == [("a.0", 4_990, {0: 6})]
     observation.accept(Note("b.1", 1, {}), 0)
-    assert observation.writers == 1
+    assert observation.sources.count == 1
 
 
 def test_who_is_given_up_is_read_past_until_its_partition_is_assigned_anew() -> None:
     observation = _observation("a.0", "b.0")
     _read(observation, "b.0", 5, 5_000)
-    observation.give_up("a.0")
+    observation.sources.give_up("a.0")
     _read(observation, "a.0", 6, 1)
-    assert (_notes(observation), observation.position[0]) == ([("b.0", 4_990, {0: 6})], 7)
+    assert (_notes(observation), observation.partitions.position[0]) == (
+        [("b.0", 4_990, {0: 6})],
+        7,
+    )
     observation.revoke(0)
-    observation.assign(0, 7)
+    observation.partitions.assign(0, 7)
     _read(observation, "a.0", 7, 5_000)
-    assert observation.newcomers() == ["a.0"]
+    assert observation.sources.newcomers() == ["a.0"]
 
 
 def test_who_notes_time_itself_is_read_past() -> None:
@@ -214,7 +225,7 @@ def test_rows_below_what_was_noted_count_as_late() -> None:
     _read(observation, "a.0", 7, 4_989)
     _read(observation, "a.0", 7, 4_989)  # read again: it was taken in
     _read(observation, "new.0", 8, 4_989)  # where nothing was noted for it, but for others
-    assert (observation.counts.events, observation.counts.late) == (4, 2)
+    assert (observation.sources.counts.events, observation.sources.counts.late) == (4, 2)
 
 
 def test_progress_by_the_resolution_of_marks_is_noted_in_steps() -> None:
@@ -245,7 +256,7 @@ def test_steps_are_for_those_who_are_registered_and_spoken_for_when_they_are_sen
     for writer, offset in [("a.0", 5), ("b.0", 6), ("c.1", 5), ("new.0", 7)]:
         _read(observation, writer, offset, 1_000)
     observation.step()
-    observation.give_up("b.0")
+    observation.sources.give_up("b.0")
     assert [one.writer for one in observation.notes(0)] == ["a.0", "c.1"]
     _read(observation, "a.0", 8, 2_000)
     _read(observation, "c.1", 6, 2_000)
@@ -259,7 +270,7 @@ def test_steps_are_for_those_who_are_registered_and_spoken_for_when_they_are_sen
 def test_a_step_that_is_wrong_is_left_out() -> None:
     observation = _observation("a.0")
     for writer, time in [("a.0", 1_000), ("a.0", 2_000), ("new.0", 1_500), ("a.0", 3_000)]:
-        _read(observation, writer, observation.position[0], time)
+        _read(observation, writer, observation.partitions.position[0], time)
         observation.step()
     assert _notes(observation) == [("a.0", 990, {0: 6})]
     assert _notes(observation) == [("a.0", 1_490, {0: 9})]
@@ -315,7 +326,7 @@ class _Watched:
         self.observation = Observation(
             parse_guess("bounded:1s"), idle_ms=None, hold_ms=10 * MINUTE
         )
-        self.observation.assign(0, 0)
+        self.observation.partitions.assign(0, 0)
         self.tells = tells
         self.clock_ms = EPOCH
         self.noted: dict[str, list[int]] = {}
@@ -326,23 +337,25 @@ class _Watched:
             self.clock_ms += 5_000
             for writer in writers or self.tells:
                 self._write(writer, self.tells[writer](self.clock_ms))
-            self.observation.look(Look(self.clock_ms, self.observation.position))
-            for writer in self.observation.newcomers():
+            self.observation.partitions.look(
+                Look(self.clock_ms, self.observation.partitions.position)
+            )
+            for writer in self.observation.sources.newcomers():
                 self.observation.admit(writer, None, self.clock_ms)
-            for last in self.observation.overdue():
-                self.observation.leave_out(last.writer)
+            for last in self.observation.sources.overdue():
+                self.observation.sources.leave_out(last.writer)
             for note in self.observation.notes(self.clock_ms):
                 self.noted.setdefault(note.writer, []).append(note.time)
                 self.observation.accept(note, self.clock_ms)
 
     def _write(self, writer: str, time: int) -> None:
-        row = Row(writer, 0, self.observation.position[0], time, self.clock_ms)
+        row = Row(writer, 0, self.observation.partitions.position[0], time, self.clock_ms)
         self.observation.read(row, latest_ms=self.clock_ms + HOUR, wall_ms=self.clock_ms)
 
     @property
     def watermark(self) -> int:
         """Where the live ones stand, as the service sees it."""
-        out = self.observation.left_out
+        out = self.observation.sources.left_out
         return min(times[-1] for name, times in self.noted.items() if name not in out)
 
 
@@ -362,15 +375,15 @@ def test_a_source_with_a_broken_clock_is_left_out_after_the_hold_limit(
     # The others go ahead, so that the service sees who holds, and says so.
     assert watched.noted["a"][-1] == watched.noted["b"][-1] == watched.clock_ms - 2_000
     assert watched.noted.get("broken", [0])[-1] < 10 * MINUTE
-    assert watched.observation.left_out == {}
-    assert watched.observation.holding.keys() == {"broken"}
+    assert watched.observation.sources.left_out == {}
+    assert watched.observation.sources.holding.keys() == {"broken"}
     if behind_ms is not None:
-        held_ms = watched.observation.holding["broken"]
+        held_ms = watched.observation.sources.holding["broken"]
         assert held_ms == pytest.approx(behind_ms, abs=20 * MINUTE)
     watched.go_on(MINUTE)
-    assert watched.observation.holding == {}
-    assert watched.observation.left_out.keys() == {"broken"}
-    assert watched.observation.writers == 2
+    assert watched.observation.sources.holding == {}
+    assert watched.observation.sources.left_out.keys() == {"broken"}
+    assert watched.observation.sources.count == 2
     assert watched.watermark == watched.clock_ms - 2_000
 
 
@@ -379,7 +392,7 @@ def test_several_that_are_broken_alike_are_left_out_together() -> None:
     tells |= {f"b{number}": lambda clock_ms: clock_ms - EPOCH for number in range(3)}
     watched = _Watched(**tells, c=lambda _: 365 * DAY, d=lambda clock_ms: clock_ms * 2)
     watched.go_on(11 * MINUTE)
-    assert watched.observation.left_out.keys() == {"b0", "b1", "b2", "c", "d"}
+    assert watched.observation.sources.left_out.keys() == {"b0", "b1", "b2", "c", "d"}
 
 
 def test_a_source_that_catches_up_is_not_left_out() -> None:
@@ -391,13 +404,15 @@ def test_a_source_that_catches_up_is_not_left_out() -> None:
     )
     for _ in range(20):
         watched.go_on(MINUTE)
-        assert watched.observation.left_out == {}
-    assert watched.observation.holding == {}
+        assert watched.observation.sources.left_out == {}
+    assert watched.observation.sources.holding == {}
     assert watched.watermark == watched.clock_ms - 2_000
     # Its times were noted as they came, for readers of what it uploads.
     steps = watched.noted["upload"]
     assert max(after - before for before, after in pairwise(steps)) < HOUR
-    assert watched.observation.counts.late == 1  # the first one, below where the others were
+    assert (
+        watched.observation.sources.counts.late == 1
+    )  # the first one, below where the others were
 
 
 def test_who_is_left_out_is_new_once_it_is_within_the_bound() -> None:
@@ -405,10 +420,13 @@ def test_who_is_left_out_is_new_once_it_is_within_the_bound() -> None:
     watched.go_on(11 * MINUTE)
     watched.tells["broken"] = lambda clock_ms: clock_ms - 11 * MINUTE
     watched.go_on(MINUTE)
-    assert watched.observation.left_out == {"broken": 11 * MINUTE - 1_000}
+    assert watched.observation.sources.left_out == {"broken": 11 * MINUTE - 1_000}
     watched.tells["broken"] = lambda clock_ms: clock_ms - 5 * MINUTE
     watched.go_on(5_000)
-    assert (watched.observation.left_out, watched.observation.newcomers()) == ({}, ["broken"])
+    assert (watched.observation.sources.left_out, watched.observation.sources.newcomers()) == (
+        {},
+        ["broken"],
+    )
     watched.go_on(10 * MINUTE)
     assert watched.watermark == watched.clock_ms - 5 * MINUTE - 1_000
 
@@ -418,23 +436,26 @@ def test_time_passes_for_who_holds_only_while_others_go_on() -> None:
     watched.go_on(MINUTE)
     watched.go_on(HOUR, "broken")
     watched.go_on(3 * MINUTE)
-    assert watched.observation.left_out == {}
+    assert watched.observation.sources.left_out == {}
     watched.go_on(2 * MINUTE)
-    assert watched.observation.left_out.keys() == {"broken"}
+    assert watched.observation.sources.left_out.keys() == {"broken"}
 
 
 def test_with_nobody_to_compare_it_with_who_is_left_out_stays_so() -> None:
     watched = _Watched(a=_honest, broken=lambda _: 0)
     watched.go_on(11 * MINUTE)
-    watched.observation.leave("a")
+    watched.observation.sources.leave("a")
     watched.go_on(HOUR, "broken")
-    assert watched.observation.left_out.keys() == {"broken"}
+    assert watched.observation.sources.left_out.keys() == {"broken"}
 
 
 def test_one_clock_that_is_fast_does_not_leave_the_others_out() -> None:
     watched = _Watched(a=_honest, b=_honest, fast=lambda clock_ms: clock_ms + 50 * MINUTE)
     watched.go_on(HOUR)
-    assert (watched.observation.holding, watched.observation.left_out) == ({}, {})
+    assert (watched.observation.sources.holding, watched.observation.sources.left_out) == (
+        {},
+        {},
+    )
     assert watched.watermark == watched.clock_ms - 2_000
 
 
@@ -442,7 +463,10 @@ def test_most_of_all_are_right_however_far_they_are_behind() -> None:
     late: dict[str, Tell] = {name: lambda clock_ms: clock_ms - DAY for name in "abc"}
     watched = _Watched(**late, early=_honest)
     watched.go_on(HOUR)
-    assert (watched.observation.holding, watched.observation.left_out) == ({}, {})
+    assert (watched.observation.sources.holding, watched.observation.sources.left_out) == (
+        {},
+        {},
+    )
 
 
 def test_a_partition_that_is_read_later_than_the_others_holds_nobody_for_too_long() -> None:
@@ -454,7 +478,7 @@ def test_a_partition_that_is_read_later_than_the_others_holds_nobody_for_too_lon
         row = Row("b.1", 1, offset, stored_ms - 400 * HOUR, stored_ms - 400 * HOUR)
         observation.read(row, latest_ms=FAR, wall_ms=FAR)
         observation.notes(0)
-    assert (observation.holding, observation.overdue()) == ({}, [])
+    assert (observation.sources.holding, observation.sources.overdue()) == ({}, [])
 
 
 def test_a_guess_by_the_clock_leaves_nobody_out() -> None:
@@ -463,7 +487,7 @@ def test_a_guess_by_the_clock_leaves_nobody_out() -> None:
         _read(observation, "a.0", offset, offset * MINUTE, logged_ms=offset)
         _read(observation, "b.0", offset + 1, 0, logged_ms=offset)
         observation.notes(0)
-    assert observation.holding == {}
+    assert observation.sources.holding == {}
 
 
 @given(
@@ -474,21 +498,23 @@ def test_the_newest_is_never_left_out_and_nobody_is_for_less_than_the_limit(
     records: list[tuple[str, int]], hold_ms: int
 ) -> None:
     observation = Observation(parse_guess("bounded:0s"), idle_ms=None, hold_ms=hold_ms)
-    observation.assign(0, 0)
+    observation.partitions.assign(0, 0)
     for offset, (writer, lag_ms) in enumerate(records):
         stored_ms = EPOCH + offset * MINUTE
         row = Row(writer, 0, offset, stored_ms - lag_ms, stored_ms)
         observation.read(row, latest_ms=FAR, wall_ms=FAR)
-        for name in observation.newcomers():
+        for name in observation.sources.newcomers():
             observation.admit(name, None, 0)
         for note in observation.notes(0):
-            assert note.writer not in observation.left_out
+            assert note.writer not in observation.sources.left_out
             observation.accept(note, 0)
-        for last in observation.overdue():
+        for last in observation.sources.overdue():
             assert offset * MINUTE >= hold_ms
-            observation.leave_out(last.writer)
-        behind = {**observation.holding, **observation.left_out}
-        assert len(behind) < max(1, observation.writers + len(observation.left_out))
+            observation.sources.leave_out(last.writer)
+        behind = {**observation.sources.holding, **observation.sources.left_out}
+        assert len(behind) < max(
+            1, observation.sources.count + len(observation.sources.left_out)
+        )
         assert all(
             behind_ms is not None and behind_ms > hold_ms for behind_ms in behind.values()
         )

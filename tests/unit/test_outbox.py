@@ -17,6 +17,7 @@ from tidegauge.topology import KeyRange, Segment, Topology
 from writer_client import WriterClosedError
 from writer_client._columns import to_events
 from writer_client._events import EventBatch
+from writer_client._noter import Noter
 from writer_client._outbox import Outbox, Wake
 
 TWO = Topology.of_equal_ranges(2)
@@ -25,8 +26,8 @@ LOW, HIGH = "a", "b"
 
 
 def _outbox(**options: int) -> Outbox:
-    given_options = {"batch_bytes": 10_000, "limit_bytes": 10_000} | options
-    outbox = Outbox("one", **given_options)  # type: ignore[arg-type]
+    noter = Noter("one", last_time=options.pop("last_time", None))
+    outbox = Outbox(noter, **{"batch_bytes": 10_000, "limit_bytes": 10_000} | options)  # type: ignore[arg-type]
     outbox.follow(TWO)
     return outbox
 
@@ -115,7 +116,7 @@ def test_a_note_takes_over_the_one_before_it_when_nothing_was_written_in_between
     _write(outbox)
     outbox.note(10)
     outbox.note(20)
-    assert outbox.unaccepted == 1
+    assert len(outbox.noter.notes) == 1
     outbox.acknowledge(_take(outbox), 1)
     assert outbox.send_notes(10) == [(20, {0: 1})]
 
@@ -125,7 +126,7 @@ def test_a_note_does_not_take_over_one_that_is_on_its_way() -> None:
     outbox.note(10)
     assert outbox.send_notes(10) == [(10, {})]
     outbox.note(20)
-    outbox.accept_notes()
+    outbox.noter.accept()
     assert outbox.send_notes(10) == [(20, {})]
 
 
@@ -136,13 +137,13 @@ def test_a_time_that_goes_back_is_refused_and_changes_nothing() -> None:
     assert (caught.value.time, caught.value.stored_time) == (999, 1_000)
     with pytest.raises(InvalidTimeError):
         outbox.note(END_OF_TIME)
-    assert outbox.unaccepted == 0
+    assert len(outbox.noter.notes) == 0
 
 
 def test_what_a_writer_was_told_becomes_its_promise_and_a_lower_time_is_refused() -> None:
     outbox = _outbox()
-    assert outbox.promise(None) is None
-    assert outbox.promise(10) == 10
+    assert outbox.noter.promise(None) is None
+    assert outbox.noter.promise(10) == 10
     with pytest.raises(InvalidTimeError):
         outbox.note(9)
 
@@ -151,9 +152,9 @@ def test_a_note_that_waits_is_not_contradicted_by_what_the_writer_was_told() -> 
     outbox = _outbox()
     _write(outbox)
     outbox.note(7)
-    assert outbox.promise(10) == 7
+    assert outbox.noter.promise(10) == 7
     outbox.note(8)
-    assert outbox.promise(5) == 5
+    assert outbox.noter.promise(5) == 5
 
 
 def test_senders_are_woken_for_the_first_event_and_for_a_full_batch() -> None:
@@ -173,7 +174,7 @@ def test_a_failure_is_raised_by_every_later_call() -> None:
     with pytest.raises(RuntimeError, match="the disk is gone"):
         outbox.note(1)
     with pytest.raises(RuntimeError, match="the disk is gone"):
-        outbox.raise_failure()
+        outbox.noter.raise_failure()
 
 
 def test_a_refused_note_does_not_hinder_the_events_before_it() -> None:
@@ -197,7 +198,7 @@ def test_nothing_written_after_a_goal_delays_it() -> None:
     outbox.note(20)
     assert not outbox.is_settled(goal)
     assert outbox.send_notes(10) == [(10, {0: 1})]
-    outbox.accept_notes()
+    outbox.noter.accept()
     assert outbox.is_settled(goal)
 
 
@@ -232,7 +233,9 @@ def test_a_closed_outbox_takes_nothing_more() -> None:
 
 def test_a_clock_never_falls_behind_what_was_noted() -> None:
     times = iter([5, 30])
-    outbox = Outbox("one", batch_bytes=1_000, limit_bytes=1_000, clock=lambda: next(times))
+    outbox = Outbox(
+        Noter("one"), batch_bytes=1_000, limit_bytes=1_000, clock=lambda: next(times)
+    )
     outbox.follow(TWO)
     outbox.note(20)
     outbox.write(LOW, None, b"")
@@ -242,7 +245,7 @@ def test_a_clock_never_falls_behind_what_was_noted() -> None:
 
 
 def test_a_clock_gives_a_time_to_those_of_many_events_that_have_none() -> None:
-    outbox = Outbox("one", batch_bytes=1_000, limit_bytes=1_000, clock=lambda: 5)
+    outbox = Outbox(Noter("one"), batch_bytes=1_000, limit_bytes=1_000, clock=lambda: 5)
     outbox.follow(TWO)
     (events,) = to_events(["", ""], [LOW, LOW], [None, 7]).to_batches()
     outbox.write_many(events)
@@ -396,7 +399,7 @@ class Run:
             assert all(after[one] >= before.get(one, 0) for one in position), "goes back"
             self.reported |= position
             self.check_cover(self.promised[time])
-        self.outbox.accept_notes()
+        self.outbox.noter.accept()
 
     def check_cover(self, promised: int) -> None:
         """What a position covers of sealed ancestors comes with it; else it is exact."""
@@ -424,7 +427,7 @@ def test_every_report_covers_exactly_the_events_before_its_note(
         if step != "scale":
             run.do(step, what)
     run.finish()
-    assert run.outbox.unaccepted == 0
+    assert len(run.outbox.noter.notes) == 0
 
 
 @given(STEPS, st.integers(1, 5))
@@ -435,7 +438,7 @@ def test_scaling_loses_no_event_and_no_order_of_a_key(
     for step, what in steps:
         run.do(step, what)
     run.finish()
-    assert run.outbox.unaccepted == 0
+    assert len(run.outbox.noter.notes) == 0
     ordered = list(run.log.by_key())
     assert sorted(one for ordinals in ordered for one in ordinals) == list(range(run.written))
     assert ordered == [sorted(ordinals) for ordinals in ordered]

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tidegauge.event_time import END_OF_TIME
-from writer_client._noting import Noting, RunningClock
+from writer_client._clocked import ClockedStrategy, RunningClock
 from writer_client.strategies import (
     BoundedOutOfOrderness,
     LatenessQuantile,
@@ -34,7 +34,9 @@ class Bench:
         self.wall_ms = wall_ms
         self.clock_ms = 0
         self.clock = RunningClock(lambda: self.clock_ms * 1_000_000)
-        self.noting = Noting(strategy, wall_ms=lambda: self.wall_ms, running=self.clock)
+        self.noting = ClockedStrategy(
+            strategy, wall_ms=lambda: self.wall_ms, running=self.clock
+        )
         self.noted: list[int] = []
 
     def sees(self, *times: int | None, source: object = None, value: bytes = b"") -> bool:

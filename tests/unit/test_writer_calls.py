@@ -19,7 +19,7 @@ from tidegauge.errors import (
 )
 from tidegauge.topology import Position
 from tidegauge.wire.writers import RegisterWriter, TimesNoted, WriterRegistered
-from writer_client._client import WriterCalls
+from writer_client._calls import WriterCalls
 
 ACCEPTED = {
     "status": 200,

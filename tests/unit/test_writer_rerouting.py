@@ -95,7 +95,7 @@ async def _let_all_do_what_they_can() -> None:
 def _run(service: ScalingService, work: Callable[[AsyncWriter], Awaitable[None]]) -> None:
     async def run() -> None:
         writer = AsyncWriter("http://127.0.0.1:1", "tests/one", "one", linger=timedelta(0))
-        writer._core.calls = writer._core.sending._calls = service  # type: ignore[assignment]
+        writer._core.member.calls = writer._core.sending._calls = service  # type: ignore[assignment]
         async with writer:
             await work(writer)
 

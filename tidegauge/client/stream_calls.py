@@ -1,7 +1,7 @@
 """The calls about one stream that everybody makes: readers, operators and the command line."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -351,9 +351,9 @@ class StreamCalls:
         answer: type[_A],
         *,
         retry: bool,
-        params: dict[str, Any] | None = None,
-        body: BaseModel | None = None,
-        headers: dict[str, str] | None = None,
+        params: Mapping[str, Any] | None = None,
+        body: BaseModel | bytes | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> _A:
         found = await self._transport.request(
             method,

@@ -23,11 +23,11 @@ from tidegauge.event_time import END_OF_TIME
 from tidegauge.extras import needs_extra
 from tidegauge.topology import Position
 from tidegauge.wire.writers import WriterRegistered
-from writer_client._noting import wall_ms
-from writer_client.observing._calls import ObserverCalls
+from writer_client._calls import ObserverCalls
+from writer_client._clocked import wall_ms
+from writer_client._notes import Note
 from writer_client.observing.names import value_name, writer_of
 from writer_client.observing.observation import (
-    Note,
     Observation,
     Row,
     resume_at,
@@ -126,6 +126,7 @@ class KafkaObserver:
             If the stream or its positions do not fit the topic.
         """
         await self._begin()
+        self._calls.transport.gives_up = False
         consumer = self._consumer()
         looking = asyncio.create_task(self._keep_looking())
         try:
@@ -165,7 +166,7 @@ class KafkaObserver:
         if partitions <= limit:
             return
         try:
-            await self._calls.make_room(partitions)
+            await self._calls.configure(max_segments=partitions)
         except ForbiddenError as error:
             msg = (
                 f"topic {self._watching.topic} has {partitions} partitions, stream {info.stream} "
@@ -194,16 +195,18 @@ class KafkaObserver:
         self._tell(self._progress())
 
     def _is_done(self) -> bool:
-        is_read = self._is_assigned and not self._observation.behind(self._first_ends)
+        is_read = self._is_assigned and not self._observation.partitions.behind(
+            self._first_ends
+        )
         return self._watching.until_end and is_read
 
     def _progress(self) -> Progress:
         return Progress(
-            self._observation.writers,
-            self._observation.holding,
-            self._observation.left_out,
-            self._observation.counts,
-            self._observation.behind(self._ends),
+            self._observation.sources.count,
+            self._observation.sources.holding,
+            self._observation.sources.left_out,
+            self._observation.sources.counts,
+            self._observation.partitions.behind(self._ends),
             self._calls.watermark,
             self._unreadable,
         )
@@ -286,9 +289,9 @@ class KafkaObserver:
         }
         await self._check(starts)
         for number, start in starts.items():
-            self._observation.assign(number, start)
+            self._observation.partitions.assign(number, start)
         for name, number in live:
-            self._observation.expect(name, number)
+            self._observation.sources.expect(name, number)
         self._admit(registered)
         return starts
 
@@ -350,8 +353,8 @@ class KafkaObserver:
     def _take_in(self, messages: Sequence[Message]) -> None:
         now_ms = wall_ms()
         latest_ms = END_OF_TIME - 1 if self._skew_ms is None else now_ms + self._skew_ms
-        is_behind = self._observation.behind(self._ends) > 0
-        every = stride(len(messages), self._observation.writers) if is_behind else None
+        is_behind = self._observation.partitions.behind(self._ends) > 0
+        every = stride(len(messages), self._observation.sources.count) if is_behind else None
         for number, message in enumerate(messages, 1):
             error = message.error()
             if error is None:
@@ -359,7 +362,7 @@ class KafkaObserver:
                 if every is not None and number % every == 0:
                     self._observation.step()
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (its name)
-                self._observation.read_to(*_place(message))
+                self._observation.partitions.read_to(*_place(message))
             elif error.fatal() or error.code() in _FINAL:
                 raise BrokerError(self._topic.bootstrap, self._reason(error))
 
@@ -408,7 +411,7 @@ class KafkaObserver:
         """Ask where the partitions end, again and again."""
         is_told = False
         while True:
-            started_ms, read = wall_ms(), self._observation.position
+            started_ms, read = wall_ms(), self._observation.partitions.position
             try:
                 self._ends = await asyncio.to_thread(self._topic.ends)
                 self._refuse_beyond(read, self._ends)
@@ -431,18 +434,22 @@ class KafkaObserver:
         At the end of what is to be read, writers of which nothing was read hold nobody.
         """
         if self._look is not None:
-            self._observation.look(self._look)
+            self._observation.partitions.look(self._look)
             self._look = None
         try:
-            self._admit(await self._calls.register(self._observation.newcomers()))
-            leaving = self._observation.unheard() if at_end else self._observation.silent()
+            self._admit(await self._calls.register(self._observation.sources.newcomers()))
+            leaving = (
+                self._observation.sources.unheard()
+                if at_end
+                else self._observation.sources.silent()
+            )
             for writer, refusal in (await self._calls.leave(leaving)).items():
                 if refusal is not None:
                     self._give_up(writer)
                 elif at_end:
-                    self._observation.give_up(writer)
+                    self._observation.sources.give_up(writer)
                 else:
-                    self._observation.leave(writer)
+                    self._observation.sources.leave(writer)
             await self._leave_out()
             for note, problem in await self._calls.note(self._observation.notes(_now_ms())):
                 self._hear(note, problem)
@@ -452,13 +459,13 @@ class KafkaObserver:
 
     async def _leave_out(self) -> None:
         """Let those leave that hold the others for too long."""
-        overdue = self._observation.overdue()
+        overdue = self._observation.sources.overdue()
         for writer, refusal in (await self._calls.leave(overdue)).items():
             if refusal is not None:
                 self._give_up(writer)
                 continue
-            behind = describe_behind(self._observation.holding[writer])
-            self._observation.leave_out(writer)
+            behind = describe_behind(self._observation.sources.holding[writer])
+            self._observation.sources.leave_out(writer)
             self._warn(
                 f"writer {writer!r} has held the others for the hold limit, {behind}: it is left "
                 "out until it is within the limit; correct its clock, or give a longer --hold-limit"
@@ -479,7 +486,9 @@ class KafkaObserver:
             raise problem
 
     def _give_up(self, writer: str) -> None:
-        if not self._observation.give_up(writer):  # it was, by an earlier one of these notes
+        if not self._observation.sources.give_up(
+            writer
+        ):  # it was, by an earlier one of these notes
             return
         self._warn(
             f"another process speaks for writer {writer!r} now; if that is its producer itself, "

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from tidegauge.topology import Position
-from writer_client.observing.holding import PartitionTime
+from writer_client.observing.holding import Moment, PartitionTime
 
 
 class Look(NamedTuple):
@@ -49,8 +49,59 @@ class Partition:
         self.time.clock_ms = moment_ms if clock_ms is None else max(moment_ms, clock_ms)
 
     def reach(self, longest_ms: int) -> None:
-        """Take in that what a look saw is read, if it is."""
+        """Record that what a look saw is read, if it is."""
         if self.waits_for is not None and self.read_to >= self.waits_for[0]:
             self.ended_ms = max(self.waits_for[1], self.ended_ms or 0)
             self.pass_to(self.waits_for[1], longest_ms)
             self.waits_for = None
+
+
+class Partitions(dict[int, Partition]):
+    """The partitions that an observer reads; of a gap in which nothing was known only so much counts."""
+
+    def __init__(self, longest_ms: int) -> None:
+        super().__init__()
+        self._longest_ms = longest_ms
+
+    def assign(self, number: int, start: int) -> None:
+        """Begin to read a partition; everything below its start was read, or is nobody's concern."""
+        self[number] = Partition(start, start)
+
+    @property
+    def position(self) -> Position:
+        """How far each partition is read."""
+        # A copy at once: partitions are revoked in the consumer's thread.
+        return {number: one.read_to for number, one in list(self.items())}
+
+    @property
+    def has_unread(self) -> bool:
+        """Whether there is one of which nothing is read, though there may be something."""
+        return any(one.is_unread for one in self.values())
+
+    def pass_to(self, number: int, moment_ms: int) -> None:
+        """Let the time of a partition pass."""
+        self[number].pass_to(moment_ms, self._longest_ms)
+
+    def read_to(self, number: int, offset: int) -> None:
+        """Record that everything below an offset is read, records or none."""
+        place = self.get(number)
+        if place is not None:
+            place.read_to = max(offset, place.read_to)
+            place.reach(self._longest_ms)
+
+    def look(self, look: Look) -> None:
+        """Record where the partitions end; that counts once it is read so far."""
+        for number, place in self.items():
+            if place.waits_for is None and number in look.ends:
+                place.waits_for = look.ends[number], look.wall_ms
+            place.reach(self._longest_ms)
+
+    def behind(self, ends: Position) -> int:
+        """Count the offsets between what is read and the ends."""
+        return sum(max(0, ends.get(number, 0) - one.read_to) for number, one in self.items())
+
+    def moments(self, limit_ms: int, *, goes_on: bool) -> dict[int, Moment | None]:
+        """Let time pass up to a look, and return what the clocks show."""
+        return {
+            number: one.time.look(limit_ms, goes_on=goes_on) for number, one in self.items()
+        }

@@ -6,8 +6,8 @@ from typing import Literal, NamedTuple
 
 from tidegauge.event_time import describe_span
 from tidegauge.names import StreamName
-from writer_client.observing.observation import Counts
 from writer_client.observing.rules import Guess, ReadTime, ReadValue
+from writer_client.observing.sources import Counts
 
 
 class Watching(NamedTuple):

@@ -1,4 +1,4 @@
-"""A strategy at work: shown what is written, asked for times above the last, its late events counted."""
+"""A strategy with its clocks: it is shown what is written, and its late events are counted."""
 
 import time
 import typing
@@ -46,7 +46,7 @@ class RunningClock:
                 self._stood_ns += self._clock_ns() - self._blocked_since_ns
 
 
-class Noting:
+class ClockedStrategy:
     """A strategy with its clocks. Its owner calls it under one lock, and keeps the last noted time."""
 
     def __init__(

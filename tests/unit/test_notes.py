@@ -1,0 +1,88 @@
+"""Which notes are reported, with which positions, and what a beat may say before."""
+
+from writer_client._notes import Notes
+
+
+def test_a_note_that_is_not_on_its_way_gives_way_to_the_next_with_nothing_in_between() -> None:
+    notes = Notes()
+    notes.reach({0: 5, 1: 2})
+    notes.add(100)
+    notes.reach({0: 4})
+    notes.add(110)
+    assert notes.send(10) == [(110, {0: 5, 1: 2})]
+    notes.reach({0: 6})
+    notes.add(120)
+    notes.accept()
+    assert notes.send(10) == [(120, {0: 6})]
+
+
+def test_a_report_that_failed_says_more_the_next_time() -> None:
+    notes = Notes()
+    notes.reach({0: 5})
+    notes.add(100)
+    assert notes.send(10) == [(100, {0: 5})]
+    notes.put_back()
+    notes.reach({1: 7})
+    notes.add(101)
+    assert notes.send(10) == [(101, {0: 5, 1: 7})]
+
+
+def test_a_note_waits_until_all_before_it_is_stored() -> None:
+    notes = Notes()
+    notes.add(10, 1)
+    notes.add(20, 2)
+    notes.reach({0: 4}, 0)
+    assert notes.send(10, below=1) == [(10, {0: 4})]
+    notes.accept()
+    notes.reach({1: 3}, 1)
+    assert notes.send(10, below=2) == [(20, {1: 3})]
+
+
+def test_a_position_does_not_fall_behind_ends_that_an_earlier_note_covers() -> None:
+    notes = Notes()
+    notes.add(10, 1)
+    notes.add(20, 2)
+    notes.reach({0: 4}, 1)
+    notes.cover({0: 9})
+    assert notes.send(10, below=2) == [(10, {0: 9}), (20, {0: 9})]
+
+
+def test_notes_that_are_dropped_leave_their_positions_to_the_next() -> None:
+    notes = Notes()
+    notes.add(10, 1)
+    notes.add(20, 2)
+    notes.reach({0: 4}, 1)
+    notes.drop(1)
+    assert (len(notes), notes.last_time) == (1, 10)
+    notes.add(15, 3)
+    assert notes.send(10, below=3) == [(10, {}), (15, {0: 4})]
+
+
+def test_too_many_notes_give_up_their_own_cuts_not_their_times() -> None:
+    notes = Notes()
+    for number in range(10_500):
+        notes.reach({0: number})
+        notes.add(number, number + 1)
+    assert len(notes) == 10_001
+    sent = notes.send(20_000, below=10_500)
+    assert sent[-2:] == [(9_999, {0: 9_999}), (10_499, {0: 10_499})]
+
+
+def test_a_beat_says_nothing_above_a_time_that_waits_and_binds_what_is_noted_later() -> None:
+    notes = Notes()
+    assert notes.promise(None) is None
+    assert notes.promise(500) == 500
+    assert notes.last_time == 500
+    waiting = Notes()
+    waiting.add(100)
+    assert waiting.promise(500) == 100
+
+
+def test_a_report_beside_the_queue_stands_for_earlier_notes_too() -> None:
+    notes = Notes()
+    notes.reach({0: 5})
+    notes.add(100)
+    notes.accept_beside(200, {1: 6})
+    assert (notes.send(10), notes.last_time) == ([], 200)
+    notes.add(201)
+    assert notes.send(10) == [(201, {0: 5, 1: 6})]
