@@ -1,6 +1,6 @@
 """What a reader does to the state of its group at each `read_next`."""
 
-from reader_client import AsyncReader
+from reader_client._share import step
 from tidegauge.groups import GroupState, ReaderState, SegmentRef
 from tidegauge.topology import Segment, Topology
 
@@ -9,9 +9,7 @@ ZERO, ONE, TWO = (SegmentRef(STREAM, number) for number in range(3))
 
 
 def _step(state: GroupState, topology: Topology) -> GroupState:
-    reader = AsyncReader("http://127.0.0.1:1", "s/group", "a")
-    reader._epoch = 1
-    return reader._step(state, {STREAM: topology})
+    return step(state, "a", 1, {}, {STREAM: topology})
 
 
 def test_a_sealed_segment_that_is_read_gives_way_to_those_that_continue_it() -> None:
