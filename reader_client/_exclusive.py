@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Unpack
 
-from reader_client._group import AsyncReaderGroup, Heartbeat
+from reader_client._group import AsyncReaderGroup
+from reader_client._member import Member
 from reader_client._stream import ReaderOptions
 from tidegauge import groups
 from tidegauge.client.blocks import Closing
 from tidegauge.client.sync import LoopThread, SyncFace, blocking
-from tidegauge.names import check_name
 from tidegauge.topology import Position
 
 
@@ -37,34 +37,29 @@ class AsyncExclusiveReader:
         self, url: str, group: str, name: str, **options: Unpack[ReaderOptions]
     ) -> None:
         self.group = AsyncReaderGroup(url, group, **options)
-        self.name = check_name(name)
-        self._epoch = 0
-        self._heartbeat: Heartbeat | None = None
+        self._member = Member(self.group, name)
+        self.name = self._member.name
 
     async def take_over(self, positions: Mapping[str, Position]) -> None:
-        """Stop all other readers of the group, and stand at a position of each stream.
+        """Stop all other readers of the group, and go on at a position of each stream.
 
         Parameters
         ----------
         positions
-            By ``scope/stream``. May lie before where the group stood. Partitions of an external
+            By ``scope/stream``. May lie before the group's own. Partitions of an external
             log that the stream does not have yet are left out.
         """
         # whoever joins next is a takeover of somebody, which alone may go back
         await self.group.change(partial(groups.join_group, reader=self.name))
         topologies = await self.group.topologies()
-        state = await self.group.change(
-            partial(
-                groups.take_over,
-                reader=self.name,
-                topologies=topologies,
-                positions=_within(positions, topologies),
-            )
+        within = _within(positions, topologies)
+        taken = partial(
+            groups.take_over, reader=self.name, topologies=topologies, positions=within
         )
-        await self._stop_heartbeat()
-        self._epoch = state.epochs
+        state = await self.group.change(taken)
+        await self._member.stop()
         every_ms = (await self.group.describe()).heartbeat_ms
-        self._heartbeat = Heartbeat(self.group, self.name, self._epoch, every_ms=every_ms)
+        self._member.begin(state.epochs, every_ms=every_ms)
 
     async def confirm(self, positions: Mapping[str, Position]) -> None:
         """Confirm that everything before a position of each stream was read.
@@ -77,35 +72,24 @@ class AsyncExclusiveReader:
             If another process took the group over.
         """
         state, _ = await self.group.state()
-        if self.name not in state.readers and state.epochs == self._epoch:
+        if self.name not in state.readers and state.epochs == (self._member.epoch or 0):
             await self.take_over(positions)
             return
         topologies = await self.group.topologies()
-        await self.group.change(
-            partial(
-                groups.stand_at,
-                reader=self.name,
-                epoch=self._epoch,
-                topologies=topologies,
-                positions=_within(positions, topologies),
-            )
-        )
+        within = _within(positions, topologies)
+        await self._member.change(groups.stand_at, topologies=topologies, positions=within)
 
     async def close(self) -> None:
-        """Go offline where the group stands, unless another process took it over."""
-        await self._stop_heartbeat()
+        """Go offline at the group's position, unless another process took it over."""
+        epoch = self._member.epoch
+        await self._member.stop()
         try:
             state, _ = await self.group.state()
             mine = state.readers.get(self.name)
-            if mine is not None and mine.epoch == self._epoch:
-                await self.group.reader_offline(self.name, epoch=self._epoch)
+            if mine is not None and mine.epoch == epoch:
+                await self.group.reader_offline(self.name, epoch=mine.epoch)
         finally:
-            await self.group.aclose()
-
-    async def _stop_heartbeat(self) -> None:
-        if self._heartbeat is not None:
-            await self._heartbeat.stop()
-            self._heartbeat = None
+            await self._member.disconnect()
 
 
 def _within(
@@ -130,5 +114,5 @@ class ExclusiveReader(SyncFace[AsyncExclusiveReader], Closing):
     confirm = blocking(AsyncExclusiveReader.confirm)
 
     def close(self) -> None:
-        """Go offline where the group stands."""
+        """Go offline at the group's position."""
         self._thread.end(self._core.close)

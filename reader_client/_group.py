@@ -91,7 +91,7 @@ class AsyncReaderGroup:
         return await self.call("GET", "", GroupDetails)
 
     async def report_progress(self, /, **progress: Any) -> None:  # noqa: ANN401 (fields of GroupProgress)
-        """Tell how far the query has come that reads with the group; shown for 5 minutes.
+        """Report how far the query has come that reads with the group; shown for 5 minutes.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class AsyncReaderGroup:
         )
 
     async def checkpoint(self, name: str) -> dict[str, Position]:
-        """Remember where the group stands, and return it: a position to resume from exactly."""
+        """Remember the position of the group, and return it: to resume from exactly."""
         state = await self.change(partial(groups.checkpoint, name=name))
         streams = sorted({ref.stream for ref in state.checkpoints[name]})
         return {stream: state.position(stream) for stream in streams}

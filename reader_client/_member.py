@@ -40,10 +40,12 @@ class Member:
             for stream in info.streams
         }
         joined = await self.group.call("POST", f"/readers/{self.name}", ReaderJoined)
-        self.epoch = joined.epoch
-        self.heartbeat = Heartbeat(
-            self.group, self.name, joined.epoch, every_ms=info.heartbeat_ms
-        )
+        self.begin(joined.epoch, every_ms=info.heartbeat_ms)
+
+    def begin(self, epoch: int, *, every_ms: int) -> None:
+        """Begin to send heartbeats of an epoch."""
+        self.epoch = epoch
+        self.heartbeat = Heartbeat(self.group, self.name, epoch, every_ms=every_ms)
 
     def raise_failure(self) -> None:
         """Raise what stopped the heartbeat, if something did."""
@@ -85,11 +87,15 @@ class Member:
             return False
         return all([(await client.tail()).final for client in self.clients.values()])
 
-    async def disconnect(self) -> None:
-        """Stop the heartbeat, and close the connections."""
+    async def stop(self) -> None:
+        """Beat no more."""
         if self.heartbeat is not None:
             await self.heartbeat.stop()
         self.epoch = self.heartbeat = None
+
+    async def disconnect(self) -> None:
+        """Stop the heartbeat, and close the connections."""
+        await self.stop()
         for client in self.clients.values():
             await client.aclose()
         await self.group.aclose()

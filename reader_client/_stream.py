@@ -152,7 +152,7 @@ class AsyncStreamClient(StreamCalls):
     async def slowest_writers(
         self, limit: int = 10, *, state: WriterState | None = None, prefix: str = ""
     ) -> list[WriterInfo]:
-        """List the live writers that stand lowest, those first that stand nowhere, without positions.
+        """List the live writers with the lowest times, those first that have none, without positions.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class AsyncStreamClient(StreamCalls):
         return page.writers
 
     async def writer(self, name: str) -> WriterDescription:
-        """Describe a writer: where it stands, and what its clocks show.
+        """Describe a writer: its time and position, and what its clocks show.
 
         Raises
         ------

@@ -32,7 +32,7 @@ _BROKERS = "the brokers of the consumer"
 
 
 class TimeWindows(Closing):
-    """Tells where in event time a consumer of a topic stands, from its position alone.
+    """Finds where in event time a consumer of a topic is, from its position alone.
 
     The service knows nothing of the consumer or its group. All that `poll` or `consume` has returned counts
     as read: ask once that is processed.
@@ -92,7 +92,7 @@ class TimeWindows(Closing):
         stream: str,
         **options: Any,  # noqa: ANN401 (as above)
     ) -> Self:
-        """Tell where a consumer group stands by what it has committed, without being a member.
+        """Find where a consumer group is by what it has committed, without being a member.
 
         Parameters
         ----------

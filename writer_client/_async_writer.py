@@ -37,7 +37,7 @@ class AsyncWriter(WriterFace, AsyncOpening):
         Bearer token, if the service wants one.
     first_time : int or datetime, optional
         Nothing that will be written is older (ms or an aware datetime). Without it this
-        writer stands at `told_time` from its registration to its first note.
+        writer is at `told_time` from its registration to its first note.
     automatically_note_time : bool, default False
         Use ingestion time: events without a time get the wall clock, which is noted by a strategy, a
         ``TimeLag`` of 0, also while nothing is written, so that an idle writer holds nobody up.

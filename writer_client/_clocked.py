@@ -19,22 +19,22 @@ def wall_ms() -> int:
 
 
 class RunningClock:
-    """A monotonic clock that stands while somebody is blocked."""
+    """A monotonic clock that stops while somebody is blocked."""
 
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock_ns = clock_ns
         self._blocked = 0
         self._blocked_since_ns = 0
-        self._stood_ns = 0
+        self._stopped_ns = 0
 
     def now_ms(self) -> int:
         """Read the clock."""
         now_ns = self._blocked_since_ns if self._blocked else self._clock_ns()
-        return (now_ns - self._stood_ns) // 1_000_000
+        return (now_ns - self._stopped_ns) // 1_000_000
 
     @contextmanager
     def stopped(self) -> Iterator[None]:
-        """Let the clock stand; it goes on when the last of those who are blocked does."""
+        """Stop the clock; it goes on when the last of those who are blocked does."""
         if self._blocked == 0:
             self._blocked_since_ns = self._clock_ns()
         self._blocked += 1
@@ -43,7 +43,7 @@ class RunningClock:
         finally:
             self._blocked -= 1
             if self._blocked == 0:
-                self._stood_ns += self._clock_ns() - self._blocked_since_ns
+                self._stopped_ns += self._clock_ns() - self._blocked_since_ns
 
 
 class ClockedStrategy:
@@ -65,7 +65,7 @@ class ClockedStrategy:
         """How many events were below what was noted before them."""
 
     def observe(self, event: ObservedEvent, last_time: int | None) -> bool:
-        """Show an event that is written after a time was noted; tell whether to note right after it."""
+        """Show the strategy an event that is written behind a noted time; return whether to note right after it."""
         time = event.event_time
         if time is not None and last_time is not None and time < last_time:
             self.late_events += 1
@@ -74,14 +74,14 @@ class ClockedStrategy:
     def observe_many(
         self, events: "pa.RecordBatch", source: Hashable, last_time: int | None
     ) -> bool:
-        """Show events that are written one after the other; tell whether to note right after them."""
+        """Show the strategy events that are written one after the other; return whether to note right after them."""
         # Not any(): each is shown.
         return sum(self.observe(one, last_time) for one in observed(events, source)) > 0
 
     def time(self, last_time: int | None) -> int | None:
-        """Tell what to note, if it is above what was noted last."""
-        told = self._strategy.time(self._now())
-        return told if told is not None and (last_time is None or told > last_time) else None
+        """Return what to note, if it is above what was noted last."""
+        time = self._strategy.time(self._now())
+        return time if time is not None and (last_time is None or time > last_time) else None
 
     @property
     def is_idle(self) -> bool:

@@ -108,7 +108,7 @@ def _column(
     kind: pa.DataType,
     check: Callable[[Any], object],
 ) -> Column:
-    """Convert a column at once if Arrow can, or else one by one, which tells what is wrong where."""
+    """Convert a column at once if Arrow can, or else one by one, which finds what is wrong where."""
     is_arrow = isinstance(given, pa.Array | pa.ChunkedArray)
     column = given if is_arrow else _inferred(given)
     converted = None if column is None else _converted(column, kind)

@@ -32,12 +32,7 @@ class WriterCore:
         )
         linger = options.get("linger", _LINGER)
         self.sending = Sending(self.member, self.outbox, linger.total_seconds())
-        self._former_position: dict[int, int] = {}
-
-    @property
-    def position(self) -> dict[int, int]:
-        """How far the events of this writer are stored, former incarnations included."""
-        return self._former_position | self.member.noter.notes.reached
+        self.former_position: dict[int, int] = {}
 
     @property
     def calls(self) -> WriterCalls:
@@ -92,7 +87,7 @@ class WriterCore:
         if info.config.log == "external":
             raise LogIsExternalError(info.stream)
         registered = await self.calls.register(self.member.first_time)
-        self._former_position = dict(registered.position)
+        self.former_position = dict(registered.position)
         self.outbox.follow(info.topology.to_topology())
         self.sending.start()
 
@@ -128,7 +123,7 @@ class WriterFace(MemberFace):
     @property
     def position(self) -> dict[int, int]:
         """How far the events of this writer are stored, former incarnations included."""
-        return self._core.position
+        return self._core.former_position | self._member.noter.notes.reached
 
     @property
     def unstored(self) -> int:

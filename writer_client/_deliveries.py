@@ -35,7 +35,7 @@ class Record(Protocol):
         """Name its partition."""
 
     def offset(self) -> int | None:
-        """Tell where it is stored; None if nobody knows."""
+        """Return where it is stored; None if nobody knows."""
 
     def key(self) -> bytes | None:
         """Return its key."""
@@ -187,7 +187,7 @@ class Deliveries:
     def settle_anywhere(self) -> None:
         """Record that a record is stored, and nobody knows where.
 
-        It is a duplicate, unless no record's place was ever told: then nobody tells what is stored.
+        It is a duplicate, unless no record's place was ever known: then nobody says what is stored.
         """
         with self._lock:
             if self._saw_offsets or any(one.position for one in self._spans):
@@ -266,7 +266,7 @@ class Deliveries:
             return self.noter.notes.accepted_time, reached
 
     def stop(self, error: BaseException) -> None:
-        """Let every later call raise an error."""
+        """Stop: every later call raises this."""
         self.noter.fail(error)
         self._is_fine = False
 

@@ -58,7 +58,7 @@ class Unrouted:
         self._batches.append(events)
 
     def take(self, *, first: int) -> pa.Table:
-        """Hand over everything, numbered from an ordinal on."""
+        """Return everything, numbered from an ordinal on."""
         self._gather()
         events = pa.Table.from_batches(self._batches, EVENT_SCHEMA)
         self._batches = []
@@ -79,7 +79,7 @@ class Unrouted:
 
 
 def sizes(events: pa.RecordBatch | pa.Table) -> pa.Array | pa.ChunkedArray:
-    """Tell about how many bytes each event takes: as many as `Outbox.write` counts."""
+    """Return about how many bytes each event takes: as many as `Outbox.write` counts."""
     texts = pc.add(
         pc.utf8_length(events.column("key")), pc.binary_length(events.column("value"))
     )
@@ -96,7 +96,7 @@ def with_times(events: pa.RecordBatch, time: int | None) -> pa.RecordBatch:
 
 
 def as_bytes(value: object) -> bytes:
-    """Take a payload as bytes."""
+    """Return a payload as bytes."""
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes):
@@ -106,7 +106,7 @@ def as_bytes(value: object) -> bytes:
 
 
 def check_value(value: object, key: str) -> bytes:
-    """Take a payload as bytes, and refuse one that no request can carry."""
+    """Return a payload as bytes, and refuse one that no request can carry."""
     payload = as_bytes(value)
     if len(payload) > MOST_VALUE_BYTES:
         raise ValueError(too_large(len(payload), key))
@@ -114,7 +114,7 @@ def check_value(value: object, key: str) -> bytes:
 
 
 def too_large(size: int, key: str) -> str:
-    """Say what is wrong with a value that no request can carry: sent, it would end the writer."""
+    """Describe what is wrong with a value that no request can carry: sent, it would end the writer."""
     return (
         f"the value with key {shortened(repr(key))} has {size} bytes, and the service takes "
         f"{MOST_VALUE_BYTES}; split it, or keep it elsewhere and write where"
@@ -132,7 +132,7 @@ def check_key(key: object) -> str:
 
 
 def check_time(event_time: int | datetime | None) -> int | None:
-    """Take an event time in ms, or none: the service would refuse a whole batch for the end of time."""
+    """Return an event time in ms, or none: the service would refuse a whole batch for the end of time."""
     time = None if event_time is None else to_event_time(event_time)
     if time == END_OF_TIME:
         msg = f"{time} is the end of time; seal the stream to end it"

@@ -57,7 +57,7 @@ class Lane:
         self.in_flight = _NONE
 
     def empty(self) -> pa.Table:
-        """Hand over what waits."""
+        """Return what waits, and keep nothing of it."""
         events, self.waiting = self.waiting, _NONE
         return events
 

@@ -1,6 +1,7 @@
 """What all writers have in common: registration, reports, beats, and the tasks that make them."""
 
 import asyncio
+import time as clock
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeAlias
 
@@ -10,7 +11,6 @@ from tidegauge.errors import TidegaugeError
 from tidegauge.event_time import to_event_time
 from tidegauge.topology import Position
 from tidegauge.wire.streams import StreamInfo
-from writer_client._beats import beat_on
 from writer_client._calls import WriterCalls
 from writer_client._clocked import ClockedStrategy
 from writer_client._noter import Noter
@@ -78,19 +78,8 @@ class Membership:
 
     def start_beats(self, *, waits: Callable[[], bool] | None = None) -> None:
         """Beat while something waits to be accepted; or always, if that was asked for."""
-        always, noter = self._always_beats, self.noter
-        if not always and waits is None:
-            return
-
-        def wanted() -> bool:
-            is_waiting = waits is not None and waits()
-            return noter.failure is None and (is_waiting or (always and not noter.is_idle))
-
-        def otherwise() -> int | None:
-            # Only who asked for it is bound by a time that it has not noted.
-            return noter.promise(self.calls.told_time) if always else None
-
-        self.start(lambda: beat_on(self.calls, wanted=wanted, otherwise=otherwise))
+        if self._always_beats or waits is not None:
+            self.start(lambda: self._keep_beating(waits or (lambda: False)))
 
     def start_notes(
         self,
@@ -121,7 +110,7 @@ class Membership:
         self.notes_ready.set()
 
     def start(self, work: Work, fail: Callable[[Exception], None] | None = None) -> None:
-        """Start work in the background; if it fails, the writer stops, and its caller is told."""
+        """Start work in the background; if it fails, the writer stops, and its next call raises that."""
         guarded = self._guarded(work, fail or self.fail)
         self._tasks.append(asyncio.get_running_loop().create_task(guarded))
 
@@ -183,6 +172,37 @@ class Membership:
             note()
             await asyncio.sleep(self._note_interval_s)
 
+    async def _keep_beating(self, waits: Callable[[], bool]) -> None:
+        """Repeat the last time whenever ``beat_ms`` have passed without a report, if it is wanted then.
+
+        While the service does not answer, each beat gives way to the next.
+        """
+        calls, noter, always = self.calls, self.noter, self._always_beats
+        if calls.beat_ms is None:
+            return
+        period_s = calls.beat_ms / 1_000
+        due_s = calls.reported_s + period_s
+        while True:
+            await asyncio.sleep(due_s - clock.monotonic())
+            due_s = calls.reported_s + period_s
+            if due_s > clock.monotonic():
+                continue
+            due_s = clock.monotonic() + period_s
+            is_wanted = waits() or (always and not noter.is_idle)
+            if is_wanted and noter.failure is None:
+                # Only who asked for it is bound by a time that it has not noted.
+                await self._beat(noter.promise(calls.told_time) if always else None, period_s)
+
+    async def _beat(self, otherwise: int | None, period_s: float) -> None:
+        try:
+            async with asyncio.timeout(period_s):
+                await self.calls.beat(otherwise)
+        except TimeoutError:
+            self.calls.transport.begin_outage("a beat was not answered")
+        except TidegaugeError as error:
+            if not is_transient(error):  # the transport warns of the others
+                raise
+
     async def _guarded(self, work: Work, fail: Callable[[Exception], None]) -> None:
         try:
             await work()
@@ -193,7 +213,7 @@ class Membership:
 
 
 class MemberFace:
-    """What each writer tells of itself."""
+    """What each writer shows of itself."""
 
     _member: Membership
 

@@ -59,10 +59,10 @@ class Noter:
         with self.lock:
             self.notes.put_back()
 
-    def promise(self, told: int | None) -> int | None:
+    def promise(self, registered: int | None) -> int | None:
         """Return what a beat may say before a note is accepted; see `Notes.promise`."""
         with self.lock:
-            return self.notes.promise(told)
+            return self.notes.promise(registered)
 
     @property
     def is_idle(self) -> bool:

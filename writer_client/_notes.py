@@ -162,9 +162,9 @@ class Notes:
         self._on_their_way = 0
 
     def accept_beside(self, time: int | None, position: Position) -> None:
-        """Record that a time was accepted that was never here, and what is stored at a position.
+        """Record a time that was accepted and never waited here, and the position that it covers.
 
-        Earlier times are told by it; the next note covers the position.
+        Notes below it are not reported any more; the next note names the position, too.
         """
         self.reach(position)
         if time is None:
@@ -184,14 +184,14 @@ class Notes:
         del self._waiting[at:]
         self.last_time = self._waiting[-1].time if self._waiting else self.accepted_time
 
-    def promise(self, told: int | None) -> int | None:
-        """Return what a beat may say of a writer that was told a time and has no note accepted yet.
+    def promise(self, registered: int | None) -> int | None:
+        """Return what a beat may say of a writer whose notes are not accepted yet.
 
-        Nothing above a note that waits; what will be noted must not be below it.
+        The time of its registration, and nothing above a note that waits; what will be noted must not be below it.
         """
-        if told is None:
+        if registered is None:
             return None
-        said = min(told, self._waiting[0].time) if self._waiting else told
+        said = min([registered, *(note.time for note in self._waiting[:1])])
         if self.accepted_time is None:
             self.accepted_time = said
         if self.last_time is None:

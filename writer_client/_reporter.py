@@ -138,9 +138,9 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
                 self._noter.notes.accept_beside(noted, position)
 
     async def beat(self) -> None:
-        """Say that the last time still holds: note it again, with nothing new written.
+        """Note the last time again, with nothing new written: it still holds.
 
-        Before the first note it says `told_time`, and no earlier time can be noted then; if there is
+        Before the first note it reports `told_time`, and no earlier time can be noted then; if there is
         none, nothing. Raises what `note_time` does.
         """
         await self.open()

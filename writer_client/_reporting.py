@@ -64,7 +64,7 @@ class Reporting:
         self.wake()
 
     def wake(self) -> None:
-        """Look for notes to send, and for acknowledgements to wait for."""
+        """Wake the tasks that send notes and that poll for acknowledgements."""
         self._member.notes_ready.set()
         self._polls.set()
 
@@ -111,7 +111,7 @@ class Reporting:
         await self._member.calls.note_times(notes)
 
     async def _make_room(self, partitions: set[int]) -> None:
-        """Let the stream have as many partitions as the log has, if it may be told so."""
+        """Let the stream have as many partitions as the log has, if that is allowed."""
         if partitions <= self._partitions:
             return
         info = await self._member.calls.describe()
@@ -119,7 +119,7 @@ class Reporting:
         known = {one.number for one in info.topology.segments}
         most = info.config.max_segments or info.config.segments
         if (needed := len(known | partitions)) > most:
-            with suppress(ForbiddenError):  # the report is refused then, and tells the cure
+            with suppress(ForbiddenError):  # the report is refused then, and names the cure
                 await self._member.calls.configure(max_segments=needed)
         self._partitions |= partitions
 

@@ -98,9 +98,9 @@ class Sending:
 
     async def _learn(self, sealed: SegmentSealedError) -> Topology:
         """Learn what continues a segment: the refusal tells, unless more has been scaled before."""
-        told = [SegmentInfo.model_validate(one).to_segment() for one in sealed.continuation]
+        after = [SegmentInfo.model_validate(one).to_segment() for one in sealed.continuation]
         try:
-            return self._outbox.topology.updated(told, sealed.topology_revision)
+            return self._outbox.topology.updated(after, sealed.topology_revision)
         except ValueError:  # one of them continues a segment that is not known here
             return (await self._calls.describe()).topology.to_topology()
 

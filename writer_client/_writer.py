@@ -133,7 +133,7 @@ class Writer(WriterFace, Opening):
 
 
 def _warn_forgotten(core: WriterCore, thread: LoopThread) -> None:
-    """Say that events may be lost: at the end of the process the sending thread just ends."""
+    """Warn that events may be lost: at the end of the process the sending thread just ends."""
     if core.outbox.unstored and thread.is_own_process:
         warnings.warn(
             f"writer {core.calls.name!r} was never closed: "

@@ -1,6 +1,6 @@
 """Producers to Kafka that note time: a `confluent_kafka.Producer` with exact watermarks.
 
-Needs the extra ``kafka``. [The guide](../../how-to/kafka-producers.md) tells the rest.
+Needs the extra ``kafka``. [The guide](../../how-to/kafka-producers.md) has the rest.
 """
 
 import asyncio
@@ -226,9 +226,9 @@ class NotingProducer(MemberFace, Opening):
             heard = MethodType(span.heard, (timestamp, headers))
         elif span.heard_at.__self__ != timestamp:
             heard = span.heard_at = MethodType(span.heard, timestamp)
-        told = on_delivery or self._default_on_delivery
-        if told is not None:
-            heard = _and_then(heard, told)
+        given = on_delivery or self._default_on_delivery
+        if given is not None:
+            heard = _and_then(heard, given)
         try:
             # By position: names cost a tenth of the call.
             self._producer.produce(
@@ -266,8 +266,8 @@ class NotingProducer(MemberFace, Opening):
             for one in messages:
                 one.pop("_error", None)
                 begun.append(span := self._deliveries.begin())
-                told, heard = one.get("callback") or default, MethodType(span.heard, 0)
-                sent.append({**one, "callback": _and_then(heard, told) if told else heard})
+                given, heard = one.get("callback") or default, MethodType(span.heard, 0)
+                sent.append({**one, "callback": _and_then(heard, given) if given else heard})
             produced = self._producer.produce_batch(topic, sent, partition)
         except BaseException:
             for span in begun:
@@ -496,7 +496,7 @@ def _and_then(acknowledge: OnDelivery, given: OnDelivery) -> OnDelivery:
 
 
 def _check(settings: Mapping[str, Any], name: str) -> OnDelivery | None:
-    """Refuse settings by which nobody hears what is stored; tell what else hears of deliveries."""
+    """Refuse settings by which nobody hears what is stored; return what else hears of deliveries."""
     acks = settings.get("acks", settings.get("request.required.acks", "all"))
     only_errors = settings.get("delivery.report.only.error", False)
     if str(acks) == "0" or str(only_errors).lower() == "true":

@@ -64,7 +64,7 @@ class Now(NamedTuple):
     wall_ms
         Wall clock, since the epoch.
     running_ms
-        A monotonic clock that stands while the writer is blocked by back-pressure.
+        A monotonic clock that stops while the writer is blocked by back-pressure.
     latest_ms
         An event above this is too far in the future to be believed: the wall clock plus
         ``max_future_skew_ms`` of the stream.
@@ -82,15 +82,15 @@ class Strategy(ABC):
     """
 
     def observe(self, event: ObservedEvent, now: Now) -> bool:  # noqa: ARG002
-        """Take in an event that is written; tell whether `time` should be noted right after it."""
+        """Record an event that is written; return whether `time` should be noted right after it."""
         return False
 
     @abstractmethod
     def time(self, now: Now) -> int | None:
-        """Tell below which time nothing will follow, ms; None if that is not known."""
+        """Return the time below which nothing will follow, ms; None if that is not known."""
 
     def is_idle(self, now: Now) -> bool:  # noqa: ARG002
-        """Tell whether nobody should wait for this writer: then it beats no more."""
+        """Return whether nobody should wait for this writer: then it beats no more."""
         return False
 
     @property
@@ -130,7 +130,7 @@ class Outstanding(Strategy):
         self._begun: dict[Hashable, int] = {}
 
     def begin(self, item: Hashable, event_time: int | datetime) -> None:
-        """Take in an item; nothing above its time is noted until it is done.
+        """Begin an item; nothing above its time is noted until it is done.
 
         Raises ``ValueError`` if an item of that name has begun and is not done.
         """
@@ -144,12 +144,12 @@ class Outstanding(Strategy):
             self._begun[item] = time
 
     def done(self, item: Hashable) -> None:
-        """Let go of an item: it is written, or never will be. ``KeyError`` if it has not begun."""
+        """End an item: it is written, or never will be. ``KeyError`` if it has not begun."""
         with self._lock:
             del self._begun[item]
 
     def time(self, now: Now) -> int:
-        """Tell the least of the clock less the lag and what has begun."""
+        """Return the least of the clock less the lag and what has begun."""
         with self._lock:
             return min([now.wall_ms - self._lag_ms, *self._begun.values()])
 
@@ -174,7 +174,7 @@ class TimeLag(Strategy):
         self._lag_ms = _duration_ms("lag", lag)
 
     def time(self, now: Now) -> int:
-        """Tell the clock less the lag."""
+        """Return the clock less the lag."""
         return now.wall_ms - self._lag_ms
 
 
@@ -184,7 +184,7 @@ class _Newest(Strategy):
     def __init__(self) -> None:
         self._newest: int | None = None
         self._risen_ms = 0
-        """When the maximum rose, on the clock that stands under back-pressure."""
+        """When the maximum rose, on the clock that stops under back-pressure."""
         self._future_events = 0
 
     @property
@@ -193,7 +193,7 @@ class _Newest(Strategy):
         return self._future_events
 
     def _raise_to(self, time: int, now: Now) -> bool:
-        """Raise the maximum to a time; tell whether it rose."""
+        """Raise the maximum to a time; return whether it rose."""
         if time > now.latest_ms:
             self._future_events += 1
             return False
@@ -232,13 +232,13 @@ class BoundedOutOfOrderness(_Newest):
         self._advance_on_idle = advance_on_idle
 
     def observe(self, event: ObservedEvent, now: Now) -> bool:
-        """Take in an event; it is noted in time, not at once."""
+        """Record an event; it is noted in time, not at once."""
         if event.event_time is not None:
             self._raise_to(event.event_time, now)
         return False
 
     def time(self, now: Now) -> int | None:
-        """Tell the maximum less the delay."""
+        """Return the maximum less the delay."""
         if self._newest is None:
             return None
         time = self._newest - self._delay_ms
@@ -279,7 +279,7 @@ class LatenessQuantile(_Newest):
         """How many events were at most so late, in ms, and later than the next smaller of these."""
 
     def observe(self, event: ObservedEvent, now: Now) -> bool:
-        """Take in an event, and how late it is; it is noted in time, not at once."""
+        """Record an event, and how late it is; it is noted in time, not at once."""
         time = event.event_time
         if time is not None:
             late_ms = 0 if self._newest is None else max(0, self._newest - time)
@@ -289,7 +289,7 @@ class LatenessQuantile(_Newest):
         return False
 
     def time(self, now: Now) -> int | None:  # noqa: ARG002
-        """Tell the maximum less the quantile, once there is one."""
+        """Return the maximum less the quantile, once there is one."""
         if self._newest is None or self._count < self._warm_up:
             return None
         left = self._quantile * self._count
@@ -306,7 +306,7 @@ class Punctuated(_Newest):
     Parameters
     ----------
     extract
-        Tells of an event below which time nothing will follow; None if it does not say.
+        Returns for an event the time below which nothing will follow; None if it does not say.
 
     Examples
     --------
@@ -327,12 +327,12 @@ class Punctuated(_Newest):
         self._extract = extract
 
     def observe(self, event: ObservedEvent, now: Now) -> bool:
-        """Ask an event; tell whether it says a time above those before it."""
+        """Record what an event says; return whether that is a time above those before it."""
         time = self._extract(event)
         return time is not None and self._raise_to(to_event_time(time), now)
 
     def time(self, now: Now) -> int | None:  # noqa: ARG002
-        """Tell what the events said last."""
+        """Return what the events said last."""
         return self._newest
 
 
@@ -346,7 +346,7 @@ class WithIdleness(Strategy):
     Parameters
     ----------
     strategy
-        What tells the time.
+        What returns the time.
     after
         How long there must be no event.
     """
@@ -360,16 +360,16 @@ class WithIdleness(Strategy):
         self._since_ms: int | None = None
 
     def observe(self, event: ObservedEvent, now: Now) -> bool:
-        """Take in an event, which ends the idleness."""
+        """Record an event, which ends the idleness."""
         self._since_ms = now.running_ms
         return self._strategy.observe(event, now)
 
     def time(self, now: Now) -> int | None:
-        """Tell what the other strategy tells."""
+        """Return what the other strategy returns."""
         return self._strategy.time(now)
 
     def is_idle(self, now: Now) -> bool:
-        """Tell whether there was no event for so long; before the first, since the first look."""
+        """Return whether there was no event for so long; before the first, since the first call."""
         if self._since_ms is None:
             self._since_ms = now.running_ms
         return now.running_ms - self._since_ms >= self._after_ms
@@ -438,7 +438,7 @@ class PerPartition(Strategy):
             return self._of(event.source).observe(event, now)
 
     def time(self, now: Now) -> int | None:
-        """Tell the minimum over those that are not idle, or the maximum if all are."""
+        """Return the minimum over those that are not idle, or the maximum if all are."""
         with self._lock:
             active = self._active(now)
             times = [one.time(now) for one in active or self._strategies.values()]
@@ -448,7 +448,7 @@ class PerPartition(Strategy):
         return max(known, default=None)
 
     def is_idle(self, now: Now) -> bool:
-        """Tell whether all partitions are idle."""
+        """Return whether all partitions are idle."""
         with self._lock:
             return bool(self._strategies) and not self._active(now)
 

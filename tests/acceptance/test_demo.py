@@ -129,8 +129,8 @@ def _topics(broker: Broker) -> list[str]:
 
 
 def test_a_machine_without_maven_is_told_how_to_get_it(tmp_path: Path) -> None:
-    away = {"XDG_CACHE_HOME": str(tmp_path), "PATH": "/nowhere"}
-    with _running_demo(tmp_path, "kafka", **away) as demo:
+    cache = str(tmp_path)
+    with _running_demo(tmp_path, "kafka", XDG_CACHE_HOME=cache, PATH="/nowhere") as demo:
         assert demo.stdout is not None
         said = demo.stdout.read()
         assert demo.wait(60) == 1

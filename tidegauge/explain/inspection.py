@@ -188,17 +188,17 @@ class Inspection:
         """
         progress, skew_ms = self.progress, self.settings.max_future_skew_ms
         leader, ahead, behind = progress.leader, progress.ahead, progress.behind
-        if leader is None or leader.stand is None or not leader.live or skew_ms is None:
+        if leader is None or leader.stand.at is None or not leader.life.live or skew_ms is None:
             return None
         reached = [self.newest.lower] if self.newest is not None and behind else []
-        near = leader.stand - max(skew_ms // _DOUBTFUL_LEAD, CLOCKS_AGREE_MS)
+        near = leader.stand.at - max(skew_ms // _DOUBTFUL_LEAD, CLOCKS_AGREE_MS)
         if (reached and reached[0] >= near) or len(ahead) > MOST_COUNTED:
             return None
-        others = [one.stand for one in ahead if one.live and one is not leader]
+        others = [one.stand.at for one in ahead if one.life.live and one is not leader]
         reached += [stand for stand in others if stand is not None]
         if len(others) + len(behind) < 2 or max(reached) >= near:
             return None
-        return leader.stand - max(reached)
+        return leader.stand.at - max(reached)
 
     def _is_unplaced(self) -> bool:
         external = all(one.key_range is None for one in self.topology.segments.values())

@@ -46,7 +46,7 @@ class PartitionTime:
 
 @dataclass(slots=True)
 class Standing:
-    """Where a source stands among the others.
+    """How a source compares with the others.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class Standing:
     """From which time on its pace is measured, and since when."""
 
     def hear(self, time: int | None, clock_ms: int | None) -> None:
-        """Take in a record, with its time if that can be believed."""
+        """Record what was read, with its time if that can be believed."""
         self.is_heard = True
         if time is not None and (self.newest is None or time > self.newest):
             self.newest = time
@@ -88,17 +88,17 @@ class Standing:
             self.lag_ms = max(0, clock_ms - self.newest)
 
     def goes_on(self) -> bool:
-        """Tell whether it rose since the look before."""
+        """Return whether it rose since the look before."""
         is_risen, self._found = self.newest != self._found, self.newest
         return is_risen and not self.is_behind
 
     def clear(self) -> None:
-        """Take in that it is within the bound."""
+        """Record that it is within the bound."""
         self.is_behind = self.is_out = self.is_overdue = False
         self.behind_ms = self._since_ms = self._pace = None
 
     def fall_behind(self, behind_ms: int | None, moment: Moment | None, limit_ms: int) -> None:
-        """Take in that it is not within the bound, and how far; its time passes unless it approaches."""
+        """Record that it is not within the bound, and how far; its time passes unless it approaches."""
         self.is_behind, self.behind_ms = True, behind_ms
         if moment is None:
             return

@@ -12,29 +12,17 @@ from typing import Any
 
 from tidegauge.client.kafka import BrokerError, Topic, made, settings_of
 from tidegauge.client.transport import Transport, is_transient
-from tidegauge.errors import (
-    ForbiddenError,
-    ProblemError,
-    TidegaugeError,
-    UnknownStreamError,
-    WriterFencedError,
-)
+from tidegauge.errors import ForbiddenError, TidegaugeError, UnknownStreamError
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.extras import needs_extra
 from tidegauge.topology import Position
-from tidegauge.wire.writers import WriterRegistered
 from writer_client._calls import ObserverCalls
 from writer_client._clocked import wall_ms
-from writer_client._notes import Note
-from writer_client.observing.names import value_name, writer_of
-from writer_client.observing.observation import (
-    Observation,
-    Row,
-    resume_at,
-    stride,
-)
+from writer_client.observing.observation import Observation, resume_at, stride
 from writer_client.observing.partition import Look
-from writer_client.observing.watching import Progress, Watching, describe_behind
+from writer_client.observing.records import Records, place_of
+from writer_client.observing.reports import Reports
+from writer_client.observing.watching import Progress, Watching
 
 with needs_extra("observe", extra="kafka"):
     from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
@@ -97,6 +85,8 @@ class KafkaObserver:
         own = f"tidegauge-observe-{watching.stream}".replace("/", "-")
         self._group = settings.get("group.id", own)
         self._topic = Topic(settings, watching.topic, retry_for=timedelta(0))
+        self._records = Records(watching, warn)
+        self._reports = Reports(self._calls, self._observation, warn)
         self._loop = asyncio.get_running_loop()
         # Its own: a consumer is closed only after its last call has come back.
         self._thread = ThreadPoolExecutor(1, "tidegauge-observer")
@@ -106,8 +96,7 @@ class KafkaObserver:
         self._look: Look | None = None
         self._failure: Exception | None = None
         self._skew_ms: int | None = None
-        self._unreadable: str | None = None
-        self._is_assigned = self._is_nameless_told = False
+        self._is_assigned = False
 
     def stop(self) -> None:
         """Let `run` note what is due once more, and end. The writers stay members of the stream."""
@@ -159,23 +148,6 @@ class KafkaObserver:
         self._look = Look(started_ms, self._first_ends)
         await self._make_room(len(self._first_ends))
 
-    async def _make_room(self, partitions: int) -> None:
-        """Let the stream have as many partitions as the topic, whose numbers go up from 0."""
-        info = await self._calls.describe()
-        limit = info.config.max_segments or info.config.segments
-        if partitions <= limit:
-            return
-        try:
-            await self._calls.configure(max_segments=partitions)
-        except ForbiddenError as error:
-            msg = (
-                f"topic {self._watching.topic} has {partitions} partitions, stream {info.stream} "
-                f"may have {limit}, and this token cannot change it: let an operator run tidegauge "
-                f"configure {info.stream} --max-segments {partitions}"
-            )
-            raise ObserverError(msg) from error
-        self._warn(f"max_segments of {info.stream} is {partitions} now; it was {limit}")
-
     async def _observe(self, consumer: Consumer) -> None:
         noted_s = told_s = time.monotonic()
         while not self._stopping.is_set() and not self._is_done():
@@ -186,13 +158,19 @@ class KafkaObserver:
                 raise self._failure
             self._take_in(found)
             if self._observation.has_steps or time.monotonic() - noted_s >= _NOTE_S:
-                await self._speak()
+                await self._report()
                 noted_s = time.monotonic()
             if time.monotonic() - told_s >= _TELL_S:
                 told_s = time.monotonic()
                 self._tell(self._progress())
-        await self._speak(at_end=self._is_done())
+        await self._report(at_end=self._is_done())
         self._tell(self._progress())
+
+    async def _report(self, *, at_end: bool = False) -> None:
+        if self._look is not None:
+            self._observation.partitions.look(self._look)
+            self._look = None
+        await self._reports.report(at_end=at_end)
 
     def _is_done(self) -> bool:
         is_read = self._is_assigned and not self._observation.partitions.behind(
@@ -208,7 +186,7 @@ class KafkaObserver:
             self._observation.sources.counts,
             self._observation.partitions.behind(self._ends),
             self._calls.watermark,
-            self._unreadable,
+            self._records.unreadable,
         )
 
     def _consumer(self) -> Consumer:
@@ -255,6 +233,23 @@ class KafkaObserver:
         for one in revoked:
             self._observation.revoke(one.partition)
 
+    async def _make_room(self, partitions: int) -> None:
+        """Let the stream have as many partitions as the topic, whose numbers go up from 0."""
+        info = await self._calls.describe()
+        limit = info.config.max_segments or info.config.segments
+        if partitions <= limit:
+            return
+        try:
+            await self._calls.configure(max_segments=partitions)
+        except ForbiddenError as error:
+            msg = (
+                f"topic {self._watching.topic} has {partitions} partitions, stream {info.stream} "
+                f"may have {limit}, and this token cannot change it: let an operator run tidegauge "
+                f"configure {info.stream} --max-segments {partitions}"
+            )
+            raise ObserverError(msg) from error
+        self._warn(f"max_segments of {info.stream} is {partitions} now; it was {limit}")
+
     async def _start_at(self, partitions: Sequence[int]) -> Position:
         """Take partitions over, however long the service or the broker are away."""
         while True:
@@ -270,10 +265,10 @@ class KafkaObserver:
                     raise
 
     async def _take_over(self, partitions: Sequence[int]) -> Position:
-        """Register the writers of partitions that are known, and tell from where these are read.
+        """Register the writers of partitions that are known, and return from where these are read.
 
-        The race: the former observer still reads and speaks. Once its writers are registered here
-        what it says is refused, and what they reported before is in the answer.
+        The race: the former observer still reads and reports. Once its writers are registered here
+        what it reports is refused, and what they reported before is in the answer.
         """
         if not self._first_ends.keys() >= set(partitions):
             await self._make_room(max(partitions) + 1)
@@ -287,31 +282,24 @@ class KafkaObserver:
             number: self._start_of(number, begins, resume_at(places, number))
             for number in partitions
         }
-        await self._check(starts)
+        self._refuse_beyond(starts, await asyncio.to_thread(self._topic.high_watermarks))
         for number, start in starts.items():
             self._observation.partitions.assign(number, start)
         for name, number in live:
             self._observation.sources.expect(name, number)
-        self._admit(registered)
+        self._reports.admit(registered)
         return starts
 
     def _start_of(self, partition: int, begins: Position, resume: int | None) -> int:
-        """Tell where a partition is read from; one that is new is read from its beginning."""
+        """Return where a partition is read from; one that is new is read from its beginning."""
         begin = begins[partition]
         if resume is not None:
             return max(resume, begin)
-        return (
-            begin
-            if self._watching.since == "beginning"
-            else self._first_ends.get(partition, begin)
-        )
-
-    async def _check(self, starts: Position) -> None:
-        """Refuse positions that the topic does not have."""
-        ends = await asyncio.to_thread(self._topic.high_watermarks)
-        self._refuse_beyond(starts, ends)
+        is_whole = self._watching.since == "beginning"
+        return begin if is_whole else self._first_ends.get(partition, begin)
 
     def _refuse_beyond(self, position: Position, ends: Position) -> None:
+        """Refuse positions that the topic does not have."""
         for number, offset in position.items():
             if offset > ends.get(number, offset):
                 msg = (
@@ -343,12 +331,9 @@ class KafkaObserver:
             position = dict(one.position or {})
             if not dot or number is None or not position.keys() <= {number}:
                 continue
-            is_live = one.state in _LIVE and not self._is_excepted(value, one.writer)
+            is_live = one.state in _LIVE and not self._watching.is_excepted(value, one.writer)
             found.append((one.writer, number, position, is_live))
         return found
-
-    def _is_excepted(self, value: str, writer: str) -> bool:
-        return value in self._watching.excepted or writer in self._watching.excepted
 
     def _take_in(self, messages: Sequence[Message]) -> None:
         now_ms = wall_ms()
@@ -358,11 +343,13 @@ class KafkaObserver:
         for number, message in enumerate(messages, 1):
             error = message.error()
             if error is None:
-                self._observation.read(self._row(message), latest_ms=latest_ms, wall_ms=now_ms)
+                self._observation.read(
+                    self._records.row(message), latest_ms=latest_ms, wall_ms=now_ms
+                )
                 if every is not None and number % every == 0:
                     self._observation.step()
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 (its name)
-                self._observation.partitions.read_to(*_place(message))
+                self._observation.partitions.read_to(*place_of(message))
             elif error.fatal() or error.code() in _FINAL:
                 raise BrokerError(self._topic.bootstrap, self._reason(error))
 
@@ -373,39 +360,6 @@ class KafkaObserver:
             f"{error.str()} to this user; give it Read on group {self._group}, or name another: "
             "--kafka group.id=NAME"
         )
-
-    def _row(self, message: Message) -> Row:
-        partition, offset = _place(message)
-        time: int | None = None
-        try:
-            time = self._watching.time_of(message)
-        except ValueError as error:
-            if self._unreadable is None:
-                self._unreadable = f"{partition}:{offset}: {error}"
-        kind, logged_ms = message.timestamp()
-        writer = self._writer_of(message, partition)
-        return Row(writer, partition, offset, time, logged_ms if kind else None)
-
-    def _writer_of(self, message: Message, partition: int) -> str | None:
-        """Name the writer that a record belongs to; None if it notes time by itself."""
-        if self._watching.value_of is None:
-            writer = value = str(partition)
-        else:
-            read = self._watching.value_of(message)
-            writer, value = writer_of(read, partition), value_name(read)
-            if read is None and not self._is_excepted(value, writer):
-                self._warn_of_nameless(message, writer, value)
-        return None if self._is_excepted(value, writer) else writer
-
-    def _warn_of_nameless(self, message: Message, writer: str, value: str) -> None:
-        if not self._is_nameless_told:
-            self._is_nameless_told = True
-            partition, offset = _place(message)
-            self._warn(
-                f"record {partition}:{offset} has no such header or key (--by); writer {writer!r} "
-                "stands for all of its partition that have none, and holds the others like any "
-                f"writer; --except {value} leaves them alone"
-            )
 
     async def _keep_looking(self) -> None:
         """Ask where the partitions end, again and again."""
@@ -428,86 +382,6 @@ class KafkaObserver:
                 is_told, self._look = False, Look(started_ms, self._ends)
             await asyncio.sleep(_LOOK_S)
 
-    async def _speak(self, *, at_end: bool = False) -> None:
-        """Register, let leave and note; while the service is away, each turn gives way to the next.
-
-        At the end of what is to be read, writers of which nothing was read hold nobody.
-        """
-        if self._look is not None:
-            self._observation.partitions.look(self._look)
-            self._look = None
-        try:
-            self._admit(await self._calls.register(self._observation.sources.newcomers()))
-            leaving = (
-                self._observation.sources.unheard()
-                if at_end
-                else self._observation.sources.silent()
-            )
-            for writer, refusal in (await self._calls.leave(leaving)).items():
-                if refusal is not None:
-                    self._give_up(writer)
-                elif at_end:
-                    self._observation.sources.give_up(writer)
-                else:
-                    self._observation.sources.leave(writer)
-            await self._leave_out()
-            for note, problem in await self._calls.note(self._observation.notes(_now_ms())):
-                self._hear(note, problem)
-        except TidegaugeError as error:
-            if not is_transient(error):  # the others are told by the transport
-                raise
-
-    async def _leave_out(self) -> None:
-        """Let those leave that hold the others for too long."""
-        overdue = self._observation.sources.overdue()
-        for writer, refusal in (await self._calls.leave(overdue)).items():
-            if refusal is not None:
-                self._give_up(writer)
-                continue
-            behind = describe_behind(self._observation.sources.holding[writer])
-            self._observation.sources.leave_out(writer)
-            self._warn(
-                f"writer {writer!r} has held the others for the hold limit, {behind}: it is left "
-                "out until it is within the limit; correct its clock, or give a longer --hold-limit"
-            )
-
-    def _admit(self, registered: Mapping[str, WriterRegistered]) -> None:
-        now_ms = _now_ms()
-        for writer, one in registered.items():
-            self._observation.beat_ms = one.beat_ms
-            self._observation.admit(writer, one.time, now_ms)
-
-    def _hear(self, note: Note, problem: ProblemError | None) -> None:
-        if problem is None:
-            self._observation.accept(note, _now_ms())
-        elif isinstance(problem, WriterFencedError):
-            self._give_up(note.writer)
-        elif not is_transient(problem):
-            raise problem
-
-    def _give_up(self, writer: str) -> None:
-        if not self._observation.sources.give_up(
-            writer
-        ):  # it was, by an earlier one of these notes
-            return
-        self._warn(
-            f"another process speaks for writer {writer!r} now; if that is its producer itself, "
-            f"start observers with --except {writer}"
-        )
-
-
-def _place(message: Message) -> tuple[int, int]:
-    """Give partition and offset, which every record and every end has."""
-    partition, offset = message.partition(), message.offset()
-    if partition is None or offset is None:
-        msg = "a record without a place"
-        raise RuntimeError(msg)
-    return partition, offset
-
 
 def _ms(span: timedelta | None) -> int | None:
     return None if span is None else span // _MS
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -82,12 +82,16 @@ class Observation:
         self._steps = [one for one in self._steps if partition not in one.position]
         self.sources.revoke(partition)
 
-    def admit(self, writer: str, told: int | None, now_ms: int) -> None:
+    def admit(self, writer: str, registered: int | None, now_ms: int) -> None:
         """Record that a writer is registered, and with which time."""
         source = self.sources.get(writer)
         if source is not None:
-            source.is_registered, source.told, source.reported_ms = True, told, now_ms
-            self._reach(told)
+            source.is_registered, source.registered, source.reported_ms = (
+                True,
+                registered,
+                now_ms,
+            )
+            self._reach(registered)
 
     def read(self, row: Row, *, latest_ms: int, wall_ms: int) -> None:
         """Record what was read; records of partitions that are revoked are left out.
@@ -118,7 +122,7 @@ class Observation:
     def _hear(self, source: Source, row: Row, place: Partition, latest_ms: int) -> None:
         time, standing = row.event_time, source.standing
         # Who holds the others has a time of its own.
-        reached = self._reached if source.noted is None else source.noted
+        reached = self._reached if source.accepted is None else source.accepted
         if time is not None and reached is not None and time < reached:
             self.sources.counts.late += 1
         now = Now(wall_ms=0, running_ms=place.listened_ms, latest_ms=latest_ms)
@@ -133,7 +137,7 @@ class Observation:
         return bool(self._steps)
 
     def step(self) -> None:
-        """Take down what to note so far, if the least guess rose by the resolution since.
+        """Keep what to note so far, if the least guess rose by the resolution since.
 
         For a backlog, so that readers of it see time rise in small steps. While it cannot be sent,
         as much as a call takes is kept.
@@ -149,7 +153,7 @@ class Observation:
             self._steps += self._all_at(least)
 
     def _judge(self) -> None:
-        """Look at who holds the others."""
+        """Find out who holds the others."""
         if self._hold_ms is None or self.partitions.has_unread:
             return
         standings = [(one.standing, one.partition) for one in self.sources.values()]
@@ -159,7 +163,7 @@ class Observation:
         look([(one, moments[number]) for one, number in standings], self._hold_ms)
 
     def notes(self, now_ms: int) -> list[Note]:
-        """Return what to note: the steps taken down, or what holds now, and times that are repeated.
+        """Return what to note: the steps that were kept, or what holds now, and times that are repeated.
 
         Steps above what holds now are left out: what was read since has shown that they are wrong.
 
@@ -201,7 +205,7 @@ class Observation:
         for note in notes:
             source = self.sources.get(note.writer)
             if source is not None and source.may_note(note.time):
-                source.said = note.time
+                source.sent = note.time
                 found.append(note)
         return found
 
@@ -216,7 +220,7 @@ class Observation:
         """Record that a time was noted."""
         source = self.sources.get(note.writer)
         if source is not None:
-            source.noted, source.reported_ms = note.time, now_ms
+            source.accepted, source.reported_ms = note.time, now_ms
             self._reach(note.time)
 
     def _reach(self, time: int | None) -> None:
@@ -244,7 +248,7 @@ class Observation:
         place = self.partitions[source.partition]
         if not source.standing.is_heard or (self._guess.needs_end and place.ended_ms is None):
             return None
-        # The clock as it was when everything stored before was read: it stands in a backlog.
+        # The clock as it was when everything stored before was read: it stops in a backlog.
         return source.strategy.time(Now(place.ended_ms or 0, place.listened_ms))
 
 

@@ -27,13 +27,13 @@ class Record(Protocol):
         """Its headers, several of a name perhaps."""
 
     def timestamp(self) -> tuple[int, int]:
-        """Tell the type of its timestamp, 0 for none, and ms."""
+        """Return the type of its timestamp, 0 for none, and ms."""
 
 
 ReadValue = Callable[[Record], bytes | None]
-"""Tells the value that, with the partition, names the writer."""
+"""Returns the value that, with the partition, names the writer."""
 ReadTime = Callable[[Record], int]
-"""Tells the event time, ms; ``ValueError`` if there is none that can be read."""
+"""Returns the event time, ms; ``ValueError`` if there is none that can be read."""
 
 
 class Guess(NamedTuple):

@@ -21,21 +21,21 @@ class Source:
     """On its partition's clock of what was listened to."""
     standing: Standing = field(default_factory=Standing)
     is_registered: bool = False
-    told: int | None = None
-    said: int | None = None
+    registered: int | None = None
+    sent: int | None = None
     """The greatest that was to be noted: whether it arrived is not always known."""
-    noted: int | None = None
+    accepted: int | None = None
     reported_ms: int = 0
 
     def may_note(self, time: int) -> bool:
-        """Whether a time is above what it stands at, and not below what it may stand at."""
-        is_above = self.is_registered and (self.noted is None or time > self.noted)
-        return is_above and (self.said is None or time >= self.said)
+        """Return whether a time is above what it has noted, and not below what it may have noted."""
+        is_above = self.is_registered and (self.accepted is None or time > self.accepted)
+        return is_above and (self.sent is None or time >= self.sent)
 
     @property
     def last_time(self) -> int | None:
-        """What it stands at, and may be repeated."""
-        return self.told if self.noted is None else self.noted
+        """Its newest time, which may be repeated."""
+        return self.registered if self.accepted is None else self.accepted
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Counts:
     events
         Records read.
     late
-        Of these, how many were below what had been noted, or where a writer stood at the start.
+        Of these, how many were below what had been noted, or a writer's time at the start.
     unreadable
         How many had no time that could be read.
     seen, silent
@@ -179,7 +179,7 @@ class Sources(dict[str, Source]):
         source = self.get(writer)
         if source is not None:
             source.standing.is_out, source.standing.is_overdue = True, False
-            source.is_registered, source.noted, source.said = False, None, None
+            source.is_registered, source.accepted, source.sent = False, None, None
 
 
 def _lasts(sources: Mapping[str, Source]) -> list[Last]:

@@ -1,4 +1,4 @@
-"""What an observer is asked for, and what it tells of itself."""
+"""What an observer is asked for, and what it shows of itself."""
 
 from collections.abc import Collection, Mapping
 from datetime import timedelta
@@ -46,6 +46,10 @@ class Watching(NamedTuple):
     since: Literal["beginning", "end"]
     until_end: bool
 
+    def is_excepted(self, value: str, writer: str) -> bool:
+        """Return whether a writer notes time by itself."""
+        return value in self.excepted or writer in self.excepted
+
 
 class Progress(NamedTuple):
     """How far an observer is.
@@ -77,7 +81,7 @@ class Progress(NamedTuple):
 
 
 def describe_behind(behind_ms: int | None) -> str:
-    """Tell how far somebody is behind the others."""
+    """Describe how far somebody is behind the others."""
     if behind_ms is None:
         return "without an event time that can be believed"
     return f"{describe_span(behind_ms)} behind"

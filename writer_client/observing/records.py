@@ -1,0 +1,78 @@
+"""What a record of Kafka tells an observer: whose it is, where it lies, and when it happened."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from writer_client.observing.names import value_name, writer_of
+from writer_client.observing.observation import Row
+from writer_client.observing.rules import Record
+from writer_client.observing.watching import Watching
+
+
+class LoggedRecord(Record, Protocol):
+    """A message of ``confluent_kafka``, as far as observers look at it."""
+
+    def partition(self) -> int | None:
+        """Name its partition."""
+
+    def offset(self) -> int | None:
+        """Return where it is stored."""
+
+
+class Records:
+    """Reads records.
+
+    Attributes
+    ----------
+    unreadable
+        Where the first record lies whose time could not be read, and why; None without.
+    """
+
+    def __init__(self, watching: Watching, warn: Callable[[str], object]) -> None:
+        self._watching = watching
+        self._warn = warn
+        self._is_nameless_told = False
+        self.unreadable: str | None = None
+
+    def row(self, message: LoggedRecord) -> Row:
+        """Read a record."""
+        partition, offset = place_of(message)
+        time: int | None = None
+        try:
+            time = self._watching.time_of(message)
+        except ValueError as error:
+            if self.unreadable is None:
+                self.unreadable = f"{partition}:{offset}: {error}"
+        kind, logged_ms = message.timestamp()
+        writer = self._writer_of(message, partition)
+        return Row(writer, partition, offset, time, logged_ms if kind else None)
+
+    def _writer_of(self, message: LoggedRecord, partition: int) -> str | None:
+        """Name the writer that a record belongs to; None if it notes time by itself."""
+        if self._watching.value_of is None:
+            writer = value = str(partition)
+        else:
+            read = self._watching.value_of(message)
+            writer, value = writer_of(read, partition), value_name(read)
+            if read is None and not self._watching.is_excepted(value, writer):
+                self._warn_of_nameless(message, writer, value)
+        return None if self._watching.is_excepted(value, writer) else writer
+
+    def _warn_of_nameless(self, message: LoggedRecord, writer: str, value: str) -> None:
+        if not self._is_nameless_told:
+            self._is_nameless_told = True
+            partition, offset = place_of(message)
+            self._warn(
+                f"record {partition}:{offset} has no such header or key (--by); writer {writer!r} "
+                "stands for all of its partition that have none, and holds the others like any "
+                f"writer; --except {value} leaves them alone"
+            )
+
+
+def place_of(message: LoggedRecord) -> tuple[int, int]:
+    """Return partition and offset, which every record and every end has."""
+    partition, offset = message.partition(), message.offset()
+    if partition is None or offset is None:
+        msg = "a record without a place"
+        raise RuntimeError(msg)
+    return partition, offset
