@@ -329,7 +329,9 @@ def test_a_service_without_streams_teaches_by_commands_to_copy(
         with Api(server.url, "demo/first") as api:
             api.create(log="embedded")
             api.note("sensor-1", _now_ms())
-        expect(page.get_by_role("row").filter(has_text="demo/first")).to_contain_text("1 active")
+        expect(page.get_by_role("row").filter(has_text="demo/first")).to_contain_text(
+            "1 active"
+        )
 
 
 def test_columns_sort_and_the_title_counts_what_is_held(
