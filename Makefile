@@ -17,9 +17,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # Databases of tests are in memory where there is room: they outlive processes, and need no disk.
 ROOM_KB = $(shell df --output=avail /dev/shm 2>/dev/null | tail -n 1)
 IN_MEMORY = $(shell [ "0$(strip $(ROOM_KB))" -gt 4000000 ] && echo TMPDIR=/dev/shm)
-# Three workers on two cores, since many tests wait. Each takes a group as a whole, whose tests share
-# Spark, a broker, PostgreSQL or the servers of a file, in the order of tests/conftest.py.
-PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --dist=loadgroup --no-loadscope-reorder
+# Three workers on two cores, since many tests wait. Each takes a group of tests/groups.py as a whole.
+PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --no-loadscope-reorder
 
 .PHONY: setup demo demo-kafka test soak lint docs bench screenshots serve clean
 

@@ -7,9 +7,11 @@ from typing import Any, Protocol
 
 import httpx
 import pytest
+from xdist.remote import Producer
 
 from tests import effort as efforts
 from tests.effort import Effort
+from tests.groups import Groups, name_group, rank_of
 from tests.patience import PATIENCE_S
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess
@@ -17,9 +19,6 @@ from tidegauge_cli.demo.kafka.broker import Broker
 
 NewDatabase = Callable[[Path], str]
 """Makes a database of its own, in a directory if it is a file, and returns its address."""
-_DEAR = {"spark": "spark", "cluster": "postgresql", "broker": "broker"}
-"""Fixtures that cost much, and the groups of tests that need them: a run has one worker for each."""
-_LONGEST = ("spark", "acceptance", "postgresql", "broker")
 
 
 class NewServer(Protocol):
@@ -50,6 +49,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests about SQL on both databases, and with ``--soak`` all tests of the service."""
+    name_group(metafunc)
     if "database_kind" in metafunc.fixturenames:
         of_one = metafunc.definition.get_closest_marker("only_on")
         soaks = metafunc.config.getoption("--soak")
@@ -62,28 +62,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         )
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Let one worker run all tests that need Spark, one those of Kafka, one those of PostgreSQL.
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Groups:
+    """Let one worker run all tests that need Spark, one those of PostgreSQL, one those of Kafka.
 
     Of the rest it runs a file as a whole, whose tests may share a server.
     """
-    item.add_marker(pytest.mark.xdist_group(_group_of(item)))
-
-
-def _group_of(item: pytest.Item) -> str:
-    needs = set(getattr(item, "fixturenames", ()))
-    if item.path.parent.name == "spark":
-        needs.add("spark")
-    if _kind_of(item) == "postgresql":
-        needs.add("cluster")
-    needed = [group for name, group in _DEAR.items() if name in needs]
-    return needed[0] if needed else f"{item.path.parent.name}/{item.path.stem}"
-
-
-def _kind_of(item: pytest.Item) -> str | None:
-    """Tell of which kind the database of a test is, if it chooses."""
-    chosen = getattr(item, "callspec", None)
-    return chosen.params.get("database_kind") if chosen else None
+    return Groups(config, log)
 
 
 @pytest.hookimpl(trylast=True)  # Hypothesis marks its tests before
@@ -91,13 +75,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Choose what has a long form, or what has a short one."""
     is_chosen = _has_long_form if config.getoption("--soak") else _has_short_form
     config.hook.pytest_deselected(items=[item for item in items if not is_chosen(item)])
-    items[:] = sorted(filter(is_chosen, items), key=_rank)
-
-
-def _rank(item: pytest.Item) -> int:
-    """Let workers begin with the longest groups, so that none of them is the last one."""
-    group, _, _ = _group_of(item).partition("/")
-    return _LONGEST.index(group) if group in _LONGEST else len(_LONGEST)
+    items[:] = sorted(filter(is_chosen, items), key=lambda item: rank_of(item.nodeid))
 
 
 def _has_short_form(item: pytest.Item) -> bool:
@@ -107,8 +85,9 @@ def _has_short_form(item: pytest.Item) -> bool:
 def _has_long_form(item: pytest.Item) -> bool:
     of_hypothesis = item.get_closest_marker("hypothesis") is not None
     tries = "effort" in getattr(item, "fixturenames", ())
+    kind = getattr(item, "callspec", None) and item.callspec.params.get("database_kind")  # type: ignore[attr-defined]
     both = item.get_closest_marker("about_sql") or item.get_closest_marker("only_on")
-    only_there = _kind_of(item) == "postgresql" and not both
+    only_there = kind == "postgresql" and not both
     return of_hypothesis or tries or only_there or not _has_short_form(item)
 
 

@@ -1,0 +1,46 @@
+"""Which tests one worker runs one after another, so that a run starts once what is dear to start."""
+
+import re
+from pathlib import PurePath
+
+import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+_DEAR = {"spark": "spark", "cluster": "postgresql", "broker": "kafka"}
+"""Fixtures, and the groups of the tests that need them."""
+_LONGEST = ("spark", "acceptance", "postgresql", "kafka")
+_NAMED = re.compile(r"[\[-]on (\w+)[\]-]|\[(postgresql)[\]-]")
+
+
+class Groups(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands groups to workers, which know tests by their ids only.
+
+    ``--dist=loadgroup`` of xdist 3.8 finds no groups with pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def name_group(metafunc: pytest.Metafunc) -> None:
+    """Write the group of a test that needs something dear into its id."""
+    needed = [group for name, group in _DEAR.items() if name in metafunc.fixturenames]
+    if needed:
+        metafunc.fixturenames.append("group")
+        metafunc.parametrize("group", [f"on {needed[0]}"])
+
+
+def group_of(nodeid: str) -> str:
+    """Find the group of a test: that of Spark, PostgreSQL or Kafka, or its file."""
+    path, _, name = nodeid.partition("::")
+    *_, folder, file = PurePath(path).parts
+    if folder == "spark":  # also what starts a Spark of its own
+        return folder
+    named = _NAMED.search(name)
+    return (named[1] or named[2]) if named else f"{folder}/{file}"
+
+
+def rank_of(nodeid: str) -> int:
+    """Let workers begin with the longest groups, so that none of them is the last one."""
+    group, _, _ = group_of(nodeid).partition("/")
+    return _LONGEST.index(group) if group in _LONGEST else len(_LONGEST)
