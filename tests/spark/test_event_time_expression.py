@@ -50,24 +50,6 @@ def test_lateness_is_that_of_the_expression(
     assert sum(late) == 1
 
 
-def test_windows_of_the_expression_close_exactly(
-    spark: SparkSession, feed: Feed, checkpoint: str
-) -> None:
-    _write(feed, 4_000, 4_999)
-    windows = feed.load(spark, event_time=INSIDE, operators="windows").groupBy(
-        F.window("event_time", "5 seconds")
-    )
-    counts = windows.count().select(F.unix_millis("window.start") - DAY, "count")
-    with Followed(counts, checkpoint) as followed:
-        feed.note(4_999)
-        followed.until_read(4_999)
-        assert followed.rows == []
-        feed.note(5_000)
-        followed.until_read(5_000)
-        assert followed.rows == [(0, 2)]
-        assert followed.dropped == 0
-
-
 def test_a_slice_of_time_is_one_of_the_expression(
     spark: SparkSession, feed: Feed, checkpoint: str
 ) -> None:

@@ -56,48 +56,6 @@ def test_time_advances_before_the_first_event_and_without_events(
         assert followed.dropped == 0
 
 
-def test_a_row_below_the_bound_is_flagged_and_handed_over(
-    spark: SparkSession, feed: Feed, checkpoint: str
-) -> None:
-    feed.write(1_000)
-    feed.note(10_000)
-    columns = ("late", "late_by", _ms("late_below"))
-    rows = feed.load(spark).select("offset", _ms("event_time"), *columns)
-    with Followed(rows, checkpoint) as followed:
-        followed.until_read(10_000)
-        feed.write(2_000, 11_000, None)
-        followed.until(lambda: len(followed.rows) == 4, "all rows")
-    assert followed.rows == [
-        (0, 1_000, False, None, None),
-        (1, 2_000, True, 8_000, 10_000),
-        (2, 11_000, False, None, 10_000),
-        (3, None, False, None, 10_000),
-    ]
-
-
-def test_a_query_that_drains_a_sealed_stream_closes_its_last_windows(
-    spark: SparkSession, feed: Feed, checkpoint: str
-) -> None:
-    feed.write(4_000, 12_000)
-    feed.note(5_000)
-    feed.seal()
-    query = (
-        _windows(feed.load(spark, operators="windows"))
-        .writeStream.outputMode("append")
-        .option("checkpointLocation", checkpoint)
-        .format("memory")
-        .queryName("ended")
-        .trigger(availableNow=True)
-        .start()
-    )
-    assert query.awaitTermination(60)
-    found = [tuple(row) for row in spark.table("ended").collect()]
-    assert sorted(found) == [(0, 1), (10_000, 1)]
-    assert query.lastProgress is not None
-    dropped = [one["numRowsDroppedByWatermark"] for one in query.lastProgress["stateOperators"]]
-    assert dropped == [0]
-
-
 def test_a_window_comes_within_two_batches_of_the_note_that_decides_it(
     spark: SparkSession, feed: Feed, checkpoint: str
 ) -> None:

@@ -1,7 +1,6 @@
 """Spark's own Kafka source with the watermark of a topic's writers."""
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Event, Thread
 
@@ -10,9 +9,8 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark_source import process, query_report, windowed, write_stream
+from spark_source import process, query_report, write_stream
 from spark_source.errors import GuessedWatermarkError, InvalidOptionError, LoadError
-from spark_source.processing import count, tumbling
 from tests.kafka import create_topic
 from tests.server import Api, ServerProcess
 from tests.spark.feed import DAY, Followed
@@ -21,9 +19,7 @@ from tests.spark.restarts import crashed
 from tests.spark.targets import Target
 from tests.spark.topic_feed import EVENT_TIME, TopicFeed, counted
 from tidegauge_cli.demo.kafka.broker import Broker
-from writer_client import TimeReporter
 
-MINUTE = 60_000
 _FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 
 
@@ -31,43 +27,6 @@ _FORMAT = "spark.sql.streaming.offsetLog.formatVersion"
 def topic(broker: Broker, shared_server: ServerProcess) -> Iterator[TopicFeed]:
     with TopicFeed(broker.bootstrap, shared_server.url) as one:
         yield one
-
-
-def test_windows_are_exact_where_a_delay_loses_the_rows_of_a_producer_that_is_behind(
-    kafka_spark: SparkSession, topic: TopicFeed, tmp_path: Path
-) -> None:
-    """One of two producers is an hour behind the other."""
-    exact = topic.windows(kafka_spark, f"{tmp_path}/exact")
-    guessed = topic.read(kafka_spark).withColumn("event_time", F.expr(EVENT_TIME))
-    guess = counted(guessed.withWatermark("event_time", "10 minutes"))
-    everything: Counter[int] = Counter()
-
-    def write(partition: int, minutes: range) -> None:
-        times = [MINUTE * one for one in minutes]
-        topic.write(*times, partition=partition)
-        everything.update(times)
-
-    with (
-        TimeReporter(topic.url, topic.stream, "ahead") as ahead,
-        TimeReporter(topic.url, topic.stream, "behind") as behind,
-        Followed(exact, f"{tmp_path}/exact") as followed,
-        Followed(guess, f"{tmp_path}/guess") as delayed,
-    ):
-        behind.note_time(DAY, {1: 0})
-        for at in (0, 30):
-            write(0, range(at + 60, at + 90))
-            write(1, range(at, at + 30))
-            ahead.note_time(DAY + MINUTE * (at + 90), {0: topic.ends[0]})
-            behind.note_time(DAY + MINUTE * (at + 30), {1: topic.ends[1]})
-            followed.until_read(MINUTE * (at + 30))
-            delayed.query.processAllAvailable()
-        assert sorted(followed.rows) == [(MINUTE * one, 1) for one in range(60)]
-        topic.seal()
-        followed.until(lambda: len(followed.rows) == len(everything), "the end")
-    assert dict(followed.rows) == everything
-    assert followed.dropped == 0
-    assert delayed.dropped > 0
-    assert query_report(followed.query).table["rows"].sum() == sum(topic.ends.values())
 
 
 # What the query below hands over in each batch.
@@ -236,22 +195,11 @@ def _processed(df: DataFrame) -> DataFrame:
     return outputs.frame.where("output <> 'silent'").select("output", F.lit(1), "late.late_by")
 
 
-def _windowed(df: DataFrame) -> DataFrame:
-    size = tumbling("5 seconds")
-    outputs = windowed(df, size, key="key", aggregates={"n": count()}, buckets=2)
-    rows = F.coalesce("result.n", F.lit(1))
-    return outputs.frame.select("output", rows, "late.late_by")
-
-
-@pytest.mark.parametrize("operator", [_processed, _windowed])
-def test_operators_of_ours_handle_each_row_or_hand_it_out_as_late(
-    kafka_spark: SparkSession,
-    topic: TopicFeed,
-    checkpoint: str,
-    operator: Callable[[DataFrame], DataFrame],
+def test_a_processor_handles_each_row_or_hands_it_out_as_late(
+    kafka_spark: SparkSession, topic: TopicFeed, checkpoint: str
 ) -> None:
     read = topic.read(kafka_spark).withColumn("key", F.col("key").cast("string"))
-    with Followed(operator(topic.follow(read, checkpoint)), checkpoint) as followed:
+    with Followed(_processed(topic.follow(read, checkpoint)), checkpoint) as followed:
         topic.write(1_000, 4_000)
         topic.write(2_000, partition=1)
         topic.note(5_000)
@@ -265,6 +213,7 @@ def test_operators_of_ours_handle_each_row_or_hand_it_out_as_late(
     late = [late_by for output, _, late_by in followed.rows if output == "late"]
     assert sorted(late) == [100, 4_900]
     assert _handled(followed) + len(late) == sum(topic.ends.values())
+    assert query_report(followed.query).table["rows"].sum() == sum(topic.ends.values())
     assert followed.dropped == 0
 
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -20,12 +19,10 @@ from tests.patience import PATIENCE_S
 from tests.server import ServerProcess
 from tests.spark.feed import DAY, Followed
 from tests.spark.kafka_feed import KafkaFeed
-from tests.spark.restarts import BATCHES, crashed, run, run_through
 from tidegauge_cli.demo.kafka.broker import Broker
 
 _NUMBERS = count(1)
 _AT = f"unix_millis(event_time) - {DAY} AS at"
-_MINUTE = 60_000
 
 
 @pytest.fixture
@@ -33,39 +30,6 @@ def topic(shared_server: ServerProcess, broker: Broker) -> Iterator[KafkaFeed]:
     name = f"source-{next(_NUMBERS)}"
     with KafkaFeed(shared_server.url, broker.bootstrap, name) as one:
         yield one
-
-
-def test_every_window_is_exact_though_one_producer_is_far_behind_and_spark_would_lose_its_rows(
-    spark: SparkSession, topic: KafkaFeed, tmp_path: Path
-) -> None:
-    topic.create(partitions=4)
-    exact = _counted(topic.load(spark, operators="windows"))
-    rows = spark.readStream.format("tidegauge").options(**topic.options).load()
-    timed = rows.select("timestamp").withColumnRenamed("timestamp", "event_time")
-    guessed = _counted(timed.withWatermark("event_time", "1 minute"))
-    for one in range(4):
-        topic.note(0, writer=f"p{one}", position={})
-    with (
-        Followed(exact, str(tmp_path / "exact")) as ours,
-        Followed(guessed, str(tmp_path / "guessed")) as theirs,
-    ):
-
-        def write(minutes: range, partitions: range) -> None:
-            for one in partitions:
-                for minute in minutes:
-                    topic.write(*(minute * _MINUTE + s for s in range(50)), partition=one)
-                topic.note(minutes.stop * _MINUTE, writer=f"p{one}")
-            for followed in (ours, theirs):
-                _read_all(followed, topic)
-
-        write(range(6), range(3))
-        assert ours.rows == []
-        write(range(6), range(3, 4))
-        ours.until_bound(6 * _MINUTE)
-        ours.query.processAllAvailable()
-    assert sorted(ours.rows) == [(minute * _MINUTE, 200) for minute in range(6)]
-    assert ours.dropped == 0
-    assert theirs.dropped > 0
 
 
 def test_a_row_has_all_that_a_record_has_and_no_plan_shows_a_secret(
@@ -130,20 +94,6 @@ def test_a_mark_beyond_an_open_transaction_waits_while_all_else_is_read(
         topic.note(6_000)
         followed.until_read(6_000)
         assert len(followed.rows) == 4
-
-
-def test_a_batch_that_a_crash_left_is_repeated_as_it_was(
-    spark: SparkSession, topic: KafkaFeed, tmp_path: Path
-) -> None:
-    topic.create()
-    load = partial(topic.load, spark, operators="windows", admission="marks")
-    whole = str(tmp_path / "checkpoint")
-    assert run_through(topic, load, whole).batches == BATCHES  # type: ignore[arg-type]
-    with run(load, crashed(whole, tmp_path, 1, committed=False)) as followed:
-        followed.until_read(10_000)
-    assert followed.batches[1] == BATCHES[1]
-    assert followed.rows == [(0, 2), (5_000, 3)]
-    assert followed.dropped == 0
 
 
 def test_a_partition_that_the_stream_does_not_have_is_read_and_another_topic_is_not(
@@ -226,21 +176,6 @@ def test_a_drained_topic_is_divided_over_tasks_and_what_is_left_is_told(
     assert [one["bound"] - DAY for one in ends[:2]] == [2_000, 3_000]
 
 
-def test_an_expression_takes_the_event_time_out_of_the_value(
-    spark: SparkSession, topic: KafkaFeed, checkpoint: str
-) -> None:
-    topic.create()
-    topic.write(0, value=str(DAY + 5_000).encode())
-    topic.note(5_000)
-    time = "timestamp_millis(bigint(string(value)))"
-    rows = topic.load(spark, event_time=time).selectExpr(_AT, "late", "late_by")
-    with Followed(rows, checkpoint) as followed:
-        followed.until_read(5_000)
-        topic.write(0, value=str(DAY + 4_000).encode())
-        followed.until(lambda: len(followed.rows) == 2, "both rows")
-    assert followed.rows == [(5_000, False, None), (4_000, True, 1_000)]
-
-
 def test_a_load_that_looks_for_events_in_the_wrong_place_says_where_they_are(
     spark: SparkSession, topic: KafkaFeed
 ) -> None:
@@ -260,12 +195,6 @@ def _read_all(followed: Followed, topic: KafkaFeed) -> None:
     ends = {str(number): at for number, at in topic.log.ends().items()}
     followed.until(lambda: followed._end.get("position") == ends, f"the ends {ends}")
     followed.query.processAllAvailable()
-
-
-def _counted(df: DataFrame) -> DataFrame:
-    counted = df.groupBy(F.window("event_time", "1 minute")).count()
-    start = (F.unix_millis("window.start") - DAY).alias("start")
-    return counted.select(start, "count")
 
 
 def _plans(df: DataFrame) -> str:

@@ -1,7 +1,6 @@
 """Late rows are data: how late, by whose broken promise, and what becomes of them."""
 
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -159,36 +158,13 @@ def test_late_rows_of_nobody_are_counted_without_a_name(
     assert [one["late_writers"] for one in observed if one["late"]] == [{"": 1}]
 
 
-def _all(df: DataFrame) -> DataFrame:
-    return df
-
-
-def _on_time(df: DataFrame) -> DataFrame:
-    return split_late(df)[0]
-
-
-def _in_open(df: DataFrame) -> DataFrame:
-    return in_open_window(df, "5 seconds")
-
-
-@pytest.mark.parametrize(
-    ("choose", "counted"),
-    [
-        (_in_open, [(0, 2), (5_000, 2), (10_000, 1)]),
-        (_all, [(0, 3), (5_000, 2), (10_000, 1)]),  # one came in with the batch that closed it
-        (_on_time, [(0, 2), (5_000, 1), (10_000, 1)]),  # the window of one was open
-    ],
-)
 def test_sparks_own_windows_are_exact_with_the_late_rows_whose_window_is_open(
-    spark: SparkSession,
-    feed: Feed,
-    checkpoint: str,
-    choose: Callable[[DataFrame], DataFrame],
-    counted: list[tuple[int, int]],
+    spark: SparkSession, feed: Feed, checkpoint: str
 ) -> None:
     _break_promises(feed)
-    chosen = choose(_replayed(spark, feed))
-    assert _counts(chosen, F.window("event_time", "5 seconds"), checkpoint) == counted
+    kept = in_open_window(_replayed(spark, feed), "5 seconds")
+    window = F.window("event_time", "5 seconds")
+    assert _counts(kept, window, checkpoint) == [(0, 2), (5_000, 2), (10_000, 1)]
 
 
 def test_windows_with_an_offset_and_sliding_ones_are_exact_too(

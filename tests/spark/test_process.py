@@ -47,19 +47,6 @@ def at(time_ms: int) -> datetime:
     )
 
 
-@pytest.mark.parametrize("steps", [[60], [5, 11, 24, 25, 60]])
-def test_timers_fire_in_the_order_of_event_time_however_the_bound_steps(
-    spark: SparkSession, feed: Feed, checkpoint: str, steps: list[int]
-) -> None:
-    feed.write(40, 0, 10)
-    timeouts = process(feed.load(spark), Timeouts()).output()
-    with Followed(timeouts, checkpoint) as followed:
-        for bound in steps:
-            feed.note(bound)
-            followed.until_read(bound)
-    assert followed.rows == [("k", at(25), "OFF"), ("k", at(55), "OFF")]
-
-
 # What is written and the time noted then, step by step; None seals. Rows are late in steps 3 and 5.
 STORY: list[tuple[dict[str, list[int]], int | None]] = [
     ({"a": [30, 0, 10], "b": [5]}, 12),
@@ -274,36 +261,6 @@ def test_what_a_processor_does_wrong_is_told_in_the_exception_of_the_query(  # n
     ):
         followed.until(lambda: False, "the failure")
     assert words in str(failed.value)
-
-
-def test_a_union_of_two_streams_orders_rows_of_one_place_by_what_they_show(
-    spark: SparkSession, feed: Feed, shared_server: ServerProcess, checkpoint: str
-) -> None:
-    with Feed(shared_server.url, f"{feed.stream}-other") as other:
-        other.create()
-        # Equal time, segment and offset, and what shows last is read first.
-        feed.write(10, 20, key="a", value='{"x": "z"}')
-        other.write(10, 15, key="a", value='{"x": "y"}')
-        for one in (feed, other):
-            one.note(30)
-            one.seal()
-        outputs = visits(feed.load(spark).union(other.load(spark)), buckets=2)
-        query = (
-            outputs.output()
-            .writeStream.format("memory")
-            .queryName("union_of_streams")
-            .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-    rows = spark.table("union_of_streams").orderBy("at", F.size("seen")).collect()
-    assert [(row["at"], row["seen"]) for row in rows] == [
-        (at(10), ["y"]),
-        (at(10), ["y", "z"]),
-        (at(15), ["y", "z", "y"]),
-        (at(20), ["y", "z", "y", "z"]),
-    ]
 
 
 def test_a_stream_without_what_is_needed_is_refused_at_once(

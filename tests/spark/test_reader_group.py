@@ -120,12 +120,3 @@ def test_a_group_of_another_stream_is_refused(
         made.create([other.stream])
     with pytest.raises(LoadError, match="option 'readerGroup'"):
         _offsets(feed, spark, group)
-
-
-def test_without_a_group_nothing_is_left_on_the_server(
-    spark: SparkSession, feed: Feed, checkpoint: str, group: str
-) -> None:
-    feed.write(1_000)
-    with Followed(feed.load(spark).select("offset"), checkpoint) as followed:
-        followed.until(lambda: len(followed.rows) == 1, "the row")
-    assert feed.groups() == []

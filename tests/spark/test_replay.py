@@ -30,10 +30,7 @@ from tests.spark.feed import Feed, Followed
 from tests.spark.replays import (
     Replay,
     count_by_hour,
-    divide_unevenly,
-    guess_watermark,
     read_readings,
-    write_batches,
 )
 from tidegauge_cli.demo.queries import events_read, has_ended
 
@@ -178,25 +175,6 @@ def test_results_are_the_same_live_and_replayed_in_any_portions(
         replay = Replay(df, tmp_path / f"{number}")
         replay.finish(one.batches_a_run)
         assert (one, replay.rows, replay.dropped) == (one, expected, 0)
-
-
-def test_sparks_own_watermark_loses_rows_where_partitions_are_read_at_different_speeds(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    readings = _DATA["telemetry"](1)
-    expected = sorted(_expect_windows(readings))
-    counts = dict[str, int]()
-    for name, speeds in {"alike": (1, 1, 1, 1), "apart": (1, 1, 1, 3)}.items():
-        write_batches(divide_unevenly(readings, speeds, batches=3), tmp_path / name)
-        # Longer than a link is ever lost: nothing is late by it where arrival is the order.
-        counted = count_by_hour(guess_watermark(spark, tmp_path / name, "3 hours"))
-        guessed = Replay(counted, tmp_path / f"{name}-checkpoint")
-        with guessed.running() as followed:
-            followed.query.processAllAvailable()
-        counts[name] = sum(count for _, _, count, _ in guessed.rows)
-        if name == "alike":
-            assert guessed.rows == expected
-    assert counts == {"alike": len(readings), "apart": 683}
 
 
 def test_a_backfill_holds_no_more_windows_than_two_of_its_batches_span(

@@ -88,17 +88,6 @@ def test_rows_without_state_bring_the_bound_of_what_was_read(
     assert target.watermark == 7_000  # an empty batch notes as well
 
 
-def test_the_watermark_stays_behind_by_the_output_delay(
-    spark: SparkSession, feed: Feed, target: Target, checkpoint: str
-) -> None:
-    feed.write(1_000, key="a")
-    feed.note(12_000)
-    counted = _counted(feed.load(spark, operators="windows"))
-    _write(counted, target, checkpoint, event_time="window.start", output_delay="5 seconds")
-    assert target.counts() == [("a", 0, 1)]
-    assert target.watermark == 7_000
-
-
 def test_the_end_of_what_is_read_seals_the_target_once(
     spark: SparkSession, feed: Feed, target: Target, checkpoint: str
 ) -> None:

@@ -98,7 +98,13 @@ STORIES = {
 }
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sessions, lateness, retractions",
+        pytest.param("sliding, early, discarding", marks=pytest.mark.soak),
+    ],
+)
 def test_windows_say_what_the_operator_says(
     spark: SparkSession, feed: Feed, checkpoint: str, name: str
 ) -> None:
@@ -112,13 +118,14 @@ def test_windows_say_what_the_operator_says(
     assert counted == expected.counts
 
 
-def test_a_batch_that_runs_again_after_a_crash_says_the_same(
+def test_a_batch_that_runs_again_after_a_crash_says_the_same_which_is_what_the_operator_says(
     spark: SparkSession, feed: Feed, checkpoint: str, tmp_path: Path
 ) -> None:
     story = STORIES["tumbling, lateness, retractions"]
     df = feed.load(spark, admission="marks")
     with start(df, story.settings, checkpoint) as followed:
         play(feed, followed, story.script)
+    assert in_order(followed.rows) == expected_of(story).rows
     _, noted = story.script[-1]
     corrections = [
         number
