@@ -20,7 +20,7 @@ IN_MEMORY = $(shell [ "0$(strip $(ROOM_KB))" -gt 4000000 ] && echo TMPDIR=/dev/s
 # Three workers on two cores, since many tests wait. Each takes a group of tests/groups.py as a whole.
 PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --no-loadscope-reorder
 
-.PHONY: setup demo demo-kafka test soak lint docs bench screenshots serve clean
+.PHONY: setup demo demo-kafka test test-spark soak lint docs bench screenshots serve clean
 
 setup: $(READY)
 
@@ -51,6 +51,26 @@ test: lint
 	@sh scripts/install_test_tools.sh
 	$(PYTEST)
 
+# A small set of tests on another version of Spark, in an environment of its own.
+SPARK ?= 4.1.4
+OF_SPARK := .venv-spark-$(SPARK)
+
+$(OF_SPARK)/.ready: pyproject.toml constraints.txt
+	@case "$(SPARK)" in 4.[123].*) ;; *) echo "Spark $(SPARK) is not supported: name a version of 4.1, 4.2 or 4.3, such as make test-spark SPARK=4.1.4" >&2; exit 1;; esac
+	@PYTHON="$(PYTHON)" sh scripts/check_machine.sh
+	@echo "setting up $(OF_SPARK): pinned packages with PySpark $(SPARK), 1.2 GB, a minute or two"
+	$(PYTHON) -m venv --clear $(OF_SPARK)
+	sed 's/^pyspark==.*/pyspark==$(SPARK)/' constraints.txt > $(OF_SPARK)/constraints.txt
+	$(OF_SPARK)/bin/python -m pip install --quiet --constraint $(OF_SPARK)/constraints.txt --editable '.[test-spark]'
+	@touch $@
+
+# PySpark 4.1 leaves sockets open, which Python tells as warnings.
+test-spark: $(OF_SPARK)/.ready
+	@sh scripts/install_test_tools.sh
+	$(IN_MEMORY) $(OF_SPARK)/bin/python -m pytest -q --numprocesses=2 --dist=loadfile -m every_spark \
+		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning \
+		tests/spark tests/unit/test_compatibility.py
+
 # The long forms of what `make test` tries seldom, by other seeds; tells at the end what it tried.
 soak: setup
 	@sh scripts/install_test_tools.sh
@@ -70,4 +90,4 @@ screenshots: setup
 	$(BIN)/python scripts/screenshots.py screenshots
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) .venv-spark-*

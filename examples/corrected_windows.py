@@ -126,10 +126,10 @@ def catch_up(spark: SparkSession, url: str, stream: str, folder: Path) -> None:
         count_visits(views)
         .writeStream.foreachBatch(partial(store, path=folder / "visits.db"))
         .option("checkpointLocation", str(folder / "checkpoint"))
-        .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination()
+    query.processAllAvailable()
+    query.stop()
 
 
 def stored_visits(folder: Path) -> list[Visit]:

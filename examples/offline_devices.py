@@ -101,14 +101,9 @@ def find_offline(spark: SparkSession, url: str, stream: str, timeout: timedelta)
     """Tell of devices until the stream ends, some hours of event time a batch."""
     readings = read_stream(spark, url=url, stream=stream, maxEventTimePerTrigger="12 hours")
     changes = process(readings, OfflineDevices(timeout), key="key", columns=["value"])
-    query = (
-        changes.output()
-        .writeStream.format("memory")
-        .queryName("changes")
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    query = changes.output().writeStream.format("memory").queryName("changes").start()
+    query.processAllAvailable()
+    query.stop()
     return spark.table("changes")
 
 

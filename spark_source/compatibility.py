@@ -26,6 +26,9 @@ _VERSION = tuple(int(part) for part in __version__.split(".")[:2])
 if not (4, 1) <= _VERSION < (4, 4):
     raise UnsupportedSparkError(__version__)
 
+KAFKA_CONNECTOR = "4.1.3" if _VERSION < (4, 2) else "4.2.0"
+"""The newest of Spark's own Kafka connectors that this Spark runs with and that Maven has."""
+
 _TELLS_STARTS = _VERSION >= (4, 2)
 _WRAPPER = "spark.sql.streaming.triggerAvailableNowWrapper.enabled"
 _REPORT = "report"
@@ -43,6 +46,7 @@ else:  # 4.2 has them
 
 
 __all__ = [
+    "KAFKA_CONNECTOR",
     "ReadLimit",
     "SupportsTriggerAvailableNow",
     "arrow_schema",
@@ -123,16 +127,18 @@ class _WithoutStarts(DataSourceStreamReader):
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802 (Spark's)
         """Plan the end of the next batch, with the report of it."""
-        is_first = self._end is None
-        start = self.initialOffset() if self._end is None else self._end
+        if self._end is not None:
+            self._end = self._next(self._end)
+            return self._end
+        self._end = self._first = self._next(self.initialOffset())
+        return self._end
+
+    def _next(self, start: dict[str, Any]) -> dict[str, Any]:
         planned: dict[str, Any] = self._reader.latestOffset(start, None)
         if planned == _without_report(start):
             return start
         report = self._reader.reportLatestOffset() or {}
-        self._end = planned | {_REPORT: {name: report.get(name) for name in _REPORTED}}
-        if is_first:
-            self._first = self._end
-        return self._end
+        return planned | {_REPORT: {name: report.get(name) for name in _REPORTED}}
 
     def partitions(
         self, start: dict[str, Any], end: dict[str, Any]

@@ -53,16 +53,7 @@ class Images:
 
     def make_environment(self, role: str, directory: Path) -> Path:
         """Make the virtual environment of a role, and return the folder of its programs."""
-        venv.create(directory, symlinks=True)
-        programs = directory / "bin"
-        packages = next(directory.glob("lib/python*/site-packages"))
-        console = programs / "tidegauge"
-        console.write_text(_CONSOLE.format(python=programs / "python"))
-        console.chmod(0o755)
-        (packages / "tidegauge.pth").write_text(f"{ROOT}\n")
-        for name in _closure(PROJECT["name"], self._extras(role)):
-            _link(distribution(name), packages, programs)
-        return programs
+        return make_environment(directory, self._extras(role))
 
     def _extras(self, role: str) -> frozenset[str]:
         (install,) = [
@@ -71,6 +62,20 @@ class Images:
         found = re.search(r"'\.\[([\w,]+)\]'", install)
         assert found, install
         return frozenset(found[1].split(","))
+
+
+def make_environment(directory: Path, extras: frozenset[str]) -> Path:
+    """Make a virtual environment with what extras bring, and return the folder of its programs."""
+    venv.create(directory, symlinks=True)
+    programs = directory / "bin"
+    packages = next(directory.glob("lib/python*/site-packages"))
+    console = programs / "tidegauge"
+    console.write_text(_CONSOLE.format(python=programs / "python"))
+    console.chmod(0o755)
+    (packages / "tidegauge.pth").write_text(f"{ROOT}\n")
+    for name in _closure(PROJECT["name"], extras):
+        _link(distribution(name), packages, programs)
+    return programs
 
 
 def _pairs(values: tuple[str, ...]) -> Iterator[tuple[str, str]]:

@@ -24,6 +24,7 @@ from spark_source import (
 )
 from spark_source.errors import LoadError, TouchedLoadError
 from spark_source.processing import count, tumbling
+from tests.spark.draining import drain
 from tests.spark.processors import Timeouts
 from tests.spark.topic_feed import EVENT_TIME
 from tidegauge_cli.demo.kafka.jars import connector_jars
@@ -164,14 +165,8 @@ def _windowed(spark: SparkSession, url: str, stream: str, checkpoint: str) -> li
 
 def _drained(df: DataFrame, name: str, checkpoint: str) -> list[Any]:
     """Run a query to the end of what is there, and return what came out."""
-    query = (
-        df.writeStream.option("checkpointLocation", f"{checkpoint}-{name}")
-        .format("memory")
-        .queryName(name)
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    writer = df.writeStream.option("checkpointLocation", f"{checkpoint}-{name}")
+    drain(writer.format("memory").queryName(name))
     return sorted(map(list, df.sparkSession.table(name).collect()))
 
 

@@ -1,13 +1,14 @@
 """What a batch reads, over how many tasks, and what is still to read after it."""
 
-import json
-
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryProgress
 
+from spark_source.compatibility import read_offset, report_of
 from tests.spark.feed import Feed, Followed
 
 
+@pytest.mark.every_spark
 def test_the_progress_says_how_far_a_query_is_behind_in_time_and_rows(
     spark: SparkSession, feed: Feed, checkpoint: str
 ) -> None:
@@ -19,7 +20,8 @@ def test_the_progress_says_how_far_a_query_is_behind_in_time_and_rows(
     with Followed(feed.load(spark, **limits), checkpoint) as followed:
         followed.until_read(7_000)
         reports = [
-            json.loads(one["sources"][0]["latestOffset"]) for one in _with_rows(followed)
+            report_of(read_offset(one["sources"][0]["latestOffset"]))
+            for one in _with_rows(followed)
         ]
     named = {"stream": feed.stream, "reader_group": None}
     assert [{name: one[name] for name in named} for one in reports] == [named] * len(reports)

@@ -66,6 +66,7 @@ def _late_writers(group: ReaderGroup) -> dict[str, int]:
     return {} if progress is None else progress.late_writers
 
 
+@pytest.mark.every_spark
 def test_windows_close_exactly_late_rows_are_told_errors_are_short_and_no_log_shows_the_token(
     feed: Feed, counted: Target, said: Iterator[dict[str, object]], tmp_path: Path
 ) -> None:

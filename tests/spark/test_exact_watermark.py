@@ -1,10 +1,14 @@
 """Spark's watermark is the bound: at the edge of a session, without events, and drained to the end."""
 
+import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from tests.spark.draining import drain
 from tests.spark.feed import DAY, Feed, Followed
 from tidegauge_cli.demo.queries import batches_done, events_read
+
+pytestmark = pytest.mark.every_spark
 
 
 def _windows(df: DataFrame) -> DataFrame:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from spark_source.compatibility import ReadLimit
 from spark_source.data_source import StreamReader
 from spark_source.options.load import read_options
 from spark_source.source.partitions import SegmentPartition
@@ -29,12 +29,12 @@ def test_rows_between_the_first_plan_and_a_crash_are_read_by_the_replay(feed: Fe
     planner = _reader(feed, startingOffsets="latest")
     start = planner.initialOffset()
     feed.write(*range(10))
-    end = planner.latestOffset(start, ReadAllAvailable())
+    end = planner.latestOffset(start, ReadLimit())
     planner.stop()
     feed.write(*range(10))
     replaying = _reader(feed, startingOffsets="latest")
     assert _ranges(replaying, replaying.initialOffset(), end) == [range(10, 20)]
-    following = replaying.latestOffset(end, ReadAllAvailable())
+    following = replaying.latestOffset(end, ReadLimit())
     assert _ranges(replaying, end, following) == [range(20, 30)]
     replaying.stop()
 
@@ -61,6 +61,6 @@ def test_batches_by_event_time_begin_before_the_first_mark_as_they_did_live(
     paced = _reader(feed, admission="marks", maxEventTimePerTrigger="1 second")
     start = paced.initialOffset()
     assert (start["bound"], start["revision"]) == (None, 0)
-    end = paced.latestOffset(start, ReadAllAvailable())
+    end = paced.latestOffset(start, ReadLimit())
     assert (end["bound"], end["revision"]) == (DAY + 1_000, 1)
     paced.stop()

@@ -62,6 +62,7 @@ def whole(
         yield feed, checkpoint
 
 
+@pytest.mark.every_spark
 @pytest.mark.parametrize(("batch", "bound"), [(0, None), (1, 5_000), (4, 10_000)])
 def test_a_crash_between_offset_log_and_commit_log_repeats_the_batch_as_it_was(
     kafka_spark: SparkSession,

@@ -148,6 +148,7 @@ def whole(
     return checkpoint, followed
 
 
+@pytest.mark.every_spark
 def test_all_outputs_are_those_of_the_operator_and_the_end_of_time_drains(
     whole: tuple[str, Followed],
 ) -> None:
@@ -170,6 +171,7 @@ def test_the_progress_counts_late_rows_and_what_is_held(whole: tuple[str, Follow
     assert max(one["timers"] or 0 for one in counts) == 3
 
 
+@pytest.mark.every_spark
 def test_a_crash_between_offset_log_and_commit_log_repeats_the_batch_as_it_was(
     spark: SparkSession,
     whole_feed: Feed,

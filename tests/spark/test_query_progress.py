@@ -42,6 +42,7 @@ def _break_promises(feed: Feed) -> None:
                 writer.write(b"v", key="k", event_time=DAY + time)
 
 
+@pytest.mark.every_spark
 def test_late_rows_are_counted_by_writer_in_the_metrics_of_the_service(
     spark: SparkSession, feed: Feed, checkpoint: str, listener: ProgressListener
 ) -> None:

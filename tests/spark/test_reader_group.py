@@ -62,6 +62,7 @@ def _is_fenced(reader: Reader) -> bool:
     return False
 
 
+@pytest.mark.every_spark
 def test_the_checkpoint_wins_over_the_group_back_too(
     spark: SparkSession, feed: Feed, checkpoint: str, group: str
 ) -> None:

@@ -37,6 +37,7 @@ def whole(whole_feed: Feed, load: Load, tmp_path_factory: pytest.TempPathFactory
     return checkpoint
 
 
+@pytest.mark.every_spark
 @pytest.mark.parametrize(
     ("batch", "watermarks"),
     [

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from spark_source import TidegaugeDataSource, as_events, write_stream
 from spark_source.errors import GuessedWatermarkError, InvalidOptionError, UnclearDelayError
 from tests.server import ServerProcess
+from tests.spark.draining import DRAINS, finish
 from tests.spark.feed import DAY, Feed
 from tests.spark.targets import Target
 from tidegauge.event_time import END_OF_TIME
@@ -41,16 +42,14 @@ def _write(df: DataFrame, target: Target, checkpoint: str, **options: Any) -> St
         url=target.url,
         stream=target.stream,
         checkpoint=checkpoint,
-        trigger="availableNow",
+        trigger="availableNow" if DRAINS else None,
         **options,
     )
-    try:
-        assert query.awaitTermination(120)
-    finally:
-        query.stop()
+    finish(query)
     return query
 
 
+@pytest.mark.every_spark
 def test_windows_arrive_once_with_sparks_watermark_as_that_of_the_target(
     spark: SparkSession, feed: Feed, target: Target, checkpoint: str
 ) -> None:

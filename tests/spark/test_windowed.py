@@ -98,6 +98,7 @@ STORIES = {
 }
 
 
+@pytest.mark.every_spark
 @pytest.mark.parametrize(
     "name",
     [

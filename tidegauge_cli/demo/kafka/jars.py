@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,12 +26,15 @@ def broker_jars() -> Path:
 
 def connector_jars() -> list[Path]:
     """List the jars of Spark's own Kafka connector, for ``spark.jars``; see `broker_jars`."""
-    return sorted(_fetched("connector").glob("*.jar"))
+    from spark_source.compatibility import KAFKA_CONNECTOR  # noqa: PLC0415 (a broker needs no Spark)
+
+    folder = _fetched("connector", f"-Dspark.version={KAFKA_CONNECTOR}")
+    return sorted(folder.glob("*.jar"))
 
 
-def _fetched(name: str) -> Path:
+def _fetched(name: str, *properties: str) -> Path:
     pom = _HERE / f"{name}.pom.xml"
-    version = sha256(pom.read_bytes()).hexdigest()[:12]
+    version = sha256(pom.read_bytes() + "".join(properties).encode()).hexdigest()[:12]
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "tidegauge" / f"{name}-{version}"
     if not folder.exists():
@@ -39,16 +43,16 @@ def _fetched(name: str) -> Path:
             msg = "Maven is missing, which fetches the jars of Kafka; get it with: apt-get install maven"
             raise DemoFailedError(msg)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        _fetch(maven, pom, folder)
+        _fetch(maven, pom, folder, properties)
     return folder
 
 
-def _fetch(maven: str, pom: Path, folder: Path) -> None:
+def _fetch(maven: str, pom: Path, folder: Path, properties: Sequence[str]) -> None:
     """Fetch beside the folder and rename, so that it is there whole or not at all."""
     with tempfile.TemporaryDirectory(dir=folder.parent) as partial:
         target = Path(partial) / folder.name
         goal = ("dependency:copy-dependencies", f"-DoutputDirectory={target}")
-        command = [maven, "--batch-mode", "--quiet", "--file", str(pom), *goal]
+        command = [maven, "--batch-mode", "--quiet", "--file", str(pom), *properties, *goal]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             msg = f"Maven could not fetch the jars of Kafka: {done.stdout.strip()[:500]}"
