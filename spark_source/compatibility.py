@@ -51,6 +51,7 @@ __all__ = [
     "SupportsTriggerAvailableNow",
     "arrow_schema",
     "for_this_spark",
+    "is_stateful",
     "read_offset",
     "report_of",
     "warn_of_available_now",
@@ -67,6 +68,11 @@ def arrow_schema(schema: "StructType") -> "pa.Schema":
 def for_this_spark(reader: DataSourceStreamReader) -> DataSourceStreamReader:
     """Return a reader as this Spark asks it: 4.2 says where a batch starts."""
     return reader if _TELLS_STARTS else _WithoutStarts(reader)
+
+
+def is_stateful(plan: Any) -> bool:  # noqa: ANN401 (a plan of the JVM)
+    """Tell whether a plan shows that it keeps state; 4.3 can be asked."""
+    return _VERSION >= (4, 3) and bool(plan.containsStatefulOperator())
 
 
 def read_offset(text: str) -> Any:  # noqa: ANN401 (JSON)

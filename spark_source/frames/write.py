@@ -15,6 +15,7 @@ from pyspark.sql.types import (
 )
 
 from spark_source.checkpoints.checkpoint import WATERMARK_POLICY
+from spark_source.compatibility import is_stateful
 from spark_source.data_source import TidegaugeDataSource
 from spark_source.errors import (
     GuessedWatermarkError,
@@ -188,7 +189,7 @@ def _refuse_guess(df: DataFrame) -> None:
     """Raise `GuessedWatermarkError` if the plan shows it; none is seen over Spark Connect."""
     if getattr(df, "_plan", None) is not None or not has_watermark(df):
         return
-    if not df._jdf.queryExecution().analyzed().containsStatefulOperator():  # noqa: SLF001 (no public way)
+    if not is_stateful(df._jdf.queryExecution().analyzed()):  # noqa: SLF001 (no public way)
         return
     sources = streaming_sources(df)
     followed = {options["topic"] for name, options in sources if name == TickDataSource.name()}

@@ -40,12 +40,12 @@ def _about_python(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
         yield pa.RecordBatch.from_pydict(found)
 
 
-def main(master: str, url: str, stream: str, folder: str) -> None:
+def main(master: str, cores: str, url: str, stream: str, folder: str) -> None:
     """Run source, sink, ``process`` and ``windowed`` over a sealed stream, and print what came out."""
     os.environ["PYSPARK_PYTHON"] = "python3"
     os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     settings: dict[str, Any] = {
-        "spark.cores.max": "2",
+        "spark.cores.max": cores,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.scheduler.maxRegisteredResourcesWaitingTime": "120s",
@@ -66,7 +66,7 @@ def main(master: str, url: str, stream: str, folder: str) -> None:
 
 
 def _told(spark: SparkSession, url: str, stream: str, folder: str) -> dict[str, Any]:
-    load = {"url": url, "stream": stream}
+    load: dict[str, Any] = {"url": url, "stream": stream}
     counts = read_stream(spark, operators="windows", **load)
     windows = counts.groupBy(F.window("event_time", "5 seconds")).count()
     query = write_stream(
