@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from tests.acceptance.images import ROOT
+from tests.linked import ROOT
 
 PATH = ROOT / "docker-compose.yml"
 _VARIABLE = re.compile(r"\$(?:(\$)|\{(\w+)(?::[-?]([^}]*))?\})")

@@ -20,7 +20,8 @@ import pytest
 from psycopg import sql
 
 from tests.acceptance.compose import Service
-from tests.acceptance.images import ROOT, Images
+from tests.acceptance.images import Images
+from tests.linked import ROOT
 from tests.postgres import running_cluster
 from tests.quick_spark import QUICK_JAVA
 from tests.server import free_port

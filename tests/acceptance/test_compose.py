@@ -12,8 +12,9 @@ import pytest
 import yaml
 
 from tests.acceptance.compose import PATH, Service, read_services
-from tests.acceptance.images import CONFIGURATION, PROJECT, ROOT, Images
+from tests.acceptance.images import Images
 from tests.acceptance.local_cluster import LocalCluster
+from tests.linked import CONFIGURATION, PROJECT, ROOT
 from tests.server import Api, ServerProcess
 
 PAGES = ROOT / "docs" / "how-to"

@@ -19,8 +19,8 @@ import trustme
 
 from reader_client import StreamClient
 from tests.acceptance.compose import read_services
-from tests.acceptance.images import ROOT
 from tests.acceptance.local_cluster import LocalCluster
+from tests.linked import ROOT
 from tests.patience import wait_until
 from tests.server import free_port
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.images import make_environment
+from tests.linked import make_environment
 from tests.quick_spark import quick_environment
 from tests.spark.cluster import standalone
 from tests.spark.drivers import PATIENCE_S
