@@ -4,7 +4,7 @@ import pyspark
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from tests.patience import PATIENCE_S
+from tests.spark.drivers import PATIENCE_S
 
 DRAINS = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 2)
 """Before 4.2 ``availableNow`` ends after one batch."""
@@ -23,7 +23,7 @@ def finish(query: StreamingQuery) -> None:
     """Wait for a query that was started to drain what is there."""
     try:
         if DRAINS:
-            assert query.awaitTermination(int(PATIENCE_S))
+            assert query.awaitTermination(PATIENCE_S)
         else:
             query.processAllAvailable()
     finally:
