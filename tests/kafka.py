@@ -25,6 +25,13 @@ def create_topic(
     wait_until(lambda: topic in admin.list_topics(timeout=PATIENCE_S).topics)
 
 
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """Delete a topic, and wait until it is gone."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)
+    wait_until(lambda: topic not in admin.list_topics(timeout=PATIENCE_S).topics)
+
+
 def produce(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
     """Produce records, each of what `Producer.produce` takes, and wait until all are stored."""
     producer = Producer({"bootstrap.servers": bootstrap})

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
-from spark_source.errors import UnfollowedTopicError, WrongCheckpointError
+from spark_source.errors import LogReplacedError, UnfollowedTopicError, WrongCheckpointError
 from tidegauge.marks import Mark
 from tidegauge.topology import Position
 
@@ -33,6 +33,8 @@ class TickOffset:
     run
         Another one in each start of each query, so that an entry of the offset log with this
         offset is of this query alone.
+    topic_id
+        Of the topic with which the query began; None if it was not known.
     """
 
     stream_id: str
@@ -40,18 +42,23 @@ class TickOffset:
     bound: int | None = None
     revision: int = 0
     run: str = NO_RUN
+    topic_id: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Write it with a stable order of keys: Spark compares the text."""
-        return asdict(self)
+        known = asdict(self)
+        if self.topic_id is None:
+            del known["topic_id"]
+        return known
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Self:
         """Read it back; more may be stored with it, which is told and not read."""
-        return cls(**{name: stored[name] for name in _FIELDS})
+        return cls(**{name: one for name, one in stored.items() if name in _FIELDS})
 
 
 _FIELDS = {one.name for one in fields(TickOffset)}
+_ALWAYS = _FIELDS - {"topic_id"}
 
 
 def check_log(location: str, ends: Sequence[Any], start: TickOffset) -> None:
@@ -72,6 +79,12 @@ def check_log(location: str, ends: Sequence[Any], start: TickOffset) -> None:
     elif start not in map(TickOffset.from_json, filter(_is_of_ticks, ends)):
         found = "has no batch" if not ends else "does not end with this query's newest batch"
         raise WrongCheckpointError(location, f"its offset log {found}")
+
+
+def check_topic(start: TickOffset, found: str | None) -> None:
+    """Raise `LogReplacedError` if a topic is another one than that with which the query began."""
+    if start.topic_id is not None and found is not None and found != start.topic_id:
+        raise LogReplacedError(found, start.topic_id)
 
 
 def position_of(topic: str, ends: Sequence[Any]) -> Position | None:
@@ -111,7 +124,7 @@ def without_followed(ends: Sequence[Any]) -> list[Any]:
 
 
 def _is_of_ticks(end: object) -> bool:
-    return isinstance(end, dict) and end.keys() >= _FIELDS
+    return isinstance(end, dict) and end.keys() >= _ALWAYS
 
 
 def _is_of_kafka(end: object) -> bool:

@@ -13,7 +13,13 @@ from pyspark.sql.types import BooleanType, StructField, StructType, TimestampTyp
 import reader_client
 from spark_source.arrow_values import scalar
 from spark_source.checkpoints.checkpoint import Checkpoint
-from spark_source.checkpoints.ticks import TickOffset, check_log, next_offset, position_of
+from spark_source.checkpoints.ticks import (
+    TickOffset,
+    check_log,
+    check_topic,
+    next_offset,
+    position_of,
+)
 from spark_source.compatibility import (
     ReadLimit,
     SupportsTriggerAvailableNow,
@@ -46,6 +52,7 @@ class _Options:
     stream: str
     topic: str
     checkpoint: str
+    topic_id: str | None = None
     token: str | None = field(default=None, repr=False)
 
     def client(self, stream_id: str) -> "reader_client.StreamClient":
@@ -66,6 +73,7 @@ def _read_options(given: dict[str, str]) -> _Options:
         stream=str(asked.need("stream", StreamName.parse, "shop/orders")),
         topic=asked.need("topic", str, "orders"),
         checkpoint=asked.need("checkpoint", str, "/var/lib/orders"),
+        topic_id=asked.take("topicId", str),
         token=asked.take("token", check_token),
     )
     asked.refuse_others()
@@ -121,12 +129,15 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
         """Stand before the first mark: nothing is planned of Kafka yet."""
-        with self._options.first_client() as client:
-            return TickOffset(client.describe().stream_id, self._options.topic).to_json()
+        options = self._options
+        with options.first_client() as client:
+            begun = client.describe().stream_id
+        return TickOffset(begun, options.topic, topic_id=options.topic_id).to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 (Spark's)
         """Plan the bound of the next batch, by what Kafka was planned to in the batch before."""
         begun = TickOffset.from_json(start)
+        check_topic(begun, self._options.topic_id)
         self._read_log(begun)
         watch = self._watching(begun)
         passed = None if self._position is None else watch.passed(self._position)

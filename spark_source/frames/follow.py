@@ -9,6 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 
 from spark_source.errors import InvalidOptionError
 from spark_source.following.tick_source import TICK, TickDataSource
+from spark_source.following.topic_ids import topic_id
 from spark_source.frames.event_time import timed_by
 from spark_source.frames.watermark import (
     check_python,
@@ -99,6 +100,10 @@ def follow(  # noqa: PLR0913 (keywords of one load)
     if token is not None:
         hide_tokens(spark)
         options["token"] = token
+    for _, of_kafka in streaming_sources(df)[:1]:
+        known = topic_id(spark, topic, of_kafka)
+        if known is not None:
+            options["topicId"] = known
     spark.dataSource.register(TickDataSource)
     ticks = load(spark, TickDataSource.name(), options)
     time = F.expr(event_time) if isinstance(event_time, str) else event_time

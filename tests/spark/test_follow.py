@@ -233,6 +233,30 @@ def test_another_checkpoint_than_the_querys_own_fails_it(
         followed.until(lambda: False, "the failure")
 
 
+def test_a_checkpoint_is_of_the_topic_and_the_stream_that_it_began_with(
+    kafka_spark: SparkSession, topic: TopicFeed, checkpoint: str
+) -> None:
+    """A topic of the same name with other offsets has another id: one created again, or a mirror."""
+    topic.write(1_000)
+    topic.note(5_000)
+    with Followed(topic.windows(kafka_spark, checkpoint), checkpoint) as followed:
+        followed.until_read(5_000)
+
+    def refuses(told: str) -> None:
+        with (
+            Followed(topic.windows(kafka_spark, checkpoint), checkpoint) as again,
+            pytest.raises(StreamingQueryException, match=told),
+        ):
+            again.until(lambda: False, "the failure")
+
+    topic.create_stream_anew()
+    topic.note(9_000)
+    refuses("stream .* was deleted and created again")
+    topic.create_topic_anew()
+    topic.write(2_000, 3_000)
+    refuses("such as a mirror")
+
+
 def test_a_source_that_reads_other_topics_besides_fails_the_query(
     kafka_spark: SparkSession, broker: Broker, topic: TopicFeed, checkpoint: str
 ) -> None:

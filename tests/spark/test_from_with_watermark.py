@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,8 @@ def test_a_query_moves_to_the_exact_watermark_through_an_outage_and_back(
     """Producer b is an hour behind a, so that a delay of ten minutes loses its rows."""
     run("promises")
     run("guess")
-    start_guess = run("guess")["start_guess"]
-    start_exact = run("exact")["start_exact"]
+    names = run("exact")
+    start_guess, start_exact = names["start_guess"], names["start_exact"]
     topic.note(0, writer="b", position={})
     guess, exact = start_guess(), start_exact()
 
@@ -92,6 +93,8 @@ def test_a_query_moves_to_the_exact_watermark_through_an_outage_and_back(
         topic.note((hour + 1) * _HOUR, writer="b")
         guess.processAllAvailable()
     wait_until(lambda: _counts(kafka_spark, tmp_path / "exact") == {0: 60, 1: 120})
+    names["query"] = exact
+    wait_until(lambda: run("complete")["watermark"] >= datetime(1970, 1, 2, 2, tzinfo=UTC))
     compared = run("compare")["both"].collect()
     assert {one["hour"].hour: one["guess"] for one in compared} == {0: None, 1: 60}
 

@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from spark_source import follow
-from tests.kafka import create_topic, produce
+from tests.kafka import create_topic, delete_topic, produce
 from tests.server import Api
 from tests.spark.feed import DAY
 
@@ -25,7 +25,7 @@ class TopicFeed:
         self.ends = dict.fromkeys(range(partitions), 0)
         self.bootstrap = bootstrap
         self._api = Api(url, self.stream)
-        self._api.create(segments=partitions, mark_resolution_ms=0)
+        self._create_stream()
         create_topic(bootstrap, self.topic, partitions=partitions)
 
     def __enter__(self) -> Self:
@@ -50,6 +50,20 @@ class TopicFeed:
     def seal(self) -> None:
         """End the stream where the topic ends."""
         self._api.post("seal", position={str(number): end for number, end in self.ends.items()})
+
+    def create_stream_anew(self) -> None:
+        """Replace the stream by another one of its name."""
+        self._api.client.delete(self._api.path).raise_for_status()
+        self._create_stream()
+
+    def create_topic_anew(self) -> None:
+        """Replace the topic by an empty one of its name."""
+        delete_topic(self.bootstrap, self.topic)
+        self.ends = dict.fromkeys(self.ends, 0)
+        create_topic(self.bootstrap, self.topic, partitions=len(self.ends))
+
+    def _create_stream(self) -> None:
+        self._api.create(segments=len(self.ends), mark_resolution_ms=0)
 
     def read(self, spark: SparkSession, **options: object) -> DataFrame:
         """Load the topic as Spark does."""

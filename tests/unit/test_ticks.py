@@ -8,8 +8,19 @@ import pytest
 from pyarrow import fs
 
 from spark_source.checkpoints.checkpoint import Checkpoint
-from spark_source.checkpoints.ticks import TickOffset, check_log, next_offset, position_of
-from spark_source.errors import CheckpointError, UnfollowedTopicError, WrongCheckpointError
+from spark_source.checkpoints.ticks import (
+    TickOffset,
+    check_log,
+    check_topic,
+    next_offset,
+    position_of,
+)
+from spark_source.errors import (
+    CheckpointError,
+    LogReplacedError,
+    UnfollowedTopicError,
+    WrongCheckpointError,
+)
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.marks import Mark
 
@@ -137,3 +148,14 @@ def test_the_first_batch_of_each_start_has_a_tick_also_without_news() -> None:
     end = next_offset(_STANDING, None, run="b", is_due=False)
     assert end == TickOffset("s", "orders", 5_000, 3, "b")
     assert TickOffset.from_json(end.to_json()) == end
+
+
+def test_a_topic_with_another_id_is_refused_where_both_are_known() -> None:
+    known, unknown = TickOffset("s", "orders", topic_id="a"), TickOffset("s", "orders")
+    assert TickOffset.from_json(known.to_json()) == known
+    assert "topic_id" not in unknown.to_json()  # as it was stored before there were ids
+    check_topic(known, "a")
+    check_topic(known, None)
+    check_topic(unknown, "b")
+    with pytest.raises(LogReplacedError, match=r"its id is b now, not a"):
+        check_topic(known, "b")
