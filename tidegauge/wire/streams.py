@@ -126,8 +126,8 @@ class SettingsFields(Request):
     )
     max_future_skew_ms: Milliseconds | None = Field(
         3_600_000,
-        description="How far a noted time may be ahead of the server's clock, ms; null for "
-        "streams with logical time.",
+        description="How far a noted time may be ahead of the server's clock, ms: as far as your "
+        "writers' clocks may be wrong, 60000 with NTP; null for streams with logical time.",
     )
 
 
