@@ -9,7 +9,7 @@ boot clock         goes on                whether a lease is in force: others go
 monotonic clock    stands                 waits, pauses and how long something took
 =================  =====================  =================================================
 
-Listening time is a monotonic clock that also stands while no report can be taken: see
+Listening time is a monotonic clock that is also stopped while no report can be accepted: see
 `controller.background.stamping`. Where a system has no boot clock, leases go by the monotonic one, and who
 was suspended finds out at the next transaction, which the database refuses.
 """
@@ -40,7 +40,7 @@ def _monotonic_ms() -> int:
 class ListeningClock:
     """Sums the steps of a monotonic clock between stamps, each counted as 1 s at most.
 
-    It goes on from the last stamp that was stored. It stands until the first stamp, and while the
+    It continues from the last stamp that was stored. It is stopped until the first stamp, and while the
     clock underneath is behind its last stamp, as on a faulty hypervisor: nobody is given time
     that way.
     """
@@ -54,7 +54,7 @@ class ListeningClock:
         self._halted = True
 
     def go_on_from(self, stored_ms: int) -> None:
-        """Take up a stamp that was stored, before the first stamp of this process."""
+        """Continue from a stamp that was stored, before the first stamp of this process."""
         self._stamp_ms = stored_ms
 
     def now_ms(self) -> int:

@@ -31,7 +31,7 @@ class Process:
         self._unstored_before = 0
 
     async def begin(self) -> None:
-        """Start, in the background if it takes long: probes are answered, others told to wait."""
+        """Start, in the background if it takes long: probes are answered, other calls get 503."""
         self._starting = asyncio.create_task(self.start(), name="reading the streams back")
         self._starting.add_done_callback(log_failure)
         await asyncio.wait({self._starting}, timeout=_QUICK_START_S)
@@ -69,7 +69,7 @@ class Process:
     def begin_to_end(self) -> None:
         """Answer every long poll, now and from now on: the service shuts down.
 
-        A database that hangs is given up in a while, so that who waits for it is answered. What
+        A database that hangs is given up in a while, so that calls that wait for it are answered. What
         other controllers can go on with is given up sooner, however long a client takes to send
         the rest of its call.
         """
@@ -85,7 +85,7 @@ class Process:
             state.changed.close()
 
     async def close(self) -> None:
-        """Answer who waits, finish what was submitted, give the database back."""
+        """Answer the calls that wait, finish what was submitted, close the database."""
         self.begin_to_end()
         await self._begin_to_hand_over()
         self.parts.database.close()

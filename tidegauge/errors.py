@@ -89,7 +89,7 @@ def problem_of(document: Mapping[str, Any]) -> ProblemError:
 
 
 def shortened(text: str) -> str:
-    """Leave out the middle of what was sent: an answer repeats no more than tells what it was.
+    """Return what was sent without its middle: enough to recognize it in an answer.
 
     What is wrong begins a message, and the cure ends it. A shortened text stays as it is.
     """

@@ -81,12 +81,12 @@ def parse_event_time(value: object) -> int:
 
 
 def is_date(value: int) -> bool:
-    """Tell whether a time looks like a date in milliseconds."""
+    """Return whether a time looks like a date in milliseconds."""
     return BEYOND_SECONDS <= value < _YEAR_10000_MS
 
 
 def describe_event_time(value: int) -> str:
-    """Show a time to a person: ISO 8601 where it looks like a date, else the number."""
+    """Return a time as a person reads it: ISO 8601 where it looks like a date, else the number."""
     if value == END_OF_TIME:
         return "the end of time"
     if is_date(value):
@@ -116,7 +116,7 @@ def parse_span(text: str, *, bare_ms: int | None = None) -> int:
 
 
 def describe_span(span_ms: int) -> str:
-    """Show a length of time to a person, in its two largest units.
+    """Return a length of time as a person reads it, in its two largest units.
 
     Examples
     --------
@@ -135,7 +135,7 @@ def describe_span(span_ms: int) -> str:
 
 
 def looks_like_seconds(value: int) -> bool:
-    """Tell whether a time is so small that it was probably meant in seconds."""
+    """Return whether a time is so small that it was probably meant in seconds."""
     return 0 < value < BEYOND_SECONDS
 
 

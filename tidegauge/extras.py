@@ -8,7 +8,7 @@ from typing import Any
 
 
 def how_to_install(extra: str) -> str:
-    """Say how an extra is installed: from files, since no package index has this distribution."""
+    """Return how an extra is installed: from files, since no package index has this distribution."""
     return (
         f"run pip install '.[{extra}]' in a checkout of Tidegauge, or with its wheel "
         f"pip install 'WHEEL[{extra}]'"
@@ -17,7 +17,7 @@ def how_to_install(extra: str) -> str:
 
 @contextmanager
 def needs_extra(what: str, *, extra: str) -> Iterator[None]:
-    """Name the extra to install where an import fails because of its absence."""
+    """Raise an error that names the extra to install, where an import fails because of its absence."""
     try:
         yield
     except ModuleNotFoundError as error:

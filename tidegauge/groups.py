@@ -1,7 +1,7 @@
 """Reader groups: the shared state, and the pure transitions by which it changes.
 
 A group's state is one revisioned document. Readers change it by compare-and-set: read it, apply a
-transition, write it back; who loses the race reads again and applies its transition again. The
+transition, write it back; the loser of the race reads again and applies its transition again. The
 service checks every change with `check_change`, whatever made it.
 """
 
@@ -75,7 +75,7 @@ class GroupState:
 
     @property
     def offsets(self) -> dict[SegmentRef, int]:
-        """Where the group stands in every segment that it has opened."""
+        """The group's offset in every segment that it has opened."""
         owned = (reader.owned for reader in self.readers.values())
         merged: dict[SegmentRef, int] = {}
         for part in (self.completed, self.unassigned, *owned):
@@ -83,11 +83,11 @@ class GroupState:
         return merged
 
     def position(self, stream: str) -> Position:
-        """Join the positions of a stream, whoever has them: the group's position."""
+        """Return the group's position in a stream: the positions of all its readers joined."""
         return _in_stream(self.offsets, stream)
 
     def frontier(self, stream: str, topology: Topology) -> Position:
-        """Leave out of the position what others that it names continue: it is all complete."""
+        """Return the position without the segments that others in it continue: these are complete."""
         position, after = self.position(stream), topology.successors
         return {
             number: offset
@@ -96,7 +96,7 @@ class GroupState:
         }
 
     def resumable(self, stream: str) -> dict[str | None, Position]:
-        """Tell where in a stream the group may go on: its position (None), and its checkpoints'."""
+        """Return where in a stream the group may go on: its position (None), and its checkpoints'."""
         found: dict[str | None, Position] = {None: self.position(stream)}
         return found | {name: _in_stream(one, stream) for name, one in self.checkpoints.items()}
 
@@ -119,7 +119,7 @@ def start(topologies: Topologies, positions: Mapping[str, Position]) -> GroupSta
 
 
 def join_group(state: GroupState, reader: str) -> GroupState:
-    """Let a reader join; under a name that is there it takes over, with a higher epoch."""
+    """Add a reader; under a name that is there it takes over, with a higher epoch."""
     epoch = state.epochs + 1
     owned = state.readers[reader].owned if reader in state.readers else {}
     readers = dict(state.readers) | {reader: ReaderState(epoch, owned)}
@@ -127,7 +127,7 @@ def join_group(state: GroupState, reader: str) -> GroupState:
 
 
 def acquire(state: GroupState, reader: str, epoch: int, ref: SegmentRef) -> GroupState:
-    """Let a reader own an unassigned segment."""
+    """Assign an unassigned segment to a reader."""
     member = _member(state, reader, epoch)
     if ref not in state.unassigned:
         raise _illegal(ref, "is not unassigned")
@@ -138,7 +138,7 @@ def acquire(state: GroupState, reader: str, epoch: int, ref: SegmentRef) -> Grou
 
 
 def release(state: GroupState, reader: str, epoch: int, ref: SegmentRef) -> GroupState:
-    """Give a segment back, at its confirmed offset."""
+    """Return a segment to the unassigned ones, at its confirmed offset."""
     owned = dict(_member(state, reader, epoch).owned)
     offset = _pop_owned(owned, reader, ref)
     unassigned = dict(state.unassigned) | {ref: offset}
@@ -160,7 +160,7 @@ def advance(state: GroupState, reader: str, epoch: int, offsets: Offsets) -> Gro
 def complete(
     state: GroupState, reader: str, epoch: int, ref: SegmentRef, topology: Topology
 ) -> GroupState:
-    """Note that a segment is read to its end; its successors open once all before them are."""
+    """Record that a segment is read to its end; its successors open once all before them are."""
     owned = dict(_member(state, reader, epoch).owned)
     offset, length = _pop_owned(owned, reader, ref), topology[ref.segment].sealed_length
     if offset != length:
@@ -195,7 +195,7 @@ def go_offline(
     topologies: Topologies,
     position: Offsets | None = None,
 ) -> GroupState:
-    """Take a reader out; its segments go back at its confirmed offsets, or at a position.
+    """Remove a reader; its segments go back at its confirmed offsets, or at a position.
 
     The only transition in which offsets may go back: what the reader had not confirmed, or not
     finished with, is read again.
@@ -235,7 +235,7 @@ def stand_at(
     topologies: Topologies,
     positions: Mapping[str, Position],
 ) -> GroupState:
-    """Let the only reader of a group confirm a position of each stream, and own all that is open."""
+    """Assign all that is open to the only reader of a group, and confirm a position of each stream."""
     _member(state, reader, epoch)
     fresh = start(topologies, positions)
     readers = {reader: ReaderState(epoch, fresh.unassigned)}
@@ -245,7 +245,7 @@ def stand_at(
 def take_over(
     state: GroupState, reader: str, topologies: Topologies, positions: Mapping[str, Position]
 ) -> GroupState:
-    """Take every reader offline and let one read on alone from a position, further back too."""
+    """Take every reader offline, and add one that reads on alone from a position, further back too."""
     epoch = state.epochs + 1
     alone = replace(state, readers={reader: ReaderState(epoch)}, epochs=epoch)
     return stand_at(alone, reader, epoch, topologies, positions)
@@ -254,7 +254,7 @@ def take_over(
 def confirm(
     state: GroupState, reader: str, epoch: int, topologies: Topologies, offsets: Offsets
 ) -> GroupState:
-    """Let a reader own exactly these segments, and confirm how far it has read in them.
+    """Assign exactly these segments to a reader, and confirm how far it has read in them.
 
     For logs that assign segments to readers by themselves. Partitions that are new are opened. It
     is illegal while another reader owns one of them still.
@@ -276,7 +276,7 @@ def skip_truncated(  # noqa: PLR0913, PLR0917 (who, where and what)
     topology: Topology,
     first: Position,
 ) -> GroupState:
-    """Let a reader go on where a stream begins: what is gone counts as read.
+    """Move a reader to where a stream begins: what is truncated counts as read.
 
     Of its own segments and of those that nobody owns; it takes the latter if it has to, and those
     that open when a whole segment is gone.
@@ -306,19 +306,19 @@ def skip_truncated(  # noqa: PLR0913, PLR0917 (who, where and what)
 
 
 def checkpoint(state: GroupState, name: str) -> GroupState:
-    """Remember where the group stands under a name."""
+    """Store under a name where the group stands."""
     return replace(state, checkpoints=dict(state.checkpoints) | {name: state.offsets})
 
 
 def share(state: GroupState, reader: str) -> int:
-    """Find how many segments a reader should own: one above it releases, one below acquires.
+    """Return how many segments a reader should own: one above it releases, one below acquires.
 
-    Shares differ by one at most. Who comes first has one of the larger ones: that of others is
+    Shares differ by one at most. The first readers have the larger ones: that of others is
     the smaller one once enough own more.
 
     Examples
     --------
-    Of four segments and three readers only one reader keeps two; the first that looks has one:
+    Of four segments and three readers only one reader keeps two; the first that checks has one:
 
     >>> one, two, three, four = (SegmentRef("s/one", number) for number in range(4))
     >>> state = GroupState({"a": ReaderState(1, {one: 0, two: 0}),
@@ -336,7 +336,7 @@ def share(state: GroupState, reader: str) -> int:
 
 
 def has_its_share(state: GroupState, reader: str, epoch: int) -> bool:
-    """Whether a reader has nothing to release, and nothing to acquire now or soon."""
+    """Return whether a reader has nothing to release, and nothing to acquire now or soon."""
     return len(_member(state, reader, epoch).owned) == share(state, reader)
 
 
@@ -347,7 +347,7 @@ def new_names(before: GroupState, after: GroupState) -> list[str]:
 
 
 def has_read_on(before: GroupState, after: GroupState, reader: str) -> bool:
-    """Tell whether a change confirmed more of a segment that a reader had, or finished it."""
+    """Return whether a change confirmed more of a segment that a reader had, or finished it."""
     was, now = before.readers.get(reader), after.readers.get(reader)
     if was is None or now is None or was.epoch != now.epoch:
         return False
@@ -391,7 +391,7 @@ def check_reach(before: GroupState, after: GroupState, tails: Mapping[str, Posit
 
 
 def _check_owners(state: GroupState) -> None:
-    """One owner a segment; each open segment owned, unassigned or completed."""
+    """Check that a segment has one owner; each open segment is owned, unassigned or completed."""
     seen: set[SegmentRef] = set()
     owned = (reader.owned for reader in state.readers.values())
     for part in (state.unassigned, state.completed, *owned):
@@ -402,7 +402,7 @@ def _check_owners(state: GroupState) -> None:
 
 
 def _check_openings(state: GroupState, topologies: Topologies) -> None:
-    """Successors open when all predecessors are complete, and then must be there."""
+    """Check that successors open when all predecessors are complete, and then are there."""
     offsets = state.offsets
     for ref, offset in offsets.items():
         topology = topologies.get(ref.stream)
@@ -424,7 +424,7 @@ def _check_openings(state: GroupState, topologies: Topologies) -> None:
 
 
 def _check_direction(before: GroupState, after: GroupState) -> None:
-    """Offsets go back only with readers that went offline, and nothing gets lost."""
+    """Check that offsets go back only with readers that went offline, and nothing gets lost."""
     newcomers = all(one.epoch > before.epochs for one in after.readers.values())
     if before.readers and after.readers and newcomers:
         return  # all readers went offline, and whoever reads now joined since

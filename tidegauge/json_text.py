@@ -30,7 +30,7 @@ def parse_json(body: bytes) -> Any:  # noqa: ANN401 (JSON)
 
 
 def show_json(value: object) -> str:
-    """Show a value to who sent it: text in quotes, all else as JSON."""
+    """Return a value as an answer shows it to its sender: text in quotes, all else as JSON."""
     return repr(value) if isinstance(value, str) else json.dumps(value, default=str)
 
 

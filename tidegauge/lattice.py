@@ -49,7 +49,7 @@ def down_set(topology: Topology, position: Position) -> DownSet:
 
 
 def join(topology: Topology, positions: Iterable[Position]) -> DownSet:
-    """Unite down-sets: the least position that covers all of them."""
+    """Return the union of down-sets: the least position that covers all of them."""
     united: DownSet = {}
     for position in positions:
         raise_to(united, down_set(topology, position))
@@ -57,9 +57,9 @@ def join(topology: Topology, positions: Iterable[Position]) -> DownSet:
 
 
 def covers(topology: Topology, position: Position, cut: Position) -> bool:
-    """Tell whether every event of the cut is in the position.
+    """Return whether every event of the cut is in the position.
 
-    It looks at the segments that either names, however many lie before them.
+    It visits the segments that either names, however many lie before them.
 
     Raises
     ------
@@ -91,12 +91,12 @@ def check_known(topology: Topology, position: Position) -> None:
 
 
 def precedes(topology: Topology, position: Position, cut: Position) -> bool:
-    """Tell whether the position is a proper subset of the cut."""
+    """Return whether the position is a proper subset of the cut."""
     return covers(topology, cut, position) and not covers(topology, position, cut)
 
 
 def cut_of(topology: Topology, position: Position) -> Position:
-    """Find the frontier of a down-set: its stream cut.
+    """Return the frontier of a down-set: its stream cut.
 
     Every open segment that is not complete, with its offset, and every open complete segment
     none of whose successors is open, at its sealed length.
@@ -117,12 +117,12 @@ def cut_of(topology: Topology, position: Position) -> Position:
 
 
 def frontier(topology: Topology, counts: DownSet) -> Position:
-    """Find the stream cut of what is a down-set already; see `cut_of`."""
+    """Return the stream cut of what is a down-set already; see `cut_of`."""
     if not topology.has_history:
         return {number: counts.get(number, 0) for number in topology.in_order}
     found: DownSet = {}
     looked_at: set[int] = set()
-    # From the ends backwards: what lies before an open segment is complete, and not looked at.
+    # From the ends backwards: what lies before an open segment is complete, and not visited.
     waiting = list(topology.ends)
     while waiting:
         number = waiting.pop()
@@ -148,12 +148,12 @@ def count_between(topology: Topology, start: Position, end: Position) -> int:
 
 
 def includes(outer: Position, inner: Position) -> bool:
-    """Tell whether one down-set holds every event of another."""
+    """Return whether one down-set holds every event of another."""
     return all(outer.get(number, 0) >= count for number, count in inner.items())
 
 
 def raise_to(counts: DownSet, other: DownSet) -> None:
-    """Unite a down-set with another, in place."""
+    """Add a down-set to another, in place."""
     for number, count in other.items():
         if count > counts.get(number, 0):
             counts[number] = count
@@ -172,7 +172,7 @@ def _held(topology: Topology, position: Position, passed: int, number: int) -> i
 
 
 def _is_open(topology: Topology, counts: DownSet, number: int) -> bool:
-    """Tell whether all before a segment is complete, of a down-set."""
+    """Return whether a down-set has all before a segment."""
     segments = topology.segments
     return all(
         counts.get(before, 0) == segments[before].sealed_length

@@ -1,7 +1,7 @@
 """The log port: what a reader needs of the log that holds a stream's events.
 
-The embedded log behind the service is one implementation, Kafka another. Who plans what to read
-needs a `Log`, who reads it a `LogReader`; they may be in different processes.
+The embedded log behind the service is one implementation, Kafka another. What plans the reading
+needs a `Log`, what reads needs a `LogReader`; they may be in different processes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Extent:
     ends
         Next offset of each segment: what lies before it is decided and can be read.
     revision
-        Of the newest mark, as it was before the ends were looked at; 0 before the first.
+        Of the newest mark, as it was before the ends were read; 0 before the first.
     watermark
         Of that mark, ms.
     log_id
@@ -80,7 +80,7 @@ class EventRun:
         Where to read on: one past the last, or further where there is nothing between.
     batch
         Columns ``key``, ``event_time`` (ms, may be null), ``value``, ``append_time`` (ms of wall
-        clock) and ``writer``, the last two null where the log does not tell; and what else it tells.
+        clock) and ``writer``, the last two null where the log does not have them; and what else it has.
     """
 
     segment: int
@@ -93,13 +93,13 @@ class Log(Protocol):
     """A log as it is planned from: offsets never change, and a segment only grows."""
 
     def extent(self, beyond: Extent | None = None, *, wait_ms: int = 0) -> Extent:
-        """Tell how far the log goes; wait until it goes, or a mark lies, beyond what is known."""
+        """Return how far the log goes; wait until it goes, or a mark lies, beyond what is known."""
 
     def starts(self) -> Position:
-        """Find the stream cut at which the events begin."""
+        """Return the stream cut at which the events begin."""
 
     def start_of(self, time: int) -> Position:
-        """Find where to start so that no event at or above a time, ms, is missed."""
+        """Return where to start so that no event at or above a time, ms, is missed."""
 
 
 class LogReader(Protocol):
@@ -115,4 +115,4 @@ class LogReader(Protocol):
         """
 
     def log_id(self) -> str | None:
-        """Tell which log is there now; see `Extent`."""
+        """Return which log is there now; see `Extent`."""

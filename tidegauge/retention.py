@@ -30,7 +30,7 @@ class Tier(NamedTuple):
 
 
 class StoredMark(Protocol):
-    """What tells whether a mark may go; its cut is asked for of few."""
+    """What decides whether a mark may go; its cut is asked for of few."""
 
     @property
     def revision(self) -> int:
@@ -100,7 +100,7 @@ def surplus(
 ) -> list[int]:
     """List the revisions that may go, of marks in order; ``former_lower`` is of one before them.
 
-    The first mark at or above each multiple of the step stays: who stops, or ends a batch, at
+    The first mark at or above each multiple of the step stays: a reader that stops, or ends a batch, at
     the first mark from such a time on does so at the same cut as before.
     """
     if step_ms is None:
@@ -118,10 +118,10 @@ def surplus(
 def newest_at(
     topology: Topology, marks: Sequence[StoredMark], position: Position
 ) -> int | None:
-    """Find the newest mark that a position covers: who stands there takes its time from it.
+    """Return the revision of the newest mark that a position covers, if it is one of some marks.
 
-    The marks are adjacent ones, in order of revision, and the one that follows them; tells the
-    revision, if it is one of the adjacent ones.
+    A reader at the position takes its time from that mark. The marks are adjacent ones, in order of
+    revision, and the one that follows them.
     """
     if covers(topology, position, marks[-1].cut()):
         return None

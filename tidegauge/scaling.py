@@ -52,7 +52,7 @@ def continuing(
 def continued(
     topology: Topology, seal: Collection[int], ranges: Sequence[KeyRange]
 ) -> list[Segment]:
-    """Find the segments that continue others in just this way already; none if none do."""
+    """Return the segments that continue others in just this way already; none if none do."""
     after = sorted({number for one in seal for number in topology.successors[one]})
     found = [topology[number] for number in after]
     before = {number for one in found for number in one.predecessors}
@@ -63,7 +63,7 @@ def continued(
 
 
 def continuation(topology: Topology, number: int) -> list[Segment]:
-    """List all that who wrote to a sealed segment must know to route on.
+    """List all that a writer to a sealed segment must know to route on.
 
     These are the segments that continue it, what these continue as well, and what continues that in
     turn: of every sealed one all successors are among them, so that no key is left without one.

@@ -2,7 +2,7 @@
 
 A busy segment is split at the middle of its keys above twice the target, neighbours are merged
 when each is below half of it: what one of these made is never within reach of the other. Times
-are listening time of the stream, ms, so that an outage does not look like no load.
+are listening time of the stream, ms, so that an outage does not appear as no load.
 """
 
 from collections.abc import Iterable, Mapping
@@ -108,7 +108,7 @@ class Plan:
 
 
 def is_due(load: Load, policy: Policy, now_ms: int) -> bool:
-    """Tell whether it is time for the next look."""
+    """Return whether it is time for the next sample."""
     if not load.samples or load.unit != policy.unit:
         return True
     age_ms = now_ms - load.samples[-1].at_ms
@@ -118,7 +118,7 @@ def is_due(load: Load, policy: Policy, now_ms: int) -> bool:
 def seen(
     load: Load, policy: Policy, topology: Topology, amounts: Mapping[int, int], now_ms: int
 ) -> Load:
-    """Take a look: how much every growing segment has taken since the stream began."""
+    """Add a sample: how much every growing segment has taken since the stream began."""
     former = load.samples if load.unit == policy.unit else ()
     # A crash may have lost some listening time: what was seen then was seen just now at the latest.
     ahead_ms = max(0, former[-1].at_ms - now_ms) if former else 0
@@ -150,9 +150,9 @@ def seen(
 
 
 def scaled(load: Load, action: Action, now_ms: int) -> Load:
-    """Take in a scaling, by the policy or by hand: what it made cools down."""
+    """Record a scaling, by the policy or by hand: what it made cools down."""
     *former, last = load.samples or (Sample(now_ms, {}),)
-    if last.at_ms == now_ms:  # they are measured from this look on
+    if last.at_ms == now_ms:  # they are measured from this sample on
         last = Sample(now_ms, last.amounts | dict.fromkeys(action.added, 0))
     return msgspec.structs.replace(
         load,
@@ -163,7 +163,7 @@ def scaled(load: Load, action: Action, now_ms: int) -> Load:
 
 
 def rates(load: Load, policy: Policy) -> dict[int, float]:
-    """Tell how much each growing segment takes a second; of those seen for a whole window."""
+    """Return how much each growing segment takes a second; of those sampled for a whole window."""
     if not load.samples or load.unit != policy.unit:
         return {}
     first, last = load.samples[0], load.samples[-1]
@@ -178,7 +178,7 @@ def rates(load: Load, policy: Policy) -> dict[int, float]:
 
 
 def plan(load: Load, policy: Policy, topology: Topology) -> Plan:
-    """Decide what is due as of the last look: splits, the busiest first, and merges."""
+    """Decide what is due as of the last sample: splits, the busiest first, and merges."""
     made = Plan()
     if load.samples:
         per_s, window = rates(load, policy), describe_span(policy.window_ms)
@@ -260,7 +260,7 @@ def _hot(load: Load, policy: Policy, topology: Topology) -> dict[int, int]:
 
 
 def _cooldown_ms(load: Load, policy: Policy, number: int) -> int:
-    """Tell how long a segment is still left alone; 0 or less if it is not."""
+    """Return how long a segment is still left alone; 0 or less if it is not."""
     began_ms = load.began_ms.get(number)
     return 0 if began_ms is None else began_ms + policy.cooldown_ms - load.samples[-1].at_ms
 

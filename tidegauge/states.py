@@ -9,7 +9,7 @@ Clock: TypeAlias = Literal["silence", "standing_still"]
 """What bounds how long one writer holds the others."""
 
 StandBy: TypeAlias = Literal["noted", "told"]
-"""Why a writer stands where it stands: by a time of its own, or by what it was told."""
+"""Why a writer stands where it stands: by a time of its own, or by the answer to its registration."""
 
 Reason: TypeAlias = Literal[
     "no_writers",

@@ -155,7 +155,7 @@ class Topology:
         return {number: full for number in self.unsealed if (full := self.filled([number]))}
 
     def filled(self, numbers: Iterable[int]) -> Position:
-        """Tell what all ancestors of some segments hold, those with events."""
+        """Return what all ancestors of some segments hold, those with events."""
         return {
             before: length
             for before in self.ancestors.listed(self.ancestors.of(numbers))
@@ -163,7 +163,7 @@ class Topology:
         }
 
     def route(self, key_hash: float) -> int:
-        """Find the growing segment that owns a key.
+        """Return the growing segment that owns a key.
 
         Raises
         ------
@@ -200,7 +200,7 @@ class Topology:
         )
 
     def updated(self, segments: Iterable[Segment], revision: int) -> Self:
-        """Take in some segments of a topology that may be later, or earlier: what is sealed stays so.
+        """Add some segments of a topology that may be later, or earlier: what is sealed stays so.
 
         Raises
         ------
@@ -279,16 +279,16 @@ class Ancestors:
                     self.before[number] = bits
 
     def of(self, numbers: Iterable[int]) -> int:
-        """Unite the ancestors of some segments, as bits."""
+        """Return the ancestors of some segments, as bits."""
         bits = 0
         for number in numbers:
             bits |= self.before.get(number, 0)
         return bits
 
     def has(self, number: int, bits: int) -> bool:
-        """Tell whether a segment is one of those."""
+        """Return whether a segment is one of those."""
         return bool(bits >> self._places[number] & 1)
 
     def listed(self, bits: int) -> Iterator[int]:
-        """Name the segments of some bits."""
+        """Return the segments of some bits."""
         return compress(self._numbers, map("1".__eq__, reversed(f"{bits:b}")))

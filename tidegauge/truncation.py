@@ -13,7 +13,7 @@ from tidegauge.topology import Position, Topology
 def truncated_at(
     topology: Topology, first: DownSet, tails: Position, position: Position
 ) -> DownSet:
-    """Let go what a position covers, which need not be a stream cut; what was gone stays so.
+    """Truncate what a position covers, which need not be a stream cut; what was truncated stays so.
 
     Raises
     ------
@@ -32,7 +32,7 @@ def truncated_at(
 
 
 def spared(topology: Topology, gone: DownSet, needed_from: Iterable[Position]) -> DownSet:
-    """Leave what is read from some positions: the intersection of what lies before all of them."""
+    """Return what may go so that some positions can be read from: what lies before all of them."""
     for position in needed_from:
         before = down_set(topology, position)
         counts = ((number, min(count, before.get(number, 0))) for number, count in gone.items())

@@ -11,7 +11,7 @@ from tidegauge.topology import Position, Topology
 
 @dataclass(frozen=True, slots=True)
 class TimeWindow:
-    """Event time between which a joint position stands, in ms.
+    """Event time between which a joint position lies, in ms.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ def time_window(topology: Topology, marks: Sequence[Mark], position: Position) -
     topology
         Of the stream.
     marks
-        All of them, oldest first; about ``2 log2(len(marks))`` of them are looked at.
+        All of them, oldest first; about ``2 log2(len(marks))`` of them are read.
     position
         Of one reader or, joined, of a whole group.
     """
     passed = count_passed(topology, marks, position)
     # What lies strictly before a cut does not cover it, so the first such mark is not passed.
-    # It is one of the next, nearly always, so those are looked at before the others.
+    # It is one of the next, nearly always, so those are read before the others.
     end, step = passed, 1
     while end < len(marks) and not precedes(topology, position, marks[end].cut):
         end, step = end + step, 2 * step
@@ -65,7 +65,7 @@ def count_passed(topology: Topology, marks: Sequence[Mark], position: Position) 
 
 
 def joint_window(windows: Sequence[TimeWindow]) -> TimeWindow:
-    """Join the windows of several streams that are read together.
+    """Return the joint window of several streams that are read together.
 
     Every event below ``lower`` has been read in all of them, so it is None while one of them has
     none; ``upper`` is None once one of them is at its tail. Without any, both are None.

@@ -1,1 +1,1 @@
-"""Who may do what: bearer tokens with roles in scopes, kept as hashes in a file."""
+"""Access: bearer tokens with roles in scopes, kept as hashes in a file."""

@@ -1,4 +1,4 @@
-"""Who calls, what that one may do, and what operators did, or others in their place, in the log."""
+"""Callers and what they may do; what operators did, or others in their place, in the log."""
 
 import logging
 from collections.abc import Mapping
@@ -41,19 +41,19 @@ class Caller:
         object.__setattr__(self, "grants", merged)
 
     def roles(self, scope: str) -> frozenset[Role]:
-        """Look up what the caller may do in a scope."""
+        """Return what the caller may do in a scope."""
         return self.grants.get(scope, self._elsewhere)
 
     def may(self, role: Role, scope: str) -> bool:
-        """Whether the caller has a role in a scope."""
+        """Return whether the caller has a role in a scope."""
         return role in self.grants.get(scope, self._elsewhere)
 
     def may_see(self, scope: str) -> bool:
-        """Whether the caller may look at all in a scope but events."""
+        """Return whether the caller may read all of a scope but events."""
         return not _SEEING.isdisjoint(self.roles(scope))
 
     def check_sees(self, scope: str) -> None:
-        """Raise `ForbiddenError` unless the caller may look at all in a scope but events."""
+        """Raise `ForbiddenError` unless the caller may read all of a scope but events."""
         if not self.may_see(scope):
             raise ForbiddenError(self.name, " or ".join(sorted(_SEEING, reverse=True)), scope)
 
@@ -67,7 +67,7 @@ ANYBODY = Caller("anybody", {EVERYWHERE: frozenset(Role)})
 """Everybody, where the service has no tokens."""
 
 NOBODY = Caller("nobody", {})
-"""Who asks for something that needs no token."""
+"""The caller of what needs no token."""
 
 # Where callers have names it is there at any level of the log, since `--log-level` is chosen by how
 # much of the service's own doings one wants to read. Of a token only the name is logged.

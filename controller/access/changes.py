@@ -21,8 +21,8 @@ class Rereading(Generic[_Content]):
 
     The race: they are read while somebody writes them. One that is empty for a moment, or ends
     between two entries, may make sense and yet say what nobody meant. So a change counts when
-    two looks in a row saw it, and reading left it as it was. What could not be read is tried
-    again at every look, since not every cure shows in the file.
+    two checks in a row saw it, and reading left it as it was. What could not be read is tried
+    again at every check, since not every cure shows in the file.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Rereading(Generic[_Content]):
         """The problem that was logged last, and of which files."""
 
     def look(self) -> None:
-        """Read the files again if they changed and stand still."""
+        """Read the files again if they changed and change no more."""
         before, self._seen = self._seen, [_version(path) for path in self._paths]
         if self._seen == self._taken:
             if self._told is not None:
@@ -67,7 +67,7 @@ class Rereading(Generic[_Content]):
 
 
 async def watch(*looks: Callable[[], None]) -> None:
-    """Look at each every second, until cancelled."""
+    """Check each file every second, until cancelled."""
     while True:
         await asyncio.sleep(_LOOK_S)
         for look in looks:
@@ -75,7 +75,7 @@ async def watch(*looks: Callable[[], None]) -> None:
 
 
 def _version(path: Path) -> tuple[int, ...] | None:
-    """Tell what differs when a file is another one, or another user may read it."""
+    """Return what differs when a file is another one, or another user may read it."""
     try:
         found = path.stat()
     except OSError:

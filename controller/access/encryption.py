@@ -23,7 +23,7 @@ class CertificateError(TidegaugeError):
 
 
 class Certificate:
-    """What the service shows to who speaks TLS: a renewed one from the next connection on.
+    """The certificate of the service: a renewed one from the next connection on.
 
     Without a ``key`` it is in the file of the certificate. The ``context`` stays the same. Raises
     `CertificateError` if the files cannot be used.
@@ -54,7 +54,7 @@ class Certificate:
 
 
 class Authorities:
-    """Who is trusted to have signed the certificates of other services.
+    """The authorities that may sign the certificates of other services.
 
     Those in the file are, if it changed, from the next connection on; the ``context`` stays the
     same. Raises `CertificateError` if the file cannot be used.
@@ -83,7 +83,7 @@ class Authorities:
 class _RenewedContext(ssl.SSLContext):
     """What a client keeps, whose connections are made by the newest context.
 
-    From a context nobody can be taken out who is trusted. It trusts nobody itself.
+    An authority cannot be removed from a context. This one trusts none itself.
     """
 
     newest: ssl.SSLContext

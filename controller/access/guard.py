@@ -1,4 +1,4 @@
-"""Telling who calls, by the token that is shown."""
+"""The caller of a request, by its token."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
@@ -34,7 +34,7 @@ class _Tokens:
         return len(self._callers)
 
     def find(self, header: bytes) -> Caller:
-        """Look up who shows a header; raises `UnauthenticatedError`."""
+        """Return the caller that a header names; raises `UnauthenticatedError`."""
         known = self._seen.get(header)
         if known is not None:
             return known
@@ -71,7 +71,7 @@ class Guard:
             self._tokens = _Tokens(read_tokens(path))
 
     def identify(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Caller:
-        """Tell who sends a request that carries one valid token, if it needs one."""
+        """Return the caller of a request; it carries one valid token, if it needs one."""
         if self._path is None:
             return ANYBODY
         if path in OPEN_PATHS:

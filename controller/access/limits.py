@@ -17,7 +17,7 @@ class Limits:
     def position_segments(self) -> int:
         """How many segments one position may name.
 
-        Where a stream ends, and where a group stands, is told whole or not at all: there the stream
+        The end of a stream, and the position of a group, are sent whole or not at all: there the stream
         is the bound.
         """
         return self._settings.max_position_segments

@@ -23,7 +23,7 @@ OPEN_PATHS = frozenset(
 """Answered without a token: what load balancers ask, and the documentation."""
 
 FRONT_PAGE = "/"
-"""Answered without a token, too; it names the streams to who shows one that may see them."""
+"""Answered without a token, too; it names the streams to a caller whose token may see them."""
 
 
 class Need(Enum):
@@ -118,5 +118,5 @@ _OPERATES = re.compile(
 
 
 def operates(method: str, path: str) -> bool:
-    """Whether a call is for operators, by its path where no route is known."""
+    """Return whether a call is for operators, by its path where no route is known."""
     return _OPERATES.fullmatch(f"{method} {path}") is not None

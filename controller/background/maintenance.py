@@ -26,7 +26,7 @@ _OUTCOMES_AT_ONCE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Maintenance:
-    """Looks at every stream now and then."""
+    """Does this for every stream, every two seconds."""
 
     _registry: Registry
     _sequencer: Sequencer
@@ -35,7 +35,7 @@ class Maintenance:
     _clocks: Clocks
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Maintain all streams until cancelled."""
         while True:
             await asyncio.sleep(_PERIOD_S)
             await self._look_after_logs()
@@ -64,7 +64,7 @@ class Maintenance:
                 errors.UnknownStreamError,
             ) as error:
                 # The database has logged all of it already; or what was listed was deleted, or
-                # moved, while others were looked after.
+                # moved, while others were maintained.
                 _log.debug("a log is not looked after yet: %s", error)
             except errors.TidegaugeError:
                 _log.exception("maintenance failed", extra={"stream": str(state.identity.name)})

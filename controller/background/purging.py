@@ -3,7 +3,7 @@
 A stream that is deleted is gone at once, with its name: only its key is kept, in a table of its
 own, until all of its rows are removed. So deleting millions of marks or chunks holds nobody up,
 and goes on after a restart. So does truncating: what lies before the first cut is gone at once,
-its chunks are looked for from their beginning, after a restart again. What a transaction staged is
+its chunks are searched from their beginning, after a restart again. What a transaction staged is
 not needed once it is finished, and goes like a deleted stream.
 """
 
@@ -47,7 +47,7 @@ class Pace:
         self.rows = min(self._most_rows, max(fewest, rows))
 
     def rest_s(self, began: float) -> float:
-        """Say how long to rest after a step that began then."""
+        """Return how long to rest after a step that began then."""
         return self._rest * (perf_counter() - began)
 
 

@@ -1,11 +1,11 @@
 """Removing old marks in the background: a few rows at a time, so that reports hardly notice.
 
 Every stream's marks are swept in order of revision, once for each tier of age: a sweep goes on
-where it stopped, and so looks at each mark once a tier. Marks never change and only sweeps
+where it stopped, and so reads each mark once a tier. Marks never change and only sweeps
 remove them, so that what a sweep has read stays true. Where it left off is not stored: after a
-restart all marks are looked at again, at leisure.
+restart all marks are read again, at leisure.
 
-How old a mark is goes by the wall clock, when to look again by the monotonic one: a wall clock
+The age of a mark is by the wall clock, the time of the next sweep by the monotonic one: a wall clock
 that was ahead for a moment stops no sweep.
 """
 
@@ -37,12 +37,12 @@ _log = logging.getLogger(__name__)
 _PERIOD_S = 1.0  # nothing was due: marks grow old by seconds at least
 _FEWEST_ROWS = 16  # a sweep must get on, however slow the disk is
 _SOONEST_S, _LATEST_S = 1.0, 3_600.0
-"""When to look again at what is not old yet: a wall clock that is behind stops no sweep for ever."""
+"""When to check again what is not old yet: a wall clock that is behind stops no sweep for ever."""
 _LOOKS_PER_AGE = 4
 """So many times in the age of a tier: marks are removed late by a quarter of it at most."""
 _FIRST_REVISION = 1
 _TRUNCATED = Tier(age_ms=0, step_ms=None)
-"""Marks of events that are truncated, whatever their age: looked for once for each truncation."""
+"""Marks of events that are truncated, whatever their age: searched once for each truncation."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Sweep:
     """The events whose marks are removed, or will be."""
 
     def truncate(self, truncated: DownSet) -> None:
-        """Look at once for marks of what was truncated since."""
+        """Check at once for marks of what was truncated since."""
         if truncated != self.truncated:
             self.truncated, self.due_s = truncated, 0.0
             self.tiers[_TRUNCATED] = Progress()
@@ -125,7 +125,7 @@ class Sweeper:
         return busy
 
     async def sweep(self, state: StreamState) -> bool:
-        """Make one step; tells whether there was one to make."""
+        """Make one step, and return whether there was one to make."""
         sweep = self._sweeps.setdefault(state.identity.key, Sweep())
         wanted = tiers(self._thinning, state.config.mark_retention_ms)
         if sweep.truncated:
@@ -140,11 +140,11 @@ class Sweeper:
         return True
 
     async def _step(self, state: StreamState, tier: Tier, progress: Progress) -> None:
-        """Look at some marks and remove what may go, or say when to look again."""
+        """Remove those of some marks that may go, and return when to check the next ones."""
         key, limit = state.identity.key, self._pace.rows + 1
         read = partial(mark_rows, stream_key=key, after=progress.revision, limit=limit)
         rows = await self._database.read(read)
-        # The last of them may be the newest; and it tells what is the newest before a position.
+        # The last of them may be the newest; and it is the newest before some position.
         wall_ms = state.now().wall_ms
         if tier == _TRUNCATED:
             first = _truncated(state)
@@ -179,7 +179,7 @@ class Sweeper:
         """Remove marks but those that are needed; False if that has to wait.
 
         The race: a group may move, or be created, here or by another controller, after the rows
-        were read. So who needs which of them is read in the transaction that removes them, while
+        were read. So what the groups need is read in the transaction that removes them, while
         no group of the stream can be stored.
         """
         identity = state.identity
@@ -204,7 +204,7 @@ class Sweeper:
 
 
 def _truncated(state: StreamState) -> DownSet:
-    """Tell which events of a stream are truncated."""
+    """Return which events of a stream are truncated."""
     return state.log.first if isinstance(state.log, EmbeddedLog) else {}
 
 

@@ -26,7 +26,7 @@ class Scaler:
     _sequencer: Sequencer
 
     async def run(self) -> None:
-        """Look until cancelled; while the database is away, that waits for the next look."""
+        """Check until cancelled; what fails while the database is away is done at the next check."""
         while True:
             await asyncio.sleep(_PERIOD_S)
             looks = [
@@ -57,7 +57,7 @@ def look(batch: Batch, state: StreamState) -> None:
 
 
 def _due_policy(state: StreamState) -> Policy | None:
-    """Find the policy of a stream whose next look is due."""
+    """Return the policy of a stream whose next sample is due."""
     policy = load.policy_of(state.config)
     if policy is None or not state.durable or state.deleted or state.aggregator.final:
         return None

@@ -28,13 +28,13 @@ class SilentReaders:
     _clocks: Clocks
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Check until cancelled."""
         while True:
             await asyncio.sleep(STAMP_MS / 1_000)  # the clock that judges them is no finer
             await self.take_offline()
 
     async def take_offline(self) -> None:
-        """Take silent readers offline; while the database is away, that waits for the next look."""
+        """Take silent readers offline; while the database is away, wait for the next check."""
         now_ms = self._clocks.now().listening_ms
         silent = [
             (group, reader, member.epoch)
@@ -60,7 +60,7 @@ class SilentReaders:
             change = partial(self._groups.change, group.name, offline, logs=logs)
             submitted.add(self._sequencer.submit_quietly(partial(_unless_gone, change)))
         if submitted:
-            await asyncio.wait(submitted)  # else the next look would find them silent again
+            await asyncio.wait(submitted)  # else the next check would find them silent again
 
 
 def _unless_gone(change: Callable[[Batch], object], batch: Batch) -> None:

@@ -1,4 +1,4 @@
-"""Listening time is stamped, and stands while no report can be stored."""
+"""Listening time is stamped, and is stopped while no report can be stored."""
 
 import asyncio
 import logging
@@ -21,7 +21,7 @@ _LONGEST_BATCH_S = 1.0
 class Stamping:
     """Stamps the listening time of a controller.
 
-    It stands without a lease in force, while a batch does not come to an end, and from a
+    It is stopped without a lease in force, while a batch does not come to an end, and from a
     transaction that failed until a probe succeeds. Other transactions that succeed meanwhile
     say nothing: a full disk may take a stamp, or a deletion, and refuse reports.
     """
@@ -36,7 +36,7 @@ class Stamping:
     """How many of them were there when a probe last succeeded."""
 
     def note_failure(self) -> None:
-        """Let the clock stand: a transaction failed."""
+        """Stop the clock: a transaction failed."""
         if self._has_room:
             _log.warning("listening time stands: changes cannot be stored")
         self._failures += 1
@@ -56,7 +56,7 @@ class Stamping:
             await asyncio.sleep(STAMP_MS / 1_000)
 
     async def probe_forever(self) -> None:
-        """Try every 250 ms whether reports can be stored again, until cancelled."""
+        """Check every 250 ms whether reports can be stored again, until cancelled."""
         while True:
             await asyncio.sleep(STAMP_MS / 1_000)
             if self._has_room or not self._lease.is_certain:

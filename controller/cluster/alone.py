@@ -31,7 +31,7 @@ class SoleOwnership:
 
     @property
     def streams(self) -> Sized:
-        """Those in memory."""
+        """The streams in memory."""
         return self._registry
 
     async def stored_listening(self) -> int:
@@ -51,7 +51,7 @@ class SoleOwnership:
         """Do nothing: the database is closed."""
 
     async def new_stream_key(self) -> int | None:
-        """Leave it to the registry."""
+        """Return nothing: the registry chooses the key."""
         return None
 
     def keep_stamp(self, stamp_ms: int) -> None:

@@ -19,7 +19,7 @@ from controller.streams.registry import Registry
 from tidegauge.names import StreamName
 from tidegauge.wire.streams import StreamBrief, StreamInfo
 
-_NAMES_AT_ONCE = 1_000  # a page of the most that may be asked for needs one look
+_NAMES_AT_ONCE = 1_000  # the longest page that may be asked for needs one query
 _LOOKED_AT_ONCE = 100
 """Rows may be wide: no more of them are read than a page of wide ones takes."""
 _ENTRIES_PER_PAGE = 25_000
@@ -135,7 +135,7 @@ def _entries_of_group(group: StoredGroup) -> int:
 def first_page(
     listed: Iterable[_T], limit: int, *, entries: Callable[[_T], int]
 ) -> tuple[list[_T], bool]:
-    """Take the first page of a list, and tell whether more follows.
+    """Return the first page of a list, and whether more follows.
 
     Besides ``limit`` items, a page has no more ``entries`` than others can wait for, but one item
     anyhow.

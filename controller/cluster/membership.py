@@ -16,9 +16,9 @@ from controller.store import leases as storage
 from tidegauge.errors import TidegaugeError
 
 _log = logging.getLogger(__name__)
-_RECONNECT_S = 1.0  # news is missed meanwhile, and found a look later
+_RECONNECT_S = 1.0  # news is missed meanwhile, and found a check later
 _SILENCE_MS = 4 * STAMP_MS
-"""Who has not renewed its lease for so long has missed three renewals: it is dead, or paused."""
+"""A controller that has not renewed its lease for so long missed three renewals: it is dead, or paused."""
 
 
 class AddressTakenError(TidegaugeError):
@@ -56,13 +56,13 @@ class Membership:
         self.controller = 0
         """The fencing token of its lease."""
         self.notices = 0
-        """To be looked at before something that may have another holder by then."""
+        """To be read before something that may have another holder by then."""
         self._condition = Condition()
         self._not_renewed, self._no_news = LogOnce(_log), LogOnce(_log)
 
     @property
     def is_certain(self) -> bool:
-        """Whether the lease is in force for certain, so that memory may be looked at.
+        """Whether the lease is in force for certain, so that memory may be read.
 
         The race: this machine is suspended, and another controller takes over meanwhile. So it
         is judged by a clock that goes on in the meantime.
@@ -75,7 +75,7 @@ class Membership:
         return self._lease_ms + 1_000
 
     def notify_all(self) -> None:
-        """Wake who waits: something may have another holder."""
+        """Wake the calls that wait: something may have another holder."""
         self.notices += 1
         self._condition.notify_all()
 
@@ -102,7 +102,7 @@ class Membership:
         storage.write_stamp(connection, self.controller, stamps[-1])
 
     async def leave(self) -> None:
-        """Give the lease back, and all that is held, with an exact stamp of listening time.
+        """Return the lease and all that is held, with an exact stamp of listening time.
 
         If the database does not take it, it runs out.
         """
@@ -168,7 +168,7 @@ class Membership:
             self.notify_all()
 
     async def _listen(self) -> None:
-        """Wake who waits for every notice of another controller, until cancelled."""
+        """Wake the calls that wait at every notice of another controller, until cancelled."""
         while True:
             try:
                 async with await self._database.connect_to_listen() as connection:

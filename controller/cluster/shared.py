@@ -1,7 +1,7 @@
 """What this controller holds: its share of the streams and reader groups, in memory.
 
 A stream is given up by a transaction in the order of all changes, so that whoever takes it sees
-every one of them, and what comes later is told to ask again. Whoever takes a stream reads it
+every one of them, and later calls get an error that says to ask again. A controller that takes a stream reads it
 back before it answers anybody.
 """
 
@@ -29,9 +29,9 @@ from tidegauge.names import StreamName
 
 _log = logging.getLogger(__name__)
 _LOOK_MS = 1_000
-"""News comes at once; a look without any finds what a lost notice did not tell."""
+"""News comes at once; a check without any finds what a lost notice would have said."""
 _SOONEST_MS = 20
-"""After a lease is said to run out, which may be renewed late, and is then looked at again."""
+"""After the end of a lease, which may be renewed late, and is then checked again."""
 _GONE_MS = 100  # a call waits for it, and its lease may have run out without any notice
 _AT_ONCE = 100
 """Streams read back in one transaction: the first are answered for while others are read."""
@@ -62,7 +62,7 @@ class SharedOwnership:
 
     @property
     def streams(self) -> Sized:
-        """Those that were stored when last looked, and those made here since."""
+        """The streams that were stored at the latest check, and those made here since."""
         made = len(self.registry) - self._stored_here
         return range(self._stored + max(0, made))
 
@@ -71,20 +71,20 @@ class SharedOwnership:
         return 0
 
     async def start(self) -> None:
-        """Join the others and take a share."""
+        """Join the other controllers and take a share."""
         await self.membership.start(self._listening, self._forget_all)
         await self._look()
         looking = asyncio.create_task(self._look_forever(), name="looking after holders")
         self.tasks = [looking, *self.membership.tasks]
 
     async def stop(self) -> None:
-        """Take and give up nothing any more."""
+        """Stop: neither take nor release anything any more."""
         for task in self.tasks[:1]:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
     async def leave(self) -> None:
-        """Give everything up."""
+        """Release everything."""
         await self.membership.leave()
 
     async def new_stream_key(self) -> int:
@@ -95,7 +95,7 @@ class SharedOwnership:
         """Do nothing: the lease is renewed with it."""
 
     async def find(self, table: Table, name: StreamName) -> Found | None:
-        """Look up who holds a stream or reader group; None if it is not there."""
+        """Return the holder of a stream or reader group; None if it is not there."""
         return await self._database.read(partial(storage.find_holder, table=table, name=name))
 
     async def until_gone(self, controller: int) -> None:
@@ -147,7 +147,7 @@ class SharedOwnership:
 
     async def _balance(self, shared: Shares, me: int) -> None:
         def missing(counts: Mapping[int | None, int]) -> int:
-            """Say how many this controller should take, or give up if negative."""
+            """Return how many this controller should take, or release if negative."""
             held = {one: counts.get(one, 0) for one in shared.addresses}
             return shares(held, sum(counts.values()))[me] - held[me]
 
@@ -161,7 +161,7 @@ class SharedOwnership:
             return
 
         def take(connection: Connection) -> dict[int, int]:
-            """Take some; until they are held, nobody is heard, and so their clocks stand."""
+            """Take some; until they are held, no report is accepted, and so their clocks stand."""
             now_ms, most = self._listening.now_ms(), (max(0, streams), max(0, groups))
             return dict.fromkeys(
                 storage.take(connection, me, *most, listening_ms=now_ms), now_ms
@@ -172,10 +172,10 @@ class SharedOwnership:
         self._taken |= taken
 
     def _give_up_stream(self, state: StreamState, batch: Batch) -> None:
-        """Give a stream up.
+        """Release a stream.
 
         The race: the connection is lost during the commit, which may have come to something.
-        So a failure brings nothing back; what is still held then is found by the next look.
+        So a failure brings nothing back; what is still held then is found by the next check.
         """
         if state.deleted or not state.durable:
             return
@@ -218,7 +218,7 @@ class SharedOwnership:
                 groups.add(group)
 
     def _hold(self, states: list[StreamState], me: int) -> None:
-        """Answer for streams from now on, unless the lease was lost while they were read."""
+        """Hold streams from now on, unless the lease was lost while they were read."""
         registry, begun, now_ms = self.registry, [], self._listening.now_ms()
         for state in states:
             known_by_now = registry.find(state.identity.name) is not None
@@ -231,7 +231,7 @@ class SharedOwnership:
             state.durable = True
             registry.add(state)
             begun.append(state)
-            # The clocks of a stream go on where they stood when it was taken.
+            # The clocks of a stream continue from where they were when it was taken.
             state.skip_listening(now_ms - self._taken.pop(state.identity.key, now_ms))
         if not states:
             return

@@ -18,10 +18,10 @@ class Touched(Protocol):
         """Add what has to be written, after all changes of the batch are decided."""
 
     def after_commit(self) -> None:
-        """Publish what is durable now, and wake those who wait."""
+        """Publish what is durable now, and wake the calls that wait."""
 
     async def reload(self) -> None:
-        """Become what the disk says, after a failed commit."""
+        """Read everything back from disk, after a failed commit."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Batch:
         self.rows += rows
 
     def touch(self, thing: Touched) -> None:
-        """Let a thing take part: it adds its changes, and publishes or reloads afterwards."""
+        """Add a thing that takes part: it adds its changes, and publishes or reloads afterwards."""
         self.touched[thing] = None
 
     def carry_out(self, connection: Connection) -> None:
@@ -74,7 +74,7 @@ class Submission:
         self._result = self._decide(batch)
 
     def finish(self) -> None:
-        """Hand the result over."""
+        """Give the caller the result."""
         if self.future.done():
             return
         try:
@@ -85,7 +85,7 @@ class Submission:
             self.future.set_result(result)
 
     def fail(self, error: Exception) -> None:
-        """Hand the error over."""
+        """Give the caller the error."""
         if not self.future.done():
             self.future.set_exception(error)
         del self.future  # the error's traceback leads here: it would hold itself

@@ -3,13 +3,13 @@
 What arrives while a transaction is being written shares the next one. Within a batch every
 change is first decided in memory, in order of arrival; then the passes that are due run; then
 everything is written in one transaction; then, and not before, the callers are answered and
-those who wait are woken. Memory is ahead of the disk only between the first and the last of
-these steps, and nobody can look in between.
+the callers that wait are woken. Memory is ahead of the disk only between the first and the last of
+these steps, and nothing can read it in between.
 
 Races settled here: a registration and a pass are serialised, because both run in this loop. A
 transaction that fails leaves memory ahead of the disk, so all that it touched is read back
-before the next batch; its callers are told that nothing was stored. A transaction that does not
-come to an end is given up by the database, and nobody's outcome is known; those who wait behind
+before the next batch; its callers get the error that nothing was stored. A transaction that does not
+come to an end is given up by the database, and no outcome is known; callers that wait behind
 it are refused before, and what they asked for is not done later. How long that takes is counted
 over batches: one that fails, and is followed by others that cannot read back what it touched, is
 no new beginning.
@@ -35,7 +35,7 @@ _MANY_TOUCHED = 256
 _READ_BACK_S = 1.0
 """Callers of a failed batch hear of it then, even if memory does not equal the disk again yet."""
 _REFUSE_AGAIN_S = 0.25
-"""Those who come later, to a database that does not come to an end, wait so long at most."""
+"""Later callers, while a transaction does not end, wait so long at most."""
 _STUCK = "the database does not come to an end with what was asked before"
 _AWAY = "what a failed transaction touched cannot be read back"
 
@@ -91,7 +91,7 @@ class Sequencer:
 
     @property
     def queues(self) -> dict[str, int]:
-        """How many changes wait for the next batch, and looks at memory for one to end."""
+        """How many changes wait for the next batch, and reads of memory for one to end."""
         return {"changes": len(self._queue), "looks": len(self._looks)}
 
     @overload
@@ -105,7 +105,7 @@ class Sequencer:
     def submit(
         self, decide: Callable[[Batch], Any], answer: Callable[[], Any] | None = None
     ) -> "asyncio.Future[Any]":
-        """Have a change made durable; see `Submission` for what is called when.
+        """Make a change durable; see `Submission` for what is called when.
 
         If ``decide`` raises, only its own caller fails. The future is done when the change is on
         disk. It fails with `UnavailableError` if the transaction failed; nothing is stored then,
@@ -130,7 +130,7 @@ class Sequencer:
         return submitted
 
     async def read(self, look: Callable[[], _T]) -> _T:
-        """Look at memory when it equals the disk: between two batches.
+        """Read memory while it equals the disk: between two batches.
 
         Fails with `UnavailableError` if what a transaction touched cannot be read back.
         """
@@ -165,7 +165,7 @@ class Sequencer:
             else:
                 for look in looks:
                     look.finish()
-            # Those who were answered, and those who came meanwhile, are expected to ask again.
+            # Callers that were answered, and those that came meanwhile, are expected to ask again.
             self._expected = 1 if self._left else max(1, count + len(self._queue))
             self._arrived.clear()
             if self._gathering is not None:
@@ -174,7 +174,7 @@ class Sequencer:
             self._begin_when_gathered()
 
     def _refuse_waiting(self) -> None:
-        """Refuse those who wait, and now and then those who come later, until the batch ends."""
+        """Refuse the callers that wait, and now and then later ones, until the batch ends."""
         self._timeout = self._loop.call_later(_REFUSE_AGAIN_S, self._refuse_waiting)
         waiting = [*self._queue, *self._looks]
         self.unstored += len(self._queue)
@@ -182,9 +182,9 @@ class Sequencer:
         _fail(waiting, UnavailableError(_STUCK))
 
     def _begin_when_gathered(self) -> None:
-        """Begin a batch with all who are expected, or with who came until the time is over.
+        """Begin a batch with all callers that are expected, or with those that came until the time is over.
 
-        Who was answered by the last batch will, under load, ask again at once. A batch that
+        A caller that was answered by the last batch will, under load, ask again at once. A batch that
         began with the first of them would make the others wait for a commit of their own.
         """
         if len(self._queue) >= self._expected or self._closing:

@@ -19,11 +19,11 @@ class Condition:
 
     def __init__(self) -> None:
         self._notices: asyncio.Event | None = None
-        """What those wait for who wait now; None while nobody does."""
+        """What the present callers wait for; None while none does."""
         self._closed = False
 
     def notify_all(self) -> None:
-        """Wake everybody who waits now."""
+        """Wake all callers that wait now."""
         if self._notices is not None:
             self._notices.set()
             self._notices = None
@@ -34,7 +34,7 @@ class Condition:
         self.notify_all()
 
     async def until(self, look: Callable[[], _T | None], *, wait_ms: int) -> _T | None:
-        """Wait until a look finds something; None if the time is over or this is closed.
+        """Wait until ``look`` returns something; None if the time is over or this is closed.
 
         ``look`` runs on the event loop, once at first and then after each notice.
         """
@@ -92,9 +92,9 @@ class WaitingRoom:
         wait_ms: int,
         hung_up: Reason,
     ) -> _T | None:
-        """Wait as `Condition.until` does; who finds something at once needs no seat.
+        """Wait as `Condition.until` does; a call that finds something at once needs no seat.
 
-        Who has hung up gives its seat back at once, and is told by `ClientDisconnect`.
+        A caller that has hung up releases its seat at once, by `ClientDisconnect`.
         """
         news = look()
         if news is not None or wait_ms == 0:

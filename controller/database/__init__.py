@@ -38,7 +38,7 @@ def open_database(url: str, *, max_bytes: int = 0) -> Database:
 
 
 def upgrade_database(url: str) -> str:
-    """Bring the schema of a database up to date, and tell its name; errors of `open_database`."""
+    """Bring the schema of a database up to date, and return its name; raises as `open_database`."""
     address = DatabaseAddress.parse(url)
     if address.is_sqlite:
         database = SqliteDatabase(address)

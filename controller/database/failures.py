@@ -1,4 +1,4 @@
-"""What is told when the database fails: to callers in plain words, to the log all of it."""
+"""Errors of the database: in plain words for callers, in full for the log."""
 
 import logging
 import sqlite3
@@ -37,7 +37,7 @@ class LeaseLostError(UnavailableError):
 class Failures:
     """Translates the errors of one database.
 
-    What a driver says may name a host, a file or a user. Callers are told what is wrong without;
+    What a driver says may name a host, a file or a user. Callers get an error without these;
     the log has all that the database says, each once until it is written to again.
     """
 
@@ -46,7 +46,7 @@ class Failures:
 
     @contextmanager
     def translated(self, *, writes: bool = True) -> Iterator[None]:
-        """Tell callers of the service that the database refuses or is away.
+        """Raise an error for callers of the service if the database refuses or is away.
 
         What no database was asked is a defect, and raised as it is. A full disk can be read: only
         what ``writes`` shows that all is well again.
@@ -75,13 +75,13 @@ class Failures:
 
 
 def refusal_of(error: BaseException | None) -> UnavailableError:
-    """Make what callers are told when nothing was stored."""
+    """Return the error for callers when nothing was stored."""
     refusal = LeaseLostError if _is_lease_lost(error) else UnavailableError
     return refusal(reason_of(error))
 
 
 def reason_of(error: BaseException | None) -> str:
-    """Say what is wrong, and name no host, file or user."""
+    """Return what is wrong, without the name of a host, file or user."""
     if isinstance(error, sqlite3.Error):
         return _SQLITE.get(getattr(error, "sqlite_errorcode", 0) & 0xFF, _OTHER)
     if not isinstance(error, psycopg.Error):
@@ -94,7 +94,7 @@ def _is_lease_lost(error: BaseException | None) -> bool:
 
 
 def is_lost(error: BaseException | None) -> bool:
-    """Whether a connection to PostgreSQL broke: then it is not known how far it came."""
+    """Return whether a connection to PostgreSQL broke: then it is not known how far it came."""
     if not isinstance(error, psycopg.OperationalError):
         return False
     return error.sqlstate is None or error.diag.severity_nonlocalized in {"FATAL", "PANIC"}

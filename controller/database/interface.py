@@ -84,7 +84,7 @@ class Database(ABC):
     def __init__(self, name: str, readers: Engine) -> None:
         self.name = name
         self.timeout_s = inf
-        """How long a caller waits for an answer before it is told that the database is away."""
+        """How long a caller waits for an answer before it gets the error that the database is away."""
         self._engine = readers
         self._failures = Failures()
         self._writer = WriterThread("database-writer")
@@ -92,7 +92,7 @@ class Database(ABC):
 
     @abstractmethod
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:
-        """Run one transaction that writes roughly so many short rows, and looks at no results.
+        """Run one transaction that writes roughly so many short rows, and reads no results.
 
         Raises `UnavailableError` if the database refuses or is away, and `OutcomeUnknownError` if
         it was lost before it answered.
@@ -100,16 +100,16 @@ class Database(ABC):
 
     @abstractmethod
     async def change(self, work: Callable[[Connection], _T]) -> _T:
-        """Run one transaction that may look before it writes; see `write` for errors."""
+        """Run one transaction that may read before it writes; see `write` for errors."""
 
     @abstractmethod
     def check(self, connection: Connection) -> None:
-        """Look, in a read, whether the database and its schema still are what was opened."""
+        """Check, in a read, that the database and its schema still are what was opened."""
 
     async def read(self, work: Callable[[Connection], _T], *, patient: bool = False) -> _T:  # noqa: ARG002 (for those that may be stuck)
         """Read what is committed, as of one moment, in a reader thread; errors as in `write`.
 
-        Nobody waits longer than `timeout_s`, except who is ``patient``, since there is much to
+        No caller waits longer than `timeout_s`, except a ``patient`` one, since there is much to
         be read and no caller to be answered.
         """
         loop = asyncio.get_running_loop()

@@ -18,18 +18,18 @@ _GONE = {
     *("idempotency_keys", "transactions", "job_batches"),
 }
 """Tables that some revision makes and a later one drops."""
-logging.getLogger("alembic").setLevel(logging.WARNING)  # it tells of every look it takes
+logging.getLogger("alembic").setLevel(logging.WARNING)  # it logs every check
 _SCRIPTS = Path(__file__).parents[1] / "migrations"
 
 
 def revision_of(connection: Connection) -> str | None:
-    """Look up the revision of a database's schema; None if it has none."""
+    """Return the revision of a database's schema; None if it has none."""
     return MigrationContext.configure(connection).get_current_revision()
 
 
 @cache
 def newest_revision() -> str | None:
-    """Find the revision that this version is for."""
+    """Return the revision that this version is for."""
     return _scripts().get_current_head()
 
 
@@ -43,7 +43,7 @@ def upgrade(connection: Connection, name: str) -> None:
 
 
 def stamp_first(connection: Connection) -> None:
-    """Say that a schema, made before there were revisions, is the first of them."""
+    """Mark a schema that was made before there were revisions as the first of them."""
     if revision_of(connection) is None:
         command.stamp(_config(connection), "0001")
 
@@ -62,7 +62,7 @@ def check_newest(connection: Connection, name: str) -> None:
 
 
 def unknown_schema(name: str, version: object) -> DatabaseUnusableError:
-    """Say that a schema is of another version of Tidegauge."""
+    """Return the error for a schema of another version of Tidegauge."""
     return DatabaseUnusableError(
         f"{name} has schema version {version}, this is for {newest_revision()}; "
         "use the version of Tidegauge that made it"

@@ -150,7 +150,7 @@ class PostgresDatabase(Database):
             return await self._writer.run(partial(self._transaction, work, is_pipelined=False))
 
     def check(self, connection: Connection) -> None:
-        """Look whether the schema fits; see `Database.check`."""
+        """Check that the schema fits; see `Database.check`."""
         migration.check_newest(connection, self.name)
 
     async def change_aside(self, work: Callable[[Connection], _T]) -> _T:
@@ -170,7 +170,7 @@ class PostgresDatabase(Database):
     async def read(self, work: Callable[[Connection], _T], *, patient: bool = False) -> _T:
         """Read what is committed; see `Database.read`.
 
-        A server that is stuck keeps a thread waiting, but not who asks.
+        A server that is stuck keeps a thread waiting, but not the caller.
 
         The race: a connection broke while its last transaction was being committed. What it
         came to must be settled before anything is read back, and it is once the writer has its
@@ -187,7 +187,7 @@ class PostgresDatabase(Database):
                 raise UnavailableError(_SILENT) from error
 
     def give_up(self) -> None:
-        """Let what hangs fail, and connect no more; see `Database.give_up`."""
+        """Fail what hangs, and connect no more; see `Database.give_up`."""
         self._longest_silence_s = _LAST_PATIENCE_S
         self.timeout_s = min(self.timeout_s, _LAST_PATIENCE_S)
 

@@ -25,12 +25,12 @@ from controller.database.interface import (
 )
 
 _T = TypeVar("_T")
-_PAGE_BYTES = 4_096  # of SQLite, unless told
+_PAGE_BYTES = 4_096  # of SQLite, by default
 _CHECKPOINT_PAGES = 1_000  # 4 MB of log are written into the file, as SQLite does
 _CACHED_STATEMENTS = 512  # of many rows each count has a text of its own
 _MANY = 256  # short rows: more would hold the event loop, see `write`
 _QUICK_S = 0.003  # a disk that takes longer is slow: changing hands costs less than its wait
-_BUSY_MS = 10_000  # a backup, or a look by hand, may lock it so long
+_BUSY_MS = 10_000  # a backup, or a query by hand, may lock it so long
 _EMPTY, _BEFORE_REVISIONS, _WITH_REVISIONS = 0, 1, 2
 """What ``PRAGMA user_version`` says; versions without revisions refuse a file that has them."""
 _log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class SqliteDatabase(Database):
             return await self._writer.run(partial(self._transaction, work))
 
     def check(self, connection: Connection) -> None:
-        """Look whether the file is still there and its schema fits; see `Database.check`."""
+        """Check that the file is still there and its schema fits; see `Database.check`."""
         if _identity(self._path) != self._identity:
             msg = f"{self.name} was removed or replaced while it was served"
             raise DatabaseUnusableError(msg)
@@ -144,12 +144,12 @@ class SqliteDatabase(Database):
         return engine
 
     def _can_share(self) -> bool:
-        """Try whether there is room on the disk for the index that processes share."""
+        """Return whether the disk has space for the index that processes share."""
         try:
             with self._engine.connect():
                 return True
         except DBAPIError as error:
-            # Whatever else is wrong is found, and told, when the schema is looked at.
+            # Whatever else is wrong is found, and reported, when the schema is read.
             code = getattr(error.orig, "sqlite_errorcode", None)
             return code != sqlite3.SQLITE_IOERR_SHMSIZE
 
@@ -170,7 +170,7 @@ class SqliteDatabase(Database):
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Tell a file from another one that took its place; None if there is none."""
+    """Return what tells a file from another one in its place; None if there is none."""
     try:
         found = path.stat()
     except FileNotFoundError:

@@ -44,7 +44,7 @@ def insert_if_free(
 ) -> Callable[[], bool]:
     """Insert a row, unless another one has the same values in columns that are unique.
 
-    What is returned tells whether it was inserted, once the transaction is committed: in a
+    What is returned says whether it was inserted, once the transaction is committed: in a
     pipeline nobody knows before.
     """
     place = "?" if connection.dialect.name == _SQLITE else "%s"

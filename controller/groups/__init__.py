@@ -1,4 +1,4 @@
-"""Reader groups: their shared state, made durable, and who of their readers lives."""
+"""Reader groups: their shared state, made durable, and which of their readers live."""
 
 from controller.groups.creation import GroupCreation
 from controller.groups.registry import Group, Groups, Logs, read_logs

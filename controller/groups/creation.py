@@ -31,7 +31,7 @@ class GroupCreation:
         self._database = database
 
     async def create(self, name: StreamName, request: CreateGroup) -> tuple[StoredGroup, bool]:
-        """Create a group, or find it there with the same settings; tells whether it is new."""
+        """Create a group, or find it there with the same settings; return whether it is new."""
         _check_start(request)
         states = []
         for stream in request.streams:

@@ -22,7 +22,7 @@ from tidegauge.topology import Position, Topology
 from tidegauge.wire.groups import GroupProgress, NotedProgress, ReaderInfo
 
 PROGRESS_KEPT_MS = 300_000
-"""What a query told of itself is forgotten then: who looks should see that nobody tells more."""
+"""What a query reported of itself is forgotten then, so that one sees that it reports no more."""
 
 
 class Logs(NamedTuple):
@@ -34,7 +34,7 @@ class Logs(NamedTuple):
 
 
 async def read_logs(registry: Registry, settings: GroupSettings) -> Logs:
-    """Look up how long the logs of a group's streams are, all of which must be there still."""
+    """Return how long the logs of a group's streams are, all of which must be there still."""
     logs = Logs({}, {})
     for stream in settings.streams:
         state = await registry.look_at(StreamName.parse(stream))
@@ -60,7 +60,7 @@ class Group:
         self.advanced: dict[str, int] = {}
         """Listening time at which each reader last read on, ms; of those that did."""
         self.progress: tuple[GroupProgress, int] | None = None
-        """What its query last told of itself, and when, in listening time, ms."""
+        """What its query last reported of itself, and when, in listening time, ms."""
         self.deleted = False
         """Whether its deletion is decided."""
         self.moved = False
@@ -91,7 +91,7 @@ class Group:
         return self._on_disk is not None
 
     def frontier(self, stream: str, topology: Topology) -> Position:
-        """Tell where it stands in a stream; see `GroupState.frontier`.
+        """Return where it stands in a stream; see `GroupState.frontier`.
 
         Kept until it stands elsewhere: a state has an entry for each segment there ever was.
         """
@@ -102,7 +102,7 @@ class Group:
         return known[2]
 
     def become(self, stored: StoredGroup, now_ms: int) -> None:
-        """Take over what was read back from disk."""
+        """Replace everything by what was read back from disk."""
         self.deleted = False
         self._on_disk = stored
         self.change(stored, now_ms)
@@ -137,7 +137,7 @@ class Group:
             batch.write(partial(storage.update_group, group=self.newest))
 
     def after_commit(self) -> None:
-        """Be there, or be gone."""
+        """Publish the group, or remove it."""
         if self.deleted:
             self._host.remove(self)
         elif self._on_disk is None and not self._is_stored():
@@ -146,7 +146,7 @@ class Group:
             self._on_disk = self.newest
 
     async def reload(self) -> None:
-        """Become what the disk says."""
+        """Read the group back from disk."""
         if not self.moved:
             await self._host.reload(self)
 
@@ -176,30 +176,30 @@ class Groups:
         return name in self._by_name
 
     def add(self, stored: StoredGroup) -> None:
-        """Hold a group that was read back; its readers get the time to say that they live."""
+        """Add a group that was read back; its readers get the time to send a heartbeat."""
         group = Group(stored, self)
         group.become(stored, self._now_ms())
         self._by_name[group.name] = group
 
     def remove(self, group: Group) -> None:
-        """Hold a group no more that is deleted."""
+        """Remove a group that is deleted."""
         if self._by_name.get(group.name) is group:
             del self._by_name[group.name]
         self.removed.add(group.name)
 
     def release(self, group: Group) -> None:
-        """Answer for a group no more: another controller does."""
+        """Remove a group that another controller takes."""
         group.moved = True
         self.relocations.add(group.name)
         self._by_name.pop(group.name, None)
 
     async def restore_all(self) -> None:
-        """Hold every group there is."""
+        """Add every group there is."""
         for stored in await self._database.read(storage.read_groups):
             self.add(stored)
 
     def forget(self) -> None:
-        """Hold no group any more."""
+        """Remove every group."""
         for group in list(self):
             self.release(group)
 
@@ -215,11 +215,11 @@ class Groups:
             self.remove(group)
 
     def find(self, name: StreamName) -> Group | None:
-        """Look a group up that this controller may hold."""
+        """Return a group that this controller may hold."""
         return self._by_name.get(name)
 
     def get(self, name: StreamName) -> Group:
-        """Look a durable group up; `MovedError` if it moved away a moment ago."""
+        """Return a durable group; raises `MovedError` if it moved away a moment ago."""
         group = self._by_name.get(name)
         if group is None or not group.durable:
             self.relocations.check(name)
@@ -269,7 +269,7 @@ class Groups:
     ) -> StoredGroup:
         """Change the shared state by a transition, checked by the laws of groups.
 
-        ``logs`` are those of the group's streams, looked up since the change was asked for. It
+        ``logs`` are those of the group's streams, read since the change was asked for. It
         is refused if it breaks a law, or somebody was faster than ``if_match`` says.
         """
         group = self._decided(name)
@@ -285,11 +285,11 @@ class Groups:
         return group.newest
 
     def hear(self, name: StreamName, reader: str) -> None:
-        """Note that a reader lives."""
+        """Record that a reader lives."""
         self.get(name).heard[reader] = self._now_ms()
 
     def readers_of(self, group: Group) -> list[ReaderInfo]:
-        """Tell how long ago each reader of a group was heard, and read on."""
+        """Return how long ago each reader of a group was heard, and read on."""
         now_ms = self._now_ms()
 
         def since(stamp_ms: int | None) -> int | None:
@@ -307,15 +307,15 @@ class Groups:
         ]
 
     def note_progress(self, name: StreamName, progress: GroupProgress) -> None:
-        """Note what the query of a group tells of itself.
+        """Record what the query of a group reports of itself.
 
         It is kept in memory only: where the group moves to, or a controller starts anew, the
-        next batch tells it again.
+        next batch reports it again.
         """
         self.get(name).progress = progress, self._now_ms()
 
     def progress_of(self, group: Group) -> NotedProgress | None:
-        """Tell what the query of a group last said; None if that was too long ago."""
+        """Return what the query of a group last reported; None if that was too long ago."""
         if group.progress is None:
             return None
         progress, noted_ms = group.progress
@@ -325,7 +325,7 @@ class Groups:
         return NotedProgress(**progress.model_dump(), silent_ms=silent_ms)
 
     def _decided(self, name: StreamName) -> Group:
-        """Look a group up as the changes before in the same batch have left it."""
+        """Return a group as earlier changes of the same batch have left it."""
         group = self._by_name.get(name)
         if group is None or group.deleted:
             self.relocations.check(name)
@@ -337,7 +337,7 @@ class Groups:
 
 
 def _is_same(before: GroupState, after: GroupState, reader: str) -> bool:
-    """Tell whether a reader is there as before, and the same process has its name."""
+    """Return whether a reader is there as before, and the same process has its name."""
     was, now = before.readers.get(reader), after.readers.get(reader)
     return was is not None and now is not None and was.epoch == now.epoch
 

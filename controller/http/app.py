@@ -63,7 +63,7 @@ def create_app(
     """Make the application; its lifespan opens and closes the database.
 
     ``address`` is where other controllers of the same database reach this one, ``certificate``
-    what it shows them, which is read again when it is renewed. ``checks_host``: only who calls by
+    what it shows them, which is read again when it is renewed. ``checks_host``: only a caller by
     a name of this machine is answered, and no page of another origin changes anything.
     """
     guard = Guard(settings.tokens)
@@ -141,7 +141,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 class ControllerApp:
-    """Who asks, and whether by its head; then the hot paths, the framework, or another controller."""
+    """Checks of the caller and its head; then the hot paths, the framework, or another controller."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class ControllerApp:
                 scope[ROUTE] = hot.route
                 await hot(scope, receive, send)
                 return
-        scope[ROUTE] = None  # the framework tells
+        scope[ROUTE] = None  # the framework sets it
         size = 0
 
         async def bounded() -> Message:

@@ -23,7 +23,7 @@ from tidegauge.wire.streams import BriefExplanation, BriefStreamList, StreamBrie
 _AT_ONCE = 100
 """Streams that are explained while all others wait: some milliseconds."""
 _PATIENCE_S = 2.0
-"""A list is asked for every few seconds: who does not answer by then is left out of it."""
+"""A list is asked for every few seconds: a controller that does not answer by then is left out of it."""
 _OK = 200
 _LIST = "/v1/streams"
 _log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class Explaining:
     async def everywhere(
         self, page: Sequence[StreamInfo | StreamBrief], scope: Scope, *, cursor: str | None
     ) -> _Explained:
-        """Explain the streams of a page, as far as those who hold them answer in time.
+        """Explain the streams of a page, as far as their holders answer in time.
 
         ``scope`` is that of the request: others are asked for their list in the caller's name.
         """

@@ -32,7 +32,7 @@ router = APIRouter(route_class=StrictRoute, tags=["operations"])
 documentation = APIRouter()
 _PAGE = Template(files(__package__).joinpath("front_page.html").read_text("utf-8"))
 _MOST = 100
-"""How many streams are named: it is a first look, and costs a bounded time."""
+"""How many streams are named: an overview, which costs a bounded time."""
 _HEADERS = {
     # The page loads nothing, so that nothing that gets into it could load anything.
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
@@ -78,7 +78,7 @@ async def front_page(  # noqa: PLR0913, PLR0917 (parts of one request)
     """Say which version this is, where the streams stand that the caller may see, and where to go on."""
     found: list[StreamBrief] = []
     more = False
-    if caller is not NOBODY:  # who may see none would have all of their names looked through
+    if caller is not NOBODY:  # for a caller that may see none, all names would be read
         found, more = await listing.streams_in_short(None, _MOST, of=caller.roles)
     explained = await explaining.everywhere(found, request.scope, cursor=None)
     elsewhere = {} if settings.ui_url is None else {"dashboard": settings.ui_url}

@@ -1,6 +1,6 @@
-"""How routes are declared: strict about who asks and what they take.
+"""How routes are declared: strict about the caller and the parameters.
 
-What a caller needs is looked up once, when a route is declared, so that one that is not listed
+What a caller needs is found once, when a route is declared, so that one that is not listed
 in `controller.access.NEEDS` keeps the service from starting.
 """
 
@@ -54,7 +54,7 @@ class StrictRequest(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route that refuses who may not ask, unknown parameters, and bodies of other types.
+    """A route that refuses callers without the role, unknown parameters, and bodies of other types.
 
     What operators did is logged with their name, and what was refused since somebody is none.
     """
@@ -124,19 +124,19 @@ def operation_id(route: APIRoute) -> str:
 
 
 async def get_caller(request: Request) -> Caller:
-    """Tell who asks."""
+    """Return who asks."""
     caller: Caller = request.scope["user"]
     return caller
 
 
 async def get_explaining(request: Request) -> Explaining:
-    """Give what explains the streams of a list."""
+    """Return what explains the streams of a list."""
     explaining: Explaining = request.app.state.explaining
     return explaining
 
 
 async def get_hung_up(request: Request) -> Reason:
-    """Give what returns once the caller has closed its connection."""
+    """Return what ends once the caller has closed its connection."""
     return partial(until_hung_up, request.receive)
 
 
@@ -222,7 +222,7 @@ WaitMs = Annotated[
 
 
 def stream_facts(state: StreamState) -> dict[str, Any]:
-    """Give what every answer about a stream carries."""
+    """Return what every answer about a stream carries."""
     return {
         "stream_id": state.identity.stream_id,
         "watermark": state.watermark,

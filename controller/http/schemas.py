@@ -70,7 +70,7 @@ def _in_words(least: float | None, most: float | None, default: int | None) -> s
 
 
 def _merge_null(schema: dict[str, Any]) -> None:
-    """Let null be a type, but for values that are listed."""
+    """Write null as a type, but for values that are listed."""
     match schema.get("anyOf"):
         case [{"type": str(kind)} as one, {"type": "null"}] if not one.keys() & _LISTED:
             del schema["anyOf"]
@@ -78,7 +78,7 @@ def _merge_null(schema: dict[str, Any]) -> None:
 
 
 def _refer(schema: dict[str, Any], name: str) -> None:
-    """Say the same by a component."""
+    """Replace the union by a reference to a component."""
     for one in ("title", "type", "additionalProperties"):
         schema.pop(one, None)
     schema["$ref"] = f"{_PLACE}{name}"

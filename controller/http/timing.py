@@ -1,4 +1,4 @@
-"""How long answers take, and which end in a defect: told to metrics and log."""
+"""How long answers take, and which end in a defect: counted and logged."""
 
 import logging
 from asyncio import CancelledError
@@ -18,7 +18,7 @@ OTHER = "other"
 FORWARDED = "forwarded"
 """The route of requests that another controller answers, or nobody."""
 _HUNG_UP = 499
-"""Counted for who is gone before all of the request came: an error of the client's."""
+"""Counted if the client was gone before all of the request came: its own error."""
 _ENDED = "the service ended before the answer"
 _log = logging.getLogger(__name__)
 
@@ -64,11 +64,11 @@ class Timing:
             if status is None:
                 request = f"{scope['method']} {scope['path']}"
                 await send_problem(send, InternalError(request))
-        # Whoever passed on what has moved asks another controller, and counts that.
+        # The controller that passed on what has moved asks another one, and counts that.
         if is_moved and is_passed_on(scope):
             return
         route: str | None = scope.get(ROUTE, FORWARDED)
-        if route is None:  # the framework tells
+        if route is None:  # the framework sets it
             route = getattr(scope.get("route"), "path", OTHER)
         waits = b"wait_ms=" in scope["query_string"]
         times = self._metrics.long_poll_times if waits else self._metrics.request_times

@@ -16,7 +16,7 @@ from tidegauge.wire.streams import MarkInfo
 
 
 class Windows:
-    """Finds time windows of groups for one request: each stream is looked up once."""
+    """Finds time windows of groups for one request: each stream is found once."""
 
     def __init__(self, database: Database, registry: Registry, groups: Groups) -> None:
         self._database = database

@@ -47,7 +47,7 @@ def encode_chunks(
 ) -> list[EncodedEvents]:
     """Encode events as they are stored, in chunks that a reader can hold in memory.
 
-    With who appends them, None if nobody knows, and when by the wall clock, ms.
+    With the writer, None if it is not known, and the wall clock of the append, ms.
     """
     affordable = events.num_rows * _CHUNK_BYTES // max(1, events.nbytes)
     step = max(1, min(CHUNK_EVENTS, affordable))
@@ -81,7 +81,7 @@ def decode(message: bytes) -> pa.RecordBatch:
 
 
 def renewed(message: bytes, written_format: int) -> bytes:
-    """Give a message of any format in the newest one."""
+    """Return a message of any format in the newest one."""
     if written_format == NEWEST_FORMAT:
         return message
     events = ipc.read_record_batch(pa.py_buffer(message), EVENT_SCHEMA)
@@ -100,7 +100,7 @@ def merge(messages: Iterable[bytes]) -> bytes:
 
 
 def first_reaching(message: bytes, time: int) -> int:
-    """Find the first of stored events whose time is at or above one.
+    """Return the first of stored events whose time is at or above one.
 
     0 if there is none: what lay before these events, and was truncated, had reached it already.
     """
@@ -164,7 +164,7 @@ def _check_schema(schema: pa.Schema) -> None:
 
 
 def _is_compressed(metadata: bytes) -> bool:
-    """Look whether the flatbuffer of a record batch has its field ``compression``."""
+    """Return whether the flatbuffer of a record batch has its field ``compression``."""
     if _FORMERLY_COMPRESSED in metadata:
         return True
     message = _at(metadata, 0, 0)
@@ -179,7 +179,7 @@ def _at(metadata: bytes, start: int, field: int) -> int:
 
 
 def _field(metadata: bytes, table: int, number: int) -> int:
-    """Find where a field lies in a flatbuffer's table; 0 if it is not there."""
+    """Return where a field lies in a flatbuffer's table; 0 if it is not there."""
     (distance,) = struct.unpack_from("<i", metadata, table)
     places = table - distance
     (size,) = struct.unpack_from("<H", metadata, places)

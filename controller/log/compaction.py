@@ -117,5 +117,5 @@ class Compactor:
 
 
 def _weight(row: ChunkRow) -> float:
-    """Say what part of a full chunk a chunk is."""
+    """Return what part of a full chunk a chunk is."""
     return max(row.size / _FULL_BYTES, row.events / CHUNK_EVENTS)

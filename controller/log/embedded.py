@@ -18,14 +18,14 @@ from tidegauge.lattice import DownSet, down_set
 from tidegauge.topology import Position, Topology
 
 _ANSWERS_IN_MEMORY = 10_000
-"""Of each stream: as many idempotency keys as may race; older ones are looked up on disk."""
+"""Of each stream: as many idempotency keys as may race; older ones are read from disk."""
 _ROW_BYTES = 256
 """As long as a short row is at most: a batch counts long ones as several."""
 
 
 @dataclass(slots=True)
 class EmbeddedLog:
-    """The log of a stream that the service stores: where its segments end, and who appended."""
+    """The log of a stream that the service stores: where its segments end, and what each writer appended last."""
 
     tails: dict[int, int] = field(default_factory=dict)
     """Next offset of each segment."""
@@ -38,7 +38,7 @@ class EmbeddedLog:
     last_appends: dict[tuple[str, int], LastAppend] = field(default_factory=dict)
     """By writer and segment, for exactly-once appends."""
     answered: dict[str, KeyedAnswer] = field(default_factory=dict)
-    """By idempotency key: recent ones, so that two requests that race are told apart."""
+    """By idempotency key: recent ones, for two requests with one key that race."""
     transactions: Transactions = field(default_factory=Transactions)
     last_batches: dict[str, LastBatch] = field(default_factory=dict)
     """Of each job, by writer."""
@@ -94,7 +94,7 @@ class EmbeddedLog:
     def position_of(
         self, position: Position | None, tails: Position | None, growing: Iterable[int]
     ) -> Position:
-        """Take the tails for a report without a position: the writer has appended it all.
+        """Return the position of a report; the tails if it has none: the writer appended all of it.
 
         Those of what grows: they stand for all that was sealed, which may be thousands.
         """
@@ -104,7 +104,7 @@ class EmbeddedLog:
         return {segment: ends[segment] for segment in growing}
 
     def end(self, topology: Topology, position: Position | None) -> Position:
-        """Name the tails, which a caller need not know; if it does, they must agree."""
+        """Return the tails, which a caller need not know; if it names them, they must agree."""
         tails = {number: self.tails[number] for number in topology.unsealed}
         for number, offset in (position or {}).items():
             if offset != tails.get(number):
@@ -113,7 +113,7 @@ class EmbeddedLog:
         return tails
 
     def begin(self, segments: Iterable[int]) -> None:
-        """Let new segments grow."""
+        """Add new segments, which grow."""
         self.tails |= dict.fromkeys(segments, 0)
 
     def append(self, segment: int, events: Sequence[EncodedEvents]) -> int:
@@ -150,7 +150,7 @@ class EmbeddedLog:
         return AppendOutcome(next_offset, sequence, duplicate=False)
 
     def last_append(self, writer: str, segment: int, incarnation: int) -> LastAppend:
-        """Look up a writer's last append in an incarnation; sequence 0 if there is none."""
+        """Return a writer's last append in an incarnation; sequence 0 if there is none."""
         last = self.last_appends.get((writer, segment))
         if last is None or last.incarnation != incarnation:
             return LastAppend(incarnation, 0, 0)
@@ -162,25 +162,25 @@ class EmbeddedLog:
         return self._segments_of.keys()
 
     def newest_incarnation(self, writer: str) -> int:
-        """Find the newest incarnation of a writer that appended, or staged; 0 if none did."""
+        """Return the newest incarnation of a writer that appended, or staged; 0 if none did."""
         segments = self._segments_of.get(writer, ())
         newest = self.transactions.newest_incarnation(writer)
         return max(newest, *(self.last_appends[writer, one].incarnation for one in segments), 0)
 
     def remember(self, writer: str, segment: int, last: LastAppend) -> None:
-        """Note what a writer appended last."""
+        """Record what a writer appended last."""
         self.last_appends[writer, segment] = last
         self.sequences[writer, segment] = last
         self._segments_of.setdefault(writer, set()).add(segment)
 
     def remember_answer(self, key: str, answer: KeyedAnswer) -> None:
-        """Note what an idempotency key stands for; older keys are found on disk."""
+        """Record what an idempotency key stands for; older keys are found on disk."""
         self.answered[key] = answer
         if len(self.answered) > _ANSWERS_IN_MEMORY:
             del self.answered[next(iter(self.answered))]
 
     def appended_by(self, writer: str) -> Position:
-        """Find how far a writer, in any incarnation, appended."""
+        """Return how far a writer, in any incarnation, appended."""
         return {
             segment: self.last_appends[writer, segment].next_offset
             for segment in sorted(self._segments_of.get(writer, ()))
@@ -197,7 +197,7 @@ class EmbeddedLog:
             self.sequences.pop((writer, segment), None)
 
     def write(self, batch: Batch, stream_key: int, forgotten: list[str]) -> None:
-        """Add what was appended since the last transaction, and who of the writers is forgotten."""
+        """Add what was appended since the last transaction, and which writers are forgotten."""
         if forgotten:
             batch.write(
                 lambda connection: storage.forget_sequences(connection, stream_key, forgotten)

@@ -18,31 +18,31 @@ class ExternalLog:
         tails: Position | None,  # noqa: ARG002 (there are none)
         growing: Iterable[int],  # noqa: ARG002 (nobody knows where they end)
     ) -> Position:
-        """Take the position as it is; a report without one says nothing."""
+        """Return the position as it is; a report without one says nothing."""
         if position is None:
             reason = "the log is external, so only the writer knows how far it has written"
             raise InvalidRequestError.of("position", f"send it: {reason}")
         return position
 
     def end(self, topology: Topology, position: Position | None) -> Position:  # noqa: ARG002 (the aggregation checks it)
-        """Take what the caller says who seals the stream."""
+        """Return what the caller names that seals the stream."""
         if position is None:
             reason = "the log is external, so only you know where each partition ends"
             raise InvalidRequestError.of("position", f"send it: {reason}")
         return position
 
     def appended_by(self, writer: str) -> None:
-        """Nobody knows how far a writer appended."""
+        """Return nothing: it is not known how far a writer appended."""
 
     def newest_incarnation(self, writer: str) -> int:  # noqa: ARG002 (nobody appends here)
-        """Know of no incarnation but those that registered."""
+        """Return 0: there are no incarnations but those that registered."""
         return 0
 
     def abort_transactions(self, writer: str, *, wall_ms: int) -> None:
-        """Nobody has any open."""
+        """Do nothing: there are no transactions."""
 
     def forget(self, writer: str) -> None:
-        """Nothing is known of a writer."""
+        """Do nothing: no appends of a writer are known."""
 
     def write(self, batch: Batch, stream_key: int, forgotten: list[str]) -> None:
-        """Nothing changes here."""
+        """Do nothing: no events are stored here."""

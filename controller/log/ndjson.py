@@ -42,7 +42,7 @@ def _event(line: bytes) -> tuple[str, int | None, bytes]:
     except orjson.JSONDecodeError as error:
         msg = f"is no JSON: {error}"
         raise ValueError(msg) from error
-    # Where nothing but keys has a colon, none of them is there twice; else look closely.
+    # Where nothing but keys has a colon, none of them is there twice; else check them.
     if not isinstance(event, dict) or line.count(b":") != len(event):
         event = parse_json(line)
     if not isinstance(event, dict):

@@ -50,7 +50,7 @@ class Transaction(NamedTuple):
     """Wall clock."""
 
     def renewed(self, now_ms: int) -> "Transaction":
-        """Let the lease begin anew."""
+        """Return it with a lease that begins anew."""
         return self._replace(deadline_ms=now_ms + self.timeout_ms)
 
 

@@ -29,7 +29,7 @@ def route(
 ) -> RoutedEvents:
     """Find the segments of events by their keys, and encode them; keeps the order in each.
 
-    See `encode_chunks` for who appends them, and when.
+    See `encode_chunks` for the writer and the time of the append.
     """
     parts = {
         number: encode_chunks(part, writer=writer, append_time=append_time)

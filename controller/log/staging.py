@@ -33,7 +33,7 @@ class StagedEvents(NamedTuple):
 def read_staged(
     connection: Connection, stream_key: int, ids: Iterable[str]
 ) -> tuple[pa.RecordBatch, list[int]]:
-    """Read what transactions staged, one behind the other; tells how many chunks each has."""
+    """Read what transactions staged, one behind the other; return how many chunks each has, too."""
     tables = [EVENT_SCHEMA.empty_table()]
     counts: list[int] = []
     for transaction in ids:
@@ -81,5 +81,5 @@ def clear_staged(connection: Connection, limit: int) -> bool:
 
 
 def has_finished_stagings(connection: Connection) -> bool:
-    """Look whether anything is left to clear."""
+    """Return whether anything is left to clear."""
     return connection.scalar(select(finished_stagings.c.stream_key).limit(1)) is not None

@@ -22,7 +22,7 @@ from controller.database.statements import delete_rows, insert_rows, replace_row
 from controller.log.codec import NEWEST_FORMAT, first_reaching, renewed
 from controller.schema import append_sequences, chunks
 
-CHUNKS_LISTED = 1_000  # a look takes milliseconds of a reader thread
+CHUNKS_LISTED = 1_000  # a list takes milliseconds of a reader thread
 _KEY = bindparam("key", type_=Integer)
 
 
@@ -90,8 +90,8 @@ def read_ends(connection: Connection, stream_key: int) -> dict[int, tuple[int, i
 def _ends() -> Select[Any]:
     """Read the last chunk of each segment of the stream ``key``, and no other.
 
-    By two looks at an index each: a database might rather read a whole table to join it. The
-    segments are found by looking for the next one each time; NULL ends them.
+    By two searches of an index each: a database might rather read a whole table to join it. The
+    segments are found by searching for the next one each time; NULL ends them.
     """
     first = select(func.min(chunks.c.segment).label("segment")).where(
         chunks.c.stream_key == _KEY

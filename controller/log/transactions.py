@@ -24,7 +24,7 @@ from tidegauge.topology import Position
 from tidegauge.wire.transactions import TransactionState
 
 _FINISHED_IN_MEMORY = 1_000
-"""Of each stream: as many as may be finished between a look at the disk and the batch after it."""
+"""Of each stream: as many as may end between a read from disk and the batch after it."""
 _ROW_BYTES = 256
 """As long as a short row is at most: a batch counts long ones as several."""
 ROUTED = -1
@@ -40,23 +40,23 @@ class Transactions:
     _of: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     """Ids of open ones by writer."""
     _incarnations: dict[str, int] = field(default_factory=dict)
-    """The newest that began one, of writers that have any open: every append looks at it."""
+    """The newest that began one, of writers that have any open: every append reads it."""
     _changed: dict[str, Transaction] = field(default_factory=dict)
     """Not yet handed to a database's transaction, as the rest."""
     _staged: list[tuple[str, int, bytes]] = field(default_factory=list)
     _cleared: list[str] = field(default_factory=list)
 
     def restore(self, open_ones: Iterable[Transaction]) -> None:
-        """Take in what is stored."""
+        """Add the transactions that are stored as open."""
         for one in open_ones:
             self._keep(one)
 
     def find(self, transaction: str) -> Transaction | None:
-        """Look one up that is open, or was a moment ago."""
+        """Return one that is open, or was a moment ago."""
         return self.open.get(transaction) or self._finished.get(transaction)
 
     def newest_incarnation(self, writer: str) -> int:
-        """Find the newest incarnation of a writer that has one open; 0 if none has."""
+        """Return the newest incarnation of a writer that has one open; 0 if none has."""
         return self._incarnations.get(writer, 0)
 
     def put(self, transaction: Transaction) -> None:

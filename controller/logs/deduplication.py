@@ -18,5 +18,5 @@ class LogOnce:
             self._log.log(self._level, "%s", line)
 
     def end(self) -> None:
-        """Take note that it is over: what comes next is news."""
+        """Record that it is over: what comes next is logged again."""
         self._logged.clear()

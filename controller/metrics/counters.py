@@ -58,7 +58,7 @@ class RequestTimes:
         self._histograms[route, status // 100].observe(seconds)
 
     def show(self, name: str, documentation: str) -> HistogramMetricFamily:
-        """Lay out what was counted."""
+        """Return what was counted as a family of metrics."""
         family = HistogramMetricFamily(name, documentation, labels=["route", "status"])
         for (route, status), histogram in sorted(self._histograms.items()):
             histogram.show(family, [route, f"{status}xx"])
@@ -92,7 +92,7 @@ class Metrics:
         self.tally["expirations"] += len(outcome.expired)
 
     def families(self) -> Iterator[Metric]:
-        """Lay out all that was counted."""
+        """Return all that was counted as families of metrics."""
         documentation = "Reports: accepted, or the code of the refusal."
         reports = CounterMetricFamily("tidegauge_reports", documentation, labels=["outcome"])
         for outcome, count in sorted(self.report_tally.items()):

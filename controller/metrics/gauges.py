@@ -1,4 +1,4 @@
-"""What Prometheus is told of the present: looked up when it asks, and not before.
+"""Metrics of the present: read when Prometheus asks, and not before.
 
 A service may have ten thousand streams, and Prometheus keeps every series that it ever saw. So
 totals are of all streams, and only so many streams have series of their own: those with live
@@ -41,7 +41,7 @@ class StreamFigures(NamedTuple):
     lag_s: float | None
     """None for logical time, before the first mark, and after the last."""
     held_s: float
-    """How long somebody has waited for a writer that stands."""
+    """How long somebody has waited for a writer that does not go on."""
     writers: Counter[WriterState]
     kept_reports: int
     expirations: int
@@ -62,7 +62,7 @@ class Present:
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Looks up what Prometheus is told of the present."""
+    """Reads the metrics of the present."""
 
     _registry: Registry
     _groups: Groups
@@ -72,7 +72,7 @@ class Gauges:
     most_series: int
 
     async def look(self) -> Present:
-        """Look at all streams, letting others have their turn in between."""
+        """Read the figures of all streams, with turns for others in between."""
         present, limit = Present(), self.most_series
         now = self._registry.clocks.now()
         for index, state in enumerate(list(self._registry)):
@@ -90,7 +90,7 @@ class Gauges:
         return present
 
     def total_families(self, present: Present) -> Iterator[Metric]:
-        """Lay out the totals, the groups, and what waits now.
+        """Return the totals, the groups, and what waits now as families of metrics.
 
         The number of streams is the same at every controller; all else is of what this one holds.
         """
@@ -122,7 +122,7 @@ class Gauges:
 
 
 def stream_families(present: Present) -> Iterator[Metric]:
-    """Lay out what was looked up of single streams; any thread may do it."""
+    """Return the figures of single streams as families of metrics; any thread may do it."""
     shown, leads = present.shown, present.leases > 0
     writers = (([one.stream, state], one.writers[state]) for one in shown for state in _STATES)
     yield _labelled("stream_writers", "Writers by state.", ["stream", "state"], writers)

@@ -1,4 +1,4 @@
-"""Whether this process lives, and whether it can serve: the truth for those who probe it."""
+"""Whether this process lives, and whether it can serve: as its probes ask."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ from controller.database import Database, DatabaseUnusableError
 from tidegauge.errors import TidegaugeError
 
 _TIMEOUT_S = 2.0
-"""Those who probe wait for little longer, and call a process dead that does not answer."""
+"""A prober waits little longer, and takes a process for dead that does not answer."""
 _log = logging.getLogger(__name__)
 
 
@@ -61,7 +61,7 @@ class Health:
     async def _ask_database(self) -> str | None:
         """Read something, but never twice at once: what hangs must not pile up.
 
-        The race: who waited for the same probe may begin the next one before all have seen it.
+        The race: a caller that waited for a probe may begin the next one before all have seen it.
         """
         probe = self._probe
         if probe is None or probe.done():

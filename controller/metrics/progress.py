@@ -1,4 +1,4 @@
-"""What Prometheus is told of queries: what they last told of themselves, for 5 minutes."""
+"""Metrics of queries: what they last reported of themselves, for 5 minutes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -17,7 +17,7 @@ class GroupFigures(NamedTuple):
 
 
 def progress_families(shown: Sequence[GroupFigures]) -> Iterator[Metric]:
-    """Lay out what queries told; what one does not know has no series."""
+    """Return what queries reported as families of metrics; what one does not know has no series."""
     gauges: tuple[tuple[str, str, Callable[[NotedProgress], float | None]], ...] = (
         ("bound_seconds", "Bound of the group's query.", lambda one: _seconds(one.bound)),
         (

@@ -177,7 +177,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Read nothing more: where the next request begins cannot be known.
 
         The race: whole requests came before, and are not answered yet. They are served, and
-        who sent them would take this for the answer.
+        the client would take this for the answer.
         """
         self._await_head_no_longer()
         self._ended = True
@@ -302,7 +302,7 @@ class _GatheringTransport:
                 self._transport.write(data)
 
     def close(self) -> None:
-        """Close, after who is still sending had the time to read the answer.
+        """Close, after a client that still sends had time to read the answer.
 
         The race: bytes that come after the end of a connection make the kernel reset it, and
         an answer that was not read yet is lost with it. So for a short while the protocol goes

@@ -26,7 +26,7 @@ _ALL = "0.0.0.0"  # noqa: S104 (whether that is safe is checked below)
 _BACKLOG = 2_048
 _GRACE_S = 10
 _OTHER_FILES = 500
-"""The service's own, and connections of those who do not wait."""
+"""The service's own, and connections of calls that do not wait."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,7 +41,7 @@ class _Server(uvicorn.Server):
         self._stop_at = inf
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Be ready no longer, and stop when those who probe have had time to notice.
+        """Report that the process is not ready, and stop once probes had time to notice.
 
         A second signal ends the process as if nobody had handled it: what was answered is
         durable, and nothing else has to be done.
@@ -54,13 +54,13 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
     async def on_tick(self, counter: int) -> bool:
-        """Say whether to stop, ten times a second."""
+        """Return whether to stop; called ten times a second."""
         asked = await super().on_tick(counter)
         is_time = self.force_exit or monotonic() >= self._stop_at
         return self._process.failed or (asked and is_time)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer who waits, then stop."""
+        """Answer the calls that wait, then stop."""
         self._process.begin_to_end()
         await super().shutdown(sockets)
 
@@ -136,7 +136,7 @@ def _allow_open_files(long_polls: int) -> None:
 
 
 def rest_collector() -> None:
-    """Look for garbage rarely: nearly all there is lives long, and looking stops everything."""
+    """Collect garbage rarely: nearly all objects live long, and a collection stops everything."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(500_000, 5, 50)
@@ -164,7 +164,7 @@ class ExposedError(TidegaugeError):
 
 
 def address_of(host: str) -> IPv4Address | IPv6Address:
-    """Find the address that a host means, of the older kind if it has both."""
+    """Return the address that a host means, of the older kind if it has both."""
     try:
         found = socket.getaddrinfo(host or _ALL, None, type=socket.SOCK_STREAM)
     except OSError as error:
@@ -185,7 +185,7 @@ def check_exposure(settings: ServeSettings) -> None:
 
 
 def is_for_this_machine(settings: ServeSettings) -> bool:
-    """Whether callers are let in because they are on this machine, and for nothing else."""
+    """Return whether callers are let in because they are on this machine, and for nothing else."""
     is_open = settings.tokens is None and not settings.insecure
     return is_open and address_of(settings.host).is_loopback
 
@@ -212,5 +212,5 @@ def show_address(host: str, port: int) -> str:
 
 
 def reachable(host: str) -> str:
-    """Name what others can connect to, if a host is all addresses of this machine."""
+    """Return what others can connect to, if a host is all addresses of this machine."""
     return socket.gethostname() if ip_address(host).is_unspecified else host

@@ -77,7 +77,7 @@ class Changelogs:
             yield entry
 
     def forget(self, stream_key: int) -> None:
-        """Forget a stream that is deleted, whose rows are purged, or that moved away."""
+        """Forget a stream that was deleted, whose rows are purged, or that moved away."""
         self._logs.pop(stream_key, None)
 
     def restore(self, connection: Connection, stream_key: int) -> StoredAggregation:

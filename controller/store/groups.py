@@ -60,7 +60,7 @@ class StoredGroup(NamedTuple):
         return self._replace(state=state, revision=self.revision + 1)
 
     def resumable(self, stream: str, stream_id: str) -> dict[str | None, Position]:
-        """Tell where it stands in a stream and may go back to; nothing if it reads another."""
+        """Return where it stands in a stream and may go back to; nothing if it reads another."""
         if self.settings.stream_ids.get(stream) != stream_id:
             return {}
         return self.state.resumable(stream)
@@ -100,7 +100,7 @@ def read_positions(connection: Connection, stream: str, stream_id: str) -> list[
 
 
 def keep_groups_still(connection: Connection, stream_key: int) -> bool:
-    """Let no group of a stream be stored by others until this transaction is over.
+    """Keep others from storing a group of a stream until this transaction is over.
 
     Waits for nobody: False if one is just being stored, or the stream is gone.
     """
@@ -116,7 +116,7 @@ def count_groups(connection: Connection) -> int:
 def insert_group(
     connection: Connection, group: StoredGroup, holder: int | None
 ) -> Callable[[], bool]:
-    """Store a new group, unless its name is taken; tells after the commit whether it is stored."""
+    """Store a new group, unless its name is taken; what is returned says after the commit whether it is stored."""
     _hold_streams_fast(connection, group)
     row = {
         "scope": group.name.scope,

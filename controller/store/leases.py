@@ -33,7 +33,7 @@ _CONTROLLERS = (
 )
 _DEAD = "SELECT id FROM controllers WHERE expires_at < clock_timestamp() FOR UPDATE SKIP LOCKED"
 # Sessions that do not go on with what they sent ahead, once a lease is kept though it expired.
-# The name and the bound, that of idle transactions, are what the session that looks has too.
+# The name and the bound, that of idle transactions, are those of the session that checks, too.
 _A_PAUSE_AGO = (
     "clock_timestamp() - current_setting('idle_in_transaction_session_timeout')::interval"
 )
@@ -75,7 +75,7 @@ class Shares:
 
 
 class Found(NamedTuple):
-    """Who holds something: id and address; 0 and nothing while nobody does."""
+    """The holder of something: id and address; 0 and nothing while there is none."""
 
     controller: int
     address: str
@@ -92,7 +92,7 @@ def join(connection: Connection, address: str, lease_ms: int) -> int:
 
 
 def left_ms(connection: Connection, address: str) -> float | None:
-    """Say how long the lease of an address lasts if it is not renewed; None if it has none."""
+    """Return how long the lease of an address lasts if it is not renewed; None if it has none."""
     query = "SELECT max(expires_at) - clock_timestamp() FROM controllers WHERE address = %s"
     left: timedelta | None = connection.exec_driver_sql(query, (address,)).scalar_one()
     return None if left is None or not address else left.total_seconds() * 1_000
@@ -116,15 +116,15 @@ def write_stamp(connection: Connection, controller: int, listening_ms: int) -> N
 
 
 def leave(connection: Connection, controller: int, listening_ms: int) -> None:
-    """Give a lease back, with everything held under it."""
+    """Delete a lease, and release everything held under it."""
     write_stamp(connection, controller, listening_ms)
     _reap(connection, "id = :id", id=controller)
 
 
 def reap_controllers(connection: Connection) -> list[int]:
-    """End the leases that expired; those with a commit under way are left to the next look.
+    """End the leases that expired; those with a commit under way are left to the next check.
 
-    Who was paused in the midst of one keeps its locks until the database times it out. Were
+    A controller that was paused within one keeps its locks until the database times it out. Were
     that waited for, this controller's renewals would wait behind it, and its own lease expire.
 
     The race: it was paused with a part of its transaction sent ahead. The database takes that for
@@ -149,7 +149,7 @@ def _reap(connection: Connection, condition: str, **values: object) -> list[int]
 
 
 def read_shares(connection: Connection) -> Shares:
-    """Read who is there, and who holds how much."""
+    """Read which controllers there are, and how much each holds."""
     rows = connection.exec_driver_sql(_CONTROLLERS).all()
     return Shares(
         {row.id: row.address for row in rows},
@@ -167,7 +167,7 @@ def _counts(connection: Connection, table: Table) -> dict[int | None, int]:
 def take(
     connection: Connection, controller: int, streams: int, groups: int, *, listening_ms: int
 ) -> Sequence[int]:
-    """Take some that have no holder, others at once take others; returns the streams' keys."""
+    """Take some that have no holder, and return the keys of the streams; others take others at once."""
     check_lease(connection, controller)
     values = {"id": controller, "count": streams, "listening_ms": listening_ms}
     taken = connection.execute(_TAKE_STREAMS, values).scalars().all()
@@ -188,7 +188,7 @@ def await_commits(connection: Connection, controller: int) -> None:
 
 
 def release_stream(connection: Connection, stream_key: int, *, listening_ms: int) -> None:
-    """Give a stream up, for another controller to take."""
+    """Release a stream, for another controller to take."""
     connection.exec_driver_sql(
         "UPDATE streams SET holder = NULL, listening_ms = listening_ms + %s WHERE key = %s",
         (listening_ms, stream_key),
@@ -197,7 +197,7 @@ def release_stream(connection: Connection, stream_key: int, *, listening_ms: int
 
 
 def release_group(connection: Connection, name: StreamName) -> None:
-    """Give a reader group up, for another controller to take."""
+    """Release a reader group, for another controller to take."""
     connection.exec_driver_sql(
         "UPDATE reader_groups SET holder = NULL WHERE scope = %s AND reader_group = %s",
         (name.scope, name.stream),
@@ -206,7 +206,7 @@ def release_group(connection: Connection, name: StreamName) -> None:
 
 
 def find_holder(connection: Connection, table: Table, name: StreamName) -> Found | None:
-    """Look up who holds a stream or reader group; None if it is not there."""
+    """Return the holder of a stream or reader group; None if it is not there."""
     query = text(
         f"SELECT holder, address FROM {table.name} LEFT JOIN controllers ON id = holder "  # noqa: S608
         f"WHERE scope = :scope AND {_NAMES[table]} = :name"
@@ -227,5 +227,5 @@ def held_streams(connection: Connection, controller: int) -> Sequence[int]:
 
 
 def notify(connection: Connection) -> None:
-    """Wake all controllers once this transaction is committed."""
+    """Notify all controllers once this transaction is committed."""
     connection.exec_driver_sql(f"NOTIFY {CHANNEL}")

@@ -15,12 +15,12 @@ from tidegauge.aggregation.changes import (
 
 
 def in_stream_time(changes: Changes, offset_ms: int) -> Changes:
-    """Tell the times of a holder's clock as listening time of a stream, as it is stored."""
+    """Convert the times of a holder's clock to listening time of a stream, as it is stored."""
     return msgspec.structs.replace(changes, entry=_shifted(changes.entry, offset_ms))
 
 
 def in_holder_time(stored: StoredAggregation, offset_ms: int) -> StoredAggregation:
-    """Tell stored listening time of a stream as times of its holder's clock."""
+    """Convert stored listening time of a stream to times of its holder's clock."""
     return dataclasses.replace(
         stored, entries=(_shifted(one, -offset_ms) for one in stored.entries)
     )

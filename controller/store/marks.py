@@ -21,9 +21,9 @@ _lower, _upper = attrgetter("lower"), attrgetter("upper")
 
 
 class StoredMarks(Sequence[Mark]):
-    """All marks of a stream, as a sequence that reads only what is looked at, and that once.
+    """All marks of a stream, as a sequence that reads only what is asked for, and that once.
 
-    Indices are looked up by revision, so marks that were removed count as the one before them
+    Indices are found by revision, so marks that were removed count as the one before them
     that is there. Lower bounds, upper bounds and cuts rise with the revision, so a search finds
     the same mark. Marks newer than the revision ``up_to`` are left out.
     """
@@ -56,12 +56,12 @@ class StoredMarks(Sequence[Mark]):
         return [_mark(row) for row in reversed(self._connection.execute(query).all())]
 
     def first_from(self, time: int) -> Mark | None:
-        """Find the first mark with ``lower`` ≥ time."""
+        """Return the first mark with ``lower`` ≥ time."""
         at = bisect_left(self, time, key=_lower)
         return self[at] if at < len(self) else None
 
     def newest_with_upper_below(self, time: int) -> Mark | None:
-        """Find the newest mark with ``upper`` < time."""
+        """Return the newest mark with ``upper`` < time."""
         at = bisect_left(self, time, key=_upper)
         return self[at - 1] if at else None
 
@@ -96,7 +96,7 @@ class StoredMarks(Sequence[Mark]):
 
 
 class MarkRow(NamedTuple):
-    """What tells whether a mark may go; its cut is read when it is looked at."""
+    """What decides whether a mark may go; its cut is read when it is needed."""
 
     revision: int
     lower: int
@@ -141,7 +141,7 @@ def load_position(text: str) -> dict[int, int]:
 
 
 class _Numbers(dict[str, int]):
-    """Numbers of segments by their text: looked up, and kept in memory, once for all rows."""
+    """Numbers of segments by their text: parsed, and kept in memory, once for all rows."""
 
     def __missing__(self, text: str) -> int:
         number = self[text] = int(text)

@@ -24,7 +24,7 @@ _ROOM_BYTES = 8_192  # two pages of SQLite's: more than the free part of one cou
 
 
 def insert_stream(connection: sa.Connection, values: dict[str, Any]) -> Callable[[], bool]:
-    """Store a new stream, unless its name is taken; tells after the commit whether it is stored."""
+    """Store a new stream, unless its name is taken; what is returned says after the commit whether it is stored."""
     return insert_if_free(connection, streams, _NAME_COLUMNS[streams], values)
 
 
@@ -49,7 +49,7 @@ def delete_stream(connection: sa.Connection, stream_key: int) -> None:
 
 
 def has_deleted_streams(connection: sa.Connection) -> bool:
-    """Look whether anything is left to `purge`."""
+    """Return whether anything is left to `purge`."""
     return connection.scalar(sa.select(deleted_streams.c.key).limit(1)) is not None
 
 
@@ -78,7 +78,7 @@ def purge(connection: sa.Connection, tables: Iterable[sa.Table], limit: int) -> 
 
 
 def last_stream_key(connection: sa.Connection) -> int:
-    """Find the highest key of a stream that has rows, deleted or not; 0 if there is none."""
+    """Return the highest key of a stream that has rows, deleted or not; 0 if there is none."""
     keys = (streams.c.key, deleted_streams.c.key)
     return max(connection.scalar(sa.select(sa.func.max(key))) or 0 for key in keys)
 

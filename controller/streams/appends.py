@@ -32,7 +32,7 @@ from tidegauge.wire.writers import NoteTime
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Who appends, and what it promises with it."""
+    """The writer that appends, and what it promises with it."""
 
     writer: str | None = None
     incarnation: int | None = None
@@ -53,9 +53,9 @@ def append_arrow(  # noqa: PLR0913 (parts of one append)
 ) -> AppendOutcome | SegmentSealedError:
     """Append events to one segment exactly once, by the rules for reports and of the log.
 
-    The race: a change of the same batch seals the segment, and is not stored in the end. Who was told
-    what continues it would route by numbers that others may get. So this refusal is a result: it
-    is handed over once it is durable.
+    The race: a change of the same batch seals the segment, and is not stored in the end. A client that was told
+    what continues it would route by numbers that other segments may get. So this refusal is a result: it
+    is given to the client once it is durable.
     """
     log = state.embedded_log()
     topology = state.aggregator.topology
@@ -93,7 +93,7 @@ def append_routed(
 ) -> Position:
     """Append routed events, and note a time, all or nothing.
 
-    Tells the next offset of each segment written to.
+    Returns the next offset of each segment written to.
     """
     log, writer, incarnation = state.embedded_log(), source.writer, 0
     if state.aggregator.final:
@@ -157,7 +157,7 @@ async def append_once_by_key(  # noqa: PLR0913 (parts of one append, and where i
 ) -> Position:
     """Append routed events unless this idempotency key was answered before.
 
-    The race: two requests with one key. Each looks on disk before its batch and in memory
+    The race: two requests with one key. Each reads the disk before its batch and memory
     within it, so that one is stored and the other gets its answer; should memory have lost the
     key in between, the primary key of the table refuses the second.
     """

@@ -68,7 +68,7 @@ async def start_of(
     ]
 
     def read(connection: Connection) -> Position:
-        """Look at those that reach the time, and that reading begins at: not at what follows."""
+        """Read those that reach the time, and those that reading begins at: not what follows."""
         offsets = {**tails, **dict.fromkeys(reaching, _NOT_LOOKED_AT)}
         while True:
             begin = starting_position(topology, offsets)
@@ -114,7 +114,7 @@ async def at_position(database: Database, state: StreamState, position: Position
 
 
 async def _newest_marks(database: Database, state: StreamState) -> Sequence[Mark]:
-    """Tell the newest marks, from disk only if several were made since somebody last asked.
+    """Return the newest marks, read from disk only if several were made since the last call.
 
     What is kept may be thinned out on disk since; it is as true as before.
     """
@@ -137,7 +137,7 @@ async def _newest_marks(database: Database, state: StreamState) -> Sequence[Mark
 async def _look(
     database: Database, state: StreamState, look: Callable[[StoredMarks], _T]
 ) -> _T:
-    """Look at the marks of a stream.
+    """Read marks of a stream.
 
     The race: newer ones are made meanwhile, whose cuts may name partitions that the caller's
     topology lacks. They count as not there yet.

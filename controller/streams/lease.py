@@ -53,13 +53,13 @@ def moved_if_scaled(name: StreamName) -> Iterator[None]:
 
 
 class Relocations:
-    """Names of what moved a moment ago: who asks for it here is told to ask again."""
+    """Names of what moved a moment ago: a caller that asks for it here gets the error to ask again."""
 
     def __init__(self) -> None:
         self._since: dict[StreamName, float] = {}
 
     def add(self, name: StreamName) -> None:
-        """Note that something moves away."""
+        """Record that something moves away."""
         now = monotonic()
         while self._since and now - next(iter(self._since.values())) > _MOMENT_S:
             del self._since[next(iter(self._since))]
@@ -67,7 +67,7 @@ class Relocations:
         self._since[name] = now
 
     def end(self, name: StreamName) -> None:
-        """Note that what moved is nowhere now: it was deleted."""
+        """Record that what moved has no place now: it was deleted."""
         self._since.pop(name, None)
 
     def check(self, name: StreamName) -> None:

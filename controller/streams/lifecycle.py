@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 def etag(state: StreamState, config: StreamConfig | None = None) -> str:
-    """Name a version of a stream's settings: the newest durable one, unless told which."""
+    """Return the ETag of a stream's settings, by default of the newest durable ones."""
     config = config or state.published.config
     text = f"{state.identity.stream_id} {config.model_dump_json()}"
     return f'"{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"'
@@ -95,7 +95,7 @@ def describe_briefly(state: StreamState) -> StreamBrief:
 
 
 def explain_briefly(state: StreamState) -> BriefExplanation:
-    """Say in short why the watermark is where it is, between two batches."""
+    """Explain in short why the watermark is where it is, between two batches."""
     seen = state.aggregator.inspect(state.now())
     situation = seen.situation(hot=state.load.hot_until_ms, in_short=True)
     holders = situation.holders
@@ -122,10 +122,10 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     key: int | None = None,
     controller: int | None = None,
 ) -> tuple[StreamState, bool]:
-    """Create a stream, or find it there with the same settings; tells whether it is new.
+    """Create a stream, or find it there with the same settings; return whether it is new.
 
     ``streams`` are as many as there are, whoever holds them; ``key`` is None for the next one of
-    this controller, and ``controller`` the fencing token of who is to hold the stream, if any.
+    this controller, and ``controller`` the fencing token of the stream's holder, if there is to be one.
     """
     existing = registry.find(name)
     if existing is not None and not existing.deleted:
@@ -248,7 +248,7 @@ def delete_stream(batch: Batch, state: StreamState) -> None:
 def scale_stream(
     batch: Batch, state: StreamState, request: ScaleStream, *, reason: str = "by hand"
 ) -> list[int]:
-    """Seal segments at their tails and let others continue them; tells the numbers of those.
+    """Seal segments at their tails, and return the numbers of those that continue them.
 
     The race: an answer is lost and the call repeated, or two ask for the same. What is scaled in
     just this way already is answered as the first time, whatever ``topology_revision`` says.

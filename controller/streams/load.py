@@ -19,7 +19,7 @@ _MOST_GROWING = 64
 
 
 def most_growing(config: StreamConfig) -> int:
-    """Tell how many segments of the embedded log may grow at once."""
+    """Return how many segments of the embedded log may grow at once."""
     return config.max_segments or max(_MOST_GROWING, config.segments)
 
 
@@ -54,13 +54,13 @@ def check_policy(stream: str, config: StreamConfig) -> None:
 
 
 def amounts(state: StreamState, policy: Policy) -> Mapping[int, int]:
-    """Tell what the segments have taken so far, in the unit of a policy."""
+    """Return how much the segments have taken so far, in the unit of a policy."""
     log = state.embedded_log()
     return log.tails if policy.unit == "events" else log.sizes
 
 
 def restore(state: StreamState, stored: str | None) -> None:
-    """Take up what was stored of the load; what was seen of bytes is counted on."""
+    """Continue from what was stored of the load; bytes are counted on."""
     load = Load() if stored is None else msgspec.json.decode(stored, type=Load)
     state.restore_load(load)
     if load.unit == "bytes" and isinstance(state.log, EmbeddedLog):
@@ -76,7 +76,7 @@ def store(batch: Batch, state: StreamState, load: Load) -> None:
 
 
 def describe(state: StreamState) -> ScalingInfo | None:
-    """Describe what the policy saw at its last look, as far as it is durable."""
+    """Describe the last sample of the policy, as far as it is durable."""
     policy, load = policy_of(state.published.config), state.published.load
     if policy is None:
         return None

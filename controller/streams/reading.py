@@ -57,7 +57,7 @@ async def open_read(
             try:
                 page = await _page(database, state, segment, offset, end)
             except TruncatedError:
-                break  # the next read, which begins there, is told
+                break  # the next read, which begins there, gets the error
         yield END_OF_STREAM
 
     return first, body()
@@ -80,6 +80,6 @@ async def _page(
         )
     )
     if not page or (state.deleted and not state.moved):  # its chunks are being removed
-        check_range(state, segment, start, end)  # or were truncated since it was looked at
+        check_range(state, segment, start, end)  # or were truncated since the check
         raise UnknownStreamError(str(state.identity.name))
     return page

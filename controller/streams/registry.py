@@ -60,11 +60,11 @@ class Registry:
         return len(self._by_name)
 
     def find(self, name: StreamName) -> StreamState | None:
-        """Look a stream up, also one whose creation is not durable yet."""
+        """Return a stream, also one whose creation is not durable yet."""
         return self._by_name.get(name)
 
     def get(self, name: StreamName, stream_id: str | None = None) -> StreamState:
-        """Look a durable stream up; `MovedError` if it moved away a moment ago."""
+        """Return a durable stream; raises `MovedError` if it moved away a moment ago."""
         state = self._by_name.get(name)
         if state is None or not state.durable:
             self.relocations.check(name)
@@ -73,7 +73,7 @@ class Registry:
         return state
 
     async def look_at(self, name: StreamName) -> StreamState:
-        """Look a stream up, whoever holds it; one that is held elsewhere as the database has it."""
+        """Return a stream, whoever holds it; one that is held elsewhere as the database has it."""
         if name in self._by_name:
             return self.get(name)
 
@@ -100,14 +100,14 @@ class Registry:
         state.let_go()
 
     def move_away(self, state: StreamState) -> None:
-        """Answer for a stream no more: another controller does."""
+        """Remove a stream that another controller takes."""
         state.deleted = state.moved = True
         self.remove(state)
         self.drop_changes(state)
         self.relocations.add(state.identity.name)
 
     def drop_changes(self, state: StreamState) -> None:
-        """Know nothing of the changelog of a stream that another controller may write to."""
+        """Forget the changelog of a stream that another controller may write to."""
         self.changelogs.forget(state.identity.key)
 
     def page(
@@ -141,7 +141,7 @@ class Registry:
         return await self._database.read(read, patient=True)
 
     async def restore_all(self) -> None:
-        """Hold every stream there is."""
+        """Add every stream there is."""
         # No new stream gets the key of a deleted one, whose rows may not be removed yet.
         self.last_key = await self._database.read(storage.last_stream_key)
         for state in await self.restore():
@@ -158,7 +158,7 @@ def _read_stream(
     topology = TopologyInfo.model_validate_json(row.topology).to_topology()
     if held:
         stored = host.changelogs.restore(connection, row.key)
-        # The changelog tells listening time of the stream, memory that of this controller's clock.
+        # The changelog has listening time of the stream, memory that of this controller's clock.
         stored = in_holder_time(stored, row.listening_ms)
     else:
         stored = StoredAggregation(newest=StoredMarks(connection, row.key).newest)

@@ -30,7 +30,7 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
     now: Now,
     tails: Position | None = None,
 ) -> None:
-    """Take in a report; see `Aggregator.note_time` for what it raises.
+    """Apply a report; see `Aggregator.note_time` for what it raises.
 
     ``tails`` bound the position, if events are about to be appended with the report.
     """
@@ -66,7 +66,7 @@ def note_time(  # noqa: PLR0913 (what a report is made of, and where it goes)
 def note_times(
     batch: Batch, state: StreamState, reports: Sequence[SignedReport]
 ) -> Mapping[int, ProblemError]:
-    """Take in reports as of one moment, in order; tells why some are refused, by their index."""
+    """Apply reports as of one moment, in order, and return why some are refused, by their index."""
     now, aggregator = state.now(), state.aggregator
     refused: dict[int, ProblemError] = {}
     unusual: Iterable[int] = range(len(reports))
@@ -109,14 +109,14 @@ def register(
 
 
 def leave(batch: Batch, state: StreamState, writer: str, last: LeaveStream) -> WriterStatus:
-    """Count a writer no longer; see `Aggregator.leave`. Tells what became of it."""
+    """Record that a writer leaves, and return what became of it; see `Aggregator.leave`."""
     state.refuse_if_deleted()
     now, position = state.now(), last.position
     if last.time is None:
         if position is not None:
             raise InvalidRequestError.of("time", "a last report has a time; send both or none")
     else:
-        state.aggregator.incarnation(writer)  # refuses who is not known: he cannot leave
+        state.aggregator.incarnation(writer)  # an unknown writer is refused: it cannot leave
         if position is None and state.log.tails is None:
             position = {}
         report = NoteTime(time=last.time, position=position, incarnation=last.incarnation)
@@ -137,7 +137,7 @@ def expire(batch: Batch, state: StreamState, writer: str) -> WriterStatus:
 
 
 def seconds_hint(state: StreamState, time: int | None) -> str | None:
-    """Say that an accepted time looks like seconds."""
+    """Return a hint that an accepted time looks like seconds."""
     if time is None or not looks_like_seconds(time) or state.config.max_future_skew_ms is None:
         return None
     return f"time {time} lies in early 1970: are these seconds? Times are milliseconds"
@@ -147,7 +147,7 @@ def seconds_hint(state: StreamState, time: int | None) -> str | None:
 def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Iterator[None]:
     """Add the partitions that a report names for the first time, unless it is refused.
 
-    Those that there is no room for are not added; the report is refused for them then, or before
+    Those that exceed the limit are not added; the report is refused for them then, or before
     that for whatever else is wrong with it.
     """
     before = state.aggregator.topology

@@ -74,7 +74,7 @@ class Host(Protocol):
         """Drop a stream whose deletion is durable."""
 
     def move_away(self, state: "StreamState") -> None:
-        """Leave a stream to another controller."""
+        """Remove a stream that another controller takes."""
 
     async def reload(self, state: "StreamState") -> None:
         """Read a stream back after a failed commit."""
@@ -117,7 +117,7 @@ class SeenWindows:
 
 
 class StreamState:
-    """One stream: its aggregation, its log, and who waits for it."""
+    """One stream: its aggregation, its log, and the calls that wait for it."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class StreamState:
         return None if timeout_ms is None else max(1, timeout_ms // _BEATS_IN_TIME)
 
     def embedded_log(self) -> EmbeddedLog:
-        """Give the log to a change that only the embedded one can do."""
+        """Return the embedded log, or raise `LogIsExternalError`."""
         self.refuse_if_deleted()
         if not isinstance(self.log, EmbeddedLog):
             raise LogIsExternalError(str(self.identity.name))
@@ -204,7 +204,7 @@ class StreamState:
 
     @property
     def listening_ms(self) -> int:
-        """The stream's listening time: it goes on where it stood, whoever holds the stream."""
+        """The stream's listening time: it continues from where it was, whoever holds the stream."""
         return self.now().listening_ms + self.listening_offset_ms
 
     def check_id(self, stream_id: str | None) -> None:
@@ -239,7 +239,7 @@ class StreamState:
         self._write_changes(batch)
 
     def after_commit(self) -> None:
-        """Publish what is durable now, wake who waits, and plan the next pass."""
+        """Publish what is durable now, wake the calls that wait, and plan the next pass."""
         if self._is_stored is not None:
             is_stored, self._is_stored = self._is_stored(), None
             if not is_stored:
@@ -278,12 +278,12 @@ class StreamState:
         return is_scaled or has_grown or self.published.mark is not before.mark
 
     def restore_load(self, load: Load) -> None:
-        """Go on with the load that was stored."""
+        """Continue with the load that was stored."""
         self.load = load
         self.published = self.published._replace(load=load)
 
     def change_config(self, config: StreamConfig) -> None:
-        """Go on with other settings."""
+        """Change the settings."""
         self.config = config
         self.aggregator.change_settings(settings_of(config))
         self._planned_ms = inf  # the interval of marks may end earlier now
@@ -303,12 +303,12 @@ class StreamState:
         self.published = self.published._replace(first_cut=first_cut)
 
     async def reload(self) -> None:
-        """Become what the disk says."""
+        """Read the stream back from disk."""
         if not self.moved:
             await self._host.reload(self)
 
     def become(self, other: "StreamState") -> None:
-        """Take over what was read back from disk."""
+        """Replace everything by what was read back from disk."""
         self.deleted, self._is_stored = False, None
         self.aggregator.drop_reports()
         self.config, self.aggregator, self.log = other.config, other.aggregator, other.log
@@ -318,7 +318,7 @@ class StreamState:
         self._publish_first_cut()
 
     def let_go(self) -> None:
-        """Be in memory no longer: wake who waits for it, and be held by nothing else."""
+        """Release memory: wake the calls that wait for the stream, and end what refers to it."""
         self.changed.notify_all()
         if self._timer is not None:
             self._timer.cancel()
@@ -326,7 +326,7 @@ class StreamState:
         self.aggregator.drop_reports()
 
     def skip_listening(self, by_ms: int) -> None:
-        """Leave listening time out that went by while nobody was heard."""
+        """Subtract listening time that passed while no report could be accepted."""
         self.aggregator.shift_clocks(by_ms)
         self.listening_offset_ms -= by_ms
 
@@ -365,7 +365,7 @@ class StreamState:
         self._host.on_pass(outcome, ended - began)
 
     def take_note(self, outcome: PassOutcome) -> None:
-        """Count and log whom a pass expired, and forget whom it forgot."""
+        """Count and log the writers that a pass expired, and remove those that it forgot."""
         self.expirations += len(outcome.expired)
         stream = str(self.identity.name)
         for writer in outcome.expired:
@@ -393,7 +393,7 @@ class StreamState:
         """Wake up for the next pass: something is due, or runs out, and its interval is over.
 
         Listening time is never faster than the loop's, and the interval of marks ends earlier
-        than planned only if the settings change: who is woken for one deadline is in time for
+        than planned only if the settings change: a timer for one deadline is in time for
         all later ones.
         """
         due, deadline = self.aggregator.pass_due, self.aggregator.next_deadline()

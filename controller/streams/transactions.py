@@ -47,14 +47,14 @@ _NO_BATCH = LastBatch(-1)
 
 
 class Staged(NamedTuple):
-    """What came of a staged append."""
+    """The outcome of a staged append."""
 
     sequence: int
     duplicate: bool
 
 
 class JobBatch(NamedTuple):
-    """A batch of a job: who sends it, which it is, and whether the stream ends with it."""
+    """A batch of a job: its number, its writer, and whether the stream ends with it."""
 
     number: int
     source: Source
@@ -67,7 +67,7 @@ class JobBatch(NamedTuple):
 
 
 class JobBatchOutcome(NamedTuple):
-    """What came of it; without a position it was stored before."""
+    """The outcome of a batch; without a position it was stored before."""
 
     last: int
     position: Position | None
@@ -103,7 +103,7 @@ class TransactionCalls:
         return await self.sequencer.submit(decide)
 
     async def ping(self, transaction: str) -> Transaction:
-        """Keep one open for another lease."""
+        """Renew the lease of one."""
         found = await self._find(transaction)
 
         def decide(batch: Batch) -> Transaction:
@@ -164,7 +164,7 @@ class TransactionCalls:
                 return outcome
 
     async def last_batch(self, writer: str) -> int:
-        """Look up the number of a job's last batch; below 0 if there is none."""
+        """Return the number of a job's last batch; below 0 if there is none."""
         return await self.sequencer.read(partial(self._last_batch, writer))
 
     def _last_batch(self, writer: str) -> int:
@@ -247,7 +247,7 @@ class TransactionCalls:
         return position
 
     async def find(self, transaction: str) -> Transaction:
-        """Look one up on disk."""
+        """Read one from disk."""
         self.state.embedded_log()
         read = partial(
             read_outcome,
@@ -258,9 +258,9 @@ class TransactionCalls:
         return self._known(transaction, await self.database.read(read))
 
     async def _find(self, transaction: str) -> Transaction:
-        """Look one up, in memory first, once those are aborted whose leases have run out.
+        """Find one, in memory first, once those are aborted whose leases have run out.
 
-        The race: a call and the end of the lease. Who came in time renews it.
+        The race: a call and the end of the lease. A call that came in time renews it.
         """
         await self._reap()
         in_memory = self.state.embedded_log().transactions.find(transaction)

@@ -84,7 +84,7 @@ async def _truncate(
     """Store where the stream begins, and then begin there.
 
     The race: a group moves, or is created, here or by another controller, before this is stored.
-    So who needs what is read in the transaction that stores it, while no group can be stored;
+    So what the groups need is read in the transaction that stores it, while no group can be stored;
     where one just is, this comes after it.
     """
     while True:
@@ -111,7 +111,7 @@ async def _truncate(
 def _store(
     connection: Connection, state: StreamState, gone: DownSet, readers: Readers
 ) -> DownSet | EventsNeededError | None:
-    """Tell what is gone now, or who needs it; None if that has to wait.
+    """Return what is gone now, or the group that needs it; None if that has to wait.
 
     A refusal is returned: one that is raised would cost PostgreSQL's connection.
     """

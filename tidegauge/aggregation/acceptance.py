@@ -70,7 +70,7 @@ class Acceptance:
         return counts
 
     def bounds(self, wall_ms: int, tails: Position | None, watermark: int | None) -> Bounds:
-        """Return what is acceptable without a closer look: nothing if the stream is sealed."""
+        """Return what is acceptable without further checks: nothing if the stream is sealed."""
         if self.sealed:
             return _NOTHING
         latest = END_OF_TIME - 1
@@ -114,7 +114,7 @@ class Acceptance:
         for number, offset in position.items():
             before = stored.get(number, 0)
             if not before <= offset <= greatest.get(number, -1) or (
-                # Positions are down-sets: who has some of a segment has its ancestors full.
+                # Positions are down-sets: with events of a segment go all of its ancestors.
                 before == 0 and number in ancestors and not includes(stored, ancestors[number])
             ):
                 return self._checked_counts(position, stored, tails)
@@ -149,9 +149,9 @@ class Acceptance:
 
 
 def check_incarnation(name: str, stored: int, given: int | None) -> None:
-    """Refuse who does not name its incarnation although it has one, or names an old one.
+    """Refuse a writer that does not name its incarnation although it has one, or names an old one.
 
-    A newer one may be named, but not one that leaves no room for registrations after it.
+    A newer one may be named, but not one that leaves no numbers for registrations after it.
     """
     if given is None:
         if stored > 0:

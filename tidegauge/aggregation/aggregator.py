@@ -1,8 +1,8 @@
 """Aggregation: from the reports of writers to marks.
 
-`Aggregator` holds one stream's writers and kept reports and is told everything that happens;
+`Aggregator` holds one stream's writers and kept reports. Its methods record all that happens;
 `Aggregator.run_pass` concludes marks from it. It is pure: no I/O, both clocks injected, and what
-has to be stored is handed out by `Aggregator.take_changes`.
+has to be stored is returned by `Aggregator.take_changes`.
 
 A report costs O(log writers + entries it changes), a mark O(its cut), a pass what has changed
 since the one before it: never writers times segments.
@@ -251,7 +251,7 @@ class Aggregator:
         incarnation: int | None = None,
         tails: Position | None = None,
     ) -> None:
-        """Count a writer no longer: it will write no more. See `note_time` for the parameters.
+        """Record that a writer leaves: it will write no more. See `note_time` for the parameters.
 
         Raises
         ------
@@ -325,7 +325,7 @@ class Aggregator:
         return outcome
 
     def change_settings(self, settings: StreamSettings) -> None:
-        """Go on with other settings."""
+        """Change the settings."""
         self.settings = settings
         self._acceptance = self._acceptance_now()
         self._members.departures.reconsider()
@@ -334,12 +334,12 @@ class Aggregator:
         self._passes.due = True
 
     def change_topology(self, topology: Topology) -> None:
-        """Go on with more segments."""
+        """Change the topology, which has more segments now."""
         self.topology = topology
         self._acceptance = self._acceptance_now()
 
     def shift_clocks(self, by_ms: int) -> None:
-        """Count listening time from another point: so much is added to what clocks show."""
+        """Move the origin of listening time: so much is added to what clocks show."""
         self._clocks.shift(by_ms)
         self._members.departures.shift(by_ms)
         for writer in self._roster:
@@ -365,7 +365,7 @@ class Aggregator:
         return len(self._roster)
 
     def incarnation(self, writer: str) -> int:
-        """Look up a writer's incarnation; raises `UnknownWriterError`."""
+        """Return a writer's incarnation; raises `UnknownWriterError`."""
         return self._roster.get(writer).life.incarnation
 
     def reported(self, writer: str) -> Position:
@@ -393,7 +393,7 @@ class Aggregator:
         ]
 
     def inspect(self, now: Now) -> Inspection:
-        """Look at the stream as of one moment, as operators do."""
+        """Return a view of the stream as of one moment, for operators."""
         return Inspection(
             now=now,
             stream=self.stream,
@@ -418,7 +418,7 @@ class Aggregator:
         return len(self._cut)
 
     def drop_reports(self) -> None:
-        """Let go of all reports: the stream is sealed, or this aggregation is used no more.
+        """Drop all reports: the stream is sealed, or this aggregation is used no more.
 
         Reports and writers refer to each other: left alone, they would all be there until the
         next full garbage collection.
@@ -426,7 +426,7 @@ class Aggregator:
         self._cut.drop_of_all(self._roster)
 
     def take_changes(self, *, stagger: int = 0, compact: bool = False) -> Changes:
-        """Hand out what storage must write in one transaction; see `Changelog.take`."""
+        """Return what storage must write in one transaction; see `Changelog.take`."""
         return self._changelog.take(self._passes.state, stagger=stagger, compact=compact)
 
     def _acceptance_now(self) -> Acceptance:

@@ -12,7 +12,7 @@ def waited_at_most_ms(view: View) -> int | None:
 
 
 def arrives(writer: Writer, view: View) -> bool:
-    """Judge the pace of a writer that is out and was heard since the look before.
+    """Return whether the pace of a writer suffices that is out and reported since the latest look.
 
     Returns
     -------

@@ -47,7 +47,7 @@ class Changelog:
         self._needless = 0
         """As much of it is needless once all writers are restated."""
         self._unstated: list[Writer] | None = None
-        """Who is not restated yet, the first one last; None while nothing is compacted."""
+        """Writers that are not restated yet, the first one last; None while nothing is compacted."""
 
     @property
     def next_serial(self) -> int:
@@ -55,7 +55,7 @@ class Changelog:
         return self._serial + 1
 
     def restore(self, serial: int, length: int) -> None:
-        """Go on after a report of that serial, and after a log of so many items."""
+        """Continue after a report of that serial, and after a log of so many items."""
         self._serial, self._length = serial, length
 
     def enter(self, reports: Sequence[KeptReport]) -> None:
@@ -77,7 +77,7 @@ class Changelog:
         self._marks.append(mark)
 
     def take(self, state: ClockState, *, stagger: int, compact: bool) -> Changes:
-        """Hand out what storage must write in one transaction, and begin anew.
+        """Return what storage must write in one transaction, and begin anew.
 
         Parameters
         ----------
@@ -138,7 +138,7 @@ class Changelog:
         return self._length > max(_SHORT + stagger, _TIMES_AS_LONG * live)
 
     def _restate(self) -> bool:
-        """Have some writers restated, and return whether all are now."""
+        """Restate some writers, and return whether all are restated now."""
         if self._unstated is None:
             return False
         items = max(_RESTATED, len(self._reports))

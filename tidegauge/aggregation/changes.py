@@ -11,7 +11,7 @@ from tidegauge.lattice import DownSet
 from tidegauge.marks import Mark
 
 UNSOUGHT = FIRST_TIME
-"""Stands for a time that nobody has looked for yet: no watermark is below it."""
+"""In place of a time that was not computed yet: no watermark is below it."""
 
 Standing: TypeAlias = Literal["live", "left", "expired"]
 
@@ -64,7 +64,7 @@ class StoredTime(NamedTuple):
 
 
 class ClockState(NamedTuple):
-    """The two times of a stream, and who is waited for, as a look left them."""
+    """The two times of a stream, and since when somebody waits, as a look left them."""
 
     silence: StoredTime = StoredTime()
     limit: StoredTime = StoredTime()
@@ -97,7 +97,7 @@ class Look(NamedTuple):
     watermark: int | None
     revision: int
     fallen_to: list[str]
-    """Who stands at the greatest because that fell."""
+    """Writers that stand at the greatest standing because it fell."""
     state: ClockState
 
 

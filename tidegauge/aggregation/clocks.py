@@ -64,13 +64,13 @@ class HoldClock:
     """
 
     def __init__(self) -> None:
-        # Not a dict: who looks for its first entry goes by all that were taken out before.
+        # Not a dict: to find its first entry it would pass all that were removed before.
         self.stamps: OrderedDict[Writer, int] = OrderedDict()
         self.time = PassingTime()
         self.waiting: int | None = None
 
     def sort(self) -> None:
-        """Put the stamps in order of time."""
+        """Sort the stamps by time."""
         in_order = sorted(self.stamps.items(), key=lambda one: one[1])
         self.stamps = OrderedDict(in_order)
 
@@ -82,7 +82,7 @@ class HoldClock:
             stamps.move_to_end(writer)
 
     def pass_time(self, view: View, setting_ms: int | None, *, goes_on: bool) -> None:
-        """Let time pass up to a look, and start or end the waiting."""
+        """Advance the clock's time to a look, and start or end the waiting."""
         ms = self.time.look(view.now_ms, setting_ms, goes_on=goes_on)
         if view.greatest is None:
             self.waiting = None
@@ -114,7 +114,7 @@ class HoldClock:
         return self.time.reaches(self.since(writer) + setting_ms, setting_ms)
 
     def count_before(self, writer: Writer, most: int) -> int:
-        """Count whose clock shows as much as a writer's or more: of the first so many."""
+        """Count the writers whose clock shows at least what a writer's does: of the first so many."""
         end, first = self.since(writer), islice(self.stamps, most)
         return sum(1 for _ in takewhile(lambda one: self.since(one) <= end, first))
 
@@ -205,18 +205,18 @@ class HoldClocks:
                 clock.stamps[writer] = stamp
 
     def look_again(self, look: Look, fallen_to: Iterable[Writer]) -> None:
-        """Do to the writers what a look did that is stored."""
+        """Apply a stored look to the writers once more."""
         before = self._front_stand
         self.restore(look.state)
         self._place(look.now_ms, look.watermark, look.revision, before, fallen_to)
 
     def settle(self) -> None:
-        """Put all that was restored in order."""
+        """Sort all that was restored."""
         self._silence.sort()
         self._limit.sort()
 
     def shift(self, by_ms: int) -> None:
-        """Count listening time from another point."""
+        """Move the origin of listening time."""
         self._silence.time.shift(by_ms)
         self._limit.time.shift(by_ms)
         if self.deadline is not None:
@@ -225,7 +225,7 @@ class HoldClocks:
             self.began_ms += by_ms
 
     def start_anew(self, writer: Writer) -> None:
-        """Have the clocks of a live writer start at the next look."""
+        """Start the clocks of a live writer at the next look."""
         self.clear(writer)
         self._fresh[writer] = None
 
@@ -246,19 +246,19 @@ class HoldClocks:
         return bool(self.heard or self._fresh)
 
     def look(self, view: View, ahead: Iterable[Writer]) -> list[Writer]:
-        """Let time pass, and start, end and stamp clocks, as the beginning of a pass does.
+        """Advance the times, and start, end and stamp clocks; a pass begins with this.
 
         Parameters
         ----------
         view
             The stream as it is now.
         ahead
-            Whoever stands above the watermark; asked only when the greatest standing fell.
+            The writers above the watermark; asked only when the greatest standing fell.
 
         Returns
         -------
         list of Writer
-            Who stands at the greatest because that fell; needed to do the same again.
+            Writers at the greatest standing because it fell; needed to do the same again.
         """
         progresses = any(
             one.life.live and one.noted.is_news(view.watermark, view.revision)
@@ -271,7 +271,7 @@ class HoldClocks:
         elif self.began_ms is None:
             self.began_ms = view.now_ms
         before, self._front_stand = self._front_stand, view.greatest
-        # Only who changed can have risen to the greatest; but it may have fallen back to others.
+        # Only a writer that changed can have risen to the greatest; but that may have fallen to others.
         rose = view.greatest is None or (before is not None and view.greatest >= before)
         fallen_to = [] if rose else [one for one in ahead if self._is_in_front(one)]
         self._place(view.now_ms, view.watermark, view.revision, before, fallen_to)
@@ -280,7 +280,7 @@ class HoldClocks:
     def take_run_out(
         self, view: View, holders: Collection[Writer], live: Callable[[], Iterable[Writer]]
     ) -> list[list[Writer]]:
-        """Choose who is dropped: group by group of equal standing, the lowest first.
+        """Choose the writers to drop: group by group of equal standing, the lowest first.
 
         Only as long as some of those that come next have run out, and nobody remains of the
         group before. Nobody stands below a holder: ``live``, which lists all live writers, is
@@ -411,5 +411,5 @@ def _lowest_first(writers: Iterable[Writer]) -> Iterator[list[Writer]]:
 
 
 def _rank(writer: Writer) -> tuple[bool, int]:
-    """Order writers by where they stand; who stands nowhere comes before all."""
+    """Return the order of writers by where they stand; those that stand nowhere come first."""
     return writer.stand.at is not None, writer.stand.at or 0

@@ -7,10 +7,10 @@ from tidegauge.lattice import DownSet, includes
 
 
 class Departures:
-    """Who is gone, in the order of going.
+    """The writers that are gone, in the order of going.
 
     A writer is forgotten once its retention is over and the newest cut covers what it wrote;
-    those that no cut covers yet are looked at again only when there is a new one.
+    those that no cut covers yet are checked again only when there is a new one.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Departures:
             self.add(writer)
 
     def shift(self, by_ms: int) -> None:
-        """Let all have gone later; as it is stored, nothing changes."""
+        """Move the time at which each went, without storing it."""
         for writer in (*self._gone, *self._overdue):
             writer.life.gone_ms = (writer.life.gone_ms or 0) + by_ms
 
@@ -62,7 +62,7 @@ class Departures:
         Parameters
         ----------
         gone_by_ms
-            Whoever went by then, in listening time, is due.
+            Writers that went by then, in listening time, are due.
         covered
             The newest cut as a down-set.
         revision

@@ -63,7 +63,7 @@ class Bounds(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """Takes in accepted reports.
+    """Records accepted reports.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ class Intake:
                 if (
                     offset < before
                     or offset > greatest.get(number, -1)
-                    # Positions are down-sets: who has some of a segment has its ancestors full.
+                    # Positions are down-sets: with events of a segment go all of its ancestors.
                     or (
                         before == 0
                         and number in ancestors
@@ -187,7 +187,7 @@ class Intake:
         return unusual
 
     def _enter(self, taken: list[KeptReport]) -> None:
-        """Keep what was taken in so far."""
+        """Keep the reports that were taken so far."""
         self._changelog.enter(taken)
         self._cut.keep(taken)
         furthest = max(taken, key=_time)

@@ -72,7 +72,7 @@ class Marking:
         return marks
 
     def is_allowed(self, min_writers: int) -> bool:
-        """Whether enough writers ever reported for a first mark, or there is one."""
+        """Return whether enough writers ever reported for a first mark, or there is one."""
         return self.newest is not None or self._roster.reporters >= min_writers
 
     def end(self, cut: Position, topology: Topology, now: Now) -> Mark:
@@ -85,7 +85,7 @@ class Marking:
         return final
 
     def _reached(self) -> tuple[list[KeptReport], int]:
-        """Take out the kept reports up to T, and return T with them.
+        """Remove the kept reports up to T, and return them and T.
 
         T is the least that a live writer stands at; if nobody is live, the greatest that one of
         those that left stands at.

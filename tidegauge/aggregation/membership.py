@@ -1,4 +1,4 @@
-"""Who belongs to a stream: writers join, restart, go out, come back, and are forgotten."""
+"""The members of a stream: writers join, restart, go out, come back, and are forgotten."""
 
 from tidegauge.aggregation import approaches
 from tidegauge.aggregation.changes import UNSOUGHT, Standing
@@ -11,7 +11,7 @@ from tidegauge.lattice import DownSet, raise_to
 
 
 class Membership:
-    """Changes who is live, left and expired.
+    """Changes which writers are live, left and expired.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class Membership:
     Attributes
     ----------
     departures
-        Who left or expired.
+        The writers that left or expired.
     reached
         What the others have reached, as the latest pass found it, ms; `UNSOUGHT` until somebody
         needs it.
@@ -34,7 +34,7 @@ class Membership:
         self._marking = marking
 
     def classify(self, writer: Writer) -> None:
-        """Sort in a writer that changed."""
+        """Put a writer that changed into the sets that it belongs to."""
         self._progress.classify(writer, self._marking.watermark)
 
     def enroll(
@@ -84,7 +84,7 @@ class Membership:
             self._cut.release(appended, None)
 
     def give_grace(self, writer: Writer, time: int) -> None:
-        """Let a writer come back once more, if a report of this time shows that it goes on."""
+        """Give a writer grace, if a report of this time shows that it goes on."""
         life, ended = writer.life, writer.noted.ended_since(self._marking.revision)
         watermark = self._marking.watermark
         is_above = watermark is None or time > watermark
@@ -96,14 +96,14 @@ class Membership:
             self._roster.change(writer)
 
     def come_back(self, writer: Writer) -> None:
-        """Count a writer again that was out."""
+        """Make a writer live that was out."""
         self.find_reached()
         writer.life.come_back()
         self.departures.remove(writer)
         self._roster.stand(writer, "live")
 
     def go_out(self, writer: Writer, standing: Standing, now_ms: int) -> None:
-        """Count a writer no longer; it may be out already."""
+        """Make a writer left or expired; it may be so already."""
         self.find_reached()
         writer.life.go_out(writer.noted, now_ms, self._marking.watermark)
         self.departures.add(writer)
@@ -136,7 +136,7 @@ class Membership:
         return sorted(expired)
 
     def forget(self, *, gone_by_ms: int) -> list[str]:
-        """Forget who went by then and is covered by the newest mark, and return their names."""
+        """Forget the writers that went by then and that the newest mark covers; return their names."""
         if not self.departures:
             return []
         marking = self._marking
@@ -152,16 +152,16 @@ class Membership:
         return sorted(writer.name for writer in forgotten)
 
     def end_pass(self) -> None:
-        """Begin to count what changes from here on as later than the latest pass."""
+        """Record the end of a pass: what changes from here on is later than it."""
         is_held = self._marking.watermark is None or self._progress.behind
         self.reached = None if is_held else UNSOUGHT
 
     def find_reached(self) -> None:
         """Find the least that live writers stood at by a report of their own, after the pass.
 
-        To look at all of them at every pass would cost as much as there are. So it is done once
+        To visit all of them at every pass would cost as much as there are. So it is done once
         after a pass, before somebody registers or changes otherwise than by going on. Until then
-        a writer that was heard stood where that pass found it, and the others have not moved.
+        a writer that reported counts with where that pass found it, and the others have not moved.
         Only what is above the watermark matters, and only while others keep it from rising.
         """
         if self.reached != UNSOUGHT:

@@ -1,11 +1,11 @@
-"""The pace of somebody who is behind, and has more to say than that it is."""
+"""The pace of a writer, or of anything else, that is behind and catches up."""
 
 _LEAST_SHARE = 10
 """A pace is judged over this part of the longest wait at least."""
 
 
 def pace_suffices(*, missing: int, risen: int, passed_ms: int, most_ms: int) -> bool | None:
-    """Judge the pace of somebody who is behind.
+    """Return whether the pace of what is behind suffices.
 
     Parameters
     ----------

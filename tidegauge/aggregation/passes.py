@@ -12,7 +12,7 @@ from tidegauge.topology import Topology
 
 
 class Passes:
-    """Runs passes, and has the looks stored.
+    """Runs passes, and gives the looks to the changelog.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class Passes:
         self._stored_state = ClockState()
 
     def restore(self, state: ClockState) -> None:
-        """Go on after the look that is stored last."""
+        """Continue after the look that is stored last."""
         self._members.reached, self._stored_state = state.reached, state
         self.due = True
 

@@ -8,7 +8,7 @@ class PassingTime:
     """Listening time, of which a gap counts at most half of a setting.
 
     A gap lies between two looks that found somebody going on, and after the latest such look.
-    So nobody is dropped while everything stands still, and afterwards there is time to speak.
+    So nobody is dropped while nobody goes on, and afterwards there is time to report.
 
     Attributes
     ----------
@@ -25,7 +25,7 @@ class PassingTime:
     moved_ms: int | None = None
 
     def at(self, now_ms: int, setting_ms: int | None) -> int:
-        """Return how much has passed, ms; without a setting time stands, for nobody asks."""
+        """Return how much has passed, ms; without a setting no time passes, since nobody asks."""
         if self.moved_ms is None or setting_ms is None:
             return self.ms
         counted_ms = min(now_ms - self.moved_ms, _most(setting_ms))
@@ -38,7 +38,7 @@ class PassingTime:
         return None if passes or setting_ms is None else gap_ms
 
     def look(self, now_ms: int, setting_ms: int | None, *, goes_on: bool) -> int:
-        """Let time pass up to a look that found, or did not find, somebody going on."""
+        """Advance to a look that found, or did not find, that a writer goes on."""
         ms = self.at(now_ms, setting_ms)
         self.counted_ms += ms - self.ms
         self.ms = ms
@@ -54,7 +54,7 @@ class PassingTime:
         return self.moved_ms + max(0, counted_ms)
 
     def shift(self, by_ms: int) -> None:
-        """Count listening time from another point."""
+        """Move the origin of listening time."""
         if self.moved_ms is not None:
             self.moved_ms += by_ms
 

@@ -8,7 +8,7 @@ from tidegauge.states import WriterState
 
 
 class Progress:
-    """Who is ahead of the watermark, who holds it, and who has not said anything yet.
+    """Which writers are ahead of the watermark, which hold it, and which have not reported yet.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Progress:
         self._leader: Writer | None = None
         self._leader_stand = FIRST_TIME
         self._told: dict[Writer, int] = {}
-        """Live writers that are ahead without a report to show for it, and where they stand."""
+        """Live writers that are ahead by their registration, without a report, and where they stand."""
         self._told_in_order: list[tuple[int, int, Writer]] = []
         """The same as a heap; entries that are not true any more are skipped."""
         self._entries = 0
@@ -41,7 +41,7 @@ class Progress:
         """Such writers that left."""
 
     def classify(self, writer: Writer, watermark: int | None) -> None:
-        """Sort in a writer again: it, or the watermark, has changed."""
+        """Put a writer into the sets that it belongs to: it, or the watermark, has changed."""
         place, live = writer.stand, writer.life.standing == "live"
         stand = place.at
         ahead = (
@@ -94,14 +94,14 @@ class Progress:
 
     @property
     def least_told(self) -> int | None:
-        """The least that a live writer stands at which has no report to show for it, ms."""
+        """The least that a live writer without a report stands at, ms."""
         heap = self._told_in_order
         while heap and self._told.get(heap[0][2]) != heap[0][0]:
             heappop(heap)
         return heap[0][0] if heap else None
 
     def told_up_to(self, watermark: int) -> list[Writer]:
-        """List those without a report who stand at or below a new watermark."""
+        """List the writers without a report that stand at or below a new watermark."""
         found = [
             one for one in self._left_told if one.stand.at is None or one.stand.at <= watermark
         ]

@@ -38,7 +38,7 @@ class Readings:
     def nearer(self, writer: Writer) -> Clock | None:
         """Return which clock is nearer its end: the one that gets there if nothing else happens.
 
-        Otherwise the one that shows more of its setting: who beats is not about to be dropped
+        Otherwise the one that shows more of its setting: a writer that beats is not about to be dropped
         for silence, however short the timeout is.
         """
         running: list[tuple[bool, float, Clock]] = []

@@ -18,7 +18,7 @@ class Replay:
     watermark
         Of the newest mark, ms; None before the first.
     clocks
-        Of the writers: every look is taken again.
+        Of the writers: every look is repeated.
 
     Attributes
     ----------

@@ -11,18 +11,18 @@ from tidegauge.errors import UnknownWriterError
 
 
 class Roster:
-    """Who writes to a stream.
+    """The writers of a stream.
 
     Attributes
     ----------
     reporters
         How many distinct writers ever had a report accepted, forgotten ones too.
     forgotten_incarnation
-        The highest of all forgotten writers: who registers starts above it.
+        The highest of all forgotten writers: a registration starts above it.
     standings
         How many writers are live, left and expired.
     last_heard
-        Who spoke last; None if nobody did.
+        The writer whose call was accepted last; None before any.
     expired
         By name, the writers that expired, the latest last.
     find
@@ -64,7 +64,7 @@ class Roster:
         return self._by_name.values()
 
     def get(self, name: str) -> Writer:
-        """Look a writer up, or raise `UnknownWriterError`."""
+        """Return a writer, or raise `UnknownWriterError`."""
         writer = self._by_name.get(name)
         if writer is None:
             raise UnknownWriterError(name)
@@ -87,7 +87,7 @@ class Roster:
         self._take_in(writer)
 
     def settle(self) -> None:
-        """Find who spoke and who expired last, once all that is stored is restored."""
+        """Find the writers that reported last and expired last, once all that is stored is restored."""
         self.last_heard = max(self, key=lambda one: one.noted.heard_ms or 0, default=None)
         in_order = sorted(self.expired.values(), key=lambda one: one.life.gone_ms or 0)
         self.expired = {one.name: one for one in in_order}
@@ -108,7 +108,7 @@ class Roster:
         return (one for one in self._by_name.values() if one.life.standing == "live")
 
     def hear(self, writer: Writer, wall_ms: int) -> None:
-        """Record that a writer spoke."""
+        """Record that a call of a writer was accepted."""
         writer.noted.heard_ms = wall_ms
         self.last_heard = writer
 
@@ -130,7 +130,7 @@ class Roster:
         self.recount()
 
     def recount(self) -> None:
-        """Have the counters stored."""
+        """Mark the counters as changed, so that they are stored."""
         self.counters = self.reporters, self.forgotten_incarnation
 
     def forget(self, writer: Writer) -> None:

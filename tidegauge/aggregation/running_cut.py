@@ -62,7 +62,7 @@ class RunningCut:
     def forget_upper(
         self, forgotten: Iterable[Writer], newest: Mark | None, writers: Iterable[Writer]
     ) -> None:
-        """Find `upper` anew, from the newest mark and who is left, if it may be a forgotten one's."""
+        """Compute `upper` again from the newest mark and the writers left, if it may be a forgotten one's."""
         upper = None if newest is None else newest.upper
         if not any(writer.noted.is_above(upper) for writer in forgotten):
             return
@@ -128,7 +128,7 @@ class RunningCut:
         self._compact()
 
     def take_reached(self, latest: int) -> tuple[list[KeptReport], int]:
-        """Take out, in order of time, the reports up to the time that all live writers reached.
+        """Remove, in order of time, the reports up to the time that all live writers reached.
 
         Returns
         -------
@@ -154,7 +154,7 @@ class RunningCut:
     def _take_by_sorting(
         self, taken: list[KeptReport], target: int
     ) -> tuple[list[KeptReport], int]:
-        """Take out many, which is cheaper so; what is left is sorted, and so it is a heap."""
+        """Remove many, which is cheaper so; what is left is sorted, and so it is a heap."""
         self._heap.sort()
         reports = [report for _, _, report in self._heap]
         reports += self._recent
@@ -170,7 +170,7 @@ class RunningCut:
         return taken, target
 
     def _take(self, report: KeptReport, taken: list[KeptReport], target: int) -> int:
-        """Take a report out, unless it was dropped; return up to which time others are."""
+        """Remove a report, unless it was dropped; return up to which time others are."""
         if report.dropped:
             self._dropped -= 1
             return target

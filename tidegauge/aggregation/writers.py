@@ -28,7 +28,7 @@ class Now(msgspec.Struct, frozen=True):
 
 
 class KeptReport(msgspec.Struct, eq=False):
-    """A report that may still shape a mark: above the watermark when last looked at.
+    """A report that may still shape a mark: above the watermark at the latest check.
 
     There is one for every report of every writer: a struct is made in half the time of a dataclass.
     """
@@ -257,7 +257,7 @@ class Writer:
             noted.heard_ms = max(noted.heard_ms or report.heard_ms, report.heard_ms)
 
     def shift(self, by_ms: int) -> None:
-        """Count listening time from another point, but for `gone_ms`."""
+        """Move the origin of listening time, but for `gone_ms`."""
         if self.noted.found_ms is not None:
             self.noted.found_ms += by_ms
         if self.life.pace_ms is not None:

@@ -9,7 +9,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of what it holds."""
+        """Release what it holds."""
 
     def __enter__(self) -> Self:
         return self
@@ -43,7 +43,7 @@ class AsyncOpening(ABC):
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of what it holds."""
+        """Release what it holds."""
 
     async def __aenter__(self) -> Self:
         try:

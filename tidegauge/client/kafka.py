@@ -35,7 +35,7 @@ with needs_extra("Kafka", extra="kafka"):
 _T = TypeVar("_T")
 _CALL_S = 10.0
 _HEAR_S = 0.1
-"""A wrong password is told this long after librdkafka heard of it."""
+"""A wrong password is reported this long after librdkafka learned of it."""
 _QUIET_S = 60
 _SECRET = re.compile("password|secret|token|passphrase|pem|oauthbearer")
 _CURE = "is bootstrap.servers right, and security.protocol?"
@@ -65,7 +65,7 @@ class _OnceAMinute(logging.Filter):
         self._told_s: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Tell whether it was not said within the last minute."""
+        """Return whether the same was not logged within the last minute."""
         said, now_s = _without_time(record.getMessage()), time.monotonic()
         if now_s - self._told_s.get(said, -_QUIET_S) < _QUIET_S:
             return False
@@ -201,10 +201,9 @@ class Topic:
         return self._offsets(OffsetSpec.earliest())
 
     def starts_at(self, time: int) -> Position:
-        """Find the first record of each partition whose timestamp is at or above a time, ms.
+        """Return the first record of each partition whose timestamp is at or above a time, ms.
 
-        Where there is none yet it is the last stable offset, as it was before they were looked
-        for. The broker finds that very record, however the timestamps before it jump.
+        Where there is none yet it is the last stable offset, as it was before the search. The broker finds that very record, however the timestamps before it jump.
         """
         ends = self.ends()
         spec = OffsetSpec.for_timestamp(max(0, time))
@@ -285,7 +284,7 @@ class Topic:
         return [one.result() for one in futures]
 
     def _look_anew(self, _: object) -> None:
-        """Ask who leads: librdkafka goes on with what it knew, which a restarted broker refuses."""
+        """Ask for the leader: librdkafka continues with what it knew, which a restarted broker refuses."""
         with suppress(KafkaException):
             self._admin.list_topics(self.name, timeout=self._call_s)
 
@@ -314,5 +313,5 @@ def _is_transient(error: BaseException) -> bool:
 
 
 def is_passing(error: KafkaError) -> bool:
-    """Whether what the client library says may pass by itself, as a broker's restart does."""
+    """Return whether what the client library says may pass by itself, as a broker's restart does."""
     return bool(error.retriable()) or error.code() in _TRANSIENT

@@ -14,7 +14,7 @@ Tell = Callable[[str], object]
 """Takes a line about the service."""
 
 tell_log: Tell = logging.getLogger(__name__).warning
-"""Both lines are warnings: who saw that it begins wants to see that it has ended."""
+"""Both lines are warnings: where one sees that it begins one wants to see that it ended."""
 
 
 class Outage:
@@ -26,7 +26,7 @@ class Outage:
         self._began_s: float | None = None
 
     def begin(self, reason: str, *, retry_for: timedelta | None) -> None:
-        """Take in that a request has to be repeated, for so long; None for as long as it takes."""
+        """Record that a request has to be repeated, for so long; None for as long as it takes."""
         if self._began_s is None:
             self._began_s = time.monotonic()
             patience = "until it answers"
@@ -35,7 +35,7 @@ class Outage:
             self._tell(f"{self._url} is asked again, {patience}: {reason}")
 
     def end(self) -> None:
-        """Take in that the service has answered."""
+        """Record that the service has answered."""
         if self._began_s is not None:
             passed_s = time.monotonic() - self._began_s
             self._began_s = None

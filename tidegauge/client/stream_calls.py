@@ -139,7 +139,7 @@ class StreamCalls:
         """Delete the stream with its events, marks and writers.
 
         The race: an answer is lost, and while the call is repeated somebody creates a stream of
-        this name. So the one that is there now is looked at first, and only that one is deleted.
+        this name. So the one that is there now is read first, and only that one is deleted.
 
         Raises
         ------
@@ -294,7 +294,7 @@ class StreamCalls:
         Raises
         ------
         WatermarkTimeoutError
-            If it was not reached in time; it tells why.
+            If it was not reached in time; it says why.
         ServiceUnreachableError
             If the service does not answer, neither then.
         TypeError

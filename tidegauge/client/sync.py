@@ -35,7 +35,7 @@ class ClientClosedError(TidegaugeError):
 class LoopThread:
     """Runs coroutines for callers in other threads.
 
-    The thread starts with the first of them and ends with `end`, for good; who comes after that
+    The thread starts with the first of them and ends with `end`, for good; a call after that
     gets the error that ``closed`` makes.
     """
 
@@ -104,9 +104,9 @@ class LoopThread:
                 self._loop.call_soon_threadsafe(callback)
 
     def end(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run a last coroutine and stop; who wants it again waits for the first, and that is all.
+        """Run a last coroutine and stop; a repeated call only waits for the first one.
 
-        Whoever still waits for another coroutine is told of the end.
+        A caller that still waits for another coroutine gets an error.
         """
         self.check_process()
         with self._ending:
@@ -118,9 +118,9 @@ class LoopThread:
                 self._stop()
 
     def _stop(self) -> None:
-        """Let nothing in from now on, and end the thread.
+        """Refuse calls from now on, and end the thread.
 
-        The race: who is let in after the others were cancelled would wait for ever. So that is
+        The race: a call that is let in after the others were cancelled would wait for ever. So that is
         decided under the lock under which coroutines are handed over.
         """
         with self._lock:

@@ -171,7 +171,7 @@ class Transport:
         )
 
     def begin_outage(self, reason: str) -> None:
-        """Say that the service does not answer; once, until it does."""
+        """Log that the service does not answer; once, until it does."""
         self._outage.begin(reason, retry_for=self._retry_for if self.gives_up else None)
 
     async def aclose(self) -> None:
@@ -206,7 +206,7 @@ class Transport:
             return request
 
     def _check(self, status: int, content: bytes) -> None:
-        """Take in that the service has answered, or raise what it says."""
+        """Record that the service has answered, or raise the error that it names."""
         if status < 400:
             self._outage.end()
             return
@@ -241,13 +241,13 @@ class Transport:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the same request may succeed later."""
+    """Return whether the same request may succeed later."""
     refusals = OutcomeUnknownError | UnavailableError | TooManyWaitingError
     return isinstance(error, httpx.TransportError | ServiceUnreachableError | refusals)
 
 
 def is_certainly_not_done(error: BaseException) -> bool:
-    """Whether the service did nothing: it was not reached, or says so."""
+    """Return whether the service did nothing: it was not reached, or says so."""
     refusals = UnavailableError | TooManyWaitingError
     return isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | refusals)
 

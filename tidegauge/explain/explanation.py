@@ -57,7 +57,7 @@ def explain(situation: Situation) -> Explanation:
 
 
 def reason_of(situation: Situation) -> Reason:
-    """Find the first thing that has to change before the watermark rises."""
+    """Return the first thing that has to change before the watermark rises."""
     newest = situation.newest
     if newest is not None and newest.final:
         return "sealed"

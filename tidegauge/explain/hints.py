@@ -5,7 +5,7 @@ from tidegauge.explain.situation import Situation
 
 
 def hint_of(situation: Situation) -> str | None:
-    """Say what looks wrong; None if nothing does."""
+    """Return what looks wrong; None if nothing does."""
     if situation.newest is not None and situation.newest.final:
         return None
     hints = [_unplaced(situation), _seconds(situation), _ahead(situation), _hot(situation)]

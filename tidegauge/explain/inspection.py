@@ -107,9 +107,9 @@ class Inspection:
 
     @property
     def held_ms(self) -> int:
-        """For how long somebody has waited since the newest mark; 0 if nobody waits.
+        """Return how long somebody has waited since the newest mark; 0 if nobody waits.
 
-        That goes on while the clocks stand: a dead writer that nobody drops is a reason to look.
+        It also counts while the clocks are stopped: a dead writer that nobody drops needs attention.
         """
         if not (self.progress.ahead and self.progress.holders):
             return 0
@@ -156,7 +156,7 @@ class Inspection:
         )
 
     def _first_holders(self, shown: int) -> list[Writer]:
-        """Choose whom to show: who is dropped first, all that have said nothing, then others."""
+        """Choose the writers to show: those dropped first, all that have not reported, then others."""
         progress = self.progress
         some = (
             progress.joining,
@@ -170,7 +170,7 @@ class Inspection:
         return list(islice(dict.fromkeys(first + holders), shown))
 
     def _dropped_in(self, writer: Writer) -> tuple[bool, int, float]:
-        """Order writers as they are dropped: the lowest first, of equals who has least time."""
+        """Return the order in which writers are dropped: the lowest first, of equals the one with least time."""
         settings, shown = self.settings, self.readings.shown(writer)
         clocks = (
             (settings.aggregation_timeout_ms, shown["silence"]),

@@ -28,7 +28,7 @@ class Cure(NamedTuple):
 
 
 def in_full(sentence: str, cure: str | None, command: str | None) -> str:
-    """Put together what an explanation says, where it is one line.
+    """Return all that an explanation says, as one line.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def in_full(sentence: str, cure: str | None, command: str | None) -> str:
 
 
 def sentence_of(situation: Situation, reason: str) -> str:
-    """Say in one sentence where the watermark stands, and why."""
+    """Return one sentence that says where the watermark stands, and why."""
     if reason == "sealed":
         return "The stream is sealed: its watermark is the end of time, and nothing follows."
     facts = f"{_standing(situation)}: {_facts(situation, reason)}"
@@ -52,7 +52,7 @@ def sentence_of(situation: Situation, reason: str) -> str:
 
 
 def cure_of(situation: Situation, reason: str) -> Cure | None:
-    """Say what to do; None if there is nothing."""
+    """Return what to do; None if there is nothing."""
     if reason == "no_writers":
         return Cure("register a writer, or note a time")
     if reason == "min_writers":
@@ -102,7 +102,7 @@ def _too_few(situation: Situation) -> str:
 
 
 def _registered(situation: Situation) -> str:
-    """Name those that have said nothing, where no clock runs."""
+    """Return the names of those that have not reported, where no clock runs."""
     names = [repr(one.writer) for one in situation.holders if one.state == "joining"]
     return f"{_listed(names, situation.states['joining'])} registered without reporting"
 
@@ -142,7 +142,7 @@ def _held(situation: Situation) -> str:
 
 
 def _held_by(situation: Situation) -> int:
-    """While nobody waits, only those that have said nothing matter."""
+    """Return how many hold the watermark: while nobody waits, only those that have not reported."""
     return situation.holder_count if situation.waiting_count else situation.states["joining"]
 
 
@@ -160,7 +160,7 @@ def _how(one: WriterStatus, situation: Situation) -> str:
 
 
 def _behind(one: WriterStatus, situation: Situation) -> str:
-    """Show how far a writer is behind; where times are no dates, only the application knows a unit."""
+    """Return how far a writer is behind; where times are no dates, only the application knows a unit."""
     behind_ms = one.behind_ms or 0
     follows_clock = situation.settings.max_future_skew_ms is not None
     is_span = follows_clock or (one.time is not None and is_date(one.time))
@@ -180,7 +180,7 @@ def _until(situation: Situation) -> str:
 
 
 def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
-    """Say when the clock runs out that is nearer its end, or why it stands."""
+    """Return when the clock that is nearer its end runs out, or why it stands."""
     kind = first.clock or "silence"
     shown_ms, most_ms = _clock_of(first, situation.settings)
     shows = f"{_shows(first, situation)}{_others_that_run_out(situation)}"
@@ -201,7 +201,7 @@ def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
 
 
 def _shows(one: WriterStatus, situation: Situation) -> str:
-    """Say what the clock shows that is nearer its end; nothing if none runs."""
+    """Return what the clock shows that is nearer its end; nothing if none runs."""
     if one.clock is None:
         return ""
     shown_ms, most_ms = _clock_of(one, situation.settings)
@@ -219,7 +219,7 @@ def _others_that_run_out(situation: Situation) -> str:
 
 
 def _clock_of(one: WriterStatus, settings: StreamSettings) -> tuple[int, int]:
-    """Tell what the clock shows that is nearer its end, and where it ends."""
+    """Return what the clock shows that is nearer its end, and where it ends."""
     if one.clock == "silence":
         return one.silent_for_ms or 0, settings.aggregation_timeout_ms or 0
     return one.standing_for_ms or 0, settings.hold_limit_ms or 0
@@ -249,7 +249,7 @@ def _returning(situation: Situation) -> str:
 
 
 def _approach(one: WriterStatus, situation: Situation) -> str:
-    """Say why a writer that is out is not live yet, and when it will be."""
+    """Return why a writer that is out is not live yet, and when it will be."""
     settings = (situation.settings.aggregation_timeout_ms, situation.settings.hold_limit_ms)
     most_ms = min((most for most in settings if most is not None), default=None)
     at = "no time noted yet" if one.time is None else f"{_behind(one, situation)} behind"

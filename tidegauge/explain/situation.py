@@ -21,7 +21,7 @@ class WriterStatus:
     Attributes
     ----------
     writer, state, incarnation
-        Who it is.
+        Its name.
     time
         Latest noted in this incarnation, ms.
     position
@@ -96,11 +96,11 @@ class Situation:
     stopped_ms
         For how long nobody has gone on, for each clock whose time stands; else None.
     leader
-        Who is furthest ahead of the watermark.
+        The writer that is furthest ahead of the watermark.
     lead_ms
         How far it stands ahead of all other live writers, if that is doubtful.
     heard
-        Who spoke last.
+        The writer that reported last.
     wall_ms
         The server's clock.
     nowhere
@@ -142,7 +142,7 @@ class Situation:
 
     @property
     def all_others_left(self) -> bool:
-        """Whether nobody is left to go on who is ahead, so that no clock may run out."""
+        """Whether no writer that is ahead is live, so that no clock may run out."""
         return self.waiting_count > 0 and self.live == self.holder_count
 
     @property
@@ -153,14 +153,14 @@ class Situation:
 
     @property
     def doubtful_leader(self) -> WriterStatus | None:
-        """Who noted a time ahead of the server's clock, in a stream whose times follow it."""
+        """The writer that noted a time ahead of the server's clock, in a stream whose times follow it."""
         one = self.leader
         if one is None or one.time is None or not self.is_ahead_of_clock(one.time):
             return None
         return one
 
     def is_ahead_of_clock(self, time: int) -> bool:
-        """Whether a time is so far in the future that somebody's clock may be wrong."""
+        """Return whether a time is so far in the future that somebody's clock may be wrong."""
         follows_clock = self.settings.max_future_skew_ms is not None
         return follows_clock and time > self.wall_ms + CLOCKS_AGREE_MS
 

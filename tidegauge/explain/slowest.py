@@ -1,4 +1,4 @@
-"""The slowest writers of a stream, looked for among all of them once a second at most."""
+"""The slowest writers of a stream, chosen from all of them once a second at most."""
 
 from heapq import nsmallest
 from itertools import chain, islice
@@ -10,16 +10,16 @@ from tidegauge.aggregation.writers import Now, Writer
 from tidegauge.event_time import FIRST_TIME
 
 _LEAST = 100
-"""More are found than are asked for: some will have gone on before all are looked at again."""
+"""More are found than are asked for: some will have gone on before all are visited again."""
 _KEPT_MS = 1_000
-"""A look at each of 100 000 writers takes as long as a page of them, and all others wait."""
+"""To visit each of 100 000 writers takes as long as a page of them, and all others wait."""
 
 
 class Slowest:
     """Knows which live writers stand lowest; how high they stand is always as of now.
 
-    Besides those that have noted no time yet, it misses who began to stand low since the latest
-    look at all writers.
+    Besides those that have noted no time yet, it misses writers that became low since all were last
+    visited.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ def lowest(progress: Progress, count: int) -> list[Writer]:
 
 
 def order(writer: Writer) -> tuple[int, str]:
-    """Order writers by where they stand, those first that stand nowhere, and then by name."""
+    """Return the order of writers by where they stand, those first that stand nowhere, then by name."""
     at = writer.stand.at
     return FIRST_TIME - 1 if at is None else at, writer.name
 

@@ -1,4 +1,4 @@
-"""The state of a stream: whether it is in trouble, who is to blame, and for how long.
+"""The state of a stream: whether it is in trouble, by which writer, and for how long.
 
 It is decided here alone, and said in the same words and order by the command line, the page at ``/``
 and the dashboard.
@@ -182,14 +182,14 @@ class Standing:
         return self.state == "held"
 
     def tone_of(self, writer: WriterState) -> Tone:
-        """Return the tone of its writers in some state: that of trouble only for who causes it."""
+        """Return the tone of its writers in some state: that of trouble only for those that cause it."""
         if writer in _TO_BLAME.get(self.state, ()):
             return self.tone
         return "green" if writer == "active" else "grey"
 
 
 UNWATCHED = Pace()
-"""Of a stream that was looked at once."""
+"""Of a stream that was read once."""
 
 
 def standing_of(
@@ -208,7 +208,7 @@ def standing_of(
     Parameters
     ----------
     free_ms
-        When nobody was last seen to hold it, if ever: who holds it now began after that.
+        When nobody was last seen to hold it, if ever: the present holders began after that.
     """
     since_ms = _since(stream, free_ms)
     patience_ms = max(held_after_ms, _DISTANCES * (pace.distance_ms or 0.0))
@@ -221,7 +221,7 @@ def standing_of(
 
 
 def trouble_first(standings: Mapping[str, Standing]) -> list[str]:
-    """Order streams: trouble first, of equals the one that has stood for longest, then by name."""
+    """Return the order of streams: trouble first, of equals the one that has stood for longest, then by name."""
     forever = 2**63
 
     def rank(name: str) -> tuple[int, int, str]:
@@ -233,7 +233,7 @@ def trouble_first(standings: Mapping[str, Standing]) -> list[str]:
 
 
 def describe_standing(stream: Stream, standing: Standing, *, now_ms: int) -> str:
-    """Say the state of a stream in a line, such as ``held by gateway-7 and 2 more for 53s``."""
+    """Return the state of a stream in a line, such as ``held by gateway-7 and 2 more for 53s``."""
     words = standing.label
     explanation = stream.explanation
     if standing.is_held and explanation is not None and explanation.holder is not None:

@@ -14,7 +14,7 @@ EVENT_SCHEMA = pa.schema(
 STORED_SCHEMA = pa.schema(
     [*EVENT_SCHEMA, pa.field("append_time", pa.int64()), pa.field("writer", pa.string())]
 )
-"""What is read: also the wall clock of the append, ms, and who appended.
+"""What is read: also the wall clock of the append, ms, and the writer.
 
-Both are null for what was appended before they were stored, the writer also for who gave no name.
+Both are null for what was appended before they were stored, the writer also where none was named.
 """

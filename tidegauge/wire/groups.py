@@ -280,7 +280,7 @@ class ReaderHeartbeat(Request):
 
 
 def by_stream(offsets: groups.Offsets) -> dict[str, dict[int, int]]:
-    """Order offsets by stream, as messages do."""
+    """Return offsets by stream, as messages have them."""
     found: dict[str, dict[int, int]] = {}
     for ref in sorted(offsets):
         found.setdefault(ref.stream, {})[ref.segment] = offsets[ref]
@@ -288,7 +288,7 @@ def by_stream(offsets: groups.Offsets) -> dict[str, dict[int, int]]:
 
 
 def by_segment(offsets: dict[str, dict[int, int]]) -> dict[groups.SegmentRef, int]:
-    """Order offsets by segment, as the shared state does."""
+    """Return offsets by segment, as the shared state has them."""
     return {
         groups.SegmentRef(stream, segment): offset
         for stream, position in offsets.items()

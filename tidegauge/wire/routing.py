@@ -15,7 +15,7 @@ _hash = lru_cache(maxsize=65_536)(key_hash)
 
 
 def owners(topology: Topology, keys: pa.Array) -> pa.Array:
-    """Find the growing segment that owns each key; every distinct one is hashed once.
+    """Return the growing segment that owns each key; every distinct one is hashed once.
 
     Raises ``LookupError`` if nothing grows, as `Topology.route` does.
     """

@@ -32,7 +32,7 @@ Integer = Annotated[
 
 
 class Between(NamedTuple):
-    """The bounds of an `Integer`, both taken; pydantic's own are not told in its schema."""
+    """The bounds of an `Integer`, both taken; pydantic's own are not in its schema."""
 
     least: int
     most: int | None = None
@@ -54,7 +54,7 @@ class Between(NamedTuple):
     def __get_pydantic_json_schema__(
         self, schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
-        """Tell the bounds of what is sent as an integer."""
+        """Return the bounds of what is sent as an integer."""
         integer, text = handler(schema)["anyOf"]
         bounds = {"minimum": self.least}
         if self.most is not None:
@@ -75,7 +75,7 @@ EventTime = Annotated[
 WirePosition = Annotated[
     dict[int, int],
     PlainValidator(read_position),
-    # without it, a plain validator makes pydantic look at the keys after they became strings
+    # without it, a plain validator makes pydantic check the keys after they became strings
     PlainSerializer(lambda position: position, return_type=dict[int, int]),
     WithJsonSchema({"type": "object", "additionalProperties": {"anyOf": _INTEGER_OR_TEXT}}),
 ]

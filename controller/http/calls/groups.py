@@ -67,14 +67,14 @@ async def get_group(
     scope: ScopeName,
     group: NameInScope,
 ) -> NamedGroup:
-    """Give the group that a path names, whether it is there or not."""
+    """Return the group that a path names, whether it is there or not."""
     return NamedGroup(StreamName(scope, group), groups, registry, sequencer)
 
 
 async def get_windows(
     database: routing.DatabaseOf, registry: routing.RegistryOf, groups: routing.GroupsOf
 ) -> Windows:
-    """Give what finds time windows."""
+    """Return what finds time windows."""
     return Windows(database, registry, groups)
 
 

@@ -99,7 +99,7 @@ async def marks(  # noqa: PLR0913, PLR0917 (parts of one request)
     await waiting.until(state.changed, has_news, wait_ms=wait_ms, hung_up=hung_up)
     state.refuse_if_deleted()
     news = []
-    # Who waits wants the next mark, which is in memory: thousands wake at once for it.
+    # A caller that waits wants the next mark, which is in memory: thousands wake at once for it.
     if state.published.mark is not None and state.revision == after + 1:
         news = [state.published.mark]
     elif state.revision > after:
@@ -152,9 +152,9 @@ async def marks_at(
 
 
 def _has_grown(state: StreamState, known: Position) -> bool:
-    """Whether there is an event beyond a position, or a growing segment that it does not name.
+    """Return whether there is an event beyond a position, or a growing segment that it does not name.
 
-    Of sealed segments only those that it names are looked at: there may be thousands.
+    Of sealed segments only those that it names are checked: there may be thousands.
     """
     tails = state.durable_tails
     return any(tails.get(number, -1) > offset for number, offset in known.items()) or any(

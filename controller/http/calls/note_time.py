@@ -58,12 +58,12 @@ class _Report(Reports):
         self._report = report
 
     def decide(self, batch: Batch) -> None:
-        """Take in the report."""
+        """Apply the report."""
         stream = self._stream
         reports.note_time(batch, stream, self._writer, self._report, now=stream.now())
 
     def answer(self) -> bytes:
-        """Say what is durable now."""
+        """Return what is durable now."""
         stream = self._stream
         hint = reports.seconds_hint(stream, self._report.time)
         return write_noted(stream, stream.aggregator.state(self._writer), hint)
@@ -75,8 +75,8 @@ class NoteTimeApp(ReportsApp):
     route = ROUTE
 
     def serves(self, path: str) -> bool:
-        """Whether a path is this call's."""
-        # Most paths are told apart by their end, ten times as quickly.
+        """Return whether a path is this call's."""
+        # Most paths differ in their end, which is compared ten times as quickly.
         return path.endswith("/note-time") and _PATH.fullmatch(path) is not None
 
     async def _read(self, scope: Scope, receive: Receive) -> _Report:

@@ -49,7 +49,7 @@ class _OfOneStream:
         self.reports: list[AnyReport] = []
 
     def answer(self, results: list[bytes]) -> None:
-        """Say what is durable now, as if none were refused."""
+        """Return what is durable now, as if none were refused."""
         states = self.state.aggregator.states(map(_writer, self.reports))
         # Written once for each state that a writer can be in, not for each report.
         noted = {state: self._noted(state, None) for state in set(states)}
@@ -86,7 +86,7 @@ class _Reports(Reports):
         return len(self._reports)
 
     def decide(self, batch: Batch) -> None:
-        """Take in the reports, those about one stream after another."""
+        """Apply the reports, stream by stream."""
         for place, report in enumerate(self._reports):
             if isinstance(report, InvalidRequestError):
                 self._problems[place] = report
@@ -104,7 +104,7 @@ class _Reports(Reports):
             self._problems.update((stream.places[at], error) for at, error in refused.items())
 
     def answer(self) -> bytes:
-        """Say what is durable now."""
+        """Return what is durable now."""
         results = [b""] * len(self)
         for stream in self._streams.values():
             stream.answer(results)
@@ -128,7 +128,7 @@ class NoteTimesApp(ReportsApp):
     route = PATH
 
     def serves(self, path: str) -> bool:
-        """Whether a path is this call's."""
+        """Return whether a path is this call's."""
         return path == PATH
 
     async def _read(self, scope: Scope, receive: Receive) -> _Reports:

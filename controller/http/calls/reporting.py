@@ -24,7 +24,7 @@ from tidegauge import errors
 
 
 class Reports(ABC):
-    """The reports of one request on their way through a batch; one, unless it is told."""
+    """The reports of one request on their way through a batch; by default there is one."""
 
     refused: Collection[errors.ProblemError] = ()
     """Why some were refused, while the call was not."""
@@ -34,11 +34,11 @@ class Reports(ABC):
 
     @abstractmethod
     def decide(self, batch: Batch) -> None:
-        """Take in the reports; raises a `ProblemError` if the call is refused for it."""
+        """Apply the reports; raises a `ProblemError` if the call is refused for it."""
 
     @abstractmethod
     def answer(self) -> bytes:
-        """Say what is durable now."""
+        """Return what is durable now."""
 
 
 class ReportsApp(ABC):
@@ -61,14 +61,14 @@ class ReportsApp(ABC):
 
     @abstractmethod
     def serves(self, path: str) -> bool:
-        """Whether a path is this call's."""
+        """Return whether a path is this call's."""
 
     @abstractmethod
     async def _read(self, scope: Scope, receive: Receive) -> Reports:
         """Read a request; raises `ProblemError`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Take in the reports of one request, and count them."""
+        """Apply the reports of one request, and count them."""
         tally = self._metrics.report_tally
         count = 1  # if it cannot be read, nobody knows how many there are
         try:
@@ -88,7 +88,7 @@ class ReportsApp(ABC):
             await send_problem(send, defect)
             raise
         else:
-            if reports.refused:  # nearly never: a single report does not pay for the look
+            if reports.refused:  # nearly never: a single report does not pay for the search
                 tally.update(problem.code for problem in reports.refused)
             tally[ACCEPTED] += count - len(reports.refused)
             await send_json(send, answer)

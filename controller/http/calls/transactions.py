@@ -52,7 +52,7 @@ _BATCH_BODY = {
 async def get_calls(
     sequencer: routing.SequencerOf, database: routing.DatabaseOf, state: routing.StreamOf
 ) -> TransactionCalls:
-    """Give what is done with transactions of the stream that a path names."""
+    """Return the calls about transactions of the stream that a path names."""
     return TransactionCalls(sequencer, database, state)
 
 
@@ -206,7 +206,7 @@ async def append_batch(  # noqa: PLR0913, PLR0917 (parts of one request)
     The body is Arrow, or names transactions of the writer.
     """
     last = await calls.last_batch(writer)
-    if number <= last:  # before anything of it is looked at
+    if number <= last:  # before anything of it is read
         return _appended(calls.state, last, None)
     if seal:
         caller.check(Role.OPERATE, scope)

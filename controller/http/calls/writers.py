@@ -71,7 +71,7 @@ async def expire(
 
 
 def _answer(state: StreamState, status: WriterStatus, hint: str | None) -> wire.WriterAnswer:
-    """Say what became of a writer; it may be forgotten by now, if nothing is retained."""
+    """Return what became of a writer; it may be forgotten by now, if nothing is retained."""
     return wire.WriterAnswer(
         **_info(status).model_dump(), hint=hint, **routing.stream_facts(state)
     )

@@ -1,4 +1,4 @@
-"""Many reports in one request: each part goes to who holds its streams, results in order."""
+"""Many reports in one request: each part goes to the holder of its streams, results in order."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -55,7 +55,7 @@ _decode_results = msgspec.json.Decoder(_RawResults).decode
 class BulkForwarding:
     """Splits a request with many reports among the holders of their streams.
 
-    All else is left to who forwards one call, and knows the holders.
+    All else is left to what forwards one call, and knows the holders.
     """
 
     def __init__(self, forwarding: Forwarding) -> None:

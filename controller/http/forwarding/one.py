@@ -37,16 +37,16 @@ _TABLES = {"streams": streams, "reader-groups": reader_groups}
 _WAIT_MS = re.compile(rb"(?<![^&])wait_ms=(\d{1,19})(?![^&])")
 """How long a call waits for news, where it is written plainly, as all clients do."""
 _LOOK_MS = 100
-"""Between two looks for a holder, unless there is news: a small part of a lease."""
+"""Between two searches for a holder, unless there is news: a small part of a lease."""
 _CLOSING = "the service is shutting down"
 _CUT_OFF = "the holder does nothing, and this controller hears nothing from the database"
 NOBODY = "no controller holds it at the moment"
 
 
 class KnownHolders:
-    """Holders that were looked up since there was news of any: it saves most calls another look.
+    """Holders that were found since there was news of any: it saves most calls another search.
 
-    The race: something moves, and the news comes later than a call. Who is asked then says that
+    The race: something moves, and the news comes later than a call. The controller that is asked then says that
     it is not the holder, and has done nothing; so a wrong entry costs one round trip.
     """
 
@@ -56,14 +56,14 @@ class KnownHolders:
         self._peers: dict[tuple[Table, StreamName], Peer] = {}
 
     def find(self, table: Table, name: StreamName) -> Peer | None:
-        """Look a holder up; None if it is not known."""
+        """Return a holder; None if it is not known."""
         if self._notices != self._membership.notices:
             self._notices = self._membership.notices
             self._peers.clear()
         return self._peers.get((table, name))
 
     def remember(self, table: Table, name: StreamName, peer: Peer, *, seen: int) -> None:
-        """Remember a holder, unless there was news since its caller looked for any."""
+        """Remember a holder, unless there was news since its caller last checked."""
         if seen == self._notices == self._membership.notices:
             self._peers[table, name] = peer
 
@@ -153,7 +153,7 @@ class Forwarding:
         return not moved
 
     def holds(self, table: Table, name: StreamName) -> bool:
-        """Whether this controller holds something, for certain."""
+        """Return whether this controller holds something, for certain."""
         if not self._ownership.lease.is_certain:
             return False
         if table is streams:
@@ -161,12 +161,12 @@ class Forwarding:
         return name in self._ownership.groups
 
     def deadline(self, *, since: float | None = None) -> float:
-        """Say until when to ask in vain: longer than a lease could hide who is lost."""
+        """Return until when to ask in vain: longer than the lease of a lost controller lasts."""
         since = asyncio.get_running_loop().time() if since is None else since
         return since + 2 * self._timeout_s
 
     async def await_news(self, asked: Peer | None, *, deadline: float) -> None:
-        """Wait a moment, after who was asked had done nothing, until it makes sense to ask again.
+        """Wait a moment, after a controller did nothing, until it makes sense to ask again.
 
         The race: the database hangs, so that the holder, no longer sure of its lease, has waited
         for it already. This controller would wait as long, if it is not sure of its own. Raises
@@ -183,11 +183,11 @@ class Forwarding:
     async def find(
         self, table: Table, name: StreamName, *, creates: bool = False, anew: bool = False
     ) -> Peer | None:
-        """Find who answers about something; None for this controller.
+        """Return who answers about something; None for this controller.
 
         What is not there is answered for here; what is to be created, by one controller for
-        each name, so that two who create it at once are told apart. Unless it is to be found
-        ``anew``, who was found before is good enough. Raises `UnavailableError` if nobody holds it
+        each name, so that two callers that create it at once do not race. Unless it is to be found
+        ``anew``, the holder that was found before is good enough. Raises `UnavailableError` if nobody holds it
         for too long.
         """
         membership, clock = self._ownership.membership, asyncio.get_running_loop().time
@@ -224,7 +224,7 @@ class Forwarding:
         return self._ownership.membership.timeout_ms / 1_000
 
     def _creator(self, name: StreamName) -> Peer | None:
-        """Choose who creates what has this name; all controllers choose the same."""
+        """Return the controller that creates what has this name; all controllers choose the same."""
         addresses = self._ownership.addresses
 
         def weight(controller: int) -> bytes:
@@ -237,12 +237,12 @@ class Forwarding:
 
 
 def _can_ask_again(scope: Scope) -> bool:
-    """Whether this controller may answer, and ask the next holder should it hold no more."""
+    """Return whether this controller may answer, and ask the next holder should it hold no more."""
     return scope["method"] in ASKED_AGAIN and not is_passed_on(scope)
 
 
 async def refuse(error: UnavailableError, send: Send) -> None:
-    """Say that nothing was done; whoever passed the request on may ask somebody else."""
+    """Answer that nothing was done; the controller that passed the request on may ask another one."""
     status, headers, body = write_problem(error)
     headers = [*headers, (NOT_HOLDER, b"1")]
     await send({"type": "http.response.start", "status": status, "headers": headers})

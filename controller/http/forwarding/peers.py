@@ -24,7 +24,7 @@ ASKED_AGAIN = {"GET", "PUT"}
 """Methods of what is asked for again if it moved before anything was done."""
 
 _log = logging.getLogger(__name__)
-logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of every request
+logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs every request
 _LONGEST_ANSWER_S = 60.0
 _CONNECT_S = 1.0
 _IDLE_S = 2.0
@@ -44,7 +44,7 @@ class Peer(NamedTuple):
 
 
 class PassedOn(NamedTuple):
-    """A request as it is passed on; after its body it tells that the caller has hung up."""
+    """A request as it is passed on; after its body it says that the caller has hung up."""
 
     scope: Scope
     body: bytes
@@ -57,7 +57,7 @@ class PassedOn(NamedTuple):
         return method == "GET"
 
     def replay(self) -> Receive:
-        """Give an application the body, which was read already, and then what comes after."""
+        """Return a `receive` that gives the body, which was read already, and then what comes after."""
         messages = iter([{"type": "http.request", "body": self.body, "more_body": False}])
 
         async def receive() -> Message:
@@ -123,7 +123,7 @@ class Peers:
             content=request.body,
             extensions={"target": path + query},  # httpx refuses long ones as a part of the URL
         )
-        # Who is dead or paused is not waited for; nor is anybody, where nothing is done, once
+        # A controller that is dead or paused is not waited for; nor is any, where nothing is done, once
         # nobody is there to hear of it.
         reasons: list[Reason] = [partial(self._until_lost, peer.controller)]
         if request.is_safe:
@@ -156,12 +156,12 @@ class _GivenUpError(Exception):
 
 
 def is_passed_on(scope: Scope) -> bool:
-    """Whether another controller passed a request on."""
+    """Return whether another controller passed a request on."""
     return any(name == HOP for name, _ in scope["headers"])
 
 
 def says_moved(message: Message) -> bool:
-    """Whether an answer that begins so says that another controller is to be asked."""
+    """Return whether an answer that begins so says that another controller is to be asked."""
     return any(name == NOT_HOLDER for name, _ in message.get("headers", ()))
 
 

@@ -87,7 +87,7 @@ def _keys(report: PlainNoteTime) -> int:
 
     msgspec takes the last of two keys that are the same. Where all values are integers, each colon
     is behind a key, and so there are more colons than keys if one is there twice; or if one is
-    null, which is rare enough to look closely, too.
+    null, which is rare enough to be checked, too.
     """
     position = report.position
     count = 1 if position is None else 2 + len(position)

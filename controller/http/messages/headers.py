@@ -48,7 +48,7 @@ def check_origin(method: str, headers: Headers) -> None:
 
 @lru_cache(maxsize=64)
 def _is_loopback(host: bytes) -> bool:
-    """Whether a name, with or without a port, is one of this machine whoever resolves it."""
+    """Return whether a name, with or without a port, is one of this machine whoever resolves it."""
     name = host.decode("latin-1").lower()
     name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
     try:
@@ -108,7 +108,7 @@ def check_media_type(given: str, expected: str) -> None:
 
 
 def has_media_type(given: str, expected: str) -> bool:
-    """Tell whether a content type, whatever its parameters and its case, is one."""
+    """Return whether a content type is this one, whatever its parameters and its case."""
     return given == expected or _essence(given) == expected
 
 

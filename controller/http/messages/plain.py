@@ -28,7 +28,7 @@ def read_query(query: bytes, known: set[str]) -> dict[str, str]:
 async def read_body(receive: Receive, limit: int, setting: str = "max_body_bytes") -> bytes:
     """Read a body, unless it is larger than the limit, which this setting sets.
 
-    Raises `ClientDisconnect` if it did not come to its end: what came may look like a whole.
+    Raises `ClientDisconnect` if it did not come to its end: what came may seem complete.
     """
     parts: list[bytes] = []
     size, more = 0, True

@@ -82,7 +82,7 @@ async def send_problem(send: Send, error: errors.ProblemError) -> None:
 def invalid_request(
     error: ValidationError | RequestValidationError,
 ) -> errors.InvalidRequestError:
-    """Say what is wrong with each field."""
+    """Return the problem that says what is wrong with each field."""
     return errors.InvalidRequestError([_field_error(one) for one in error.errors()])
 
 
@@ -135,7 +135,7 @@ def install(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
 
 def problem_of(request: Request, error: Exception) -> errors.ProblemError:
-    """Tell which problem answers what a route raises; what nobody expects is a defect."""
+    """Return the problem that answers what a route raises; what nobody expects is a defect."""
     cause = error.__cause__ if isinstance(error, HTTPException) else error
     if isinstance(cause, errors.ProblemError):
         return cause

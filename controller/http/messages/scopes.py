@@ -1,4 +1,4 @@
-"""What the scope of a request tells: whether it is HEAD, and what the log says of it.
+"""What the scope of a request says: whether it is HEAD, and what is logged of it.
 
 HEAD is GET without the body: the same code answers both, and the server leaves the body out.
 """
@@ -21,18 +21,18 @@ def as_get(scope: Scope) -> Scope:
 
 
 def is_head(scope: Scope) -> bool:
-    """Whether nobody will see the body of the answer."""
+    """Return whether nobody will see the body of the answer."""
     return _IS_HEAD in scope
 
 
 def method_of(scope: Scope) -> str:
-    """Tell the method as it came."""
+    """Return the method as it came."""
     method: str = scope["method"]
     return "HEAD" if is_head(scope) else method
 
 
 def request_fields(scope: Scope) -> dict[str, str]:
-    """Name the method and the path of a request, and the stream and the writer in it."""
+    """Return the method and the path of a request, and the stream and the writer in it."""
     path: str = scope["path"]
     place = _PLACE.match(path)
     named = place.groupdict() if place is not None else {}
@@ -41,13 +41,13 @@ def request_fields(scope: Scope) -> dict[str, str]:
 
 
 def log_lost(scope: Scope) -> None:
-    """Log a call that is answered with 502, if it is an operator's; who is none did nothing.
+    """Log a call that is answered with 502, if it is an operator's; others change nothing that is logged.
 
     Where no route tells what became of it, an operator may have done it.
     """
     if not operates(scope["method"], scope["path"]):
         return
-    caller: Caller = scope.get("user", NOBODY)  # who is refused may have no name
+    caller: Caller = scope.get("user", NOBODY)  # a refused caller may have no name
     _, _, _, named, *_ = scope["path"].split("/")
     if caller.may(Role.OPERATE, named):
         log_done(caller, OutcomeUnknownError.status, request_fields(scope))

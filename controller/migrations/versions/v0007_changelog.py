@@ -66,7 +66,7 @@ def _read_journal(connection: sa.Connection) -> dict[int, list[list[Any]]]:
 def _entries(
     connection: sa.Connection, key: int, counters: list[int], journal: list[list[Any]]
 ) -> Iterator[list[Any]]:
-    """Say what there is of a stream in two entries: its writers, and then their reports."""
+    """Write what there is of a stream as two entries: its writers, and then their reports."""
     of_stream = {"key": key}
     rows = sa.text(f"SELECT {_COLUMNS} FROM writers WHERE stream_key = :key")  # noqa: S608
     writers = {row.writer: list(row) for row in connection.execute(rows, of_stream)}
