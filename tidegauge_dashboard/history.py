@@ -67,10 +67,6 @@ class History:
         first = max(0, bisect_right(self._at, from_ms) - 1)
         return list(zip(self._at[first:], self._values[first:], strict=True))
 
-    def count_since(self, from_ms: int) -> int:
-        """Count the changes after a moment."""
-        return len(self._at) - bisect_right(self._at, from_ms)
-
 
 class Samples:
     """Values that were seen at some moments; what lies between two is known only if they are close.

@@ -59,37 +59,27 @@ class EmbeddedLog:
         stream_key: int,
         topology: Topology,
         truncation: Truncation,
+        *,
+        held: bool,
     ) -> Self:
-        """Read the ends of a stream's segments, and what its writers appended last."""
-        self = cls.visit(connection, stream_key, topology, truncation)
-        last_appends = storage.read_last_appends(connection, stream_key)
-        log = cls(self.tails, self.first, self.running_times, last_appends=last_appends)
-        log.transactions.restore(read_open(connection, stream_key))
-        log.last_batches = read_last_batches(connection, stream_key)
-        return log
-
-    @classmethod
-    def visit(
-        cls,
-        connection: Connection,
-        stream_key: int,
-        topology: Topology,
-        truncation: Truncation,
-    ) -> Self:
-        """Read the ends of a stream's segments alone: nothing is appended here.
+        """Read the ends of a stream's segments; if it is held, also what is appended once.
 
         Where all chunks of a segment are truncated, it ends where it begins.
         """
         ends, first = storage.read_ends(connection, stream_key), {}
         if truncation.cut:
             first = down_set(topology, truncation.cut)
-        empty = {number: first.get(number, 0) for number in sorted(topology.segments)}
-        running_times = {segment: running for segment, (_, running) in ends.items()}
-        return cls(
-            tails=empty | {segment: tail for segment, (tail, _) in ends.items()},
-            first=first,
-            running_times=dict(truncation.running_times) | running_times,
-        )
+        tails = {number: first.get(number, 0) for number in sorted(topology.segments)}
+        running_times = dict(truncation.running_times)
+        for segment, (tail, running_time) in ends.items():
+            tails[segment], running_times[segment] = tail, running_time
+        if not held:
+            return cls(tails, first, running_times)
+        last_appends = storage.read_last_appends(connection, stream_key)
+        log = cls(tails, first, running_times, last_appends=last_appends)
+        log.transactions.restore(read_open(connection, stream_key))
+        log.last_batches = read_last_batches(connection, stream_key)
+        return log
 
     def position_of(
         self, position: Position | None, tails: Position | None, growing: Iterable[int]

@@ -228,9 +228,7 @@ def change_stream(
     config = StreamConfig.model_validate(state.config.model_dump() | changes)
     load.check_policy(str(state.identity.name), config)
     state.change_config(config)
-    values = {"config": state.config.model_dump_json()}
-    batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
-    batch.touch(state)
+    state.store(batch, config=state.config.model_dump_json())
     if config.scaling == "fixed" and state.load != Load():
         load.store(batch, state, Load())  # a policy that comes later is not to judge by it
     return state
@@ -273,9 +271,7 @@ def scale_stream(
     lengths = {number: log.tails[number] for number in seal}
     grown = topology.scaled(lengths, added, now_ms=state.now().wall_ms)
     state.aggregator.change_topology(grown)
-    values = {"topology": state.descriptions.of(grown).model_dump_json()}
-    batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
-    batch.touch(state)
+    state.store(batch, topology=state.descriptions.of(grown).model_dump_json())
     numbers = [one.number for one in added]
     if state.config.scaling != "fixed":
         action = Action(state.now().wall_ms, seal, numbers, reason)
@@ -323,8 +319,6 @@ def seal_stream(batch: Batch, state: StreamState, position: Position | None) -> 
     if isinstance(state.log, EmbeddedLog):
         state.log.transactions.abort_all(wall_ms=state.now().wall_ms)
     final = outcome.marks[-1]
-    values = {"topology": state.descriptions.of(aggregator.topology).model_dump_json()}
-    batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
-    batch.touch(state)
+    state.store(batch, topology=state.descriptions.of(aggregator.topology).model_dump_json())
     _log.info("stream sealed", extra={"stream": str(state.identity.name)})
     return final

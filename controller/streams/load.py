@@ -1,13 +1,11 @@
 """The load of a stream, as its scaling policy sees it: how it is read, stored and described."""
 
 from collections.abc import Mapping
-from functools import partial
 
 import msgspec
 
 from controller.commit.batch import Batch
 from controller.log.embedded import EmbeddedLog
-from controller.store import streams as storage
 from controller.streams.stream import StreamState
 from tidegauge import scaling_policy
 from tidegauge.errors import InvalidRequestError, LogIsExternalError
@@ -70,9 +68,7 @@ def restore(state: StreamState, stored: str | None) -> None:
 def store(batch: Batch, state: StreamState, load: Load) -> None:
     """Go on with what was seen, and store it with the stream."""
     state.load = load
-    values = {"load": msgspec.json.encode(load).decode()}
-    batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
-    batch.touch(state)
+    state.store(batch, load=msgspec.json.encode(load).decode())
 
 
 def describe(state: StreamState) -> ScalingInfo | None:

@@ -165,8 +165,8 @@ def _read_stream(
     aggregator = Aggregator.restore(str(name), settings_of(config), topology, stored)
     log: EmbeddedLog | ExternalLog = ExternalLog()
     if config.log == "embedded":
-        read_log = EmbeddedLog.read if held else EmbeddedLog.visit
-        log = read_log(connection, row.key, topology, Truncation.load(row.truncation))
+        truncation = Truncation.load(row.truncation)
+        log = EmbeddedLog.read(connection, row.key, topology, truncation, held=held)
     identity = Identity(row.key, name, row.stream_id, row.created_ms)
     state = StreamState(identity, config, aggregator, log, host)
     state.listening_offset_ms = row.listening_ms

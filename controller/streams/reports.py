@@ -3,10 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
 
 from controller.commit.batch import Batch
-from controller.store import streams as storage
 from controller.streams.stream import StreamState
 from tidegauge.aggregation.intake import SignedReport, TimeReport
 from tidegauge.aggregation.outcomes import Registration
@@ -173,8 +171,8 @@ def _new_partitions(batch: Batch, state: StreamState, position: Position) -> Ite
                 f"{limit}; raise max_segments if the log has grown"
             )
         raise replace(error, reason=reason) from error
-    values = {"topology": state.descriptions.of(state.aggregator.topology).model_dump_json()}
-    batch.write(partial(storage.update_stream, stream_key=state.identity.key, values=values))
+    topology = state.descriptions.of(state.aggregator.topology)
+    state.store(batch, topology=topology.model_dump_json())
 
 
 def check_new(state: StreamState, writer: str, known: Sized) -> None:

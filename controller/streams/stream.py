@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
@@ -228,6 +229,12 @@ class StreamState:
         transaction is not concerned.
         """
         self._is_stored = storage.insert_stream(connection, values)
+
+    def store(self, batch: Batch, **values: str) -> None:
+        """Store new values of columns of the stream's row."""
+        work = partial(storage.update_stream, stream_key=self.identity.key, values=values)
+        batch.write(work)
+        batch.touch(self)
 
     def before_commit(self, batch: Batch) -> None:
         """Run the pass that is due, and add all that changed to the transaction."""

@@ -85,7 +85,9 @@ def test_a_lookup_reads_few_rows(
 
 def test_the_ends_of_segments_are_found_by_reading_few_rows(stored: Connection) -> None:
     with _few_rows_read(stored):
-        log = EmbeddedLog.visit(stored, 1, Topology.of_equal_ranges(3), Truncation.load(None))
+        log = EmbeddedLog.read(
+            stored, 1, Topology.of_equal_ranges(3), Truncation.load(None), held=False
+        )
     assert log.tails == {0: 2 * CHUNKS, 1: 0, 2: 2 * CHUNKS}
     assert log.running_times == {0: 2 * CHUNKS - 2, 2: 2 * CHUNKS - 1}
 
