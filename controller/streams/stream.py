@@ -22,6 +22,7 @@ from controller.store import streams as storage
 from controller.store.changelog import Changelogs
 from controller.store.listening import in_stream_time
 from controller.streams.lease import MovedError
+from controller.streams.pass_timer import PassTimer
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import PassOutcome
 from tidegauge.aggregation.settings import StreamSettings
@@ -42,8 +43,6 @@ from tidegauge.wire.streams import StreamConfig, TopologyDescriptions
 
 _AGAIN_S = 1.0
 """A pass that the database refused is due again then: it may take as long to come back."""
-_SOONEST_S = 0.001
-"""Timers are no finer, and one that is due at once would keep the loop from its sockets."""
 _BEATS_IN_TIME = 3  # one may be lost, and one late
 _STAGGERED_BY = 33
 """Logs of small streams are compacted at 32 to 64 items, of each stream at another number."""
@@ -159,10 +158,7 @@ class StreamState:
         self._is_stored: Callable[[], bool] | None = None
         """While its creation is under way: whether it is stored, known after the commit."""
         self._last_pass = -inf
-        self._timer: asyncio.TimerHandle | None = None
-        self._wake_at = inf
-        self._planned_ms = inf
-        """The timer is in time for this deadline and all later ones; infinite without one."""
+        self._timer = PassTimer()
 
     @property
     def watermark(self) -> int | None:
@@ -293,7 +289,7 @@ class StreamState:
         """Change the settings."""
         self.config = config
         self.aggregator.change_settings(settings_of(config))
-        self._planned_ms = inf  # the interval of marks may end earlier now
+        self._timer.plan_anew()
 
     def begin_at(self, first: DownSet) -> None:
         """Begin where the stream was truncated, which is durable.
@@ -327,9 +323,7 @@ class StreamState:
     def let_go(self) -> None:
         """Release memory: wake the calls that wait for the stream, and end what refers to it."""
         self.changed.notify_all()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer, self._wake_at, self._planned_ms = None, inf, inf
+        self._timer.cancel()
         self.aggregator.drop_reports()
 
     def skip_listening(self, by_ms: int) -> None:
@@ -350,9 +344,9 @@ class StreamState:
 
         def check(touched: "asyncio.Future[Any]") -> None:
             refused = not touched.cancelled() and touched.exception()
-            will_wake = self._timer is not None or self.deleted
+            will_wake = self._timer or self.deleted
             if isinstance(refused, UnavailableError) and not will_wake:
-                self._wake_in(_AGAIN_S)
+                self._timer.wake_in(self._wake, _AGAIN_S)
 
         self._host.sequencer.submit_quietly(decide).add_done_callback(check)
 
@@ -397,34 +391,17 @@ class StreamState:
         self.log.write(batch, key, changes.entry.forgotten)
 
     def _plan(self) -> None:
-        """Wake up for the next pass: something is due, or runs out, and its interval is over.
-
-        Listening time is never faster than the loop's, and the interval of marks ends earlier
-        than planned only if the settings change: a timer for one deadline is in time for
-        all later ones.
-        """
+        """Wake up for the next pass: something is due, or runs out, and its interval is over."""
         due, deadline = self.aggregator.pass_due, self.aggregator.next_deadline()
         deadline_ms = inf if deadline is None else deadline
-        if deadline_ms >= self._planned_ms and not due:
+        if self._timer.is_in_time_for(deadline_ms) and not due:
             return
-        delay = max(_SOONEST_S, self._earliest_pass - monotonic())
+        delay_s = self._earliest_pass - monotonic()
         if not due:
-            delay = max(delay, (deadline_ms - self.now().listening_ms) / 1_000)
-        if self._wake_at <= asyncio.get_running_loop().time() + delay:
-            self._planned_ms = min(self._planned_ms, deadline_ms)
-            return
-        if self._timer is not None:
-            self._timer.cancel()
-        self._wake_in(delay)
-        self._planned_ms = deadline_ms
-
-    def _wake_in(self, delay_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._wake_at = loop.time() + delay_s
-        self._timer = loop.call_at(self._wake_at, self._wake)
+            delay_s = max(delay_s, (deadline_ms - self.now().listening_ms) / 1_000)
+        self._timer.plan(self._wake, delay_s, deadline_ms)
 
     def _wake(self) -> None:
-        self._timer, self._wake_at, self._planned_ms = None, inf, inf
         if not self.deleted:
             self.touch()
 
