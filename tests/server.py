@@ -19,7 +19,7 @@ from tests.patience import PATIENCE_S, wait_until
 LAUNCHER = (
     "from controller import serve; from tests.environment import settings; serve(settings())"
 )
-OFTEN_LOOKING = f"from controller.access import changes; changes._LOOK_S = 0.05; {LAUNCHER}"
+OFTEN_LOOKING = f"from controller.access import changes; changes._CHECK_S = 0.05; {LAUNCHER}"
 """For files that change while it serves."""
 
 

@@ -121,14 +121,14 @@ def frontier(topology: Topology, counts: DownSet) -> Position:
     if not topology.has_history:
         return {number: counts.get(number, 0) for number in topology.in_order}
     found: DownSet = {}
-    looked_at: set[int] = set()
+    visited: set[int] = set()
     # From the ends backwards: what lies before an open segment is complete, and not visited.
     waiting = list(topology.ends)
     while waiting:
         number = waiting.pop()
-        if number in looked_at:
+        if number in visited:
             continue
-        looked_at.add(number)
+        visited.add(number)
         if not _is_open(topology, counts, number):
             waiting += topology[number].predecessors
         elif counts.get(number, 0) != topology[number].sealed_length or not any(

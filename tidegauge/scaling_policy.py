@@ -18,7 +18,7 @@ from tidegauge.topology import KeyRange, Topology
 
 Unit: TypeAlias = Literal["events", "bytes"]
 
-_LOOKS_PER_WINDOW = 4
+_SAMPLES_PER_WINDOW = 4
 """Each is stored, so few; a rate is measured over a window and a quarter at most."""
 _COOLDOWNS_WHILE_HOT = 10
 _HOT_SHARE = 0.9
@@ -112,7 +112,7 @@ def is_due(load: Load, policy: Policy, now_ms: int) -> bool:
     if not load.samples or load.unit != policy.unit:
         return True
     age_ms = now_ms - load.samples[-1].at_ms
-    return not 0 <= age_ms < policy.window_ms / _LOOKS_PER_WINDOW
+    return not 0 <= age_ms < policy.window_ms / _SAMPLES_PER_WINDOW
 
 
 def seen(

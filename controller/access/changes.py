@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from tidegauge.errors import TidegaugeError
 
-_LOOK_S = 1.0
+_CHECK_S = 1.0
 _log = logging.getLogger(__name__)
 _Content = TypeVar("_Content")
 
@@ -40,7 +40,7 @@ class Rereading(Generic[_Content]):
         self._told: object = None
         """The problem that was logged last, and of which files."""
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Read the files again if they changed and change no more."""
         before, self._seen = self._seen, [_version(path) for path in self._paths]
         if self._seen == self._taken:
@@ -66,12 +66,12 @@ class Rereading(Generic[_Content]):
             self._told = None
 
 
-async def watch(*looks: Callable[[], None]) -> None:
+async def watch(*checks: Callable[[], None]) -> None:
     """Check each file every second, until cancelled."""
     while True:
-        await asyncio.sleep(_LOOK_S)
-        for look in looks:
-            await asyncio.to_thread(look)
+        await asyncio.sleep(_CHECK_S)
+        for check in checks:
+            await asyncio.to_thread(check)
 
 
 def _version(path: Path) -> tuple[int, ...] | None:

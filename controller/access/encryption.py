@@ -34,13 +34,13 @@ class Certificate:
         self._key = key
         # The race: a renewal replaces one file after the other. Until they fit, the former
         # certificate is shown.
-        self.look = Rereading(
+        self.check = Rereading(
             certificate,
             key or certificate,
             read=self._load,
             take=lambda _: _log.info("certificate read again from %s", certificate),
             kept="the certificate read before stays in force",
-        ).look
+        ).check
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._load()
 
@@ -63,7 +63,7 @@ class Authorities:
     def __init__(self, path: Path) -> None:
         self._path = path
         kept = "the authorities read before stay in force"
-        self.look = Rereading(path, read=self._load, take=self._take, kept=kept).look
+        self.check = Rereading(path, read=self._load, take=self._take, kept=kept).check
         self.context = _RenewedContext(ssl.PROTOCOL_TLS_CLIENT)
         self.context.newest = self._load()
 

@@ -59,15 +59,15 @@ class Guard:
         self._path = path
         self._clock = clock
         self._tokens = _Tokens({})
-        self.look: Callable[[], None] = lambda: None
+        self.check: Callable[[], None] = lambda: None
         """Reads the file again if it changed; while it cannot be read, the former tokens stay."""
         if path is not None:
-            self.look = Rereading(
+            self.check = Rereading(
                 path,
                 read=lambda: _Tokens(read_tokens(path)),
                 take=self._take,
                 kept="the tokens read before stay in force",
-            ).look
+            ).check
             self._tokens = _Tokens(read_tokens(path))
 
     def identify(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Caller:

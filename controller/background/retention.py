@@ -38,7 +38,7 @@ _PERIOD_S = 1.0  # nothing was due: marks grow old by seconds at least
 _FEWEST_ROWS = 16  # a sweep must get on, however slow the disk is
 _SOONEST_S, _LATEST_S = 1.0, 3_600.0
 """When to check again what is not old yet: a wall clock that is behind stops no sweep for ever."""
-_LOOKS_PER_AGE = 4
+_CHECKS_PER_AGE = 4
 """So many times in the age of a tier: marks are removed late by a quarter of it at most."""
 _FIRST_REVISION = 1
 _TRUNCATED = Tier(age_ms=0, step_ms=None)
@@ -158,7 +158,7 @@ class Sweeper:
             # Until some marks have grown old, if no clock is set. Never longer than an hour: a
             # wall clock that is behind makes marks look made in the future.
             young_ms = rows[0].created_ms + tier.age_ms - wall_ms if rows else 0
-            some_s = max(_SOONEST_S, tier.age_ms / 1_000 / _LOOKS_PER_AGE)
+            some_s = max(_SOONEST_S, tier.age_ms / 1_000 / _CHECKS_PER_AGE)
             pause_s = min(_LATEST_S, max(0.0, young_ms / 1_000) + some_s)
             progress.due_s = self.monotonic_s() + pause_s
             if tier.step_ms is None:  # the few that were spared

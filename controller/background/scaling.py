@@ -29,16 +29,16 @@ class Scaler:
         """Check until cancelled; what fails while the database is away is done at the next check."""
         while True:
             await asyncio.sleep(_PERIOD_S)
-            looks = [
-                self._sequencer.submit_quietly(partial(look, state=state))
+            samples = [
+                self._sequencer.submit_quietly(partial(sample, state=state))
                 for state in self._registry
                 if _due_policy(state) is not None
             ]
-            if looks:
-                await asyncio.wait(looks)
+            if samples:
+                await asyncio.wait(samples)
 
 
-def look(batch: Batch, state: StreamState) -> None:
+def sample(batch: Batch, state: StreamState) -> None:
     """Measure the load of a stream, and do what its policy says, in one transaction."""
     policy = _due_policy(state)
     if policy is None:

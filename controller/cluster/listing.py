@@ -20,7 +20,7 @@ from tidegauge.names import StreamName
 from tidegauge.wire.streams import StreamBrief, StreamInfo
 
 _NAMES_AT_ONCE = 1_000  # the longest page that may be asked for needs one query
-_LOOKED_AT_ONCE = 100
+_READ_AT_ONCE = 100
 """Rows may be wide: no more of them are read than a page of wide ones takes."""
 _ENTRIES_PER_PAGE = 25_000
 """Of positions: a microsecond or two each, in which all others wait, as pages are written in the
@@ -106,8 +106,8 @@ class Listing:
         while True:
             missing = limit + 1 - len(listed)
             names = await names_after(after, missing)
-            for start in range(0, len(names), _LOOKED_AT_ONCE):
-                some = names[start : start + _LOOKED_AT_ONCE]
+            for start in range(0, len(names), _READ_AT_ONCE):
+                some = names[start : start + _READ_AT_ONCE]
                 listed += await self._database.read(partial(read, names=some))
                 page, more = first_page(listed, limit, entries=entries)
                 if more:

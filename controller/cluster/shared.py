@@ -28,7 +28,7 @@ from tidegauge.errors import TidegaugeError
 from tidegauge.names import StreamName
 
 _log = logging.getLogger(__name__)
-_LOOK_MS = 1_000
+_CHECK_MS = 1_000
 """News comes at once; a check without any finds what a lost notice would have said."""
 _SOONEST_MS = 20
 """After the end of a lease, which may be renewed late, and is then checked again."""
@@ -52,7 +52,7 @@ class SharedOwnership:
     _looks: int = 0
     _taken: dict[int, int] = field(default_factory=dict)
     """Keys of streams that are not held yet, and listening time when they were taken."""
-    _rest_ms: int = _LOOK_MS
+    _rest_ms: int = _CHECK_MS
     _stored: int = 0
     _stored_here: int = 0
 
@@ -73,7 +73,7 @@ class SharedOwnership:
     async def start(self) -> None:
         """Join the other controllers and take a share."""
         await self.membership.start(self._listening, self._forget_all)
-        await self._look()
+        await self._check()
         looking = asyncio.create_task(self._look_forever(), name="looking after holders")
         self.tasks = [looking, *self.membership.tasks]
 
@@ -124,14 +124,14 @@ class SharedOwnership:
         while True:
             seen = self.membership.notices
             try:
-                await self._look()
+                await self._check()
             except TidegaugeError as error:
                 self._not_looked.log(f"holders were not looked at: {error}")
             else:
                 self._not_looked.end()
             await self.membership.await_news(seen, wait_ms=self._rest_ms)
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         """End what is dead, give up what is too much, take what is missing, read it back."""
         await self._database.change_aside(storage.reap_controllers)
         shared = await self._database.read(storage.read_shares, patient=True)
@@ -140,7 +140,7 @@ class SharedOwnership:
         me = self.membership.controller
         self._stored = sum(shared.streams.values())
         self._stored_here = shared.streams.get(me, 0)
-        self._rest_ms = min(_LOOK_MS, max(_SOONEST_MS, int(shared.next_expiry_ms) + 1))
+        self._rest_ms = min(_CHECK_MS, max(_SOONEST_MS, int(shared.next_expiry_ms) + 1))
         if me in shared.addresses:
             await self._balance(shared, me)
             await self._read_back(me)

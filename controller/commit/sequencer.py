@@ -58,7 +58,7 @@ class Sequencer:
         self._closing = False
         self._loop: asyncio.AbstractEventLoop
         self._task: asyncio.Task[None] | None = None
-        self._looks: list[Submission] = []
+        self._reads: list[Submission] = []
         self._busy = False
         self._busy_since = 0.0
         self._behind_since: float | None = None
@@ -92,7 +92,7 @@ class Sequencer:
     @property
     def queues(self) -> dict[str, int]:
         """How many changes wait for the next batch, and reads of memory for one to end."""
-        return {"changes": len(self._queue), "looks": len(self._looks)}
+        return {"changes": len(self._queue), "looks": len(self._reads)}
 
     @overload
     def submit(self, decide: Callable[[Batch], _T]) -> "asyncio.Future[_T]": ...
@@ -129,15 +129,15 @@ class Sequencer:
         submitted.add_done_callback(_log_defect)
         return submitted
 
-    async def read(self, look: Callable[[], _T]) -> _T:
+    async def read(self, read: Callable[[], _T]) -> _T:
         """Read memory while it equals the disk: between two batches.
 
         Fails with `UnavailableError` if what a transaction touched cannot be read back.
         """
         if not self._busy and not self._stale:
-            return look()
+            return read()
         future: asyncio.Future[_T] = self._loop.create_future()
-        self._looks.append(Submission(_nothing, look, future))
+        self._reads.append(Submission(_nothing, read, future))
         if not self._busy:
             self.submit(_nothing).add_done_callback(asyncio.Future.exception)
         return await future
@@ -159,12 +159,12 @@ class Sequencer:
                 if self._timeout is not None:
                     self._timeout.cancel()
                 self._busy = False
-            looks, self._looks = self._looks, []
+            reads, self._reads = self._reads, []
             if self._stale:
-                _fail(looks, UnavailableError(_AWAY))
+                _fail(reads, UnavailableError(_AWAY))
             else:
-                for look in looks:
-                    look.finish()
+                for one in reads:
+                    one.finish()
             # Callers that were answered, and those that came meanwhile, are expected to ask again.
             self._expected = 1 if self._left else max(1, count + len(self._queue))
             self._arrived.clear()
@@ -176,9 +176,9 @@ class Sequencer:
     def _refuse_waiting(self) -> None:
         """Refuse the callers that wait, and now and then later ones, until the batch ends."""
         self._timeout = self._loop.call_later(_REFUSE_AGAIN_S, self._refuse_waiting)
-        waiting = [*self._queue, *self._looks]
+        waiting = [*self._queue, *self._reads]
         self.unstored += len(self._queue)
-        self._queue, self._looks = [], []
+        self._queue, self._reads = [], []
         _fail(waiting, UnavailableError(_STUCK))
 
     def _begin_when_gathered(self) -> None:

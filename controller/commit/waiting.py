@@ -33,14 +33,14 @@ class Condition:
         self._closed = True
         self.notify_all()
 
-    async def until(self, look: Callable[[], _T | None], *, wait_ms: int) -> _T | None:
-        """Wait until ``look`` returns something; None if the time is over or this is closed.
+    async def until(self, find: Callable[[], _T | None], *, wait_ms: int) -> _T | None:
+        """Wait until ``find`` returns something; None if the time is over or this is closed.
 
-        ``look`` runs on the event loop, once at first and then after each notice.
+        ``find`` runs on the event loop, once at first and then after each notice.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait_ms / 1_000
-        while (news := look()) is None:
+        while (news := find()) is None:
             left = deadline - loop.time()
             if left <= 0 or self._closed:
                 return None
@@ -49,7 +49,7 @@ class Condition:
                 async with asyncio.timeout(left):
                     await notices.wait()
             except TimeoutError:
-                return look()
+                return find()
         return news
 
 
@@ -87,7 +87,7 @@ class WaitingRoom:
     async def until(
         self,
         condition: Condition,
-        look: Callable[[], _T | None],
+        find: Callable[[], _T | None],
         *,
         wait_ms: int,
         hung_up: Reason,
@@ -96,13 +96,13 @@ class WaitingRoom:
 
         A caller that has hung up releases its seat at once, by `ClientDisconnect`.
         """
-        news = look()
+        news = find()
         if news is not None or wait_ms == 0:
             return news
         if self._taken >= self._seats:
             raise TooManyWaitingError(self._seats)
         self._taken += 1
         try:
-            return await unless(condition.until(look, wait_ms=wait_ms), hung_up)
+            return await unless(condition.until(find, wait_ms=wait_ms), hung_up)
         finally:
             self._taken -= 1

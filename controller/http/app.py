@@ -68,7 +68,7 @@ def create_app(
     """
     guard = Guard(settings.tokens)
     authorities = None if settings.peer_ca is None else Authorities(settings.peer_ca)
-    looks = [one.look for one in (guard, authorities, certificate) if one is not None]
+    checks = [one.check for one in (guard, authorities, certificate) if one is not None]
     parts = compose(settings, address=address)
     process = Process(parts)
     traces = None
@@ -79,7 +79,7 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        watching = asyncio.create_task(watch(*looks), name="reading files again")
+        watching = asyncio.create_task(watch(*checks), name="reading files again")
         parts.health.tasks.append(watching)
         await process.begin()
         try:

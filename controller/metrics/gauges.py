@@ -71,7 +71,7 @@ class Gauges:
     _waiting: WaitingRoom
     most_series: int
 
-    async def look(self) -> Present:
+    async def read(self) -> Present:
         """Read the figures of all streams, with turns for others in between."""
         present, limit = Present(), self.most_series
         now = self._registry.clocks.now()
@@ -178,7 +178,7 @@ async def expose(metrics: Metrics, gauges: Gauges) -> bytes:
     Numbers are taken on the event loop, a little at a time; the text, which takes longer, is
     made in a thread.
     """
-    present = await gauges.look()
+    present = await gauges.read()
     families = [*metrics.families(), *gauges.total_families(present)]
     return await asyncio.to_thread(generate_latest, _Families(families, present))
 

@@ -25,7 +25,7 @@ _NEWEST = 64
 """Marks kept in memory, where windows are asked for: those that follow a stream stand among them."""
 _LAGGING = 1_024
 """Positions before those of which the windows are kept: more than there are groups that lag."""
-_NOT_LOOKED_AT = -1
+_NOT_READ = -1
 _lower = attrgetter("lower")
 
 
@@ -35,7 +35,7 @@ async def marks_after(
     """Read a page of marks after a revision, oldest first: the fewer the wider their cuts are."""
     per_mark = max(1, len(state.published.topology.segments))
     most = min(limit, max(1, _ENTRIES_PER_PAGE // per_mark))
-    return await _look(database, state, lambda marks: marks.after(revision, most))
+    return await _read_marks(database, state, lambda marks: marks.after(revision, most))
 
 
 async def first_mark_from(database: Database, state: StreamState, time: int) -> Mark | None:
@@ -43,7 +43,7 @@ async def first_mark_from(database: Database, state: StreamState, time: int) -> 
     newest = await _newest_marks(database, state)
     if newest and newest[0].lower < time:
         return next(iter(newest[bisect_left(newest, time, key=_lower) :]), None)
-    return await _look(database, state, lambda marks: marks.first_from(time))
+    return await _read_marks(database, state, lambda marks: marks.first_from(time))
 
 
 async def start_of(
@@ -56,7 +56,9 @@ async def start_of(
     """
     log, tails, topology = state.log, state.published.tails, state.published.topology
     if tails is None or not isinstance(log, EmbeddedLog):
-        mark = await _look(database, state, lambda marks: marks.newest_with_upper_below(time))
+        mark = await _read_marks(
+            database, state, lambda marks: marks.newest_with_upper_below(time)
+        )
         return (None if mark is None else mark.cut), False
     key, begins = state.identity.key, log.first
     reaching = [
@@ -69,10 +71,10 @@ async def start_of(
 
     def read(connection: Connection) -> Position:
         """Read those that reach the time, and those that reading begins at: not what follows."""
-        offsets = {**tails, **dict.fromkeys(reaching, _NOT_LOOKED_AT)}
+        offsets = {**tails, **dict.fromkeys(reaching, _NOT_READ)}
         while True:
             begin = starting_position(topology, offsets)
-            wanted = [number for number, at in begin.items() if at == _NOT_LOOKED_AT]
+            wanted = [number for number, at in begin.items() if at == _NOT_READ]
             if not wanted:
                 return begin
             found = log_storage.first_offsets_reaching(connection, key, wanted, time)
@@ -109,7 +111,7 @@ async def at_position(database: Database, state: StreamState, position: Position
     if known is None or not (known.window.upper is not None or known.revision == revision):
         if len(seen.lagging) >= _LAGGING:
             seen.lagging.clear()
-        known = seen.lagging[key] = await _look(database, state, find)
+        known = seen.lagging[key] = await _read_marks(database, state, find)
     return known
 
 
@@ -125,7 +127,7 @@ async def _newest_marks(database: Database, state: StreamState) -> Sequence[Mark
     marks: Sequence[Mark] = [newest]
     if news > 1:
         count = min(news, _NEWEST)
-        marks = await _look(database, state, lambda stored: stored.last(count))
+        marks = await _read_marks(database, state, lambda stored: stored.last(count))
     if known and news <= _NEWEST:  # older ones are among them if some were thinned out
         marks = [*known, *(one for one in marks if one.revision > known[-1].revision)]
     kept = state.windows
@@ -134,8 +136,8 @@ async def _newest_marks(database: Database, state: StreamState) -> Sequence[Mark
     return marks
 
 
-async def _look(
-    database: Database, state: StreamState, look: Callable[[StoredMarks], _T]
+async def _read_marks(
+    database: Database, state: StreamState, read: Callable[[StoredMarks], _T]
 ) -> _T:
     """Read marks of a stream.
 
@@ -144,5 +146,5 @@ async def _look(
     """
     key, revision = state.identity.key, state.revision
     return await database.read(
-        lambda connection: look(StoredMarks(connection, key, up_to=revision))
+        lambda connection: read(StoredMarks(connection, key, up_to=revision))
     )

@@ -61,7 +61,7 @@ async def apply_retention(database: Database, state: StreamState) -> None:
     topology, key = state.published.topology, state.identity.key
     first = state.embedded_log().first
 
-    def look(connection: Connection) -> DownSet:
+    def read(connection: Connection) -> DownSet:
         fits = log_storage.appended_from(connection, key, keep_bytes) if keep_bytes else None
         limits = [limit for limit in (before_ms, fits) if limit is not None]
         if not limits:
@@ -73,7 +73,7 @@ async def apply_retention(database: Database, state: StreamState) -> None:
         return spared(topology, gone, (one for _, _, one in _needs(connection, state)))
 
     with moved_if_scaled(state.identity.name):
-        gone = await database.read(look)
+        gone = await database.read(read)
     if any(count > first.get(number, 0) for number, count in gone.items()):
         await _truncate(database, state, gone, "spare")
 

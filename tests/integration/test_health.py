@@ -76,10 +76,10 @@ Sequencer._take = take
 MORTAL_GUARD = """
 from controller.access.changes import Rereading
 
-def look(self):
+def check(self):
     raise RuntimeError("seeded")
 
-Rereading.look = look
+Rereading.check = check
 """
 Reasons = list[str] | None
 

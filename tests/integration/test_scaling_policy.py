@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from controller import factory
-from controller.background.scaling import look
+from controller.background.scaling import sample
 from controller.clocks import ListeningClock
 from controller.streams import lifecycle
 from reader_client import StreamClient
@@ -109,7 +109,7 @@ class Steps:
         for _ in range(seconds):
             self.now_ms += 1_000
             clock.stamp()
-        await log.parts.sequencer.submit(partial(look, state=log.state))
+        await log.parts.sequencer.submit(partial(sample, state=log.state))
         described = lifecycle.describe(log.state).scaling
         assert described is not None
         return described

@@ -129,8 +129,8 @@ def test_authorities_count_while_they_are_in_their_file(
 
     def look_at(text: str) -> None:
         file.write_text(text)
-        authorities.look()
-        authorities.look()  # it stands still
+        authorities.check()
+        authorities.check()  # it stands still
 
     async def use() -> None:
         keeping = httpx.Limits(max_keepalive_connections=0)

@@ -29,7 +29,7 @@ class Reader:
     def look(self, times: int = 1) -> list[str]:
         """Look, and tell what was taken so far."""
         for _ in range(times):
-            self.rereading.look()
+            self.rereading.check()
         return self.taken
 
 

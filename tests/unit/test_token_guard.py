@@ -52,8 +52,8 @@ def _refusal(guard: Guard, token: str, scheme: str = "Bearer") -> str:
 
 def _look_twice(guard: Guard) -> None:
     """Let a change be seen, and found to stand still."""
-    guard.look()
-    guard.look()
+    guard.check()
+    guard.check()
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_a_file_that_is_written_anew_withdraws_nothing_meanwhile(file: Path) -> 
     guard = Guard(file)
     for part in ("", whole[: whole.rindex("[[token]]")], whole):
         file.write_text(part)
-        guard.look()
+        guard.check()
         for name, token in tokens.items():
             assert _identify(guard, token).name == name
 
@@ -227,7 +227,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken(
     whole = file.read_text()
     guard = Guard(file)
     file.write_text("")
-    guard.look()
+    guard.check()
 
     def read_before_it_is_whole(path: Path) -> dict[bytes, Caller]:
         found = read_tokens(path)
@@ -236,7 +236,7 @@ def test_a_file_that_changes_while_it_is_read_is_not_taken(
 
     with monkeypatch.context() as patched:
         patched.setattr("controller.access.guard.read_tokens", read_before_it_is_whole)
-        guard.look()
+        guard.check()
     assert _identify(guard, token).name == "gateway"
     _look_twice(guard)
     assert _identify(guard, token).name == "gateway"

@@ -29,13 +29,13 @@ class Capping:
         """Return how many reports each of so many writers may keep."""
         return min(KEPT_PER_WRITER, max(_KEPT_AT_LEAST, KEPT_PER_STREAM // max(writers, 1)))
 
-    def look_at(self, writer: Writer, writers: int) -> None:
+    def limit(self, writer: Writer, writers: int) -> None:
         """Thin out a writer that kept one more report, if it has too many for so many writers."""
         kept = len(writer.kept)
         if kept > _KEPT_AT_LEAST and kept > self.most_of(writers):
             self._cut.thin_out(writer)
 
-    def look_at_all(self, writers: Collection[Writer]) -> None:
+    def limit_all(self, writers: Collection[Writer]) -> None:
         """Thin out all writers, if they have too many together."""
         kept = len(self._cut)
         if kept > KEPT_PER_STREAM and kept > self._thinned_to + len(writers):

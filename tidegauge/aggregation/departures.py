@@ -16,7 +16,7 @@ class Departures:
     def __init__(self) -> None:
         self._gone: dict[Writer, None] = {}
         self._overdue: dict[Writer, None] = {}
-        self._looked_at_revision = 0
+        self._checked_revision = 0
 
     def __bool__(self) -> bool:
         return bool(self._gone or self._overdue)
@@ -76,9 +76,9 @@ class Departures:
         for writer in due:
             del self._gone[writer]
             self._overdue[writer] = None
-        if revision != self._looked_at_revision:
+        if revision != self._checked_revision:
             due = list(self._overdue)
-            self._looked_at_revision = revision
+            self._checked_revision = revision
         if revision == 0:
             return []
         forgotten = [one for one in due if includes(covered, one.noted.whole_position)]

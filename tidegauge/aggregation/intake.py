@@ -111,8 +111,8 @@ class Intake:
     def keep(self, report: KeptReport) -> None:
         """Keep a report, if it is above the watermark."""
         if self._cut.add(report, self._marking.watermark):
-            self._capping.look_at(report.writer, len(self._roster))
-            self._capping.look_at_all(self._roster.writers)
+            self._capping.limit(report.writer, len(self._roster))
+            self._capping.limit_all(self._roster.writers)
 
     def take(
         self, reports: Sequence[SignedReport], bounds: Bounds, wall_ms: int
@@ -196,5 +196,5 @@ class Intake:
         for report in taken:
             if len(report.writer.kept) > most:
                 self._cut.thin_out(report.writer)
-        self._capping.look_at_all(self._roster.writers)
+        self._capping.limit_all(self._roster.writers)
         self._roster.last_heard = taken[-1].writer

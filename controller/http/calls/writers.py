@@ -106,7 +106,7 @@ async def list_writers(  # noqa: PLR0913 (parts of one request)
         reason = "the slowest are one page; raise its limit, or leave the cursor out"
         raise InvalidRequestError.of("cursor", reason)
 
-    def look() -> tuple[list[wire.WriterInfo], bool]:
+    def read() -> tuple[list[wire.WriterInfo], bool]:
         seen = state.aggregator.inspect(state.now())
         statuses: Iterable[WriterStatus]
         if order == "slowest":
@@ -118,7 +118,7 @@ async def list_writers(  # noqa: PLR0913 (parts of one request)
         page, more = first_page(statuses, limit, entries=lambda one: len(one.position))
         return [_info(one) for one in page], more
 
-    page, more = await sequencer.read(look)
+    page, more = await sequencer.read(read)
     return wire.WriterList(
         writers=page,
         now_ms=state.now().wall_ms,
