@@ -40,8 +40,8 @@ def _monotonic_ms() -> int:
 class ListeningClock:
     """Sums the steps of a monotonic clock between stamps, each counted as 1 s at most.
 
-    It continues from the last stamp that was stored. It is stopped until the first stamp, and while the
-    clock underneath is behind its last stamp, as on a faulty hypervisor: nobody is given time
+    It continues from the last stamp that was stored. It is stopped until the first stamp, and while
+    the clock underneath is behind its last stamp, as on a faulty hypervisor: nobody is given time
     that way.
     """
 

@@ -69,9 +69,9 @@ class Process:
     def begin_to_end(self) -> None:
         """Answer every long poll, now and from now on: the service shuts down.
 
-        A database that hangs is given up in a while, so that calls that wait for it are answered. What
-        other controllers can go on with is given up sooner, however long a client takes to send
-        the rest of its call.
+        A database that hangs is given up in a while, so that calls that wait for it are answered.
+        What other controllers can go on with is given up sooner, however long a client takes to
+        send the rest of its call.
         """
         parts = self.parts
         if self._grace is None:

@@ -17,7 +17,7 @@ def how_to_install(extra: str) -> str:
 
 @contextmanager
 def needs_extra(what: str, *, extra: str) -> Iterator[None]:
-    """Raise an error that names the extra to install, where an import fails because of its absence."""
+    """Raise an error that names the extra to install, where an import fails for lack of it."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -80,7 +80,8 @@ class EventRun:
         Where to read on: one past the last, or further where there is nothing between.
     batch
         Columns ``key``, ``event_time`` (ms, may be null), ``value``, ``append_time`` (ms of wall
-        clock) and ``writer``, the last two null where the log does not have them; and what else it has.
+        clock) and ``writer``, the last two null where the log does not have them; and what else it
+        has.
     """
 
     segment: int

@@ -100,8 +100,8 @@ def surplus(
 ) -> list[int]:
     """List the revisions that may go, of marks in order; ``former_lower`` is of one before them.
 
-    The first mark at or above each multiple of the step stays: a reader that stops, or ends a batch, at
-    the first mark from such a time on does so at the same cut as before.
+    The first mark at or above each multiple of the step stays: a reader that stops, or ends a
+    batch, at the first mark from such a time on does so at the same cut as before.
     """
     if step_ms is None:
         return [mark.revision for mark in marks]

@@ -17,8 +17,8 @@ class Limits:
     def position_segments(self) -> int:
         """How many segments one position may name.
 
-        The end of a stream, and the position of a group, are sent whole or not at all: there the stream
-        is the bound.
+        The end of a stream and the position of a group are sent whole or not at all: there the
+        stream is the bound.
         """
         return self._settings.max_position_segments
 

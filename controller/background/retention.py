@@ -5,8 +5,8 @@ where it stopped, and so reads each mark once a tier. Marks never change and onl
 remove them, so that what a sweep has read stays true. Where it left off is not stored: after a
 restart all marks are read again, at leisure.
 
-The age of a mark is by the wall clock, the time of the next sweep by the monotonic one: a wall clock
-that was ahead for a moment stops no sweep.
+The age of a mark is by the wall clock, the time of the next sweep by the monotonic one: a wall
+clock that was ahead for a moment stops no sweep.
 """
 
 import asyncio

@@ -26,7 +26,7 @@ class Scaler:
     _sequencer: Sequencer
 
     async def run(self) -> None:
-        """Check until cancelled; what fails while the database is away is done at the next check."""
+        """Check until cancelled; what fails meanwhile is done at the next check."""
         while True:
             await asyncio.sleep(_PERIOD_S)
             samples = [

@@ -18,7 +18,7 @@ from tidegauge.errors import TidegaugeError
 _log = logging.getLogger(__name__)
 _RECONNECT_S = 1.0  # news is missed meanwhile, and found a check later
 _SILENCE_MS = 4 * STAMP_MS
-"""A controller that has not renewed its lease for so long missed three renewals: it is dead, or paused."""
+"""A controller that missed three renewals of its lease is dead, or paused."""
 
 
 class AddressTakenError(TidegaugeError):

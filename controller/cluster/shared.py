@@ -1,8 +1,8 @@
 """What this controller holds: its share of the streams and reader groups, in memory.
 
 A stream is given up by a transaction in the order of all changes, so that whoever takes it sees
-every one of them, and later calls get an error that says to ask again. A controller that takes a stream reads it
-back before it answers anybody.
+every one of them, and later calls get an error that says to ask again. A controller that takes a
+stream reads it back before it answers anybody.
 """
 
 import asyncio

@@ -7,12 +7,12 @@ the callers that wait are woken. Memory is ahead of the disk only between the fi
 these steps, and nothing can read it in between.
 
 Races settled here: a registration and a pass are serialised, because both run in this loop. A
-transaction that fails leaves memory ahead of the disk, so all that it touched is read back
-before the next batch; its callers get the error that nothing was stored. A transaction that does not
-come to an end is given up by the database, and no outcome is known; callers that wait behind
-it are refused before, and what they asked for is not done later. How long that takes is counted
-over batches: one that fails, and is followed by others that cannot read back what it touched, is
-no new beginning.
+transaction that fails leaves memory ahead of the disk, so all that it touched is read back before
+the next batch; its callers get the error that nothing was stored. A transaction that does not come
+to an end is given up by the database, and no outcome is known; callers that wait behind it are
+refused before, and what they asked for is not done later. How long that takes is counted over
+batches: one that fails, and is followed by others that cannot read back what it touched, is no new
+beginning.
 """
 
 import asyncio
@@ -182,10 +182,10 @@ class Sequencer:
         _fail(waiting, UnavailableError(_STUCK))
 
     def _begin_when_gathered(self) -> None:
-        """Begin a batch with all callers that are expected, or with those that came until the time is over.
+        """Begin a batch with all callers that are expected, or those that came in time.
 
-        A caller that was answered by the last batch will, under load, ask again at once. A batch that
-        began with the first of them would make the others wait for a commit of their own.
+        A caller that was answered by the last batch will, under load, ask again at once. A batch
+        that began with the first of them would make the others wait for a commit of their own.
         """
         if len(self._queue) >= self._expected or self._closing:
             self._arrived.set()

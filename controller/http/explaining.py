@@ -23,7 +23,7 @@ from tidegauge.wire.streams import BriefExplanation, BriefStreamList, StreamBrie
 _AT_ONCE = 100
 """Streams that are explained while all others wait: some milliseconds."""
 _PATIENCE_S = 2.0
-"""A list is asked for every few seconds: a controller that does not answer by then is left out of it."""
+"""A list is asked for every few seconds: late controllers are left out."""
 _OK = 200
 _LIST = "/v1/streams"
 _log = logging.getLogger(__name__)

@@ -25,7 +25,7 @@ _ROW_BYTES = 256
 
 @dataclass(slots=True)
 class EmbeddedLog:
-    """The log of a stream that the service stores: where its segments end, and what each writer appended last."""
+    """The log of a stream that the service stores: where segments end, and what writers appended last."""
 
     tails: dict[int, int] = field(default_factory=dict)
     """Next offset of each segment."""

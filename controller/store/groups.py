@@ -116,7 +116,7 @@ def count_groups(connection: Connection) -> int:
 def insert_group(
     connection: Connection, group: StoredGroup, holder: int | None
 ) -> Callable[[], bool]:
-    """Store a new group, unless its name is taken; what is returned says after the commit whether it is stored."""
+    """Store a new group, unless its name is taken; the result says so after the commit."""
     _hold_streams_fast(connection, group)
     row = {
         "scope": group.name.scope,

@@ -24,7 +24,7 @@ _ROOM_BYTES = 8_192  # two pages of SQLite's: more than the free part of one cou
 
 
 def insert_stream(connection: sa.Connection, values: dict[str, Any]) -> Callable[[], bool]:
-    """Store a new stream, unless its name is taken; what is returned says after the commit whether it is stored."""
+    """Store a new stream, unless its name is taken; the result says so after the commit."""
     return insert_if_free(connection, streams, _NAME_COLUMNS[streams], values)
 
 

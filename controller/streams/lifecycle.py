@@ -125,7 +125,8 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     """Create a stream, or find it there with the same settings; return whether it is new.
 
     ``streams`` are as many as there are, whoever holds them; ``key`` is None for the next one of
-    this controller, and ``controller`` the fencing token of the stream's holder, if there is to be one.
+    this controller, and ``controller`` the fencing token of the stream's holder, if there is to be
+    one.
     """
     existing = registry.find(name)
     if existing is not None and not existing.deleted:

@@ -200,7 +200,7 @@ class TransactionCalls:
         routed: RoutedEvents,
         counts: list[int] | None,
     ) -> JobBatchOutcome | None:
-        """Append, note and seal inside a batch, unless it was stored before; None as in `_publish`."""
+        """Append, note and seal, unless it was stored before; None as in `_publish`."""
         log, aggregator, writer = self.state.embedded_log(), self.state.aggregator, job.writer
         last = self._last_batch(writer)
         if job.number <= last:

@@ -38,8 +38,8 @@ class Readings:
     def nearer(self, writer: Writer) -> Clock | None:
         """Return which clock is nearer its end: the one that gets there if nothing else happens.
 
-        Otherwise the one that shows more of its setting: a writer that beats is not about to be dropped
-        for silence, however short the timeout is.
+        Otherwise the one that shows more of its setting: a writer that beats is not about to be
+        dropped for silence, however short the timeout is.
         """
         running: list[tuple[bool, float, Clock]] = []
         for kind, clock, setting_ms in self.clocks.kinds(self.view):

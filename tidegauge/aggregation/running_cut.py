@@ -62,7 +62,7 @@ class RunningCut:
     def forget_upper(
         self, forgotten: Iterable[Writer], newest: Mark | None, writers: Iterable[Writer]
     ) -> None:
-        """Compute `upper` again from the newest mark and the writers left, if it may be a forgotten one's."""
+        """Compute `upper` again, if it may be a forgotten writer's."""
         upper = None if newest is None else newest.upper
         if not any(writer.noted.is_above(upper) for writer in forgotten):
             return

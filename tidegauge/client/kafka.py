@@ -203,7 +203,8 @@ class Topic:
     def starts_at(self, time: int) -> Position:
         """Return the first record of each partition whose timestamp is at or above a time, ms.
 
-        Where there is none yet it is the last stable offset, as it was before the search. The broker finds that very record, however the timestamps before it jump.
+        Where there is none yet it is the last stable offset, as it was before the search. The
+        broker finds that very record, however the timestamps before it jump.
         """
         ends = self.ends()
         spec = OffsetSpec.for_timestamp(max(0, time))
@@ -284,7 +285,7 @@ class Topic:
         return [one.result() for one in futures]
 
     def _look_anew(self, _: object) -> None:
-        """Ask for the leader: librdkafka continues with what it knew, which a restarted broker refuses."""
+        """Ask for the leader: a restarted broker refuses what librdkafka knew before."""
         with suppress(KafkaException):
             self._admin.list_topics(self.name, timeout=self._call_s)
 

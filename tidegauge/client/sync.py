@@ -120,8 +120,8 @@ class LoopThread:
     def _stop(self) -> None:
         """Refuse calls from now on, and end the thread.
 
-        The race: a call that is let in after the others were cancelled would wait for ever. So that is
-        decided under the lock under which coroutines are handed over.
+        The race: a call that is let in after the others were cancelled would wait for ever. So that
+        is decided under the lock under which coroutines are handed over.
         """
         with self._lock:
             self._closed = True

@@ -109,7 +109,8 @@ class Inspection:
     def held_ms(self) -> int:
         """Return how long somebody has waited since the newest mark; 0 if nobody waits.
 
-        It also counts while the clocks are stopped: a dead writer that nobody drops needs attention.
+        It also counts while the clocks are stopped: a dead writer that nobody drops needs
+        attention.
         """
         if not (self.progress.ahead and self.progress.holders):
             return 0
@@ -170,7 +171,7 @@ class Inspection:
         return list(islice(dict.fromkeys(first + holders), shown))
 
     def _dropped_in(self, writer: Writer) -> tuple[bool, int, float]:
-        """Return the order in which writers are dropped: the lowest first, of equals the one with least time."""
+        """Return the order of being dropped: the lowest first, of equals the one with least time."""
         settings, shown = self.settings, self.readings.shown(writer)
         clocks = (
             (settings.aggregation_timeout_ms, shown["silence"]),

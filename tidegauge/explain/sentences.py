@@ -160,7 +160,7 @@ def _how(one: WriterStatus, situation: Situation) -> str:
 
 
 def _behind(one: WriterStatus, situation: Situation) -> str:
-    """Return how far a writer is behind; where times are no dates, only the application knows a unit."""
+    """Return how far a writer is behind; where times are no dates, without a unit."""
     behind_ms = one.behind_ms or 0
     follows_clock = situation.settings.max_future_skew_ms is not None
     is_span = follows_clock or (one.time is not None and is_date(one.time))

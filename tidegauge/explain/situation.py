@@ -153,7 +153,7 @@ class Situation:
 
     @property
     def doubtful_leader(self) -> WriterStatus | None:
-        """The writer that noted a time ahead of the server's clock, in a stream whose times follow it."""
+        """The leader, if its time is ahead of the server's clock, which the times follow."""
         one = self.leader
         if one is None or one.time is None or not self.is_ahead_of_clock(one.time):
             return None

@@ -221,7 +221,7 @@ def standing_of(
 
 
 def trouble_first(standings: Mapping[str, Standing]) -> list[str]:
-    """Return the order of streams: trouble first, of equals the one that has stood for longest, then by name."""
+    """Return the order of streams: trouble first, then the longest standing, then by name."""
     forever = 2**63
 
     def rank(name: str) -> tuple[int, int, str]:

@@ -17,9 +17,7 @@ PositiveMilliseconds = Annotated[Integer, Between(1, 10 * 365 * 86_400_000)]
 SegmentCount = Annotated[Integer, Between(1, MOST_SEGMENTS)]
 KeyHash = Annotated[float, Field(strict=True, ge=0, le=1)]
 PerSecond = Annotated[Integer, Between(1, 10**12)]
-_Span = Annotated[
-    Integer, Between(2_000, 86_400_000)
-]  # four samples at half a second, or a day
+_Span = Annotated[Integer, Between(2_000, 86_400_000)]  # four samples of 500 ms, or a day
 
 
 class ScalingPolicy(Request):

@@ -46,8 +46,9 @@ NOBODY = "no controller holds it at the moment"
 class KnownHolders:
     """Holders that were found since there was news of any: it saves most calls another search.
 
-    The race: something moves, and the news comes later than a call. The controller that is asked then says that
-    it is not the holder, and has done nothing; so a wrong entry costs one round trip.
+    The race: something moves, and the news comes later than a call. The controller that is asked
+    then says that it is not the holder, and has done nothing; so a wrong entry costs one round
+    trip.
     """
 
     def __init__(self, membership: Membership) -> None:
@@ -185,10 +186,10 @@ class Forwarding:
     ) -> Peer | None:
         """Return who answers about something; None for this controller.
 
-        What is not there is answered for here; what is to be created, by one controller for
-        each name, so that two callers that create it at once do not race. Unless it is to be found
-        ``anew``, the holder that was found before is good enough. Raises `UnavailableError` if nobody holds it
-        for too long.
+        What is not there is answered for here; what is to be created, by one controller for each
+        name, so that two callers that create it at once do not race. Unless it is to be found
+        ``anew``, the holder that was found before is good enough. Raises `UnavailableError` if
+        nobody holds it for too long.
         """
         membership, clock = self._ownership.membership, asyncio.get_running_loop().time
         deadline = clock() + self._timeout_s

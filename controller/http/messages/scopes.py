@@ -41,7 +41,7 @@ def request_fields(scope: Scope) -> dict[str, str]:
 
 
 def log_lost(scope: Scope) -> None:
-    """Log a call that is answered with 502, if it is an operator's; others change nothing that is logged.
+    """Log a call that is answered with 502, if it is an operator's.
 
     Where no route tells what became of it, an operator may have done it.
     """
