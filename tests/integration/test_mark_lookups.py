@@ -12,11 +12,20 @@ import pytest
 from sqlalchemy import Connection, create_engine, event, insert, text
 
 from controller.configuration import ServeSettings
+from controller.database.statements import replace_rows
 from controller.log.codec import encode_chunks
 from controller.log.embedded import EmbeddedLog
+from controller.log.outcomes import (
+    KeyedAnswer,
+    LastBatch,
+    Transaction,
+    list_transactions,
+    outcome_row,
+    read_last_batches,
+)
 from controller.log.storage import first_offsets_reaching
 from controller.schema import marks as marks_table
-from controller.schema import metadata
+from controller.schema import metadata, outcomes
 from controller.store.marks import StoredMarks
 from controller.store.truncation import Truncation
 from tests.integration.in_process import in_process
@@ -108,15 +117,43 @@ def test_a_search_among_marks_up_to_a_revision_takes_few_steps_of_sqlite(
     metadata.create_all(engine, [marks_table])
     row = {"stream_key": 1, "upper": 0, "cut": "{}", "created_ms": 0}
     rows = [row | {"revision": n, "lower": n} for n in range(1, MARKS + 1)]
-    thousands: list[None] = []
     with engine.connect() as connection:
         connection.execute(insert(marks_table), rows)
-        driver: Any = connection.connection.driver_connection
-        driver.set_progress_handler(lambda: thousands.append(None), 1_000)
-        found = StoredMarks(connection, 1, up_to=MARKS).first_from(7_000)
+        with _few_steps(connection):
+            found = StoredMarks(connection, 1, up_to=MARKS).first_from(7_000)
     engine.dispose()
     assert found is not None
     assert found.revision == 7_000
+
+
+def test_open_transactions_are_found_among_many_outcomes_by_few_steps_of_sqlite(
+    tmp_path: Path,
+) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'outcomes.db'}")
+    metadata.create_all(engine, [outcomes])
+    ended = Transaction("", "w", 1, 60_000, 0, "committed", finished_ms=NOW)
+    rows = [
+        *(outcome_row(1, f"{n}", KeyedAnswer("", {}, NOW)) for n in range(MARKS)),
+        *(outcome_row(1, f"{n}", ended._replace(id=f"{n}")) for n in range(MARKS)),
+        outcome_row(1, "7", ended._replace(id="7", state="open", finished_ms=None)),
+        outcome_row(1, "w", LastBatch(5)),
+    ]
+    with engine.connect() as connection:
+        replace_rows(connection, outcomes, rows)
+        with _few_steps(connection):
+            (found,) = list_transactions(connection, 1, ["open"])
+            assert read_last_batches(connection, 1) == {"w": LastBatch(5)}
+    engine.dispose()
+    assert (found.id, found.state) == ("7", "open")
+
+
+@contextmanager
+def _few_steps(connection: Connection) -> Iterator[None]:
+    """Count the steps of SQLite's machine in this block, by thousands."""
+    thousands: list[None] = []
+    driver: Any = connection.connection.driver_connection
+    driver.set_progress_handler(lambda: thousands.append(None), 1_000)
+    yield
     assert len(thousands) < 10
 
 
