@@ -166,17 +166,14 @@ class Scene:
         self.crowd.check_queries(events)
 
 
+@pytest.mark.soak  # `make test` scales and kills in test_scaling_clients and test_reader_crashes
 def test_nothing_is_lost_late_or_out_of_order_while_segments_scale(
     new_server: NewServer, tmp_path: Path, effort: Effort
 ) -> None:
     with new_server() as server:
         scene = Scene(server, tmp_path)
-        with scene.running(
-            writers=effort.times("writers", short=5, long=10),
-            readers=effort.times("readers", short=3, long=5),
-            queries=effort.times("Spark queries", short=0, long=1),
-        ):
-            for step in range(effort.times("scalings by hand", short=4, long=20)):
+        with scene.running(writers=10, readers=5, queries=1):
+            for step in range(20):
                 if step % 4 == 3:
                     scene.scale_while_it_dies()
                 else:
@@ -184,25 +181,12 @@ def test_nothing_is_lost_late_or_out_of_order_while_segments_scale(
                     scene.wait_for_progress()
                 if step % 3 == 1:
                     scene.kill_a_reader()
-            changes = effort.times("rises and falls of the load", short=0, long=2)
-            scene.client.configure(scaling=_POLICY if changes else "fixed", max_segments=8)
-            for _ in range(changes):
+            scene.client.configure(scaling=_POLICY, max_segments=8)
+            for _ in range(2):
                 scene.let_the_load_rise_and_fall()
+            for _ in range(30):
+                scene.kill_a_reader()
             scene.end_and_check()
         watermark, window = attrgetter("watermark"), attrgetter("lower")
         effort.note("ms that the watermark stood at most", scene.longest_stand_ms(watermark))
         effort.note("ms that the window stood at most", scene.longest_stand_ms(window))
-
-
-@pytest.mark.only_on("sqlite", "readers know the service only")
-def test_nothing_is_lost_whichever_readers_die(
-    new_server: NewServer, tmp_path: Path, effort: Effort
-) -> None:
-    with new_server() as server:
-        scene = Scene(server, tmp_path)
-        with scene.running(writers=3, readers=8, queries=0):
-            for step in range(effort.times("deaths of readers", short=3, long=60)):
-                scene.kill_a_reader()
-                if step % 2 == 0:
-                    scene.scale()
-            scene.end_and_check()
