@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count
 
 import pytest
 
 from tests.certificates import Files
+from tests.integration.log_api import LogApi
 from tests.integration.shop import Open, Shop
 from tests.patience import LONG_LEASE_MS
 from tests.postgres import Cluster, running_cluster
 from tests.server import ServerProcess
+
+_NUMBERS = count(1)
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -34,6 +38,13 @@ def own_cluster() -> Iterator[Cluster]:
     """A PostgreSQL server that only the tests of one module use, to stop it for instance."""
     with running_cluster() as running:
         yield running
+
+
+@pytest.fixture
+def log(shared_server: ServerProcess) -> Iterator[LogApi]:
+    """The log of a stream of this test's own, which it creates."""
+    with LogApi(shared_server.url, f"tests/log-{next(_NUMBERS)}") as api:
+        yield api
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
-from itertools import count
 
 import pyarrow as pa
 import pytest
@@ -11,14 +9,6 @@ import pytest
 from tests.integration.log_api import LogApi, arrow_of, numbered, stream_of
 from tests.server import ServerProcess
 from tidegauge.wire.columns import EVENT_SCHEMA, STORED_SCHEMA
-
-_NAMES = count()
-
-
-@pytest.fixture
-def log(shared_server: ServerProcess) -> Iterator[LogApi]:
-    with LogApi(shared_server.url, f"tests/log-{next(_NAMES)}") as api:
-        yield api
 
 
 def test_events_come_back_as_they_were_appended(log: LogApi) -> None:

@@ -1,24 +1,14 @@
 """NDJSON appends: routing, one transaction with the report, idempotency keys."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import count
 from typing import Any
 
 import pytest
 
 from tests.integration.log_api import LogApi
-from tests.server import ServerProcess
 from tidegauge.names import key_hash
 
-_NAMES = count()
 LINE = '{"key": "a", "event_time": 1, "value": "x"}\n'
-
-
-@pytest.fixture
-def log(shared_server: ServerProcess) -> Iterator[LogApi]:
-    with LogApi(shared_server.url, f"tests/lines-{next(_NAMES)}") as api:
-        yield api
 
 
 def test_lines_are_routed_by_key_and_keep_their_order(log: LogApi) -> None:

@@ -3,9 +3,7 @@
 import asyncio
 import json
 import threading
-from collections.abc import Iterator
 from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
@@ -24,18 +22,6 @@ from tidegauge.errors import UnavailableError
 from tidegauge.wire.streams import ScaleStream
 
 HALVES = [[0.0, 0.5], [0.5, 1.0]]
-_NUMBERS = count(1)
-
-
-@pytest.fixture
-def stream() -> str:
-    return f"scaling/stream-{next(_NUMBERS)}"
-
-
-@pytest.fixture
-def log(shared_server: ServerProcess, stream: str) -> Iterator[LogApi]:
-    with LogApi(shared_server.url, stream) as one:
-        yield one
 
 
 def _scale(log: LogApi, seal: list[int], ranges: list[list[float]], **more: int) -> Any:

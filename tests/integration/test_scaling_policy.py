@@ -5,7 +5,6 @@ import re
 import threading
 import time
 from functools import partial
-from itertools import count
 from typing import Any
 
 import pytest
@@ -19,18 +18,9 @@ from tests.conftest import NewServer
 from tests.integration.log_api import LogApi, numbered
 from tests.integration.log_service import LogService, serving
 from tests.patience import wait_until
-from tests.server import ServerProcess
 from tidegauge.errors import LogIsExternalError
 from tidegauge.wire.streams import ChangeStream, ScalingInfo
 from writer_client import Writer
-
-_NUMBERS = count(1)
-
-
-@pytest.fixture
-def log(shared_server: ServerProcess) -> Any:
-    with LogApi(shared_server.url, f"scaling/policy-{next(_NUMBERS)}") as one:
-        yield one
 
 
 @pytest.mark.parametrize(

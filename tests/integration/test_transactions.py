@@ -1,30 +1,24 @@
 """Transactions: nothing is seen before the commit, and then all of it at once."""
 
-from collections.abc import Iterator
-from itertools import count
-
 import pytest
 
 from tests.integration.log_api import LogApi, arrow_of, numbered
 from tests.integration.problems import check_problem
 from tests.integration.transaction_api import OpenTransaction, begin, begun, listed
-from tests.server import ServerProcess
 from tidegauge.wire.events import ARROW
 
 pytestmark = pytest.mark.about_sql
 
-_NAMES = count()
 TIME = 1_700_000_000_000
 KEYS = ("k2", "k0", "k4")
 """One for each of three segments."""
 
 
 @pytest.fixture
-def log(shared_server: ServerProcess) -> Iterator[LogApi]:
-    with LogApi(shared_server.url, f"tests/transactions-{next(_NAMES)}") as api:
-        api.create(segments=3)
-        api.register()
-        yield api
+def log(log: LogApi) -> LogApi:
+    log.create(segments=3)
+    log.register()
+    return log
 
 
 def _all_events(log: LogApi, segments: int = 3) -> list[tuple[str, int | None, bytes]]:

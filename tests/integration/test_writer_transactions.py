@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
-from itertools import count
 
 import httpx
 import pytest
@@ -14,7 +13,6 @@ from tests.conftest import NewServer
 from tests.integration.log_api import Event, LogApi
 from tests.integration.transaction_api import listed
 from tests.patience import wait_until
-from tests.server import ServerProcess
 from tidegauge.errors import (
     InvalidTimeError,
     ProblemError,
@@ -26,17 +24,15 @@ from writer_client.strategies import BoundedOutOfOrderness, MonotonousTimestamps
 
 pytestmark = pytest.mark.only_on("sqlite", "it is about the client")
 
-_NAMES = count()
 TIME = 1_700_000_000_000
 KEYS = ("k2", "k4")
 """One for each of two segments."""
 
 
 @pytest.fixture
-def log(shared_server: ServerProcess) -> Iterator[LogApi]:
-    with LogApi(shared_server.url, f"tests/written-{next(_NAMES)}") as api:
-        api.create(segments=2, mark_resolution_ms=0)
-        yield api
+def log(log: LogApi) -> LogApi:
+    log.create(segments=2, mark_resolution_ms=0)
+    return log
 
 
 @pytest.fixture
