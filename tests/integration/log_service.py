@@ -92,14 +92,21 @@ class LogService:
         return registration
 
     async def append(
-        self, writer: str, incarnation: int, segment: int, sequence: int, events: list[Event]
+        self,
+        writer: str,
+        incarnation: int,
+        segment: int,
+        sequence: int,
+        events: list[Event],
+        *,
+        append_time: int = APPEND_MS,
     ) -> AppendOutcome:
         outcome = await self.parts.sequencer.submit(
             partial(
                 appending.append_arrow,
                 state=self.state,
                 segment=segment,
-                events=encode_chunks(batch_of(events), writer=writer, append_time=APPEND_MS),
+                events=encode_chunks(batch_of(events), writer=writer, append_time=append_time),
                 writer=writer,
                 incarnation=incarnation,
                 sequence=sequence,

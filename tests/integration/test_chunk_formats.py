@@ -13,7 +13,7 @@ from controller.log.compaction import Compactor
 from reader_client import StreamClient
 from tests.integration import old_databases
 from tests.integration.log_api import Event, LogApi, numbered
-from tests.integration.log_service import LogService, run_with
+from tests.integration.log_service import APPEND_MS, LogService, run_with
 from tests.integration.sessions import connected
 from tests.patience import wait_until
 from tests.server import ServerProcess
@@ -95,11 +95,12 @@ def test_compaction_writes_old_events_anew_together_with_new_ones(old_database: 
     async def compact(log: LogService) -> list[Event]:
         await log.register("w")
         await log.append("w", 1, 0, 1, numbered(100, 5))
+        await log.append("w", 1, 0, 2, numbered(105, 5), append_time=APPEND_MS + 9)
         with patch.object(compaction, "_FEWEST", 3):
-            await Compactor(log.parts.database).compact(1, {0: 105})
+            await Compactor(log.parts.database).compact(1, {0: 110})
         return (await log.read(0))[1]
 
-    assert run_with(old_database, compact) == numbered(0, 105)
+    assert run_with(old_database, compact) == numbered(0, 110)
     with connected(old_database) as connection:
         rows = connection.exec_driver_sql("SELECT events, format, append_time FROM chunks")
-        assert [tuple(row) for row in rows] == [(105, 2, 1_700_000_000_000)]
+        assert [tuple(row) for row in rows] == [(110, 2, APPEND_MS + 9)]
