@@ -81,17 +81,6 @@ def test_a_beat_before_the_first_note_says_what_the_registration_told(
         new.note_time(NOON)
 
 
-def test_a_writer_that_was_told_no_time_does_not_beat(
-    shared_server: ServerProcess, open_shop: Open
-) -> None:
-    shop = open_shop(log="embedded", aggregation_timeout_ms=TIMEOUT_MS)
-    with Writer(shared_server.url, shop.name, "new", beat="always") as new:
-        new.open()
-        assert new.told_time is None
-        shop.notes("fast", NOON + MINUTE, 0)
-        shop.until(_is_expired(shop, "new"), beating="fast")
-
-
 def test_a_beat_that_is_fenced_ends_the_writer(
     shared_server: ServerProcess, open_shop: Open
 ) -> None:

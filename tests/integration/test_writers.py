@@ -1,20 +1,17 @@
 """Writers over a real server: nothing lost, nothing twice, and notes that mean what they say."""
 
 import asyncio
-import os
-import signal
 import subprocess
 import sys
 import threading
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
 
 import httpx
 import pytest
 
 from reader_client import StreamClient
-from tests.server import ServerProcess, free_port
+from tests.server import ServerProcess
 from tidegauge.errors import (
     InvalidTimeError,
     LogIsExternalError,
@@ -27,7 +24,6 @@ from tidegauge.errors import (
 from writer_client import (
     AsyncWriter,
     EventsNotStoredError,
-    ForkedClientError,
     ServiceUnreachableError,
     TimeReporter,
     Writer,
@@ -275,15 +271,6 @@ def test_a_server_that_stays_away_stops_the_writer(server: ServerProcess) -> Non
     assert writer.unstored == 2
 
 
-def test_a_service_that_is_not_there_is_named() -> None:
-    url = f"http://127.0.0.1:{free_port()}"
-    writer = Writer(url, "writers/none", "one", retry_for=timedelta(milliseconds=100))
-    with pytest.raises(ServiceUnreachableError) as caught:
-        writer.open()
-    assert caught.value.url == url
-    writer.close()
-
-
 def test_a_writer_whose_name_is_taken_stops(shared_server: ServerProcess) -> None:
     stream = _stream(shared_server)
     former = Writer(shared_server.url, stream, "same")
@@ -395,23 +382,6 @@ def test_what_cannot_be_written_is_refused_at_once(shared_server: ServerProcess)
     assert _numbers(shared_server, stream) == []
 
 
-def test_a_forked_child_gets_an_error(shared_server: ServerProcess, tmp_path: Path) -> None:
-    with Writer(shared_server.url, _stream(shared_server), "parent") as writer:
-        writer.write("1", key="k", event_time=1)
-        said = tmp_path / "said"
-        child = os.fork()
-        if child == 0:
-            try:
-                writer.write("2", key="k", event_time=2)
-            except ForkedClientError as error:
-                said.write_text(str(error))
-            finally:
-                os.kill(os.getpid(), signal.SIGKILL)
-        os.waitpid(child, 0)
-        writer.flush()
-    assert "make one in the child" in said.read_text()
-
-
 def test_a_process_that_ends_without_closing_its_writer_says_so(
     shared_server: ServerProcess,
 ) -> None:
@@ -439,18 +409,6 @@ def test_a_reporter_notes_time_for_a_log_of_its_own(shared_server: ServerProcess
     assert _states(shared_server, stream) == {"api": "active"}
     with pytest.raises(WriterClosedError):
         reporter.note_time(3_000, {0: 12})
-
-
-def test_a_reporter_that_leaves_holds_nobody(shared_server: ServerProcess) -> None:
-    stream = _stream(shared_server, log="external", segments=1)
-    leaver = TimeReporter(shared_server.url, stream, "leaves", first_time=500)
-    leaver.note_time(1_000, {0: 10})
-    with TimeReporter(shared_server.url, stream, "stays") as reporter:
-        reporter.note_time(3_000, {0: 20})
-        leaver.leave()
-        reporter.note_time(4_000, {0: 30})
-        assert reporter.watermark == 4_000
-    assert _states(shared_server, stream) == {"leaves": "left", "stays": "active"}
 
 
 def test_four_lines_of_shell_are_a_producer(shared_server: ServerProcess) -> None:
