@@ -16,7 +16,7 @@ from controller.serving.server import ExposedError, check_exposure
 from tests.conftest import NewServer
 from tests.integration.story import StoryClient
 from tests.patience import wait_until
-from tests.server import LAUNCHER, OFTEN_LOOKING, Api, ServerProcess
+from tests.server import OFTEN_LOOKING, Api, ServerProcess
 from tests.tokens import Tokens
 
 pytestmark = pytest.mark.only_on("sqlite", "callers are known before any database")
@@ -77,16 +77,6 @@ NEEDED = {
     f"POST {_READER}/heartbeat": "read",
     f"DELETE {_READER}": "read",
 }
-
-LOSING = """
-from controller.streams import lifecycle
-from tidegauge.errors import OutcomeUnknownError
-
-def lose(*args, **more):
-    raise OutcomeUnknownError("the connection is lost")
-
-lifecycle.delete_stream = lose
-"""
 
 
 @pytest.fixture
@@ -334,22 +324,6 @@ def test_what_others_wanted_to_do_in_place_of_operators_is_logged(
     ]
     assert log.count("caller=") == 2
     assert reader["authorization"].removeprefix("Bearer ") not in log
-
-
-def test_what_an_operator_may_have_done_is_logged_as_what_is_done(
-    new_server: NewServer, tokens: Tokens
-) -> None:
-    alice = tokens.header("alice", SCOPE, "operate")
-    path = f"/v1/streams/{SCOPE}/departures"
-    with (
-        new_server(launcher=LOSING + LAUNCHER, tokens=tokens.file) as server,
-        httpx.Client(base_url=server.url, headers=alice) as client,
-    ):
-        client.put(path, json={"segments": 1}).raise_for_status()
-        assert client.delete(path).status_code == 502
-        server.stop()
-    said = f"caller=alice method=DELETE path={path} status=502"
-    assert said in server.log.read_text()
 
 
 def test_without_tokens_what_operators_do_is_logged_too(shared_server: ServerProcess) -> None:
