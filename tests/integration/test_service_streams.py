@@ -213,44 +213,6 @@ def test_times_and_offsets_may_be_text(client: httpx.Client, time: str) -> None:
     assert (mark["lower"], mark["cut"]) == (NOW, {"0": 40})
 
 
-def test_many_reports_are_answered_each_on_its_own(client: httpx.Client) -> None:
-    _create(client)
-    one = {"stream": "tests/one", "writer": "w", "time": NOW, "position": {"0": 4}}
-    reports = [
-        one,
-        one | {"time": NOW - 1},
-        one | {"stream": "tests/none"},
-        one | {"stream": "nonsense"},
-        one | {"stream_id": "another"},
-        one | {"time": 1.5},
-        one | {"writer": "a b"},
-        {"writer": "w", "time": NOW},
-        one | {"weight": 1},
-        7,
-        one | {"time": str(NOW), "position": {"0": "4"}},
-        one | {"time": NOW + 1, "position": {"0": 5}},
-    ]
-    answer = client.post("/v1/note-times", json={"reports": reports})
-    results = answer.raise_for_status().json()["results"]
-    assert [(one["status"], one.get("code")) for one in results] == [
-        (200, None),
-        (409, "invalid_time"),
-        (404, "unknown_stream"),
-        (422, "invalid_request"),
-        (409, "stream_replaced"),
-        (422, "invalid_request"),
-        (422, "invalid_request"),
-        (422, "invalid_request"),
-        (422, "invalid_request"),
-        (422, "invalid_request"),
-        (200, None),
-        (200, None),
-    ]
-    fields = [error["field"] for one in results[5:10] for error in one["errors"]]
-    assert fields == ["time", "writer", "stream", "weight", "body"]
-    assert results[-1]["watermark"] == NOW + 1
-
-
 def test_a_sealed_stream_takes_nothing_but_leaving(client: httpx.Client) -> None:
     _create(client, segments=2)
     _note(client, "w", NOW, position={"0": 4})
