@@ -287,6 +287,17 @@ def test_marks_index_time_and_position(client: httpx.Client) -> None:
     assert there["passed"]["revision"] == 2
 
 
+def test_a_time_starts_at_the_last_mark_before_anybody_noted_it(client: httpx.Client) -> None:
+    _create(client)
+    for writer, at_ms, offset in (("w", 0, 1), ("fast", 50_000, 9), ("w", 10_000, 5)):
+        _note(client, writer, NOW + at_ms, position={"0": offset})
+    _note(client, "w", NOW + 60_000, position={"0": 12})
+    bounds = [(one["lower"], one["upper"]) for one in _get(client, "/marks")["marks"]]
+    assert bounds[1:] == [(NOW + 10_000, NOW + 50_000), (NOW + 50_000, NOW + 60_000)]
+    at = _get(client, "/marks/at", time=NOW + 30_000)
+    assert (at["start"], at["stop"]["revision"]) == ({"0": 1}, 3)
+
+
 def test_marks_are_paged_by_revision(client: httpx.Client) -> None:
     _create(client)
     for step in range(1, 8):
