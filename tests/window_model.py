@@ -4,7 +4,7 @@ It holds nothing between steps: a step takes the state of a bucket and returns t
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -23,16 +23,6 @@ Pane: TypeAlias = Literal["early", "on_time", "late"]
 _BEFORE_COLUMNS = 4
 
 
-class Result(NamedTuple):
-    """What a firing said of a window."""
-
-    start_ms: int
-    end_ms: int
-    pane: Pane
-    pane_index: int
-    values: tuple[Any, ...]
-
-
 @dataclass(slots=True)
 class WindowState:
     """A window of a key, with the rows that are in it.
@@ -41,197 +31,66 @@ class WindowState:
     ----------
     start_ms, end_ms
         The window is ``[start, end)``.
+    rows
+        Those not said yet if firings discard, else all.
     unsaid
         How many rows no firing has said yet.
-    accumulators
-        One for each aggregate; of the rows not said yet if firings discard, else of all.
     pane_index
         Of the next firing.
     standing
-        Results that have to be retracted; empty unless firings retract.
+        Firings that have to be retracted; empty unless firings retract.
     """
 
     start_ms: int
     end_ms: int
-    unsaid: int
-    accumulators: list[Any]
-    pane_index: int
-    standing: list[Result]
+    rows: list[Row] = field(default_factory=list)
+    unsaid: int = 0
+    pane_index: int = 0
+    standing: list["Firing"] = field(default_factory=list)
 
-    def as_tuple(self) -> tuple[Any, ...]:
-        """Return the fields in order, the results as plain tuples, as a blob keeps them."""
-        standing = [tuple(result) for result in self.standing]
-        fields = self.start_ms, self.end_ms, self.unsaid, self.accumulators, self.pane_index
-        return *fields, standing
+    def add(self, row: Row) -> None:
+        """Add a row."""
+        self.unsaid += 1
+        self.rows.append(row)
 
-    @classmethod
-    def of_tuple(cls, fields: tuple[Any, ...]) -> "WindowState":
-        """Read what `as_tuple` returned."""
-        window = cls(*fields)
-        window.standing = [Result(*result) for result in window.standing]
-        return window
+    def absorb(self, part: "WindowState") -> None:
+        """Merge a part into this window, which may be larger than both already."""
+        self.unsaid += part.unsaid
+        self.rows += part.rows
+        self.pane_index = max(self.pane_index, part.pane_index)
+        self.standing += part.standing
 
 
-def window_order(window: WindowState | Result) -> tuple[int, int]:
+def window_order(window: "WindowState | Firing") -> tuple[int, int]:
     """Order windows by end, then by start."""
     return window.end_ms, window.start_ms
 
 
-class Aggregation:
-    """The aggregates of a query, kept together for each window.
-
-    Parameters
-    ----------
-    aggregates
-        By the names of their columns in the output.
-    columns
-        The names of what follows key, event time, segment and offset in a row.
-    """
-
-    def __init__(
-        self, aggregates: Mapping[str, Aggregate | BuiltIn], columns: Sequence[str]
-    ) -> None:
-        self._aggregates = [_arithmetic(one) for one in aggregates.values()]
-        places = [
-            None if one.column is None else _BEFORE_COLUMNS + columns.index(one.column)
-            for one in self._aggregates
-        ]
-        self._adders = [(one.add, at) for one, at in zip(self._aggregates, places, strict=True)]
-
-    def open_window(self, start_ms: int, end_ms: int) -> WindowState:
-        """Make a window without rows."""
-        return WindowState(start_ms, end_ms, 0, self.zeros(), 0, [])
-
-    def zeros(self) -> list[Any]:
-        """Make the accumulators of no rows."""
-        return [one.zero() for one in self._aggregates]
-
-    def add(self, window: WindowState, row: Row) -> None:
-        """Add a row to a window."""
-        window.unsaid += 1
-        window.accumulators = [
-            add(accumulator, None if at is None else row[at])
-            for accumulator, (add, at) in zip(window.accumulators, self._adders, strict=True)
-        ]
-
-    def absorb(self, window: WindowState, part: WindowState) -> None:
-        """Merge a part into a window, which may be larger than both already."""
-        window.unsaid += part.unsaid
-        window.accumulators = [
-            one.merge(left, right)
-            for one, left, right in zip(
-                self._aggregates, window.accumulators, part.accumulators, strict=True
-            )
-        ]
-        window.pane_index = max(window.pane_index, part.pane_index)
-        window.standing += part.standing
-
-    def values(self, window: WindowState) -> tuple[Any, ...]:
-        """Return the results of the aggregates."""
-        return tuple(
-            one.result(accumulator)
-            for one, accumulator in zip(self._aggregates, window.accumulators, strict=True)
-        )
+def aggregate_of(
+    aggregate: Aggregate | BuiltIn, columns: Sequence[str], rows: Sequence[Row]
+) -> Any:
+    """Aggregate a column of rows, all of them anew."""
+    if aggregate.column is None:
+        return len(rows)
+    at = _BEFORE_COLUMNS + columns.index(aggregate.column)
+    values = [row[at] for row in rows]
+    if isinstance(aggregate, BuiltIn):
+        known = [value for value in values if value is not None]
+        return _OF_KIND[aggregate.kind](known) if known else None
+    accumulator = aggregate.zero()
+    for value in values:
+        accumulator = aggregate.add(accumulator, value)
+    return aggregate.result(accumulator)
 
 
+_OF_KIND: dict[str, Callable[[list[Any]], Any]] = {
+    "sum": sum,
+    "min": min,
+    "max": max,
+    "mean": lambda values: sum(values) / len(values),
+}
 Windows = dict[int, WindowState]
 """The windows of a key by their starts, of which no two are the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Count:
-    column: None = None
-
-    def zero(self) -> int:
-        return 0
-
-    def add(self, accumulator: int, _value: object) -> int:
-        return accumulator + 1
-
-    def merge(self, left: int, right: int) -> int:
-        return left + right
-
-    def result(self, accumulator: int) -> int:
-        return accumulator
-
-
-@dataclass(frozen=True, slots=True)
-class _OfValues:
-    """An aggregate that is null over nothing, and whose accumulator is a value itself."""
-
-    column: str
-
-    def zero(self) -> Any:
-        return None
-
-    def result(self, accumulator: Any) -> Any:
-        return accumulator
-
-
-@dataclass(frozen=True, slots=True)
-class _Sum(_OfValues):
-    def add(self, accumulator: Any, value: Any) -> Any:
-        if value is None or accumulator is None:
-            return accumulator if value is None else value
-        return accumulator + value
-
-    merge = add
-
-
-@dataclass(frozen=True, slots=True)
-class _Min(_OfValues):
-    def add(self, accumulator: Any, value: Any) -> Any:
-        if value is None or accumulator is None:
-            return accumulator if value is None else value
-        # NaN, which differs from itself, is the greatest number, as in Spark.
-        return value if value < accumulator or accumulator != accumulator else accumulator  # noqa: PLR0124
-
-    merge = add
-
-
-@dataclass(frozen=True, slots=True)
-class _Max(_OfValues):
-    def add(self, accumulator: Any, value: Any) -> Any:
-        if value is None or accumulator is None:
-            return accumulator if value is None else value
-        return value if value > accumulator or value != value else accumulator  # noqa: PLR0124
-
-    merge = add
-
-
-@dataclass(frozen=True, slots=True)
-class _Mean:
-    column: str
-
-    def zero(self) -> tuple[Any, int]:
-        return 0, 0
-
-    def add(self, accumulator: tuple[Any, int], value: Any) -> tuple[Any, int]:
-        return accumulator if value is None else (accumulator[0] + value, accumulator[1] + 1)
-
-    def merge(self, left: tuple[Any, int], right: tuple[Any, int]) -> tuple[Any, int]:
-        return left[0] + right[0], left[1] + right[1]
-
-    def result(self, accumulator: tuple[Any, int]) -> Any:
-        total, count = accumulator
-        return total / count if count else None
-
-
-_OF_KIND: dict[str, Any] = {
-    "count": _Count,
-    "sum": _Sum,
-    "min": _Min,
-    "max": _Max,
-    "mean": _Mean,
-}
-
-
-def _arithmetic(aggregate: Aggregate | BuiltIn) -> Aggregate:
-    if not isinstance(aggregate, BuiltIn):
-        return aggregate
-    of_kind = _OF_KIND[aggregate.kind]
-    one: Aggregate = of_kind() if aggregate.column is None else of_kind(aggregate.column)
-    return one
 
 
 @dataclass(slots=True)
@@ -258,7 +117,6 @@ def _place_sliding(
     windows: Windows,
     rows: list[Row],
     gone: float,
-    aggregation: Aggregation,
 ) -> Placement:
     """Add each row to every window that contains it and is not gone."""
     placement = Placement()
@@ -276,8 +134,8 @@ def _place_sliding(
                 break
             window = windows.get(start)
             if window is None:
-                window = windows[start] = aggregation.open_window(start, start + size)
-            aggregation.add(window, row)
+                window = windows[start] = WindowState(start, start + size)
+            window.add(row)
             placement.changed[start] = window
     return placement
 
@@ -287,7 +145,6 @@ def _place_sessions(
     windows: Windows,
     rows: list[Row],
     gone: float,
-    aggregation: Aggregation,
 ) -> Placement:
     """Merge kept windows and all rows, then see which of the sessions are gone.
 
@@ -298,11 +155,11 @@ def _place_sessions(
         if found.end_ms <= gone:
             placement.late += found.rows
         elif found.rows:
-            session = aggregation.open_window(found.start_ms, found.end_ms)
+            session = WindowState(found.start_ms, found.end_ms)
             for part in found.parts:
-                aggregation.absorb(session, windows.pop(part.start_ms))
+                session.absorb(windows.pop(part.start_ms))
             for row in found.rows:
-                aggregation.add(session, row)
+                session.add(row)
             windows[found.start_ms] = placement.changed[found.start_ms] = session
     return placement
 
@@ -403,7 +260,7 @@ class _Times(NamedTuple):
     gone: float
 
 
-_Saved: TypeAlias = tuple[int, list[tuple[Any, ...]]]
+_Saved: TypeAlias = tuple[int, list[WindowState]]
 """Of a key: the least bound at which something happens, and its windows."""
 
 
@@ -412,7 +269,8 @@ class WindowModel:
 
     def __init__(self, settings: WindowSettings) -> None:
         self._assigner = settings.assigner
-        self._aggregation = Aggregation(settings.aggregates, settings.columns)
+        self._aggregates = list(settings.aggregates.values())
+        self._columns = settings.columns
         self._lateness_ms = settings.lateness_ms
         self._discards = settings.accumulation == "discarding"
         self._retracts = settings.accumulation == "accumulating_and_retracting"
@@ -445,7 +303,7 @@ class WindowModel:
             arrived[row[0]].append(row)
         due = {key for key, (due_bound, _) in keys.items() if due_bound <= limit_of(bound)}
         for key in sorted(due | arrived.keys(), key=key_order):
-            saved = [WindowState.of_tuple(one) for one in keys.pop(key, (0, []))[1]]
+            _, saved = keys.pop(key, (0, []))
             windows = {window.start_ms: window for window in saved}
             self._advance(key, windows, times, step)
             if key in arrived:
@@ -490,28 +348,24 @@ class WindowModel:
 
     def _place(self, windows: Windows, rows: list[Row], gone: float) -> Placement:
         if isinstance(self._assigner, SlidingWindows):
-            return _place_sliding(self._assigner, windows, rows, gone, self._aggregation)
-        return _place_sessions(self._assigner, windows, rows, gone, self._aggregation)
+            return _place_sliding(self._assigner, windows, rows, gone)
+        return _place_sessions(self._assigner, windows, rows, gone)
 
     def _fire(self, key: Key, window: WindowState, pane: Pane, step: WindowStep) -> None:
         if self._discards and not window.unsaid:
             return
+        values = tuple(
+            aggregate_of(one, self._columns, window.rows) for one in self._aggregates
+        )
         start, end = window.start_ms, window.end_ms
-        values = self._aggregation.values(window)
-        result = Result(start, end, pane, window.pane_index, values)
-        said: list[tuple[Kind, Result]] = [
-            ("retraction", one) for one in sorted(window.standing, key=window_order)
-        ]
-        for kind, one in [*said, ("result", result)]:
-            step.out.append(
-                Firing(
-                    key, one.start_ms, one.end_ms, kind, one.pane, one.pane_index, one.values
-                )
-            )
+        result = Firing(key, start, end, "result", pane, window.pane_index, values)
+        taken_back = sorted(window.standing, key=window_order)
+        step.out += [one._replace(kind="retraction") for one in taken_back]
+        step.out.append(result)
         window.pane_index += 1
         window.unsaid = 0
         if self._discards:
-            window.accumulators = self._aggregation.zeros()
+            window.rows = []
         if self._retracts:
             window.standing = [result]
 
@@ -529,7 +383,7 @@ class WindowModel:
         for window in windows.values():
             kept_ms = self._lateness_ms if window.end_ms <= times.closed else 0
             due = min(due, window.end_ms + delay + kept_ms)
-        return due, [window.as_tuple() for window in windows.values()]
+        return due, list(windows.values())
 
     def _finish(self, step: WindowStep, keys: dict[Key, _Saved], bound: int | None) -> None:
         if not keys:
