@@ -127,6 +127,21 @@ def test_a_reader_is_fenced_when_its_name_is_taken_over(
         former.close()
 
 
+def test_what_came_to_a_reader_whose_block_failed_is_read_again(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    def fail() -> None:
+        with Reader(shared_server.url, stream + "-group", "one") as reader:
+            assert len(reader.read_next(wait_ms=0, limit=10)) == 10
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert group.describe().state.readers == {}
+    with Reader(shared_server.url, stream + "-group", "next") as reader:
+        assert len(_drain(reader)) == _EVENTS
+
+
 def test_a_group_resumes_exactly_at_its_checkpoint(
     shared_server: ServerProcess, stream: str, group: ReaderGroup
 ) -> None:
