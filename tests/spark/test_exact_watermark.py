@@ -4,7 +4,6 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from tests.spark.draining import drain
 from tests.spark.feed import DAY, Feed, Followed
 from tidegauge_cli.demo.queries import batches_done, events_read
 
