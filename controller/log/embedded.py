@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from controller.commit.batch import Batch
 from controller.log import storage
 from controller.log.codec import EncodedEvents
-from controller.log.outcomes import KeyedAnswer, LastBatch, read_last_batches, read_open
+from controller.log.outcomes import KeyedAnswer, LastBatch, list_transactions, read_last_batches
 from controller.log.storage import AppendOutcome, Chunk, LastAppend
 from controller.log.transactions import Transactions
 from controller.store.truncation import Truncation
@@ -77,7 +77,7 @@ class EmbeddedLog:
             return cls(tails, first, running_times)
         last_appends = storage.read_last_appends(connection, stream_key)
         log = cls(tails, first, running_times, last_appends=last_appends)
-        log.transactions.restore(read_open(connection, stream_key))
+        log.transactions.restore(list_transactions(connection, stream_key, ["open"]))
         log.last_batches = read_last_batches(connection, stream_key)
         return log
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Select, delete, select
+from sqlalchemy import ColumnElement, Connection, delete, select
 
 from controller.schema import outcomes
 from tidegauge.topology import Position
@@ -79,19 +79,13 @@ def read_outcome(
     connection: Connection, stream_key: int, of: type[Outcome], name: str
 ) -> Outcome | None:
     """Return the outcome of a name, or None."""
-    found = _decoded(connection, _select(stream_key, of).where(outcomes.c.name == name), of)
-    return found.get(name)
+    conditions = _is_kind(of), outcomes.c.name == name
+    return _read(connection, stream_key, of, *conditions).get(name)
 
 
 def read_last_batches(connection: Connection, stream_key: int) -> dict[str, LastBatch]:
     """Return the last batch of each job, by writer."""
-    return _decoded(connection, _select(stream_key, LastBatch), LastBatch)
-
-
-def read_open(connection: Connection, stream_key: int) -> list[Transaction]:
-    """Return the transactions that are open."""
-    query = _select(stream_key, Transaction).where(outcomes.c.state == "open")
-    return [*_decoded(connection, query, Transaction).values()]
+    return _read(connection, stream_key, LastBatch, _is_kind(LastBatch))
 
 
 def list_transactions(
@@ -99,15 +93,19 @@ def list_transactions(
     stream_key: int,
     states: Sequence[TransactionState],
     *,
-    after: str,
-    limit: int,
+    after: str = "",
+    limit: int | None = None,
 ) -> list[Transaction]:
-    """Return some transactions in order of id, after one; those in some states, or all."""
-    query = _select(stream_key, Transaction).where(outcomes.c.name > after)
-    if states:
-        query = query.where(outcomes.c.state.in_(states))
-    query = query.order_by(outcomes.c.name).limit(limit)
-    return [*_decoded(connection, query, Transaction).values()]
+    """Return transactions in order of id, after one; those in some states, or all."""
+    conditions = [outcomes.c.name > after]
+    if len(states) == 1:  # nothing else has one, and its index is in order of name
+        conditions.append(outcomes.c.state == states[0])
+    else:
+        conditions.append(_is_kind(Transaction))
+        if states:
+            conditions.append(outcomes.c.state.in_(states))
+    found = _read(connection, stream_key, Transaction, *conditions, limit=limit)
+    return list(found.values())
 
 
 def forget_outcomes(connection: Connection, *, before_ms: int) -> None:
@@ -115,15 +113,19 @@ def forget_outcomes(connection: Connection, *, before_ms: int) -> None:
     connection.execute(delete(outcomes).where(outcomes.c.finished_ms < before_ms))
 
 
-def _select(stream_key: int, of: type[Outcome]) -> Select[tuple[str, str]]:
-    return select(outcomes.c.name, outcomes.c.outcome).where(
-        outcomes.c.stream_key == stream_key, outcomes.c.kind == _KINDS[of]
-    )
+def _is_kind(of: type[Outcome]) -> ColumnElement[bool]:
+    return outcomes.c.kind == _KINDS[of]
 
 
-def _decoded(
-    connection: Connection, query: Select[tuple[str, str]], of: type[Outcome]
+def _read(
+    connection: Connection,
+    stream_key: int,
+    of: type[Outcome],
+    *conditions: ColumnElement[bool],
+    limit: int | None = None,
 ) -> dict[str, Outcome]:
-    return {
-        row.name: msgspec.json.decode(row.outcome, type=of) for row in connection.execute(query)
-    }
+    query = select(outcomes.c.name, outcomes.c.outcome).where(
+        outcomes.c.stream_key == stream_key, *conditions
+    )
+    rows = connection.execute(query.order_by(outcomes.c.name).limit(limit))
+    return {row.name: msgspec.json.decode(row.outcome, type=of) for row in rows}
