@@ -142,7 +142,7 @@ def test_a_machine_without_maven_is_told_how_to_get_it(tmp_path: Path) -> None:
 def _running_demo(
     folder: Path, *form: str, stderr: int = subprocess.DEVNULL, **environment: str
 ) -> Iterator["subprocess.Popen[str]"]:
-    command = [sys.executable, "-m", "tidegauge_cli", "demo", *form, "--days=1", "--batches=10"]
+    command = [sys.executable, "-m", "tidegauge_cli", "demo", *form, "--days=1", "--batches=12"]
     its_own = {"TMPDIR": str(folder), "COLUMNS": "200", **environment}
     with subprocess.Popen(
         [*command, "--speed=1000000", f"--output={folder / 'out'}"],
