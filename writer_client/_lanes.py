@@ -89,7 +89,7 @@ class Lanes:
         return [one.segment for one in self._lanes.values() if len(one.waiting)]
 
     def oldest(self, otherwise: int) -> int:
-        """Return the least ordinal that is not acknowledged."""
+        """Return the least ordinal that is not acknowledged: everything below it is stored."""
         oldest = (lane.oldest for lane in self._lanes.values())
         return min((one for one in oldest if one is not None), default=otherwise)
 

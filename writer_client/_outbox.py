@@ -85,7 +85,7 @@ class Outbox:
             if noter.failure is not None or noter.is_closed:
                 noter.refuse_if_over()
             if event_time is None and self._clock is not None:
-                event_time = self._now(self._clock)
+                event_time = self.own_time()
             at_once = noter.strategy is not None and noter.strategy.observe(
                 ObservedEvent(event_time, key, value, source), noter.notes.last_time
             )
@@ -137,9 +137,12 @@ class Outbox:
         self.noter.in_transaction = False
 
     def own_time(self) -> int | None:
-        """Return the time of an event without one; None if it has none."""
+        """Return the time of an event without one, not below what was noted; None if it has none."""
+        if self._clock is None:
+            return None
         with self._lock:
-            return None if self._clock is None else self._now(self._clock)
+            now, last = self._clock(), self.noter.notes.last_time
+            return now if last is None else max(now, last)
 
     def commit_time(self, written: Iterable[ObservedEvent]) -> int | None:
         """Show the strategy what a transaction is about to commit; return what that may note.
@@ -202,7 +205,7 @@ class Outbox:
     def send_notes(self, limit: int) -> list[tuple[int, Position]]:
         """Put the notes whose events are all stored on their way, in order."""
         with self._lock:
-            sent = self.noter.notes.send(limit, below=self._stored_below())
+            sent = self.noter.notes.send(limit, below=self._lanes.oldest(self._routed))
             return [(time, self._lanes.without_passed(position)) for time, position in sent]
 
     @property
@@ -240,7 +243,7 @@ class Outbox:
         with self._lock:
             if self._stuck:
                 return True
-            if self._stored_below() < goal.events:
+            if self._lanes.oldest(self._routed) < goal.events:
                 return False
             return self.noter.failure is not None or self.noter.notes.accepted >= goal.notes
 
@@ -267,11 +270,6 @@ class Outbox:
             self.noter.fail(error)
             self._room.notify_all()
 
-    def _now(self, clock: Callable[[], int]) -> int:
-        """Read the clock, which must not fall behind what was noted."""
-        now, last = clock(), self.noter.notes.last_time
-        return now if last is None else max(now, last)
-
     def _wake_for(self, count: int, size: int) -> Wake | None:
         """Count what was added; wake senders when there is something, and when there is enough."""
         self._written += count
@@ -280,7 +278,3 @@ class Outbox:
         if before < self.batch_bytes <= self._unrouted_bytes:
             return Wake.SEND
         return None if before else Wake.LINGER
-
-    def _stored_below(self) -> int:
-        """Return the ordinal below which everything is stored."""
-        return self._lanes.oldest(otherwise=self._routed)
