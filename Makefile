@@ -46,6 +46,7 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python scripts/lint_prose.py
 
 test: lint
 	@sh scripts/install_test_tools.sh
