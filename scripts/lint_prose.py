@@ -49,7 +49,11 @@ def lint(page: Path) -> Iterator[str]:
     config = {"max_errors": 10_000, "checks": checks}
     for found in LintFile(str(page), _prose(page.read_text())).lint(config):
         line, column = found.pos
-        yield f"{page.relative_to(ROOT)}:{line}:{column}: {found.check_result.message}"
+        yield f"{_short(page)}:{line}:{column}: {found.check_result.message}"
+
+
+def _short(page: Path) -> Path:
+    return page.relative_to(ROOT) if page.is_relative_to(ROOT) else page
 
 
 def _prose(text: str) -> str:
@@ -72,7 +76,8 @@ def _long_sentences(text: str, check: Check) -> Iterator[CheckResult]:
             begin = found.end()
 
 
-def _register() -> None:
+def register() -> None:
+    """Add the project's checks to proselint's; once is enough."""
     vocabulary = tomllib.loads(_VOCABULARY.read_text())
     replaced = {word: one["name"] for one in vocabulary["term"] for word in one.get("not", [])}
     plain = vocabulary["plain"] | replaced
@@ -85,7 +90,7 @@ def _register() -> None:
 
 def main(pages: list[Path]) -> int:
     """Print what is wrong with the pages; the status is 1 if anything is."""
-    _register()
+    register()
     found = [one for page in pages for one in lint(page.resolve())]
     print("\n".join(found) or f"{len(pages)} pages: nothing to say")
     return bool(found)

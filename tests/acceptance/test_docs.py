@@ -1,6 +1,8 @@
 """The documentation as a site: built without a warning, complete, and read without internet."""
 
+import html
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -9,9 +11,15 @@ import zlib
 from pathlib import Path
 
 import pytest
+import typer.main
+
+from controller.access.needs import NEEDS
+from tidegauge.errors import PROBLEMS
+from tidegauge.wire.streams import CreateStream
+from tidegauge_cli.verbs import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+PAGES = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 DRAWN = "mermaid.js"
 _FENCE = re.compile(r"^```mermaid$", re.MULTILINE)
 _LOADED = re.compile(r"<(?:script|link|img)\b[^>]*?\b(?:src|href)=\"?((?:https?:)?//[^\" >]+)")
@@ -63,3 +71,29 @@ def test_every_public_name_is_in_the_reference(package: str, site: Path) -> None
     module = importlib.import_module(package)
     homes = {name: getattr(module, name).__module__ for name in module.__all__}
     assert [one for one, home in homes.items() if f"{home}.{one}" not in described] == []
+
+
+def test_the_reference_has_every_command_setting_call_and_problem(site: Path) -> None:
+    def page(name: str) -> str:
+        return (site / "docs" / "reference" / name).read_text()
+
+    verbs = typer.main.get_command(app).commands  # type: ignore[attr-defined] # it is a group
+    commands = page("command-line.html")
+    assert [verb for verb in verbs if f'id="tidegauge-{verb}"' not in commands] == []
+    settings = page("stream-settings.html")
+    assert [
+        it for it in CreateStream.model_fields if f"<code>{it}</code>" not in settings
+    ] == []
+    calls = page("http-api.html")
+    assert [call for call in NEEDS if f"<code>{html.escape(call)}</code>" not in calls] == []
+    problems = page("problems.html")
+    assert [code for code in PROBLEMS if f'<h3 id="{code}"' not in problems] == []
+
+
+def test_the_browsable_api_holds_the_document_that_the_service_has(site: Path) -> None:
+    page = (site / "docs" / "reference" / "openapi.html").read_text()
+    (text,) = re.findall(r"^  spec: (.*),$", page, re.MULTILINE)
+    assert json.loads(text)["paths"].keys() == {call.split(" ", 1)[1] for call in NEEDS}
+    assert (
+        "SwaggerUIBundle" in (site / "docs" / "reference" / "swagger-ui-bundle.js").read_text()
+    )

@@ -1,0 +1,47 @@
+"""The linter of prose finds what it is for, and leaves code alone."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+LONG = " ".join(["word"] * 31)
+
+
+@pytest.fixture(scope="module")
+def linter() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("lint_prose", SCRIPTS / "lint_prose.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.register()
+    return module
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The writer was told a time.", ["told"]),
+        ("Nobody holds it.", ["Nobody"]),
+        (f"First {LONG}.", ["32 words"]),
+        (f"A short one. {LONG}; and more.", ["33 words"]),
+        (f"| {LONG[:70]} | {LONG[70:]} |", []),
+        (f"- {LONG[:70]}\n- {LONG[70:]}", []),
+        ("`nobody` and\n\n```\nnobody was told\n```\n", []),
+        ("> 'x' holds it; nobody was told", []),
+        ("[a link](nobody/told.md) is fine.", []),
+    ],
+)
+def test_words_and_lengths(
+    linter: ModuleType, tmp_path: Path, text: str, found: list[str]
+) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"# Page\n\n{text}\n")
+    said = [
+        re.sub(r".*(?:not '|of )(.*?)('\.|: make).*", r"\1", it) for it in linter.lint(page)
+    ]
+    assert said == found
