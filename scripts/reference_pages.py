@@ -128,13 +128,16 @@ def openapi_page() -> str:
 <title>HTTP API of Tidegauge</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="swagger-ui.css">
+<style>.swagger-ui :is(.scheme-container, .authorization__btn, .info .link) {{ display: none }}</style>
 </head>
 <body>
 <div id="api"></div>
 <script src="swagger-ui-bundle.js"></script>
 <script>
+const spec = {document}
 SwaggerUIBundle({{
-  spec: {document},
+  // An address of its own, against which its references are resolved: that of the page is no JSON.
+  url: URL.createObjectURL(new Blob([JSON.stringify(spec)], {{ type: "application/json" }})),
   dom_id: "#api",
   deepLinking: true,
   docExpansion: "none",
@@ -170,10 +173,10 @@ def _describe(problem: type[ProblemError]) -> str:
 def _fields_of(model: type[BaseModel]) -> Iterator[tuple[str, str, str, str]]:
     schema = model.model_json_schema()["properties"]
     for name, field in model.model_fields.items():
-        default = json.dumps(field.default)
+        default = f"`{json.dumps(field.default)}`"
         if name.endswith("_ms") and isinstance(field.default, int):
             default += _in_words(field.default)
-        yield name, _values(schema[name]), f"`{default}`", field.description or ""
+        yield name, _values(schema[name]), default, field.description or ""
 
 
 def _values(schema: dict[str, Any]) -> str:

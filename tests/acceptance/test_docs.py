@@ -92,7 +92,7 @@ def test_the_reference_has_every_command_setting_call_and_problem(site: Path) ->
 
 def test_the_browsable_api_holds_the_document_that_the_service_has(site: Path) -> None:
     page = (site / "docs" / "reference" / "openapi.html").read_text()
-    (text,) = re.findall(r"^  spec: (.*),$", page, re.MULTILINE)
+    (text,) = re.findall(r"^const spec = (.*)$", page, re.MULTILINE)
     assert json.loads(text)["paths"].keys() == {call.split(" ", 1)[1] for call in NEEDS}
     assert (
         "SwaggerUIBundle" in (site / "docs" / "reference" / "swagger-ui-bundle.js").read_text()
