@@ -37,21 +37,23 @@ class _Serving(BaseModel):
     database_url: str = Field(
         "sqlite:///tidegauge.db",
         repr=False,
-        description="Where the state lives: sqlite:///PATH or postgresql://USER@HOST/NAME; its "
-        "password is best in PGPASSWORD.",
+        description="Database: sqlite:///PATH or postgresql://USER@HOST/NAME; set the password in "
+        "PGPASSWORD.",
     )
     max_database_bytes: Annotated[int, AfterValidator(_check_database_bytes)] = Field(
         0,
         ge=0,
-        description="Refuse writes beyond this size of an SQLite database; 0: no limit.",
+        description="Refuse writes once an SQLite database has this size; 0: no limit.",
     )
     mark_thinning: Annotated[str, AfterValidator(_check_thinning)] = Field(
         "3600000:1000,86400000:60000",
-        description="AGE:STEP,…, as 1h:1s,1d:1m: of marks older than an age, in wall clock, keep "
-        "one in each step of event time; empty: keep all.",
+        description="AGE:STEP,…, such as 1h:1s,1d:1m: keep one mark in each STEP of event time once marks "
+        "are older than AGE; empty: keep all marks.",
     )
     shutdown_delay_ms: int = Field(
-        0, ge=0, description="Go on serving so long after SIGTERM, while /readyz says 503."
+        0,
+        ge=0,
+        description="Keep serving for this long after SIGTERM, while /readyz answers 503.",
     )
 
 
@@ -59,7 +61,7 @@ class _Dashboard(BaseModel):
     model_config = ConfigDict(title="Dashboard")
 
     ui_url: Annotated[str, AfterValidator(check_url)] | None = Field(
-        None, description="Where a dashboard of this service is: the page at / links to it."
+        None, description="URL of a dashboard of this service; the page at / links to it."
     )
 
 
@@ -68,18 +70,18 @@ class _Cluster(BaseModel):
 
     advertise_url: Annotated[str, AfterValidator(check_url)] | None = Field(
         None,
-        description="Where the other controllers reach this one; left out: where it listens, or "
-        "its host name if that is everywhere.",
+        description="URL at which other controllers reach this one; left out: the address it listens "
+        "on, or its host name if it listens on all addresses.",
     )
     peer_ca: Path | None = Field(
         None,
-        description="Trust the certificates of other controllers that are signed by one in this "
-        "file (PEM); left out: those that Python's certifi trusts.",
+        description="File (PEM) of the authorities that sign the certificates of other controllers; "
+        "left out: those of Python's certifi.",
     )
     lease_ms: int = Field(
         3_000,
         ge=500,
-        description="After such a silence of a controller, others take over its streams.",
+        description="Other controllers take over the streams of one that is silent for this long.",
     )
 
 
@@ -88,17 +90,16 @@ class _Access(BaseModel):
 
     tokens: Path | None = Field(
         None,
-        description="File of the tokens that are let in, which `tidegauge token new` fills; left "
-        "out: nobody is asked.",
+        description="Token file, which `tidegauge token new` writes; left out: no authentication.",
     )
     tls_certificate: Path | None = Field(
-        None, description="Speak TLS with this certificate (PEM, with its chain)."
+        None, description="Serve TLS with this certificate (PEM, with its chain)."
     )
     tls_key: Path | None = Field(
-        None, description="The certificate's key (PEM), unless it is in the same file."
+        None, description="Private key of the certificate (PEM), unless it is in the same file."
     )
     insecure: bool = Field(
-        False, description="Listen beyond this machine although nobody is asked for a token."
+        False, description="Listen beyond this machine without authentication."
     )
 
     @model_validator(mode="after")
@@ -113,64 +114,66 @@ class _Limits(BaseModel):
     model_config = ConfigDict(title="Limits")
 
     max_body_bytes: int = Field(
-        16 * 2**20, ge=1_024, description="Refuse request bodies beyond this size."
+        16 * 2**20, ge=1_024, description="Maximum size of a request body."
     )
     max_report_bytes: int = Field(
-        2**16, ge=1_024, description="Refuse single reports beyond this size."
+        2**16, ge=1_024, description="Maximum size of a single report."
     )
     max_head_bytes: int = Field(
-        2**20, ge=1_024, description="Refuse longer addresses and headers."
+        2**20, ge=1_024, description="Maximum size of the address and headers of a request."
     )
     max_unfinished_head_bytes: int = Field(
         2**26,
         ge=1_024,
-        description="Let the addresses and headers that are not whole yet take so much memory in "
-        "all; the oldest are refused.",
+        description="Maximum memory for all addresses and headers that are not complete yet; the "
+        "oldest are refused.",
     )
     head_timeout_ms: int = Field(
         10_000,
         ge=100,
-        description="Wait so long for the first byte of a connection, and for the rest of an "
+        description="Maximum wait for the first byte of a connection, and for the rest of an "
         "address and headers.",
     )
     max_name_length: int = Field(
-        255, ge=1, le=255, description="Refuse longer names of what is new; at most 255."
+        255, ge=1, le=255, description="Maximum length of new names; at most 255."
     )
     max_position_segments: int = Field(
-        10_000, ge=1, description="Refuse positions that name more segments."
+        10_000, ge=1, description="Maximum number of segments in a position."
     )
     max_writers_per_stream: int = Field(
-        1_000_000, ge=1, description="Refuse more writers of one stream."
+        1_000_000, ge=1, description="Maximum number of writers of a stream."
     )
     max_transactions_per_stream: int = Field(
-        1_000, ge=1, description="Refuse more open transactions of one stream."
+        1_000, ge=1, description="Maximum number of open transactions of a stream."
     )
     max_transaction_bytes: int = Field(
-        256 * 2**20, ge=1_024, description="Refuse more bytes of events in one transaction."
+        256 * 2**20, ge=1_024, description="Maximum size of the events of a transaction."
     )
-    max_streams: int = Field(100_000, ge=1, description="Refuse more streams.")
-    max_groups: int = Field(10_000, ge=1, description="Refuse more reader groups.")
+    max_streams: int = Field(100_000, ge=1, description="Maximum number of streams.")
+    max_groups: int = Field(10_000, ge=1, description="Maximum number of reader groups.")
     max_long_polls: int = Field(
-        10_000, ge=0, description="Let so many calls wait for news at once."
+        10_000, ge=0, description="Maximum number of calls that wait for news at once."
     )
 
 
 class _Observing(BaseModel):
     model_config = ConfigDict(title="Logs, metrics and health")
 
-    log_level: LogLevel = Field("info", description="How much to log.")
+    log_level: LogLevel = Field("info", description="Least severity to log.")
     log_format: LogFormat = Field(
-        "text", description="How to log: text for people, or json, one object a line."
+        "text", description="Log format: text for people, or json with one object on each line."
     )
     metrics_streams: int = Field(
-        1_000, ge=0, description="Let so many streams have series of their own in /metrics."
+        1_000,
+        ge=0,
+        description="Maximum number of streams with series of their own in /metrics.",
     )
     traces: bool = Field(
         False,
-        description="Send traces as the environment variables OTEL_… say; needs the extra otel.",
+        description="Send traces, configured by the variables OTEL_…; needs the extra otel.",
     )
     max_stall_ms: int = Field(
-        15_000, ge=100, description="/healthz says 503 when nothing moves for so long."
+        15_000, ge=100, description="/healthz answers 503 when nothing moves for this long."
     )
 
 

@@ -41,7 +41,7 @@ class AsyncExclusiveReader:
         self.name = self._member.name
 
     async def take_over(self, positions: Mapping[str, Position]) -> None:
-        """Stop all other readers of the group, and go on at a position of each stream.
+        """Take all other readers of the group offline, and start at a position in each stream.
 
         Parameters
         ----------

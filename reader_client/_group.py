@@ -66,7 +66,7 @@ class AsyncReaderGroup:
         self._transport = Transport(url, token=token, retry_for=retry_for)
 
     async def create(self, /, streams: list[str], **options: Any) -> GroupInfo:  # noqa: ANN401 (fields of CreateGroup)
-        """Create the group; the same again changes nothing.
+        """Create the group; idempotent: succeeds if the group exists with these settings.
 
         Parameters
         ----------
@@ -91,7 +91,7 @@ class AsyncReaderGroup:
         return await self.call("GET", "", GroupDetails)
 
     async def report_progress(self, /, **progress: Any) -> None:  # noqa: ANN401 (fields of GroupProgress)
-        """Report how far the query has come that reads with the group; shown for 5 minutes.
+        """Report the progress of the query that reads with the group; it is shown for 5 minutes.
 
         Parameters
         ----------
@@ -109,11 +109,11 @@ class AsyncReaderGroup:
         await self.call("POST", "/progress", Answer, body=told)
 
     async def delete(self) -> None:
-        """Delete the group; what it retained is free."""
+        """Delete the group, and release the events that it retained."""
         await self.call("DELETE", "", Answer)
 
     async def get_time_window(self, stream: str | None = None) -> TimeWindow:
-        """Find the time window of the group: the same for all of its readers.
+        """Return the time window of the group, the same for all of its readers.
 
         Parameters
         ----------
@@ -129,17 +129,17 @@ class AsyncReaderGroup:
         return TimeWindow(found.lower, found.upper)
 
     async def windows(self) -> GroupWindows:
-        """Find its time windows in all streams that are still there, each with the next mark."""
+        """Return its time windows in all streams that still exist, each with the next mark."""
         return await self.call("GET", "/time-window", GroupWindows)
 
     async def position(self, stream: str) -> Position:
-        """Find the joint position of the group in a stream."""
+        """Return the joint position of the group in a stream."""
         return (await self.state())[0].position(stream)
 
     async def reader_offline(
         self, reader: str, position: Mapping[str, Position] | None = None, *, epoch: int
     ) -> None:
-        """Take a reader offline; its segments go back where it had confirmed, or to a position.
+        """Take a reader offline; others continue its segments where it confirmed, or at a position.
 
         Parameters
         ----------
@@ -177,7 +177,7 @@ class AsyncReaderGroup:
         )
 
     async def checkpoint(self, name: str) -> dict[str, Position]:
-        """Remember the position of the group, and return it: to resume from exactly."""
+        """Store the position of the group, and return it, to resume from exactly there."""
         state = await self.change(partial(groups.checkpoint, name=name))
         streams = sorted({ref.stream for ref in state.checkpoints[name]})
         return {stream: state.position(stream) for stream in streams}
@@ -188,7 +188,7 @@ class AsyncReaderGroup:
         return info.state.to_state(), f'"{info.revision}"'
 
     async def change(self, transition: Transition) -> GroupState:
-        """Apply a transition to the newest state; who loses the race applies it again.
+        """Apply a transition to the newest state, and again after a lost race.
 
         So does who is not told the outcome: what was done already changes nothing more.
         """
@@ -307,17 +307,17 @@ class Heartbeat:
         self._task = asyncio.create_task(self._run(group, reader, epoch, every_ms / 1_000))
 
     def raise_failure(self) -> None:
-        """Raise what stopped the heart, if something did."""
+        """Raise the error that stopped the heartbeat, if there is one."""
         if self._failure is not None:
             raise self._failure
 
     def note(self, standing: ReaderStanding) -> None:
-        """Note what an answer says."""
+        """Record what an answer says."""
         if not standing.balanced:
             self.unbalanced.set()
 
     async def stop(self) -> None:
-        """Beat no more."""
+        """Stop the heartbeat."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
 

@@ -72,15 +72,15 @@ class AsyncReader(AsyncOpening):
 
     @property
     def epoch(self) -> int | None:
-        """Of this process, under its name; None before it joined."""
+        """Return the epoch of this process; None before it joined."""
         return self._member.epoch
 
     async def open(self) -> None:
-        """Join the group. `read_next` does it too."""
+        """Join the group; `read_next` does so, too."""
         await self._member.join()
 
     async def read_next(self, *, wait_ms: int = 1_000, limit: int = 1_000) -> list[Event]:
-        """Read the next events, of one segment and in order; none if none came in time.
+        """Read the next events of one segment, in order; return none if none arrive in time.
 
         While the group stays as it is, this costs one round trip: what was returned before is
         confirmed while events, or news of them, are fetched.
@@ -128,7 +128,7 @@ class AsyncReader(AsyncOpening):
                 return
 
     async def confirm(self, positions: Mapping[str, Position]) -> None:
-        """Own exactly these segments, and confirm that everything before the offsets was read.
+        """Confirm that everything before the offsets was read, and own exactly these segments.
 
         For logs that the application reads by itself, and that assign segments to readers: give
         all that are assigned to this one, also after each rebalance. What is left out goes back
@@ -162,17 +162,17 @@ class AsyncReader(AsyncOpening):
         await self._member.own(offsets)
 
     async def checkpoint(self, name: str) -> dict[str, Position]:
-        """Confirm what was read, and remember where the whole group is."""
+        """Confirm what was read, and store the position of the whole group."""
         await self.open()
         await self._reading.step()
         return await self.group.checkpoint(name)
 
     async def get_time_window(self, stream: str | None = None) -> TimeWindow:
-        """Find the time window of the group in a stream; left out, in all of its streams."""
+        """Return the time window of the group in a stream, or in all of its streams."""
         return await self.group.get_time_window(stream)
 
     async def close(self) -> None:
-        """Go offline at the confirmed position, so that others read on from there.
+        """Go offline at the confirmed position, so that others continue from there.
 
         Raises
         ------
@@ -221,7 +221,7 @@ class Reader(SyncFace[AsyncReader], Opening):
 
     @property
     def epoch(self) -> int | None:
-        """Of this process, under its name; None before it joined."""
+        """Return the epoch of this process; None before it joined."""
         return self._core.epoch
 
     open = blocking(AsyncReader.open)

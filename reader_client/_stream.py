@@ -53,7 +53,7 @@ class StreamOptions(ReaderOptions, total=False):
 
 
 class AsyncStreamClient(StreamCalls):
-    """Reads a stream, and looks after it, without being a member of anything.
+    """Reads and manages a stream, without joining a reader group.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class AsyncStreamClient(StreamCalls):
     async def tail(
         self, *, after: Position | None = None, revision: int = 0, wait_ms: int = 0
     ) -> Tail:
-        """Read the tail, as soon as there is something beyond a position or a revision."""
+        """Return the tail; wait until it is beyond a position or a revision."""
         return await self._get(
             "/tail",
             Tail,
@@ -152,7 +152,7 @@ class AsyncStreamClient(StreamCalls):
     async def slowest_writers(
         self, limit: int = 10, *, state: WriterState | None = None, prefix: str = ""
     ) -> list[WriterInfo]:
-        """List the live writers with the lowest times, those first that have none, without positions.
+        """List the live writers with the lowest times, those without a time first, without positions.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class AsyncStreamClient(StreamCalls):
         return await self._get(f"/writers/{check_name(name)}", WriterDescription)
 
     async def expire(self, writer: str) -> WriterAnswer:
-        """Drop a writer that holds the others up; it returns with a time above the watermark.
+        """Drop a writer that holds the watermark; it returns with a time above the watermark.
 
         Raises
         ------
@@ -275,7 +275,7 @@ class StreamClient(SyncFace[AsyncStreamClient], Closing):
 
     @property
     def stream_id(self) -> str | None:
-        """The stream that this client insists on."""
+        """Return the id of the stream that this client insists on."""
         return self._core.stream_id
 
     create = blocking(AsyncStreamClient.create)

@@ -32,7 +32,7 @@ _BROKERS = "the brokers of the consumer"
 
 
 class TimeWindows(Closing):
-    """Finds where in event time a consumer of a topic is, from its position alone.
+    """Finds the event-time window of a topic's consumer, from its position alone.
 
     The service knows nothing of the consumer or its group. All that `poll` or `consume` has returned counts
     as read: ask once that is processed.
@@ -92,7 +92,7 @@ class TimeWindows(Closing):
         stream: str,
         **options: Any,  # noqa: ANN401 (as above)
     ) -> Self:
-        """Find where a consumer group is by what it has committed, without being a member.
+        """Read the position of a consumer group from its committed offsets, without joining it.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class TimeWindows(Closing):
         return windows
 
     def get_time_window(self) -> TimeWindow:
-        """Find the time window: every event below its ``lower`` has been read.
+        """Return the time window: every event below its ``lower`` has been read.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class TimeWindows(Closing):
         return TimeWindow(found.lower, found.upper)
 
     def position(self) -> Position:
-        """Find how far each partition of the topic is read: the next offset."""
+        """Return the next offset to read of each partition of the topic."""
         retrying = Retrying(
             retry=retry_if_exception(_may_pass),
             stop=stop_after_delay(_CALL_S),

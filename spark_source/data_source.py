@@ -212,7 +212,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return end.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's)
-        """Say where the stream stands and what is still to read, for Spark's progress."""
+        """Describe where the stream stands and what is still to read, for Spark's progress."""
         if self._follower is None or self._planned is None:
             return None
         names = {"stream": self._options.stream, "reader_group": self._options.reader_group}

@@ -93,8 +93,7 @@ class MissingColumnError(SparkSourceError):
         super().__init__(
             f"there is no column {column!r} among {', '.join(found)}; an operator in event time "
             "reads event_time, segment (or Kafka's partition) and offset of the source besides the "
-            "key and the columns it is told: carry them through what is done to the stream before "
-            "it"
+            "key and the columns that you name: keep them in all steps before it"
         )
 
 
@@ -140,7 +139,7 @@ class DataLossError(SparkSourceError):
         super().__init__(
             f"the query needs segment {segment} from offset {wanted}, and the log {there} at "
             f"{found}; was it truncated, did its retention drop them, or was it restored from a "
-            "backup? Start with a new checkpoint, or set failOnDataLoss=false to go on with what is there"
+            "backup? Start with a new checkpoint, or set failOnDataLoss=false to continue with what is there"
         )
 
 
@@ -241,7 +240,7 @@ class UnclearDelayError(SparkSourceError):
 
 
 class GuessedWatermarkError(SparkSourceError):
-    """A query whose watermark is a guess, which nobody may note as a promise."""
+    """A query whose watermark is a guess, which must not be noted as a promise."""
 
     def __init__(self, problem: str, cure: str) -> None:
         super().__init__(

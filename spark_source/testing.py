@@ -60,7 +60,7 @@ class ProcessorHarness:
         self._new_operator()
 
     def send(self, key: Key, time: int | datetime, *values: object, segment: int = 0) -> None:
-        """Put an event into the next step.
+        """Add an event to the next step.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class ProcessorHarness:
         self._offset += 1
 
     def advance(self, bound: int | datetime | None = None) -> ProcessStep:
-        """Make a step: the bound rises, then what was sent comes.
+        """Run a step: raise the bound, then process the events that were sent.
 
         So an event is released by a later step than the one that brings it, and it is late if it
         is below the bound of that one.
@@ -110,7 +110,7 @@ class ProcessorHarness:
         return step
 
     def end(self) -> ProcessStep:
-        """Make the last step, at the end of time; events sent since the one before are late."""
+        """Run the last step, at the end of time; events sent since the step before are late."""
         return self.advance(END_OF_TIME)
 
     @staticmethod

@@ -111,8 +111,8 @@ class UnauthenticatedError(ProblemError, code="unauthenticated", status=401):
                 "token=, or send the header `Authorization: Bearer TOKEN`"
             ),
             "repeated": "more than one header `Authorization` was sent; send one",
-            "unknown": "the token is not known here; is it this service's, and was it withdrawn?",
-            "expired": "the token has expired; `tidegauge token new` makes another",
+            "unknown": "the token is unknown: it is of another service, or was revoked",
+            "expired": "the token has expired; create another with `tidegauge token new`",
         }[self.reason]
 
 
@@ -124,7 +124,7 @@ class ForbiddenError(ProblemError, code="forbidden", status=403):
     scope: str
     message = (
         "token {token_name!r} may not do this in scope {scope!r}; it needs the role {role} "
-        "there, which whoever keeps the tokens of the service can grant"
+        "there, which an administrator of the service can grant"
     )
 
 
@@ -132,7 +132,7 @@ class NotFoundError(ProblemError, code="not_found", status=404):
     """There is no such call."""
 
     path: Sent
-    message = "there is nothing at {path}; /docs lists every call"
+    message = "there is no call {path}; /docs lists all calls"
 
 
 class MethodNotAllowedError(ProblemError, code="method_not_allowed", status=405):
@@ -140,7 +140,7 @@ class MethodNotAllowedError(ProblemError, code="method_not_allowed", status=405)
 
     method: str
     path: Sent
-    message = "{path} has no {method}; /docs lists every call"
+    message = "{path} does not support {method}; /docs lists all calls"
 
 
 class PreconditionFailedError(ProblemError, code="precondition_failed", status=412):
@@ -167,7 +167,7 @@ class BodyTooLargeError(ProblemError, code="body_too_large", status=413):
     def detail(self) -> str:
         what, cure = "body", "send it in parts"
         if self.setting == "max_report_bytes":
-            what, cure = "report", "name only the segments that changed, or raise that"
+            what, cure = "report", "name only the segments that changed, or raise the limit"
         return f"the {what} is larger than {self.limit_bytes} bytes ({self.setting}); {cure}"
 
 
@@ -183,8 +183,8 @@ class HeadTimeoutError(ProblemError, code="head_timeout", status=408):
 
     timeout_ms: int
     message = (
-        "address and headers were not whole after {timeout_ms} ms (head_timeout_ms); send them "
-        "at once"
+        "address and headers were not complete after {timeout_ms} ms (head_timeout_ms); send "
+        "them at once"
     )
 
 
@@ -197,8 +197,8 @@ class MisdirectedRequestError(ProblemError, code="misdirected_request", status=4
 
     host: Sent
     message = (
-        "the header `Host` says {host!r}, and a service without tokens answers for localhost "
-        "and 127.0.0.1 only; call it so, or serve with --tokens FILE (or with --insecure, if "
+        "the header `Host` is {host!r}; a service without authentication accepts localhost and "
+        "127.0.0.1 only; use one of them, or start it with --tokens FILE (or with --insecure, if "
         "something else keeps strangers out)"
     )
 
@@ -208,16 +208,16 @@ class ForeignOriginError(ProblemError, code="foreign_origin", status=403):
 
     origin: Sent
     message = (
-        "a page of {origin!r} may only read from a service without tokens; call from its own "
-        "pages or from no browser, or serve with --tokens FILE (or with --insecure, if something "
-        "else keeps strangers out)"
+        "a page of {origin!r} may only read from a service without authentication; call it from "
+        "its own pages or outside a browser, or start it with --tokens FILE (or with --insecure, "
+        "if something else keeps strangers out)"
     )
 
 
 class MalformedRequestError(ProblemError, code="malformed_request", status=400):
     """Something that is not HTTP."""
 
-    message = "this is no HTTP/1.1; the service speaks TLS only with a certificate"
+    message = "this is not HTTP/1.1; for TLS, start the service with --tls-certificate"
 
 
 class UnsupportedMediaTypeError(ProblemError, code="unsupported_media_type", status=415):
@@ -241,7 +241,7 @@ class UnsupportedContentEncodingError(
 
     content_encoding: Sent
     message = (
-        "content encoding {content_encoding!r}: send the body as it is, without the header "
+        "content encoding {content_encoding!r}: send the body uncompressed, without the header "
         "`Content-Encoding`"
     )
 
@@ -289,8 +289,8 @@ class OutcomeUnknownError(ProblemError, code="outcome_unknown", status=502):
 
     reason: str
     message = (
-        "whether it was stored is not known: {reason}; look, or repeat it where repeating does "
-        "no harm"
+        "it is unknown whether the change was stored: {reason}; check, or repeat the call if that "
+        "does no harm"
     )
 
 
@@ -298,7 +298,7 @@ class InternalError(ProblemError, code="internal_error", status=500):
     """A defect of the service; its log has the traceback."""
 
     request: str
-    message = "{request} failed by a defect of the service; its log says why"
+    message = "{request} failed because of a defect of the service; see its log"
 
 
 class StreamExistsError(ProblemError, code="stream_exists", status=409):
@@ -321,7 +321,7 @@ class StreamExistsError(ProblemError, code="stream_exists", status=409):
             for name, (_, given) in shown.items()
             if name not in {"log", "segments"}  # no change takes these
         ]
-        cure = "that is fixed: leave it out, or create another stream"
+        cure = "this cannot change: leave it out, or create another stream"
         if options:
             cure = (
                 f"to change it: tidegauge configure {self.stream} {' '.join(options)} "
@@ -352,7 +352,7 @@ class StreamReplacedError(ProblemError, code="stream_replaced", status=409):
     given_stream_id: Sent
     message = (
         "stream {stream} was deleted and created again (it is {stream_id} now, not "
-        "{given_stream_id}); start anew, with a new checkpoint"
+        "{given_stream_id}); start again with a new checkpoint"
     )
 
 
@@ -361,8 +361,8 @@ class LogIsExternalError(ProblemError, code="log_is_external", status=409):
 
     stream: str
     message = (
-        "the events of stream {stream} live in an external log; only times and positions come "
-        "here: write, read, scale and truncate them there"
+        "the events of stream {stream} are stored in an external log, and only times and positions "
+        "here; write, read, scale and truncate them there"
     )
 
 
@@ -396,7 +396,7 @@ class UnknownStreamSegmentError(ProblemError, code="unknown_segment", status=404
 
     segment: int
     message = (
-        "there is no segment {segment}; the stream tells which there are (in Python "
+        "there is no segment {segment}; list the segments of the stream (in Python "
         "StreamClient.topology, over HTTP GET of the stream)"
     )
 
@@ -442,7 +442,7 @@ class InvalidTimeError(ReportRefusedError, code="invalid_time", status=409):
     def detail(self) -> str:
         given = describe_event_time(self.time)
         if self.stored_time is None or self.time >= self.stored_time:
-            return f"{given} is no event time; seal the stream to end it"
+            return f"{given} is not an event time; to end the stream, seal it"
         return (
             f"time {given} is below {describe_event_time(self.stored_time)}, which writer "
             f"{self.writer!r} noted before; a noted time is a promise and cannot go back"
@@ -488,7 +488,7 @@ class StreamSealedError(ReportRefusedError, code="stream_sealed", status=409):
 
     stream: str
     message = (
-        "stream {stream} is sealed; write to another, or create it anew (tidegauge delete, "
+        "stream {stream} is sealed; write to another stream, or create it again (tidegauge delete, "
         "then tidegauge create)"
     )
 
@@ -497,7 +497,7 @@ class UnknownWriterError(ReportRefusedError, code="unknown_writer", status=404):
     """The stream never heard of this writer, or forgot it."""
 
     writer: str
-    message = "there is no writer {writer!r}; it registers or notes a time first"
+    message = "there is no writer {writer!r}; register it, or note a time"
 
 
 class SequenceGapError(ProblemError, code="sequence_gap", status=409):
@@ -525,7 +525,7 @@ class SegmentSealedError(ProblemError, code="segment_sealed", status=409):
     topology_revision: int
     continuation: list[dict[str, Any]]
     message = (
-        "segment {segment} is sealed; route what follows sequence {last_sequence} to its "
+        "segment {segment} is sealed; route the events after sequence {last_sequence} to its "
         "successors {successors}"
     )
 
@@ -535,7 +535,7 @@ class UnknownTransactionError(ProblemError, code="unknown_transaction", status=4
 
     transaction: Sent
     message = (
-        "there is no transaction {transaction!r}; what is finished is remembered for 24 h: begin "
+        "there is no transaction {transaction!r}; finished ones are remembered for 24 h: begin "
         "another"
     )
 
@@ -563,7 +563,7 @@ class TooManyTransactionsError(ProblemError, code="too_many_transactions", statu
     stream: str
     limit: int
     message = (
-        "stream {stream} has {limit} open transactions, as many as it may "
+        "stream {stream} has {limit} open transactions, which is the limit "
         "(max_transactions_per_stream); commit or abort some, or wait until leases run out"
     )
 
@@ -575,8 +575,8 @@ class TransactionTooLargeError(ProblemError, code="transaction_too_large", statu
     size: int
     limit_bytes: int
     message = (
-        "transaction {transaction} would have {size} bytes of events, and may have {limit_bytes} "
-        "(max_transaction_bytes); commit it and go on in another"
+        "transaction {transaction} would have {size} bytes of events; the limit is {limit_bytes} "
+        "(max_transaction_bytes); commit it and continue in another"
     )
 
 
@@ -599,7 +599,7 @@ class TopologyChangedError(ProblemError, code="topology_changed", status=409):
     reason: str
     message = (
         "{reason}; the topology of stream {stream} is at revision {topology_revision}: read it, "
-        "and scale what grows now"
+        "and scale its growing segments"
     )
 
 
@@ -611,7 +611,7 @@ class TruncatedError(ProblemError, code="truncated", status=410):
     offset: int
     first_offset: int
     message = (
-        "offset {offset} of segment {segment} of stream {stream} was truncated; read on from its "
+        "offset {offset} of segment {segment} of stream {stream} was truncated; continue from its "
         "first offset, {first_offset}"
     )
 
@@ -638,7 +638,7 @@ class EventsNeededError(ProblemError, code="events_needed", status=409):
         return (
             f"{who} still needs events of stream {self.stream}: it stands at {at}; truncate "
             f"before that, {cure} (in Python ReaderGroup.delete), or "
-            "drop them all the same with force=true (from a shell --force)"
+            "drop them anyway with force=true (from a shell --force)"
         )
 
 
@@ -655,11 +655,11 @@ class SegmentLimitError(ProblemError, code="segment_limit", status=409):
         if self.counted == "all":
             return (
                 f"stream {self.stream} would have {self.segments} segments, sealed ones included; "
-                f"there may be {self.limit}: go on with another stream"
+                f"the limit is {self.limit}: continue with another stream"
             )
         return (
-            f"stream {self.stream} would have {self.segments} growing segments, and may have "
-            f"{self.limit}; merge some, or raise that: tidegauge configure {self.stream} "
+            f"stream {self.stream} would have {self.segments} growing segments; the limit is "
+            f"{self.limit}; merge some, or raise it: tidegauge configure {self.stream} "
             f"--max-segments {self.segments} (in Python StreamClient.configure, over HTTP PATCH)"
         )
 
@@ -685,8 +685,8 @@ class ReaderFencedError(ProblemError, code="reader_fenced", status=409):
     reader: str
     epoch: int
     message = (
-        "reader {reader!r} was taken over or offline (epoch {epoch} now); this process must "
-        "stop, or join again"
+        "reader {reader!r} was taken over or offline (its epoch is {epoch} now); this process "
+        "must stop, or join again"
     )
 
 
@@ -704,7 +704,7 @@ class UnknownReaderError(ProblemError, code="unknown_reader", status=404):
     """The group has no such reader."""
 
     reader: str
-    message = "there is no reader {reader!r} in the group; it joins first"
+    message = "there is no reader {reader!r} in the group; join first"
 
 
 class NameTooLongError(ProblemError, code="name_too_long", status=422):
@@ -716,7 +716,7 @@ class NameTooLongError(ProblemError, code="name_too_long", status=422):
     @property
     def detail(self) -> str:
         return (
-            f"{self.name!r} has {len(self.name)} characters; this service takes {self.limit} "
+            f"{self.name!r} has {len(self.name)} characters; the limit is {self.limit} "
             "(max_name_length)"
         )
 
@@ -727,9 +727,9 @@ class TooManySegmentsError(ReportRefusedError, code="too_many_segments", status=
     segments: int
     limit: int
     message = (
-        "the position names {segments} segments; this service takes {limit} at once: raise "
-        "--max-position-segments, or, where a writer or a reader reports, name only those that "
-        "changed"
+        "the position names {segments} segments; the limit is {limit}: raise "
+        "--max-position-segments or, in reports of writers and readers, name only the segments "
+        "that changed"
     )
 
 
@@ -739,9 +739,9 @@ class TooManyWritersError(ReportRefusedError, code="too_many_writers", status=40
     stream: str
     limit: int
     message = (
-        "stream {stream} knows {limit} writers, as many as it may (max_writers_per_stream); "
-        "names that are chosen anew at every start are the usual cause: writer_retention_ms "
-        "says when those that left are forgotten"
+        "stream {stream} has {limit} writers, which is the limit (max_writers_per_stream); "
+        "new names at every start are the usual cause: writer_retention_ms sets how long writers "
+        "that left are remembered"
     )
 
 
@@ -750,8 +750,7 @@ class TooManyStreamsError(ProblemError, code="too_many_streams", status=409):
 
     limit: int
     message = (
-        "there are {limit} streams, as many as there may be; delete some, or raise "
-        "--max-streams"
+        "there are {limit} streams, which is the limit; delete some, or raise --max-streams"
     )
 
 
@@ -759,10 +758,7 @@ class TooManyGroupsError(ProblemError, code="too_many_groups", status=409):
     """A new reader group in a service that has as many as it may."""
 
     limit: int
-    message = (
-        "there are {limit} reader groups, as many as there may be; delete some, or raise "
-        "--max-groups"
-    )
+    message = "there are {limit} reader groups, which is the limit; delete some, or raise --max-groups"
 
 
 class TooManyWaitingError(ProblemError, code="too_many_waiting", status=429):
@@ -770,6 +766,6 @@ class TooManyWaitingError(ProblemError, code="too_many_waiting", status=429):
 
     limit: int
     message = (
-        "{limit} calls wait for news, as many as may (max_long_polls); try again soon, or "
+        "{limit} calls wait for news, which is the limit (max_long_polls); try again soon, or "
         "without wait_ms"
     )

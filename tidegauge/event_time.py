@@ -56,7 +56,7 @@ def to_event_time(value: int | datetime) -> int:
             raise ValueError(msg)
         return (value - _EPOCH) // _MILLISECOND
     if isinstance(value, bool) or not isinstance(value, int):
-        msg = f"{value!r} is no event time; pass integer milliseconds or an aware datetime"
+        msg = f"{value!r} is not an event time; pass integer milliseconds or an aware datetime"
         raise TypeError(msg)
     return _within_64_bits(value)
 
@@ -74,7 +74,7 @@ def parse_event_time(value: object) -> int:
         if _RFC3339.match(value):
             return to_event_time(datetime.fromisoformat(value.upper()))
     msg = (
-        f"{show_json(value)} is no event time; send integer milliseconds (a JSON integer or a decimal "
+        f"{show_json(value)} is not an event time; send integer milliseconds (a JSON integer or a decimal "
         "string) or an RFC 3339 time with a zone such as 2024-01-01T00:00:00Z"
     )
     raise ValueError(msg)
@@ -108,9 +108,7 @@ def parse_span(text: str, *, bare_ms: int | None = None) -> int:
     found = _SPAN.match(text)
     size = found and (dict(_UNITS_MS).get(found[2], 1) if found[2] else bare_ms)
     if not found or size is None:
-        msg = (
-            f"{text[:40]!r} is no length of time; write a whole number and ms, s, m, h or d: 5m"
-        )
+        msg = f"{text[:40]!r} is not a length of time; write a whole number and ms, s, m, h or d: 5m"
         raise ValueError(msg)
     return int(found[1]) * size
 

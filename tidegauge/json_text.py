@@ -22,7 +22,7 @@ def parse_json(body: bytes) -> Any:  # noqa: ANN401 (JSON)
     except _ConstantError as error:
         found = (one for one in _TOKENS.finditer(body) if one[1])
         place = next(found).start(1)
-        msg = f"has {error}, which is no JSON (byte {place})"
+        msg = f"has {error}, which is not JSON (byte {place})"
         raise ValueError(msg) from None
     except RecursionError:
         msg = "is nested too deeply"

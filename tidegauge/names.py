@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$"
 INVALID_NAME = (
-    "is no valid name; use ASCII letters, digits, '-', '_' and '.', the first a letter or "
+    "is not a valid name; use ASCII letters, digits, '-', '_' and '.', the first a letter or "
     "digit, at most 255"
 )
 """What to say of a name that is none."""

@@ -15,7 +15,7 @@ def read_integer(value: object) -> int:
     elif isinstance(value, str) and _DECIMAL.match(value):
         number = int(value)
     else:
-        msg = f"{show_json(value)} is no integer; send a JSON integer or a decimal string"
+        msg = f"{show_json(value)} is not an integer; send a JSON integer or a decimal string"
         raise ValueError(msg)
     if not -(2**63) <= number < 2**63:
         msg = f"{number} does not fit into a signed 64-bit integer"
@@ -26,7 +26,9 @@ def read_integer(value: object) -> int:
 def read_position(value: object) -> dict[int, int]:
     """Read a position from a JSON object; raises `ValueError`."""
     if not isinstance(value, Mapping):
-        msg = f'{show_json(value)} is no position; send an object such as {{"0": 40, "1": 12}}'
+        msg = (
+            f'{show_json(value)} is not a position; send an object such as {{"0": 40, "1": 12}}'
+        )
         raise ValueError(msg)  # noqa: TRY004 (pydantic reports a ValueError)
     return _read_offsets(value.items())
 
@@ -35,7 +37,7 @@ def parse_position(text: str) -> dict[int, int]:
     """Read a position from a query, written ``0:40,1:12``; raises `ValueError`."""
     entries = [entry.partition(":") for entry in text.split(",") if entry]
     if not all(colon for _, colon, _ in entries):
-        msg = f"{text!r} is no position; write segment:offset, such as 0:40,1:12"
+        msg = f"{text!r} is not a position; write segment:offset, such as 0:40,1:12"
         raise ValueError(msg)
     return _read_offsets((number, offset) for number, _, offset in entries)
 

@@ -20,10 +20,10 @@ from tidegauge_cli.extras import needs_extra
 from tidegauge_cli.options import in_bytes, in_ms, in_range, reading
 
 service = typer.Typer()
-database = typer.Typer(help="Look after the database.", no_args_is_help=True)
-tokens = typer.Typer(help="Who is let in by a service.", no_args_is_help=True)
+database = typer.Typer(help="Manage the database schema.", no_args_is_help=True)
+tokens = typer.Typer(help="Manage access tokens.", no_args_is_help=True)
 
-_UI = "Show the dashboard beside it; needs the extra ui."
+_UI = "Also start the dashboard; needs the extra ui."
 _PLAIN = {
     "Input should be greater than or equal to": "must be at least",
     "Input should be less than or equal to": "must be at most",
@@ -62,10 +62,10 @@ def _dashboard(settings: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for name in ("tokens", "tls_certificate"):
         if settings[name] is not None:
             option = name.replace("_", "-")
-            msg = f"--ui shows a service without --{option}; start `tidegauge ui` beside it"
+            msg = f"--ui does not work with --{option}; start `tidegauge ui` separately"
             raise ValueError(msg)
     if settings["port"] == 0:
-        msg = "--ui needs to know the port: give --port"
+        msg = "--ui needs a fixed port: give --port"
         raise ValueError(msg)
     with beside(f"http://{_reachable(settings['host'])}:{settings['port']}") as address:
         yield {"ui_url": settings["ui_url"] or address}
@@ -160,12 +160,12 @@ def upgrade(
         str,
         typer.Option(
             envvar="TIDEGAUGE_DATABASE_URL",
-            help="sqlite:///PATH or postgresql://USER@HOST/NAME; the password is best in "
+            help="sqlite:///PATH or postgresql://USER@HOST/NAME; set the password in "
             "PGPASSWORD or ~/.pgpass.",
         ),
     ],
 ) -> None:
-    """Bring the schema up to date. Needed for PostgreSQL; SQLite's is by `tidegauge serve`."""
+    """Upgrade the schema. PostgreSQL needs this; `tidegauge serve` upgrades SQLite by itself."""
     with needs_extra("controller"):
         from controller import upgrade_database  # noqa: PLC0415 (says which extra is missing)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415
@@ -183,7 +183,7 @@ def new(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="Whose it is; what its holder does is logged with it."
+            metavar="NAME", help="Name of the holder, which the service logs with each change."
         ),
     ],
     *,
@@ -191,29 +191,27 @@ def new(
         list[str],
         typer.Option(
             metavar="SCOPE:ROLES",
-            help="Such as flights:read,write or '*:observe'; may be repeated.",
+            help="Roles in a scope, such as flights:read,write or '*:observe'; repeatable.",
         ),
     ],
     file: Annotated[
         Path,
-        typer.Option(
-            "--tokens", envvar="TIDEGAUGE_TOKENS", help="File of the service's tokens."
-        ),
+        typer.Option("--tokens", envvar="TIDEGAUGE_TOKENS", help="Token file of the service."),
     ] = Path("tokens.toml"),
     days: Annotated[
         int | None,
         typer.Option(
             parser=in_range(int, 1, 36_500),
             metavar="1..36500",
-            help="Expire after so many days.",
+            help="Expire after this number of days.",
             show_default="never",
         ),
     ] = None,
 ) -> None:
-    """Make a token, print it, once, and add its hash to a file.
+    """Create a token, print it once, and add its hash to a file.
 
-    A service that runs with the file lets it in within seconds. To withdraw it, delete its part
-    of the file.
+    A service that uses the file accepts the token within seconds. To revoke it, delete its entry
+    from the file.
     """
     with needs_extra("controller"):
         from controller.access import tokens as access  # noqa: PLC0415 (says which extra is missing)
@@ -224,10 +222,10 @@ def new(
         access.append_token(file, made.stored)
     except (TidegaugeError, ValueError) as error:
         sys.exit(f"tidegauge token new: {error}")
-    print(f"added {name!r} to {file.absolute()}; it is shown this once:", file=sys.stderr)
+    print(f"added {name!r} to {file.absolute()}; it is shown only once:", file=sys.stderr)
     try:
         print(made.text, flush=True)
     except OSError as error:
         sys.stdout = None  # it would be tried again at the end
-        cure = f"delete {name!r} from the file, and make another"
-        sys.exit(f"tidegauge token new: it cannot be shown ({error.strerror}): {cure}")
+        cure = f"delete {name!r} from the file, and create another"
+        sys.exit(f"tidegauge token new: cannot print the token ({error.strerror}): {cure}")

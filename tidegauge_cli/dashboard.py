@@ -26,14 +26,14 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
         Path | None,
         typer.Option(
             envvar="TIDEGAUGE_TOKEN_FILE",
-            help="File that holds the bearer token; `observe` is the role that fits.",
+            help="File with the bearer token; the role `observe` is enough.",
         ),
     ] = None,
     shown_url: Annotated[
         str | None,
         typer.Option(
             envvar="TIDEGAUGE_UI_SHOWN_URL",
-            help="Address of the service that people use; it is shown, and in commands.",
+            help="Service URL to show on the pages and in commands.",
             show_default="--url",
         ),
     ] = None,
@@ -53,7 +53,7 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
         list[str] | None,
         typer.Option(
             metavar="HOST",
-            help="Name by which browsers call, beside localhost and addresses; may be repeated; "
+            help="Host name that browsers use, besides localhost and IP addresses; repeatable; "
             "'*' for any.",
         ),
     ] = None,
@@ -62,7 +62,7 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
         flag(
             "--insecure",
             envvar="TIDEGAUGE_UI_INSECURE",
-            help="Listen beyond this machine although anybody who reaches it may look.",
+            help="Listen beyond this machine; anybody who reaches it sees all streams.",
         ),
     ] = False,
     held_after: Annotated[
@@ -71,11 +71,11 @@ def ui(  # noqa: PLR0913 (typer reads options from parameters)
             envvar="TIDEGAUGE_UI_HELD_AFTER",
             parser=in_time(1_000),
             metavar="SPAN",
-            help="Call a stream held once its watermark stands for so long.",
+            help="Show a stream as held once its watermark has stood for this long.",
         ),
     ] = 10.0,
 ) -> None:
-    """Show where every watermark stands, who holds it and who reads, as a page in a browser."""
+    """Serve the dashboard: every watermark, its holders and its readers, in a browser."""
     with needs_extra("ui"):
         import tidegauge_dashboard  # noqa: PLC0415 (says which extra is missing)
         from tidegauge.errors import TidegaugeError  # noqa: PLC0415

@@ -43,7 +43,7 @@ lifecycle = typer.Typer()
     settings=CREATED,
 )
 def create(session: Session, stream: Stream, **settings: Setting) -> None:
-    """Create a stream; fine if it is there already with the given settings."""
+    """Create a stream; idempotent: succeeds if the stream exists with these settings."""
     body = CreateStream(**_given(settings))
 
     async def put(service: Service) -> tuple[StreamInfo, str]:
@@ -72,7 +72,7 @@ def create(session: Session, stream: Stream, **settings: Setting) -> None:
 
 @asks(lifecycle, "configure shop/orders --aggregation-timeout-ms null", settings=CHANGED)
 def configure(session: Session, stream: Stream, **settings: Setting) -> None:
-    """Change settings of a stream; what is left out stays as it is."""
+    """Change settings of a stream; settings that you leave out stay as they are."""
     change = _given(settings)
     if not change:
         msg = "nothing to change; name a setting, such as --min-writers 2"
@@ -100,31 +100,39 @@ def scale(  # noqa: PLR0913 (three ways to say it)
     split: Annotated[
         int | None,
         typer.Option(
-            parser=in_range(int, 0), metavar="SEGMENT", help="Split it into equal parts."
+            parser=in_range(int, 0),
+            metavar="SEGMENT",
+            help="Split this segment into equal parts.",
         ),
     ] = None,
     parts: Annotated[
         int,
-        typer.Option(parser=in_range(int, 2), metavar="NUMBER", help="So many, of --split."),
+        typer.Option(
+            parser=in_range(int, 2), metavar="NUMBER", help="Number of parts for --split."
+        ),
     ] = 2,
     merge: Annotated[
         frozenset[int] | None,
-        typer.Option(parser=reading(segments), metavar="0,1", help="Merge neighbours."),
+        typer.Option(
+            parser=reading(segments), metavar="0,1", help="Merge these neighbouring segments."
+        ),
     ] = None,
     seal: Annotated[
         frozenset[int] | None,
-        typer.Option(parser=reading(segments), metavar="0,1", help="Seal these --into others."),
+        typer.Option(
+            parser=reading(segments), metavar="0,1", help="Seal these segments; needs --into."
+        ),
     ] = None,
     into: Annotated[
         frozenset[tuple[float, float]] | None,
         typer.Option(
             parser=reading(ranges),
             metavar="0-0.3,0.3-1",
-            help="Key ranges of those that continue what --seal names.",
+            help="Key ranges of the segments that replace those of --seal.",
         ),
     ] = None,
 ) -> None:
-    """Split or merge segments while everything runs: writers and readers follow by themselves."""
+    """Split or merge segments; writers and readers keep running and follow by themselves."""
     if [split is not None, merge is not None, seal is not None].count(True) != 1 or (
         (seal is None) != (into is None)
     ):
@@ -161,15 +169,15 @@ def truncate(  # noqa: PLR0913 (options)
     cut: Position = None,
     time: TimeOption = None,
     force: Annotated[
-        bool, flag("--force", help="Drop also what reader groups still need.")
+        bool, flag("--force", help="Also drop events that reader groups still need.")
     ] = False,
     yes: Yes = False,
 ) -> None:
-    """Drop the first events of a stream, before a stream cut or before a time; its marks go along."""
+    """Drop the oldest events of a stream and their marks, before a stream cut or a time."""
     if (cut is None) == (time is None):
         msg = "give either --cut 0:40,1:12 or --time TIME"
         raise typer.BadParameter(msg)
-    _confirm(f"The first events of {stream} are lost then. Drop them?", yes=yes)
+    _confirm(f"This permanently drops the oldest events of {stream}. Drop them?", yes=yes)
 
     async def post(service: Service) -> TruncatedStream:
         return await StreamCalls(service.transport, stream).truncate(
@@ -184,7 +192,7 @@ def truncate(  # noqa: PLR0913 (options)
 def seal(
     session: Session, stream: Stream, *, position: Position = None, yes: Yes = False
 ) -> None:
-    """End a stream for ever, with a final mark; an external log needs its end position."""
+    """End a stream permanently, with a final mark; an external log needs its end position."""
     _confirm(f"Nothing can be written to {stream} afterwards. Seal it?", yes=yes)
     body = SealStream(position=position)
     sealed = session.ask(
@@ -196,7 +204,10 @@ def seal(
 @asks(lifecycle, "delete shop/orders")
 def delete(session: Session, stream: Stream, *, yes: Yes = False) -> None:
     """Delete a stream with its events, marks and writers."""
-    _confirm(f"The events, marks and writers of {stream} are lost then. Delete it?", yes=yes)
+    _confirm(
+        f"This permanently deletes the events, marks and writers of {stream}. Delete it?",
+        yes=yes,
+    )
     session.ask(lambda service: StreamCalls(service.transport, stream).delete())
     session.show({"stream": str(stream), "deleted": True}, f"{stream} is deleted")
 
@@ -211,4 +222,4 @@ def _confirm(question: str, *, yes: bool) -> None:
     try:
         typer.confirm(question, abort=True, err=True)
     except typer.Abort:  # also where there is nobody to ask
-        sys.exit("tidegauge: nothing was done; with --yes it is done without asking")
+        sys.exit("tidegauge: nothing was done; pass --yes to skip the confirmation")

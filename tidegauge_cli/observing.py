@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from writer_client.observing.watching import Progress, Watching
 
 _T = TypeVar("_T")
-observe = typer.Typer(help="Note time for producers that nobody can change, by a guess.")
+observe = typer.Typer(help="Estimate time for producers you cannot change.")
 _RETRY_FOR = timedelta(seconds=5)
 """Then it reads on: what it notes next says more than what it could not say."""
 _GUESS = (
-    "this is a guess, made once for all readers: what comes later than it expects is late. "
+    "this is an estimate, made once for all readers: events later than it expects are late. "
     "tidegauge why names its writers; replace them one by one with producers that note time "
     "themselves (--except)"
 )
@@ -33,7 +33,7 @@ _GUESS = (
 
 @observe.callback()
 def _only_a_group() -> None:
-    """Note time for producers that nobody can change, by a guess."""
+    """Estimate time for producers you cannot change."""
 
 
 @asks(
@@ -51,28 +51,29 @@ def kafka(  # noqa: PLR0913 (options)
         ),
     ] = None,
     topic: Annotated[
-        str | None, typer.Option(help="Which topic.", show_default="the stream's own name")
+        str | None,
+        typer.Option(help="Name of the topic.", show_default="the stream's own name"),
     ] = None,
     by: Annotated[
         str,
         typer.Option(
             metavar="partition|key|header:NAME",
-            help="What makes a writer: PARTITION, or VALUE.PARTITION.",
+            help="What identifies a writer: PARTITION, or VALUE.PARTITION.",
         ),
     ] = "partition",
     event_time: Annotated[
         str,
         typer.Option(
             metavar="timestamp|header:NAME|json:/PATH",
-            help="Where an event's time is: ms, or RFC 3339.",
+            help="Where the time of an event is: milliseconds, or RFC 3339.",
         ),
     ] = "timestamp",
     strategy: Annotated[
         str | None,
         typer.Option(
             metavar="lag:5m|bounded:5m|quantile:0.999",
-            help="How time is guessed: the clock less a lag, the newest event less a delay, or "
-            "less a quantile of how late events were.",
+            help="How time is estimated: the clock minus a lag, the newest event minus a delay, or "
+            "minus a quantile of how late events were.",
             show_default="lag:5m from the end, bounded:5m from the beginning",
         ),
     ] = None,
@@ -80,14 +81,14 @@ def kafka(  # noqa: PLR0913 (options)
         str,
         typer.Option(
             metavar="SPAN|never",
-            help="A writer that is silent for so long leaves; 90s, 2m, 1h.",
+            help="Remove a writer that is silent for this long: 90s, 2m, 1h.",
         ),
     ] = "2m",
     hold_limit: Annotated[
         str,
         typer.Option(
             metavar="SPAN|never",
-            help="A writer that is farther behind the others for so long leaves, unless it catches up.",
+            help="Remove a writer that holds the others for this long, unless it catches up.",
         ),
     ] = "10m",
     excepted: Annotated[
@@ -95,7 +96,7 @@ def kafka(  # noqa: PLR0913 (options)
         typer.Option(
             "--except",
             metavar="NAME",
-            help="A writer, or a VALUE, that notes time by itself; repeatable.",
+            help="Leave out a writer, or a VALUE, that notes time by itself; repeatable.",
         ),
     ] = None,
     since: Annotated[
@@ -104,7 +105,7 @@ def kafka(  # noqa: PLR0913 (options)
             "--from",
             parser=one_of(("beginning", "end")),
             metavar="beginning|end",
-            help="Where a partition starts of which no writer is known yet.",
+            help="Where to start in partitions without a known writer.",
         ),
     ] = "end",
     until: Annotated[
@@ -112,29 +113,29 @@ def kafka(  # noqa: PLR0913 (options)
         typer.Option(
             parser=one_of(("end",)),
             metavar="end",
-            help="Stop where the topic ends now.",
+            help="Stop at the current end of the topic.",
             show_default="never",
         ),
     ] = None,
     kafka_setting: Annotated[
         list[str] | None,
         typer.Option(
-            "--kafka", metavar="NAME=VALUE", help="A setting of librdkafka; repeatable."
+            "--kafka", metavar="NAME=VALUE", help="Setting of librdkafka; repeatable."
         ),
     ] = None,
     kafka_config: Annotated[
         Path | None,
         typer.Option(
             envvar="TIDEGAUGE_KAFKA_CONFIG",
-            help="File of such settings, one a line: for secrets, which others see on a command line.",
+            help="File of settings of librdkafka, one on each line; for secrets, which a command line shows.",
         ),
     ] = None,
 ) -> None:
-    """Read a topic, and note time for its writers by a guess, for all readers alike.
+    """Read a topic, and note estimated times for its writers, once for all readers.
 
-    Each writer notes the least guess of all. Several observers share the partitions as a consumer
-    group; nothing is committed to Kafka. Ctrl-C ends it; the writers stay members of the stream,
-    and the next start reads on from what they noted.
+    Each writer notes the lowest of all estimates. Several observers share the partitions as a
+    consumer group; nothing is committed to Kafka. Ctrl-C ends it; the writers stay members of the
+    stream, and the next start continues from what they noted.
     """
     with needs_extra("kafka"):
         from writer_client.observing import rules  # noqa: PLC0415 (says which is missing)
@@ -170,7 +171,9 @@ def kafka(  # noqa: PLR0913 (options)
         return await _until_signal(observer.run, observer.stop)
 
     ended_by = session.ask(run, retry_for=_RETRY_FOR)
-    warn(f"ended; the writers stay members of {stream}, and the next start reads on from there")
+    warn(
+        f"ended; the writers stay members of {stream}, and the next start continues from there"
+    )
     raise typer.Exit(0 if ended_by == 0 else 128 + ended_by)
 
 
@@ -215,7 +218,7 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
     parts = [
         f"{watching.stream}: {progress.writers} writers, {counts.events} events",
         f"{progress.behind} behind the end",
-        f"watermark {describe_time(progress.watermark)} (a guess)",
+        f"watermark {describe_time(progress.watermark)} (an estimate)",
     ]
     parts += [
         f"{what} {_behind(those)}"
@@ -225,7 +228,7 @@ def _show(session: Session, watching: "Watching", progress: "Progress") -> None:
     if watching.idle is not None:
         idle = describe_span(watching.idle // timedelta(milliseconds=1))
         parts.append(f"{share} have been silent for longer than {idle}")
-    parts.append(f"{counts.late} came later than guessed")
+    parts.append(f"{counts.late} came later than estimated")
     if progress.unreadable is not None:
         parts.append(
             f"{counts.unreadable} without a readable time, the first at {progress.unreadable}"

@@ -40,14 +40,16 @@ _T = TypeVar("_T")
 _P = TypeVar("_P", bound=BaseModel)
 Group = Annotated[
     StreamName,
-    typer.Argument(parser=reading(parse_group), metavar="SCOPE/GROUP", help="Which group."),
+    typer.Argument(
+        parser=reading(parse_group), metavar="SCOPE/GROUP", help="Name of the reader group."
+    ),
 ]
 operators = typer.Typer()
 
 
 @asks(operators, "streams --json")
 def streams(session: Session) -> None:
-    """List the streams, where their watermarks stand, and who holds them; trouble comes first."""
+    """List the streams with their watermarks and states; streams in trouble come first."""
     path = "/v1/streams"
     if session.as_json:
         entries = attrgetter("streams")
@@ -66,11 +68,11 @@ def writers(
         typer.Option(
             parser=one_of(get_args(WriterState)),
             metavar="|".join(get_args(WriterState)),
-            help="Only those in this state.",
+            help="List only writers in this state.",
         ),
     ] = None,
 ) -> None:
-    """List the writers of a stream and what each of them noted."""
+    """List the writers of a stream and the times that they noted."""
     path, entries = f"{path_of(stream)}/writers", attrgetter("writers")
     _list(session, table_of_writers, path, WriterList, entries, state=state)
 
@@ -85,14 +87,14 @@ def marks(
         typer.Option(
             parser=in_range(int, 0),
             metavar="REVISION",
-            help="The first after this revision.",
+            help="List the first marks after this revision.",
             show_default="the newest",
         ),
     ] = None,
     limit: Annotated[
         int,
         typer.Option(
-            parser=in_range(int, 1, PAGE), metavar=f"1..{PAGE}", help="At most so many."
+            parser=in_range(int, 1, PAGE), metavar=f"1..{PAGE}", help="Maximum number of marks."
         ),
     ] = 20,
 ) -> None:
@@ -119,7 +121,7 @@ def marks(
 
 @asks(operators, "groups")
 def groups(session: Session) -> None:
-    """List the reader groups, what each reader owns, and how far the group is behind."""
+    """List the reader groups, the segments of each reader, and how far each group is behind."""
     path, entries = "/v1/reader-groups", attrgetter("groups")
     _list(session, table_of_groups, path, GroupList, entries, windows=True)
 
@@ -133,12 +135,12 @@ def window(
         typer.Argument(
             callback=lambda text: text and str(reading(StreamName.parse)(text)),
             metavar="SCOPE/STREAM",
-            help="Which of its streams.",
+            help="Name of one of its streams.",
             show_default="all of them",
         ),
     ] = None,
 ) -> None:
-    """Show the time window of a reader group in one of its streams, or in each of them."""
+    """Show the time window of a reader group in one of its streams, or in all of them."""
     path = f"/v1/reader-groups/{group}/time-window"
     if stream is None:
         windows = session.ask(lambda service: service.get(path, GroupWindows))
@@ -156,7 +158,7 @@ def window(
 
 @asks(operators, "lag shop/billing")
 def lag(session: Session, group: Group) -> None:
-    """Show how far the query of a reader group has come, how far it is behind, and what was late."""
+    """Show the progress of a reader group's query: its bound, its lag, and late rows."""
     path = f"/v1/reader-groups/{group}"
     found = session.ask(lambda service: service.get(path, GroupDetails))
     session.show({"group": found.group, "progress": found.progress}, *lines_of_progress(found))
@@ -164,7 +166,7 @@ def lag(session: Session, group: Group) -> None:
 
 @asks(operators, "why shop/orders")
 def why(session: Session, stream: Stream) -> None:
-    """Tell why the watermark is where it is: who holds it, who waits, what to do."""
+    """Explain why the watermark is where it is: who holds it, who waits, and what to do."""
     path = f"{path_of(stream)}/watermark"
     found = session.ask(lambda service: service.get(path, Watermark))
     explanation = found.explanation
@@ -179,7 +181,7 @@ def why(session: Session, stream: Stream) -> None:
 
 @asks(operators, "watch shop/orders")
 def watch(session: Session, stream: Stream) -> None:
-    """Follow the watermark, who holds it and how fast events arrive, until the stream is sealed."""
+    """Follow the watermark, its holders and the rate of events until the stream is sealed."""
     try:
         session.ask(
             lambda service: watch_stream(service, path_of(stream), as_json=session.as_json),
@@ -204,12 +206,12 @@ def wait(
         typer.Option(
             parser=in_time(1_000),
             metavar="SPAN",
-            help="Give up after so long, with status 1.",
+            help="Give up after this time, with exit status 1.",
             show_default="never",
         ),
     ] = None,
 ) -> None:
-    """Wait until every event below a time is there; if it takes too long, tell why."""
+    """Wait until a stream is complete up to a time; explain why if it takes too long."""
     limit = None if timeout is None else timedelta(seconds=timeout)
     watermark = session.ask(
         lambda service: StreamCalls(service.transport, stream).wait_until(time, limit),

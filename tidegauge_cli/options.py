@@ -67,7 +67,7 @@ def in_range(kind: type[_N], least: int, most: float = _FINITE) -> Callable[[str
         except ValueError:
             number = None
         if number is None or not least <= number <= most:
-            msg = f"{text[:_SHOWN]!r} is no {_KINDS[kind]} {bounds}"
+            msg = f"{text[:_SHOWN]!r} is not a {_KINDS[kind]} {bounds}"
             raise ValueError(msg)
         return number
 
@@ -88,7 +88,9 @@ def in_bytes(text: str) -> int:
     """Read a size, written ``10GB``, or ``10GiB`` for powers of 1 024; a number counts bytes."""
     found = _SIZE.match(text)
     if found is None:
-        msg = f"{text[:_SHOWN]!r} is no size; write a whole number and kB, MB, GB or TB: 10GB"
+        msg = (
+            f"{text[:_SHOWN]!r} is not a size; write a whole number and kB, MB, GB or TB: 10GB"
+        )
         raise ValueError(msg)
     prefix = (found[2] or " ").lower()
     base = 1_024 if "i" in prefix else 1_000
@@ -115,7 +117,7 @@ def one_of(words: Collection[str]) -> Callable[[str], str]:
 def segments(text: str) -> frozenset[int]:
     """Read the numbers of segments, written ``0,1``."""
     if not all(part.isascii() and part.isdecimal() for part in text.split(",")):
-        msg = f"{text[:_SHOWN]!r} names no segments; write their numbers, such as 0,1"
+        msg = f"{text[:_SHOWN]!r} does not name segments; write their numbers, such as 0,1"
         raise ValueError(msg)
     return frozenset(int(part) for part in text.split(","))
 
@@ -126,25 +128,26 @@ def ranges(text: str) -> frozenset[tuple[float, float]]:
     try:
         return frozenset((float(low), float(high)) for low, _, high in pairs)
     except ValueError as error:
-        msg = f"{text[:_SHOWN]!r} are no ranges; write low-high, such as 0-0.3,0.3-1"
+        msg = f"{text[:_SHOWN]!r} does not name key ranges; write low-high, such as 0-0.3,0.3-1"
         raise ValueError(msg) from error
 
 
 Stream = Annotated[
     StreamName,
     typer.Argument(
-        parser=reading(StreamName.parse), metavar="SCOPE/STREAM", help="Which stream."
+        parser=reading(StreamName.parse), metavar="SCOPE/STREAM", help="Name of the stream."
     ),
 ]
 Writer = Annotated[
-    str, typer.Argument(parser=reading(check_name), metavar="WRITER", help="Its name.")
+    str,
+    typer.Argument(parser=reading(check_name), metavar="WRITER", help="Name of the writer."),
 ]
 Time = Annotated[
     int,
     typer.Argument(
         parser=reading(parse_event_time),
         metavar="TIME",
-        help="Milliseconds, or 2024-01-01T00:00:00Z; below zero after --.",
+        help="Event time: milliseconds, or RFC 3339 such as 2024-01-01T00:00:00Z; negative after --.",
     ),
 ]
 TimeOption = Annotated[
@@ -153,7 +156,7 @@ TimeOption = Annotated[
         "--time",
         parser=reading(parse_event_time),
         metavar="TIME",
-        help="Milliseconds, or 2024-01-01T00:00:00Z.",
+        help="Event time: milliseconds, or RFC 3339 such as 2024-01-01T00:00:00Z.",
     ),
 ]
 Position = Annotated[
@@ -165,14 +168,16 @@ Position = Annotated[
 Incarnation = Annotated[
     int | None,
     typer.Option(
-        parser=in_range(int, 1), metavar="NUMBER", help="From a registration, if there was one."
+        parser=in_range(int, 1),
+        metavar="NUMBER",
+        help="Incarnation from the registration, if the writer registered.",
     ),
 ]
 Force = Annotated[
-    bool, flag("--force", help="Take a time of early 1970, which looks like seconds.")
+    bool, flag("--force", help="Accept a time in early 1970, which looks like seconds.")
 ]
-Yes = Annotated[bool, flag("--yes", help="Do not ask first.")]
-Url = Annotated[str, typer.Option(envvar="TIDEGAUGE_URL", help="Of the service.")]
+Yes = Annotated[bool, flag("--yes", help="Skip the confirmation.")]
+Url = Annotated[str, typer.Option(envvar="TIDEGAUGE_URL", help="Service URL.")]
 Token = Annotated[
     str | None,
     typer.Option(envvar="TIDEGAUGE_TOKEN", help="Bearer token.", show_default=False),

@@ -42,7 +42,7 @@ def register(
     time: TimeOption = None,
     force: Force = False,
 ) -> None:
-    """Register a writer before it writes: the watermark waits for it; its former process is fenced."""
+    """Register a writer before it writes; the watermark waits for it, and a former process is fenced."""
     body, path = RegisterWriter.new(time), _path(stream, writer, "register")
     registered = _report(session, path, body, WriterRegistered, force=force)
     number, watermark = registered.incarnation, describe_time(registered.watermark)
@@ -64,7 +64,7 @@ def note_time(  # noqa: PLR0913 (one report has as many parts)
     incarnation: Incarnation = None,
     force: Force = False,
 ) -> None:
-    """Note time for a writer: whatever it writes after the position is not older."""
+    """Note a time for a writer: it promises to write nothing older after the position."""
     body = NoteTime(time=time, position=position, incarnation=incarnation)
     path = _path(stream, writer, "note-time")
     _show(session, writer, _report(session, path, body, TimeNoted, force=force))
@@ -81,7 +81,7 @@ def leave(  # noqa: PLR0913 (one report has as many parts)
     incarnation: Incarnation = None,
     force: Force = False,
 ) -> None:
-    """Take a writer out that will write no more, with a last time if it has one: nobody waits for it."""
+    """Remove a writer that writes no more; the watermark no longer waits for it."""
     body = LeaveStream(time=time, position=position, incarnation=incarnation)
     path = _path(stream, writer, "leave")
     _show(session, writer, _report(session, path, body, WriterAnswer, force=force))
@@ -89,7 +89,7 @@ def leave(  # noqa: PLR0913 (one report has as many parts)
 
 @asks(reporting, "expire shop/orders gateway-7")
 def expire(session: Session, stream: Stream, writer: Writer) -> None:
-    """Drop a writer that holds the others up; it returns with a time above the watermark."""
+    """Drop a writer that holds the watermark; it returns with a time above the watermark."""
     path = _path(stream, writer, "expire")
     _show(session, writer, session.ask(lambda service: service.post(path, WriterAnswer)))
 
@@ -99,10 +99,12 @@ def _advice(registered: WriterRegistered) -> list[str]:
     lines = []
     if registered.time is not None:
         since = describe_time(registered.time)
-        lines.append(f"it stands at {since}: nothing that it writes from there on is late")
+        lines.append(
+            f"it continues at {since}: events that it writes from there on are not late"
+        )
     if registered.beat_ms is not None:
         every = describe_span(registered.beat_ms)
-        lines.append(f"who repeats its last time every {every} is not dropped for silence")
+        lines.append(f"repeat the last time every {every} to avoid being dropped for silence")
     return lines
 
 
@@ -122,7 +124,7 @@ def _report(
             if stream.config.max_future_skew_ms is not None:
                 sys.exit(
                     f"tidegauge: {body.time} lies in early 1970: are these seconds? Times are "
-                    f"milliseconds, such as {body.time * 1_000}; --force takes it as it is"
+                    f"milliseconds, such as {body.time * 1_000}; --force accepts it as it is"
                 )
         return await service.post(path, answer, body)
 

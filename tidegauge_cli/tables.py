@@ -218,7 +218,7 @@ def describe_time(time_ms: int | None) -> str:
 
 def describe_remarks(writer: WriterInfo) -> str:
     """Show what is not so for most: it was told where it stands, or has no grace."""
-    remarks = {"told": writer.stand_by == "told", "no grace": not writer.grace}
+    remarks = {"start time": writer.stand_by == "told", "no grace": not writer.grace}
     return ", ".join(remark for remark, applies in remarks.items() if applies)
 
 

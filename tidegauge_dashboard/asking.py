@@ -143,11 +143,11 @@ class Asking:
         return found
 
     def now_ms(self) -> int:
-        """Tell what the service's clock shows."""
+        """Return what the service's clock shows."""
         return round(time.time() * 1_000) + self.skew_ms
 
     def outage_of(self, questions: Iterable[Question]) -> Outage | None:
-        """Tell what keeps the service from answering one of them; None if it answers all."""
+        """Return what keeps the service from answering one of them; None if it answers all."""
         told_s = time.monotonic() - _TOLD_AFTER_S
         failed = [one for one in questions if one.fails_since_s() < told_s]
         if not failed:

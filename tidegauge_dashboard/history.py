@@ -57,7 +57,7 @@ class History:
         return self._values[-1] if self._values else None
 
     def at(self, moments: Iterable[int]) -> Iterator[int | None]:
-        """Tell the value at each moment; None before the first change."""
+        """Return the value at each moment; None before the first change."""
         for moment in moments:
             found = bisect_right(self._at, moment)
             yield self._values[found - 1] if found else None

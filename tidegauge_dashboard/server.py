@@ -48,7 +48,7 @@ class ExposedDashboardError(ValueError):
     def __init__(self, host: str) -> None:
         self.host = host
         super().__init__(
-            f"listening on {host} would show the streams to anybody who reaches it; give "
+            f"listening on {host} would show the streams to anybody who reaches it; pass "
             "--insecure if something else keeps strangers out"
         )
 
@@ -224,14 +224,14 @@ class Guard:
     def _refusal(self, headers: Headers) -> tuple[int, str] | None:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._may_call(host):
-            return 421, f"this dashboard is not called {host!r}; give further names by --name"
+            return 421, f"{host!r} is not a name of this dashboard; add names with --name"
         if origin is not None and origin.partition("://")[2] != host:
-            return 403, f"a page of {origin!r} may not look in here"
+            return 403, f"a page of {origin!r} may not call this dashboard"
         if (
             headers.get("sec-fetch-site") == "cross-site"
             and headers.get("sec-fetch-mode") != "navigate"
         ):
-            return 403, "a page of another site may not look in here"
+            return 403, "a page of another site may not call this dashboard"
         return None
 
     def _may_call(self, host: str) -> bool:
@@ -257,7 +257,9 @@ def run(settings: DashboardSettings) -> None:
     app = create_app(settings)
     listener = listen(settings.host, settings.port)
     if settings.insecure and not _is_loopback(settings.host):
-        _log.warning("anybody who reaches %s may look at all streams", settings.host)
+        _log.warning(
+            "no authentication: anybody who reaches %s sees all streams", settings.host
+        )
     shown = f"[{settings.host}]" if ":" in settings.host else settings.host
     print(f"dashboard http://{shown}:{settings.port}/  of {settings.url}", flush=True)  # noqa: T201
     config = uvicorn.Config(

@@ -138,7 +138,7 @@ def parse_grants(texts: Iterable[str]) -> dict[str, set[Role]]:
         try:
             given = {Role(role) for role in roles.split(",")}
         except ValueError as error:
-            msg = f"{text!r} is no grant; write SCOPE:ROLES, with some of {', '.join(Role)}"
+            msg = f"{text!r} is not a grant; write SCOPE:ROLES, with some of {', '.join(Role)}"
             raise ValueError(msg) from error
         grants.setdefault(scope, set()).update(given)
     return grants
@@ -171,7 +171,7 @@ def append_token(path: Path, stored: StoredToken) -> None:
 def _read(path: Path) -> str:
     with _problems_told(path):
         if path.exists() and not path.is_file():
-            reason = "this is no regular file, and may keep who reads it waiting"
+            reason = "this is not a regular file, so reading it may block"
             raise TokenFileError(path, reason)
         return path.read_text()
 

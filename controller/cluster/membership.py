@@ -27,7 +27,7 @@ class AddressTakenError(TidegaugeError):
     def __init__(self, address: str) -> None:
         self.address = address
         super().__init__(
-            f"another controller of this database is reached at {address}, and lives: stop it "
+            f"another controller of this database is reached at {address}, and is alive: stop it "
             "first, or give each an --advertise-url of its own"
         )
 
@@ -178,5 +178,5 @@ class Membership:
                     async for _ in connection.notifies():
                         self.notify_all()
             except psycopg.Error as error:
-                self._no_news.log(f"the database tells no news: {error}")
+                self._no_news.log(f"the database sends no notifications: {error}")
             await asyncio.sleep(_RECONNECT_S)

@@ -55,7 +55,7 @@ def check_newest(connection: Connection, name: str) -> None:
         return
     _check_ours(connection, name, revision)
     msg = (
-        f"{name} has {'no schema' if revision is None else f'schema {revision}'}, this is for "
+        f"{name} has {'no schema' if revision is None else f'schema {revision}'}, this version needs "
         f"{newest_revision()}; run: tidegauge db upgrade --database-url '{name}'"
     )
     raise DatabaseUnusableError(msg)
@@ -64,7 +64,7 @@ def check_newest(connection: Connection, name: str) -> None:
 def unknown_schema(name: str, version: object) -> DatabaseUnusableError:
     """Return the error for a schema of another version of Tidegauge."""
     return DatabaseUnusableError(
-        f"{name} has schema version {version}, this is for {newest_revision()}; "
+        f"{name} has schema version {version}, this version needs {newest_revision()}; "
         "use the version of Tidegauge that made it"
     )
 

@@ -73,7 +73,7 @@ def _check_start(request: CreateGroup) -> None:
         raise InvalidRequestError.of(starts[-1], message)
     others = sorted((request.start_cut or {}).keys() - set(request.streams))
     if others:
-        message = f"{others[0]!r} is none of the group's streams"
+        message = f"{others[0]!r} is not one of the group's streams"
         raise InvalidRequestError.of("start_cut", message)
 
 

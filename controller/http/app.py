@@ -45,10 +45,10 @@ from tidegauge.errors import BodyTooLargeError, ProblemError, UnavailableError
 _STARTING = UnavailableError("the service is reading its streams back")
 _DESCRIPTION = """Event-time watermarks for partitioned streams.
 
-Bodies say what they are: `Content-Type: application/json`, or what the call asks for; none is
-taken compressed. A page of another site has to say so without a body, too.
-HEAD is answered like GET, without the body.
-Times are event time in ms; integers may be sent as JSON integers or decimal strings.
+Send `Content-Type: application/json` with a body, or the type that the call names; compressed bodies
+are refused. A page of another site must send it without a body, too.
+HEAD returns the same as GET, without the body.
+Times are event time in ms; send integers as JSON integers or decimal strings.
 Errors are RFC 9457 problem documents with a stable `code`.
 """
 

@@ -18,30 +18,31 @@ from tidegauge.wire.values import Answer
 
 _BEARER = "bearer"
 _MEANINGS = {
-    400: "What came is no HTTP: `malformed_request`.",
-    401: "No valid token was sent: `unauthenticated`.",
-    403: "The token is not enough: `forbidden`; or, without tokens, a page of another site would "
-    "change something: `foreign_origin`.",
-    404: "What the path names is not there; the code says what is missing.",
-    408: "Address and headers were begun and did not come to their end: `head_timeout`.",
-    409: "It conflicts with what is stored; the code says how.",
-    410: "Events that were dropped are asked for: `truncated`, with the first offset there is.",
-    412: "Somebody was faster, or it is there already: `precondition_failed`.",
-    413: "The body is beyond the limit of the service: `body_too_large`.",
-    415: "The body is of another content type, or does not say of which (or "
-    "there is none, and a page of another site may have sent the call): "
-    "`unsupported_media_type`; or it is compressed: `unsupported_content_encoding`.",
-    421: "Without tokens, who calls by a name that need not be this machine's is not answered: "
+    400: "The request is not HTTP: `malformed_request`.",
+    401: "There is no valid token: `unauthenticated`.",
+    403: "The token lacks a role: `forbidden`; or, without authentication, a page of another site "
+    "would change something: `foreign_origin`.",
+    404: "What the path names does not exist; the code says what is missing.",
+    408: "Address and headers were not complete in time: `head_timeout`.",
+    409: "The request conflicts with what is stored; the code says how.",
+    410: "The events were dropped: `truncated`, with the first offset that is left.",
+    412: "Somebody changed it first, or it exists already: `precondition_failed`.",
+    413: "The body is larger than the limit of the service: `body_too_large`.",
+    415: "The content type is missing or not accepted (or there is no body, and a page of another "
+    "site may have sent the call): `unsupported_media_type`; or the body is compressed: "
+    "`unsupported_content_encoding`.",
+    421: "The service has no authentication, and the header `Host` names another machine: "
     "`misdirected_request`.",
-    422: "Values that cannot be, or are beyond a limit: `invalid_request` and others.",
-    428: "A change must name the version that it is based on: `precondition_required`.",
-    429: "As many calls wait for news as may: `too_many_waiting`.",
-    431: "Address and headers are beyond the limit of the service: `head_too_large`.",
-    502: "Who was to do it was lost on the way, and it may be done or not: `outcome_unknown`.",
-    503: "The database is away, full or closing, and nothing was stored: `unavailable`; or "
-    "something else is wrong, to who probes: `unhealthy`.",
+    422: "Values are invalid or beyond a limit: `invalid_request` and others.",
+    428: "The change must name the version that it is based on: `precondition_required`.",
+    429: "Too many calls wait for news: `too_many_waiting`.",
+    431: "Address and headers are larger than the limit of the service: `head_too_large`.",
+    502: "A controller was lost before it answered, and the change may be stored or not: "
+    "`outcome_unknown`.",
+    503: "The database is away, full or closing, and nothing was stored: `unavailable`; or a probe "
+    "found something else wrong: `unhealthy`.",
 }
-"""Status to what it says, for all calls alike."""
+"""What each status means, for all calls alike."""
 
 
 class Problem(Answer):
@@ -50,8 +51,8 @@ class Problem(Answer):
     type: str = Field(description="`urn:tidegauge:` and the code.")
     title: str = Field(description="The code in words.")
     status: int = Field(description="The HTTP status; a code has exactly one.")
-    code: str = Field(description="Stable; programs decide by it.")
-    detail: str = Field(description="What happened and what to do, for a person.")
+    code: str = Field(description="Stable name of the problem, for programs.")
+    detail: str = Field(description="What happened and what to do, for people.")
 
 
 def document(app: FastAPI, further: Iterable[BaseRoute]) -> dict[str, Any]:

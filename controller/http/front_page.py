@@ -45,19 +45,19 @@ class ListedStanding(Answer):
 
     stream: str = Field(description="scope/stream.")
     watermark: int | None = Field(description="`lower` of the newest mark, ms.")
-    state: str = Field(description="In a few words, for a person.")
+    state: str = Field(description="State in a few words.")
 
 
 class FrontPage(Answer):
     """``GET /``."""
 
-    version: str = Field(description="Of the service.")
+    version: str = Field(description="Version of the service.")
     streams: list[ListedStanding] = Field(
         description=f"The first {_MOST} at most of those that the caller may see; trouble comes "
         "first."
     )
     more: bool = Field(description="Whether there are others, which `GET /v1/streams` lists.")
-    links: dict[str, str] = Field(description="Where to go on.")
+    links: dict[str, str] = Field(description="Links to other pages and calls.")
 
 
 @router.get(

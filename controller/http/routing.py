@@ -212,12 +212,12 @@ def read_cursor(cursor: str | None, parse: Callable[[str], _T]) -> _T | None:
     try:
         return parse(base64.b64decode(cursor, altchars=b"-_", validate=True).decode())
     except ValueError as error:
-        message = "is no cursor of this list; send one from an answer, as it is"
+        message = "is not a cursor of this list; send one from an answer, as it is"
         raise InvalidRequestError.of("cursor", message) from error
 
 
 WaitMs = Annotated[
-    Integer, Between(0, 30_000), Query(description="Wait so long for something new, ms.")
+    Integer, Between(0, 30_000), Query(description="Maximum wait for something new, ms.")
 ]
 
 

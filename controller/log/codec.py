@@ -126,7 +126,7 @@ def read_arrow(body: bytes) -> pa.RecordBatch:
             table = reader.read_all()
         table.validate(full=True)
     except (pa.ArrowException, OSError, ValueError, struct.error) as error:
-        raise InvalidRequestError.of("body", f"is no Arrow IPC stream: {error}") from error
+        raise InvalidRequestError.of("body", f"is not an Arrow IPC stream: {error}") from error
     for name in ("key", "value"):
         column = table.column(name)
         if column.null_count:

@@ -40,13 +40,13 @@ def _event(line: bytes) -> tuple[str, int | None, bytes]:
     try:
         event = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        msg = f"is no JSON: {error}"
+        msg = f"is not JSON: {error}"
         raise ValueError(msg) from error
     # Where nothing but keys has a colon, none of them is there twice; else check them.
     if not isinstance(event, dict) or line.count(b":") != len(event):
         event = parse_json(line)
     if not isinstance(event, dict):
-        msg = 'is no object; send {"key": …, "event_time": …, "value": …}'
+        msg = 'is not an object; send {"key": …, "event_time": …, "value": …}'
         raise ValueError(msg)  # noqa: TRY004 (answered like the others)
     if unknown := event.keys() - _FIELDS:
         msg = f"has unknown fields {sorted(unknown)}; send some of {sorted(_FIELDS)}"
@@ -75,5 +75,5 @@ def _value(event: dict[str, object]) -> bytes:
     try:
         return base64.b64decode(value, validate=True)
     except binascii.Error as error:
-        msg = f"value_base64 is no base64: {error}"
+        msg = f"value_base64 is not base64: {error}"
         raise ValueError(msg) from error

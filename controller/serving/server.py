@@ -157,9 +157,9 @@ class ExposedError(TidegaugeError):
     def __init__(self, host: str) -> None:
         self.host = host
         super().__init__(
-            f"listening on {host or 'all addresses'} without tokens would let anybody on the network read, write "
-            "and delete; give --tokens FILE (`tidegauge token new` fills it), or --insecure if "
-            "something else keeps strangers out"
+            f"listening on {host or 'all addresses'} without authentication would let anybody on the network "
+            "read, write and delete; pass --tokens FILE (`tidegauge token new` writes it), or --insecure "
+            "if something else keeps strangers out"
         )
 
 
@@ -179,9 +179,14 @@ def check_exposure(settings: ServeSettings) -> None:
     if settings.tokens is None:
         if not settings.insecure:
             raise ExposedError(settings.host)
-        _log.warning("anybody who reaches %s may read, write and delete", settings.host)
+        _log.warning(
+            "no authentication: anybody who reaches %s may read, write and delete",
+            settings.host,
+        )
     elif settings.tls_certificate is None:
-        _log.warning("tokens travel in the clear unless a proxy in front of this speaks TLS")
+        _log.warning(
+            "tokens are sent unencrypted unless a proxy in front of the service terminates TLS"
+        )
 
 
 def is_for_this_machine(settings: ServeSettings) -> bool:

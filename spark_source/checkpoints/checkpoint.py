@@ -56,7 +56,7 @@ class LoggedBatch:
     ends: Sequence[Any]
 
     def promise(self, output_delay_ms: int) -> Promise:
-        """Tell what may be noted behind it, if rows may be so much older than the watermark.
+        """Return what may be noted behind it, if rows may be so much older than the watermark.
 
         A stateful query emits nothing at or below Spark's watermark any more. One without state
         has none, but hands on what it reads: nothing below the least bound of its sources. A
@@ -123,19 +123,19 @@ class Checkpoint:
             raise CheckpointError(location, str(error)) from error
 
     def query_id(self) -> str:
-        """Tell the id that the query keeps over restarts."""
+        """Return the id that the query keeps over restarts."""
         metadata: dict[str, str] = json.loads(self._read("metadata"))
         return metadata["id"]
 
     def batch(self, number: int) -> LoggedBatch:
-        """Look a batch up."""
+        """Return a batch."""
         watermark, ends = self._entry(number)
         state = self._files.get_file_info(f"{self._root}/state")
         is_stateful = state.type == fs.FileType.Directory
         return LoggedBatch(is_stateful=is_stateful, watermark=watermark, ends=ends)
 
     def newest_ends(self) -> Sequence[Any]:
-        """Tell how far each source was planned in the newest batch; nothing before the first.
+        """Return how far each source was planned in the newest batch; nothing before the first.
 
         See `LoggedBatch.ends`.
         """

@@ -128,7 +128,7 @@ def _is_of_ticks(end: object) -> bool:
 
 
 def _is_of_kafka(end: object) -> bool:
-    """Tell the offsets of Spark's Kafka source, ``{"topic": {"0": 40}}``, from those of others."""
+    """Return the offsets of Spark's Kafka source, ``{"topic": {"0": 40}}``, from those of others."""
     return isinstance(end, dict) and all(isinstance(one, dict) for one in end.values())
 
 

@@ -151,7 +151,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planned.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's)
-        """Say where the stream stands, for Spark's progress; the backlog is the Kafka source's."""
+        """Describe where the stream stands, for Spark's progress; the backlog is the Kafka source's."""
         if self._watch is None or self._planned is None:
             return None
         watermark = self._watch.watermark

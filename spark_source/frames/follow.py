@@ -127,7 +127,7 @@ def _column(name: str) -> Column:
 
 def _check(df: DataFrame, topic: str) -> None:
     if not df.isStreaming:
-        cure = "is no stream; begin with spark.readStream.format('kafka')"
+        cure = "is not a stream; begin with spark.readStream.format('kafka')"
         raise InvalidOptionError("df", cure)
     if has_watermark(df):
         raise InvalidOptionError("df", "has a watermark already; leave withWatermark() out")

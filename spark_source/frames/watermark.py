@@ -112,7 +112,9 @@ def with_bound(df: DataFrame, operators: str) -> DataFrame:
     Above it an observation has to follow, as the barrier that no filter passes.
     """
     if operators not in _DELAYS:
-        raise InvalidOptionError("operators", f"{operators!r} is none of {', '.join(_DELAYS)}")
+        raise InvalidOptionError(
+            "operators", f"{operators!r} is not one of {', '.join(_DELAYS)}"
+        )
     return df.withWatermark("watermark", _DELAYS[operators])
 
 
@@ -187,7 +189,7 @@ def read_stream(
 
 
 def load(spark: SparkSession, source: str, options: dict[str, Any]) -> DataFrame:
-    """Load a source; what is wrong with the load is told without Spark's words around it."""
+    """Load a source; report errors of the load without Spark's words around them."""
     warn_of_available_now()
     try:
         loaded = spark.readStream.format(source).options(**options).load()

@@ -156,7 +156,7 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
     ... )  # doctest: +SKIP
     """
     if not df.isStreaming:
-        cure = "is no stream; write it with as_events(df).write.format('tidegauge')"
+        cure = "is not a stream; write it with as_events(df).write.format('tidegauge')"
         raise InvalidOptionError("df", cure)
     delay_ms = _delay_ms(output_delay, late_panes, corrects="pane" in df.columns)
     _refuse_guess(df)
@@ -210,11 +210,13 @@ def _refuse_guess(df: DataFrame) -> None:
 def _delay_ms(
     output_delay: timedelta | str | None, late_panes: str | None, *, corrects: bool
 ) -> int:
-    """Tell how far below the watermark rows may be, which a frame with corrections has to say."""
+    """Return how far below the watermark rows may be, which a frame with corrections has to say."""
     if corrects and output_delay is None and late_panes is None:
         raise UnclearDelayError
     if output_delay is not None and late_panes is not None:
-        raise InvalidOptionError("late_panes", "cannot go with output_delay; choose one")
+        raise InvalidOptionError(
+            "late_panes", "cannot be combined with output_delay; choose one"
+        )
     if late_panes not in {None, "flagged"}:
         raise InvalidOptionError("late_panes", f"{late_panes!r} is not 'flagged'")
     delay_ms = 0 if output_delay is None else option_ms("output_delay", output_delay)

@@ -18,7 +18,7 @@ class EmbeddedLog:
         self._client = client
 
     def extent(self, beyond: Extent | None = None, *, wait_ms: int = 0) -> Extent:
-        """Tell how far the log goes, in one long poll."""
+        """Return how far the log goes, in one long poll."""
         if beyond is None:
             tail = self._client.tail()
             topology = self._client.topology()  # after the tail, whose segments it has to know
@@ -54,7 +54,7 @@ class EmbeddedLog:
             raise EventsLostError(segment, at, at)
 
     def log_id(self) -> None:
-        """Tell nothing: the stream's own id is sent with each request."""
+        """Return nothing: the stream's own id is sent with each request."""
 
 
 def run_of(events: "reader_client.Events") -> EventRun:

@@ -38,7 +38,7 @@ class KafkaLog:
         self._topic = Topic(dict(topic.settings), topic.name, retry_for=retry_for)
 
     def extent(self, beyond: Extent | None = None, *, wait_ms: int = 0) -> Extent:
-        """Tell how far the topic is readable: up to the last stable offset of each partition."""
+        """Return how far the topic is readable: up to the last stable offset of each partition."""
         if beyond is None:
             return self._with_ends(self._noted())
         give_up = time.monotonic() + wait_ms / 1_000
@@ -57,7 +57,7 @@ class KafkaLog:
         return self._topic.starts_at(time)
 
     def _noted(self) -> Extent:
-        """Tell what the service knows of the stream."""
+        """Return what the service knows of the stream."""
         info = self._client.describe()
         return Extent(info.topology.to_topology(), {}, info.revision, info.watermark)
 

@@ -50,6 +50,6 @@ class Outputs:
         chosen = next(iter(self._columns)) if name is None else name
         if chosen not in self._columns:
             there = ", ".join(self._columns)
-            raise InvalidOptionError("output", f"{chosen!r} is none of {there}")
+            raise InvalidOptionError("output", f"{chosen!r} is not one of {there}")
         rows = self.frame if of is None else of
         return rows.where(F.col("output") == chosen).select(*self._columns[chosen])

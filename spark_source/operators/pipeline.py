@@ -135,7 +135,7 @@ def _buckets(df: DataFrame, buckets: int | None) -> int:
 
 def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
     if not df.isStreaming:
-        raise InvalidOptionError("df", "it is no stream; begin with read_stream(…)")
+        raise InvalidOptionError("df", "it is not a stream; begin with read_stream(…)")
     if not has_watermark(df):
         raise NoWatermarkError
     check_columns(df, ["event_time", "segment", "offset", key, *columns])
@@ -153,7 +153,7 @@ def _check(df: DataFrame, key: str, columns: Sequence[str]) -> None:
 
 
 def has_watermark(df: DataFrame) -> bool:
-    """Tell whether something drives Spark's watermark in a plan."""
+    """Return whether something drives Spark's watermark in a plan."""
     plan = getattr(df, "_plan", None)
     if plan is not None:
         return "with_watermark" in str(plan.to_proto(df.sparkSession.client))

@@ -74,7 +74,7 @@ def process(  # noqa: PLR0913 (options)
     ... # doctest: +SKIP
     """
     if not isinstance(processor, EventTimeProcessor):
-        cure = "is no EventTimeProcessor; pass an instance of one, such as OfflineDevices()"
+        cure = "is not an EventTimeProcessor; pass an instance of one, such as OfflineDevices()"
         raise InvalidOptionError("processor", f"{processor!r} {cure}")
     # Here, too: on an executor its errors would come from a query that has died. It opens a
     # copy, since the user's own is sent as it is.

@@ -73,7 +73,7 @@ def windowed(  # noqa: PLR0913 (options)
     trigger: Trigger = "on_time",
     buckets: int | None = None,
 ) -> Outputs:
-    """Aggregate rows by key and windows, which late rows correct for a while.
+    """Aggregate rows by key and window; late rows correct windows within the allowed lateness.
 
     A window fires when the bound has reached its end, and is kept for so long as lateness is
     allowed: rows that come for it meanwhile make it fire again. Rows all of whose windows are
@@ -150,7 +150,7 @@ def _check_kinds(assigner: object, aggregates: Mapping[str, object]) -> None:
     for name, one in aggregates.items():
         of_user = all(hasattr(one, part) for part in _OF_AGGREGATES)
         if not (isinstance(one, BuiltIn) or of_user):
-            cure = "is no aggregate; pass one such as count() or mean('delay')"
+            cure = "is not an aggregate; pass one such as count() or mean('delay')"
             raise InvalidOptionError("aggregates", f"{name!r}: {one!r} {cure}")
 
 

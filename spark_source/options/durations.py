@@ -24,14 +24,14 @@ def duration_ms(value: str | timedelta) -> int:
     """
     if isinstance(value, timedelta):
         if value % _MILLISECOND:
-            msg = f"{value!r} is no whole number of milliseconds, the unit of event time"
+            msg = f"{value!r} is not a whole number of milliseconds, the unit of event time"
             raise ValueError(msg)
         return value // _MILLISECOND
     match = _DURATION.match(value) if isinstance(value, str) else None
     unit = "" if match is None else match[2].lower()
     scale = _UNITS_MS.get(unit) or _UNITS_MS.get(unit.rstrip("s"))
     if match is None or scale is None:
-        msg = f"{value!r} is no duration such as '10 minutes'"
+        msg = f"{value!r} is not a duration such as '10 minutes'"
         raise ValueError(msg)
     return int(match[1]) * scale
 

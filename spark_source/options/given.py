@@ -74,7 +74,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
 
     def parse(value: str) -> str:
         if value.lower() not in allowed:
-            msg = f"{value!r} is none of {', '.join(allowed)}"
+            msg = f"{value!r} is not one of {', '.join(allowed)}"
             raise ValueError(msg)
         return value.lower()
 

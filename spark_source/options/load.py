@@ -82,9 +82,9 @@ def _check_combination(options: Options) -> None:
     }
     starts = [name for name, is_given in given.items() if is_given]
     if len(starts) > 1:
-        raise InvalidOptionError(starts[0], f"cannot go with {starts[1]}; choose one")
+        raise InvalidOptionError(starts[0], f"cannot be combined with {starts[1]}; choose one")
     if options.ending_time is not None and options.ending_cut is not None:
-        raise InvalidOptionError("endingTime", "cannot go with endingCut; choose one")
+        raise InvalidOptionError("endingTime", "cannot be combined with endingCut; choose one")
 
 
 def _group(value: str, scope: str) -> str:
@@ -95,7 +95,7 @@ def _group(value: str, scope: str) -> str:
 def _duration(value: str) -> int:
     duration = duration_ms(value)
     if duration == 0:
-        msg = f"{value!r} is no duration such as '10 minutes'"
+        msg = f"{value!r} is not a duration such as '10 minutes'"
         raise ValueError(msg)
     return duration
 
@@ -104,6 +104,6 @@ def _max_rows(value: str) -> int | None:
     if value.lower() == "none":
         return None
     if not value.isdigit() or int(value) == 0:
-        msg = f"{value!r} is no positive number; 'none' lifts the limit"
+        msg = f"{value!r} is not a positive number; 'none' lifts the limit"
         raise ValueError(msg)
     return int(value)

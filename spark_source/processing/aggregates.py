@@ -26,7 +26,7 @@ class Aggregate(Protocol):
         """Return the accumulator of the rows of both."""
 
     def result(self, accumulator: Any) -> Any:  # noqa: ANN401 (as above)
-        """Return what is said of the rows."""
+        """Return the result of the accumulated rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,20 @@ def count() -> BuiltIn:
 
 
 def sum(column: str) -> BuiltIn:  # noqa: A001 (its name in SQL)
-    """Add up a column, without nulls; null over nothing."""
+    """Sum a column without its nulls; null if there is no value."""
     return BuiltIn("sum", column)
 
 
 def min(column: str) -> BuiltIn:  # noqa: A001 (as above)
-    """Take the least of a column, without nulls; null over nothing."""
+    """Return the minimum of a column; null if there is no value."""
     return BuiltIn("min", column)
 
 
 def max(column: str) -> BuiltIn:  # noqa: A001 (as above)
-    """Take the greatest of a column, without nulls; null over nothing."""
+    """Return the maximum of a column; null if there is no value."""
     return BuiltIn("max", column)
 
 
 def mean(column: str) -> BuiltIn:
-    """Divide the sum of a column by the number of its values that are not null."""
+    """Return the mean of a column without its nulls; null if there is no value."""
     return BuiltIn("mean", column)

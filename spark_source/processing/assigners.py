@@ -60,7 +60,7 @@ Assigner: TypeAlias = SlidingWindows | SessionWindows
 
 
 def tumbling(size: str | timedelta, offset: str | timedelta = _NO_TIME) -> SlidingWindows:
-    """Divide time into windows of one size.
+    """Assign rows to windows of one size that follow one another.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def tumbling(size: str | timedelta, offset: str | timedelta = _NO_TIME) -> Slidi
 def sliding(
     size: str | timedelta, slide: str | timedelta, offset: str | timedelta = _NO_TIME
 ) -> SlidingWindows:
-    """Cover time with windows that overlap; a row is in every one that contains it.
+    """Assign rows to windows that overlap; a row is in every window that contains it.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def sliding(
 
 
 def session(gap: str | timedelta) -> SessionWindows:
-    """Divide the rows of a key where it was silent for longer than a gap.
+    """Assign the rows of a key to sessions, which end after a gap without rows.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ def limit_of(bound: int | None) -> float:
 
 
 def late_by(bound: int | None, time: int) -> int:
-    """Tell how far a late row is below the bound, in ms; ``END_OF_TIME`` at the end of time."""
+    """Return how far a late row is below the bound, in ms; ``END_OF_TIME`` at the end of time."""
     if bound is None or bound == END_OF_TIME:
         return END_OF_TIME
     return min(bound - time, END_OF_TIME)

@@ -35,9 +35,9 @@ class TimerLoopError(SparkSourceError):
         self.name = name
         self.time = time
         super().__init__(
-            f"timer {name!r} of key {key!r} was set again and again, at last at "
+            f"timer {name!r} of key {key!r} was set again and again, most recently at "
             f"{describe_event_time(time)}; set it for a later time than ctx.time, or, if it is "
-            'to go on for ever, use at_end="suspend"'
+            'to repeat without end, use at_end="suspend"'
         )
 
 

@@ -22,14 +22,14 @@ class CurrentState:
         self.containers: list[str] = []
 
     def prune(self) -> None:
-        """Let go of empty lists and maps."""
+        """Remove empty lists and maps."""
         for name in self.containers:
             if name in self.named and not self.named[name]:
                 del self.named[name]
 
 
 class ValueState:
-    """One value a key; None is no value."""
+    """One value for each key; None means no value."""
 
     def __init__(self, current: CurrentState, name: str) -> None:
         self._current = current
@@ -47,12 +47,12 @@ class ValueState:
             self._current.named[self._name] = value
 
     def clear(self) -> None:
-        """Let go of the value."""
+        """Remove the value."""
         self._current.named.pop(self._name, None)
 
 
 class ListState(MutableSequence[Any]):
-    """A list a key, used as any list."""
+    """A list for each key, used like any list."""
 
     def __init__(self, current: CurrentState, name: str) -> None:
         self._current = current
@@ -87,12 +87,12 @@ class ListState(MutableSequence[Any]):
         self._items.insert(index, value)
 
     def clear(self) -> None:
-        """Let go of all items."""
+        """Remove all items."""
         self._current.named.pop(self._name, None)
 
 
 class MapState(MutableMapping[Any, Any]):
-    """A dictionary a key, used as any dictionary."""
+    """A dictionary for each key, used like any dictionary."""
 
     def __init__(self, current: CurrentState, name: str) -> None:
         self._current = current
@@ -119,7 +119,7 @@ class MapState(MutableMapping[Any, Any]):
         return iter(self._items)
 
     def clear(self) -> None:
-        """Let go of all items."""
+        """Remove all items."""
         self._current.named.pop(self._name, None)
 
 
@@ -134,16 +134,16 @@ class OpenContext:
         self._names = set[str]()
 
     def value(self, name: str) -> ValueState:
-        """Keep one value a key."""
+        """Return state with one value for each key."""
         return ValueState(self._current, self._claim(name))
 
     def list(self, name: str) -> ListState:
-        """Keep a list a key."""
+        """Return state with a list for each key."""
         self._current.containers.append(self._claim(name))
         return ListState(self._current, name)
 
     def map(self, name: str) -> MapState:
-        """Keep a dictionary a key."""
+        """Return state with a dictionary for each key."""
         self._current.containers.append(self._claim(name))
         return MapState(self._current, name)
 

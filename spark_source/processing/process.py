@@ -98,7 +98,7 @@ class ProcessOperator:
         buckets: int = 1,
     ) -> None:
         if at_end not in ("drain", "suspend"):
-            raise InvalidOptionError("at_end", f"{at_end!r} is none of drain, suspend")
+            raise InvalidOptionError("at_end", f"{at_end!r} is not one of drain, suspend")
         self._processor = processor
         self._event = event_type(tuple(columns))
         self._drains = at_end == "drain"
@@ -285,7 +285,7 @@ class _KeyContext(Context):
 
     def emit_to(self, output: str, *values: object) -> None:
         if output not in self._side_outputs:
-            msg = f"{output!r} is no side output; name it, with its columns, in side_outputs"
+            msg = f"{output!r} is not a side output; name it, with its columns, in side_outputs"
             raise ValueError(msg)
         self._step.side[output].append(values)
 

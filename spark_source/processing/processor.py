@@ -119,7 +119,7 @@ class Context(ABC):
 
     @abstractmethod
     def delete_timer(self, name: str) -> None:
-        """Delete a timer; one that is not pending is nothing to delete."""
+        """Delete a timer, if it is pending."""
 
 
 class EventTimeProcessor(ABC):

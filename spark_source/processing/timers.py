@@ -48,5 +48,5 @@ class Timers:
         return None
 
     def due_times(self) -> dict[str, int]:
-        """Tell when each is due, in the order in which they were set."""
+        """Return when each is due, in the order in which they were set."""
         return {name: entry[0] for name, entry in self._pending.items()}

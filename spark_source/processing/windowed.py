@@ -81,4 +81,4 @@ def _name_in_state(aggregate: Aggregate | BuiltIn) -> str:
 
 def _check_one_of(option: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise InvalidOptionError(option, f"{value!r} is none of {', '.join(allowed)}")
+        raise InvalidOptionError(option, f"{value!r} is not one of {', '.join(allowed)}")

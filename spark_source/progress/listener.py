@@ -76,7 +76,7 @@ def _look(query: Query) -> tuple[bool, bool, Sequence[StreamingQueryProgress]]:
 
 
 class ProgressListener(StreamingQueryListener, Closing):
-    """Tells the service of each batch of the queries that have a ``readerGroup``.
+    """Reports each batch of the queries with a ``readerGroup`` to the service.
 
     The service shows it for 5 minutes: bound, lag in event time, backlog, size of the state, late
     rows and who wrote them, in ``/metrics``, ``tidegauge lag`` and ``ReaderGroup.describe``. Late
@@ -118,22 +118,22 @@ class ProgressListener(StreamingQueryListener, Closing):
         """Wait for its first batch."""
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 (Spark's)
-        """Tell of a batch."""
+        """Report a batch."""
         run = self._runs.setdefault(event.progress.runId, _Run())
         run.take_in(read_progress(event.progress))
         self._tell(run)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 (Spark's)
-        """Tell the same again of a query that has nothing to do: it is not silent."""
+        """Report again for an idle query, so that it does not seem silent."""
         if event.runId in self._runs:
             self._tell(self._runs[event.runId])
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 (Spark's)
-        """Tell no more."""
+        """Stop reporting."""
         self._runs.pop(event.runId, None)
 
     def follow(self, query: Query) -> None:
-        """Ask a query for its batches until it ends, in place of being added to Spark.
+        """Ask a query for its batches until it ends, instead of being added to Spark.
 
         For Spark Connect, which in 4.3 drops all listeners as soon as a data source in Python runs
         (SPARK-59135).
@@ -146,7 +146,7 @@ class ProgressListener(StreamingQueryListener, Closing):
         self._thread.submit(self._follow(query))
 
     def close(self) -> None:
-        """Tell what waits, and close the connections; remove the listener from Spark before."""
+        """Report what is waiting, and close the connections; first remove the listener from Spark."""
         self._thread.end(self._close)
 
     async def _follow(self, query: Query) -> None:
@@ -171,7 +171,7 @@ class ProgressListener(StreamingQueryListener, Closing):
             self._thread.submit(self._tell_newest(group))
 
     async def _tell_newest(self, group: str) -> None:
-        """Tell what waits, unless that is under way: then it goes on with the newest."""
+        """Report what is waiting, unless that is under way: then continue with the newest."""
         if group in self._telling:
             return
         self._telling[group] = asyncio.current_task()

@@ -97,7 +97,7 @@ class Follower:
         return time.monotonic() - self._mark_at >= _SETTLED_S
 
     def report(self, reached: Offset) -> dict[str, Any]:
-        """Say where the stream stands and what a query has still to read, for Spark's progress.
+        """Describe where the stream stands and what a query has still to read, for Spark's progress.
 
         The lag is in event time; null before the first mark, and for who has not reached the end
         of time, which is endlessly far.

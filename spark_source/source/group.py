@@ -44,7 +44,7 @@ class QueryGroup:
         self._reader.close()
 
     def _tell(self, tell: Callable[[dict[str, Position]], None], reached: Position) -> None:
-        """Tell where the query stands, or, if that is lost and may be, where the log ends."""
+        """Return where the query stands, or, if that is lost and may be, where the log ends."""
         try:
             tell({self._stream: reached})
         except InvalidPositionError as lost:

@@ -361,7 +361,10 @@ def test_nobody_is_exposed_by_accident(host: str) -> None:
     with pytest.raises(ExposedError) as refused:
         check_exposure(ServeSettings(host=host))
     said = str(refused.value)
-    assert f"listening on {host or 'all addresses'} without tokens would let anybody" in said
+    assert (
+        f"listening on {host or 'all addresses'} without authentication would let anybody"
+        in said
+    )
     assert "--insecure" in said
 
 
@@ -372,15 +375,18 @@ def test_what_only_this_machine_reaches_exposes_nobody(host: str) -> None:
 
 def test_an_exposed_service_does_not_even_make_its_database(new_server: NewServer) -> None:
     server = new_server(host="0.0.0.0")
-    assert "without tokens would let anybody" in server.refusal()
+    assert "without authentication would let anybody" in server.refusal()
     assert not server.database.exists()
 
 
 @pytest.mark.parametrize(
     ("insecure", "said"),
     [
-        (True, "anybody who reaches 0.0.0.0 may read, write and delete"),
-        (False, "tokens travel in the clear unless a proxy in front of this speaks TLS"),
+        (True, "no authentication: anybody who reaches 0.0.0.0 may read, write and delete"),
+        (
+            False,
+            "tokens are sent unencrypted unless a proxy in front of the service terminates TLS",
+        ),
     ],
 )
 def test_exposed_on_purpose_or_with_tokens_it_serves_and_says_so(

@@ -36,6 +36,6 @@ def test_a_second_controller_at_an_address_does_not_start_while_the_first_lives(
 
 def _check_refused(second: ServerProcess) -> None:
     said = second.refusal()
-    assert f"is reached at {ADDRESS}, and lives" in said
+    assert f"is reached at {ADDRESS}, and is alive" in said
     assert "--advertise-url of its own" in said
     assert "serving" not in said

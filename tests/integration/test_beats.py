@@ -115,7 +115,7 @@ def test_an_outage_does_not_end_a_writer_that_beats(
     ):
         writer.open()
         server.kill()
-        wait_until(lambda: "is asked again" in caplog.text)
+        wait_until(lambda: "retrying" in caplog.text)
         server.start()
         wait_until(lambda: "answers again" in caplog.text)
         writer.note_time(NOON + MINUTE)

@@ -190,7 +190,7 @@ def test_a_postgresql_that_is_away_makes_it_not_ready_until_it_is_back(
         assert str(own_cluster.directory) in server.log.read_text()
         held = 'tidegauge_stream_lease_held{stream="tests/one"}'
         wait_until(lambda: f"{held} 0.0\n" in api.client.get("/metrics").text)
-        wait_until(lambda: "tells no news" in server.log.read_text())
+        wait_until(lambda: "sends no notifications" in server.log.read_text())
         _assert_told_once(server)
         own_cluster.start()
         wait_until(lambda: f"{held} 1.0\n" in api.client.get("/metrics").text)

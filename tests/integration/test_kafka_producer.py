@@ -391,7 +391,7 @@ def test_a_broker_and_a_service_that_go_away_under_load_and_return_lose_no_note(
             server.kill()
             produce(4)
             assert noting.flush(60) == 0
-            wait_until(lambda: f"{server.url} is asked again, until it answers" in caplog.text)
+            wait_until(lambda: f"retrying {server.url} until it answers" in caplog.text)
             server.start()
             produce(5)
             wait_until(lambda: api.get("watermark")["watermark"] == NOON + 5)

@@ -102,7 +102,7 @@ def test_a_stream_is_created_once_and_the_same_again_changes_nothing(
         f"tidegauge configure {stream} --min-writers 1 --mark-retention-ms 5 (in Python"
     ) in differing.output
     fixed = operator.type("create", stream, "--segments", "3")
-    assert "segments is 2, not 3; that is fixed: leave it out, or create" in fixed.output
+    assert "segments is 2, not 3; this cannot change: leave it out, or create" in fixed.output
 
 
 def test_settings_are_changed_and_null_is_a_value(
@@ -264,8 +264,11 @@ def test_a_stream_is_deleted_only_after_a_yes(
     for answer in ("n\n", ""):
         refused = operator.type("delete", stream, answer=answer)
         assert refused.exit_code == 1
-        assert f"The events, marks and writers of {stream} are lost then." in refused.stderr
-        assert "with --yes it is done without asking" in refused.output
+        assert (
+            f"This permanently deletes the events, marks and writers of {stream}."
+            in refused.stderr
+        )
+        assert "pass --yes to skip the confirmation" in refused.output
     assert _config(api)["segments"] == 1
     assert operator.says("delete", stream, "--yes") == f"{stream} is deleted\n"
     assert operator.type("delete", stream, "--yes").exit_code == 1
@@ -281,8 +284,8 @@ def test_a_script_registers_a_writer_and_lets_it_leave(
     said = operator.says("register", stream, "cron", "--time", NOON_ISO)
     assert said.splitlines() == [
         "cron is active, incarnation 1; watermark 2024-01-01T12:00:00.000Z",
-        "it stands at 2024-01-01T12:00:00.000Z: nothing that it writes from there on is late",
-        "who repeats its last time every 20s is not dropped for silence",
+        "it continues at 2024-01-01T12:00:00.000Z: events that it writes from there on are not late",
+        "repeat the last time every 20s to avoid being dropped for silence",
     ]
     refused = operator.type("leave", stream, "cron")
     assert "from a shell --incarnation 1" in refused.output
@@ -309,7 +312,7 @@ def test_seconds_are_taken_only_by_force_or_in_logical_time(
     assert refused.exit_code == 1
     assert (
         "1704110400 lies in early 1970: are these seconds? Times are milliseconds, such as "
-        "1704110400000; --force takes it as it is"
+        "1704110400000; --force accepts it as it is"
     ) in refused.output
     operator.says(verb, stream, *rest, "--force")
     api.client.delete(api.path)
@@ -354,7 +357,7 @@ def test_wait_gives_up_with_the_reason_and_status_1(
     assert late.exit_code == 1
     assert late.output == (
         f"tidegauge: {stream} is not complete below 2024-01-01T12:00:00.000Z after 200ms. There "
-        "is no mark yet: 1 of min_writers=2 writers have reported; start the others, or ask for "
+        "is no mark yet: 1 of min_writers=2 writers have reported; start the other writers, or require "
         f"fewer: tidegauge configure {stream} --min-writers 1.\n"
     )
 
@@ -367,7 +370,7 @@ def test_wait_outlasts_an_outage_and_ends_at_ctrl_c(server: ServerProcess) -> No
             server.wait_for_waiting(1)
             server.kill()
             assert waiting.stderr is not None
-            assert "is asked again, for up to 60 s" in waiting.stderr.readline()
+            assert "for up to 60 s: " in waiting.stderr.readline()
             server.start()
             api.note("a", NOON, 1)
             assert waiting.wait(timeout=PATIENCE_S) == 0

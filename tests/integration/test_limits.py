@@ -142,9 +142,8 @@ def test_the_segments_that_one_position_names(
     document = check_problem(answer, 422, "too_many_segments")
     assert (document["segments"], document["limit"]) == (3, 2)
     assert document["detail"] == (
-        "the position names 3 segments; this service takes 2 at once: raise "
-        "--max-position-segments, or, where a writer or a reader reports, name only those that "
-        "changed"
+        "the position names 3 segments; the limit is 2: raise --max-position-segments or, in "
+        "reports of writers and readers, name only the segments that changed"
     )
 
 
@@ -179,7 +178,7 @@ def test_the_streams_of_the_service(client: httpx.Client) -> None:
     document = check_problem(four, 409, "too_many_streams")
     assert document["limit"] == 3
     assert document["detail"] == (
-        "there are 3 streams, as many as there may be; delete some, or raise --max-streams"
+        "there are 3 streams, which is the limit; delete some, or raise --max-streams"
     )
     assert client.put("/v1/streams/tests/three", json={"segments": 1}).status_code == 200
 
@@ -190,7 +189,7 @@ def test_the_reader_groups_of_the_service(client: httpx.Client) -> None:
     document = check_problem(two, 409, "too_many_groups")
     assert document["limit"] == 1
     assert document["detail"] == (
-        "there are 1 reader groups, as many as there may be; delete some, or raise --max-groups"
+        "there are 1 reader groups, which is the limit; delete some, or raise --max-groups"
     )
     assert client.put(GROUP, json=group).status_code == 200
 

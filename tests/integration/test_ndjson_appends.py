@@ -45,7 +45,7 @@ def test_a_line_takes_text_or_base64_and_may_lack_a_time(log: LogApi) -> None:
         ('{"key": "a", "value_base64": "?"}', "is no base64"),
         ('{"value": "x"}', "key is null; send a string"),
         ('{"key": "a", "value": "x", "time": 1}', "unknown fields ['time']"),
-        ('{"key": "a", "value": "x", "event_time": 1.5}', "1.5 is no event time"),
+        ('{"key": "a", "value": "x", "event_time": 1.5}', "1.5 is not an event time"),
         ('{"key": "a", "value": "x", "event_time": 9223372036854775808}', "64-bit"),
         ('{"key": "a", "value": "x", "event_time": NaN}', "is no JSON"),
         ("[1]", "is no object"),

@@ -1,4 +1,4 @@
-"""Noting time for producers that nobody can change, as typed, on a real broker and service."""
+"""Estimating time for producers that you cannot change, as typed, on a real broker and service."""
 
 import json
 import signal
@@ -103,7 +103,7 @@ def test_partitions_note_the_least_guess_at_their_own_positions(two: Observed) -
     }
     assert (two.watermark, told["watermark"]) == (NOON + 4_000, NOON + 4_000)
     assert (told["events"], told["behind"], told["sources"]) == (3, 0, 2)
-    assert "this is a guess" in warned
+    assert "this is an estimate" in warned
     assert "the writers stay members" in warned
 
 
@@ -335,16 +335,20 @@ def test_more_writers_than_a_stream_may_have_is_an_error_that_names_it(
         observed.produce(*[_at(0, NOON, key=key) for key in "abc"])
         _, warned = observed.run("--by", "key", *BACKFILL, status=1)
         observed.api.client.close()
-    assert "knows 2 writers, as many as it may (max_writers_per_stream)" in warned
+    assert "has 2 writers, which is the limit (max_writers_per_stream)" in warned
 
 
 @pytest.mark.parametrize(
     ("words", "status", "problem"),
     [
         (("--by", "user"), 2, "'user' tells no writers apart; write partition, key or"),
-        (("--event-time", "json:at"), 2, "'json:at' is no place of a time; write timestamp,"),
-        (("--strategy", "lag:5"), 2, "'5' is no length of time; write a whole number"),
-        (("--idle", "soon"), 2, "'soon' is no length of time; write a whole number"),
+        (
+            ("--event-time", "json:at"),
+            2,
+            "'json:at' is not a place of a time; write timestamp,",
+        ),
+        (("--strategy", "lag:5"), 2, "'5' is not a length of time; write a whole number"),
+        (("--idle", "soon"), 2, "'soon' is not a length of time; write a whole number"),
         (("--from", "middle"), 2, "'middle' is not one of beginning, end"),
         (("--kafka", "acks"), 2, "a setting of --kafka has no '='; write NAME=VALUE"),
         (("--kafka-config", "/nowhere"), 2, "/nowhere cannot be read: No such file"),

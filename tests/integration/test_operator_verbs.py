@@ -71,9 +71,9 @@ def test_a_refused_report_ends_with_the_reason_and_status_1(operator: Operator) 
     ("words", "problem"),
     [
         (("why", "orders"), "'orders' names no stream; write scope/stream"),
-        (("note-time", STREAM, "cron", "12:00"), "'12:00' is no event time"),
-        (("note-time", STREAM, "a b", "1"), "'a b' is no valid name"),
-        (("note-time", STREAM, "cron", "1", "--position", "7"), "'7' is no position"),
+        (("note-time", STREAM, "cron", "12:00"), "'12:00' is not an event time"),
+        (("note-time", STREAM, "a b", "1"), "'a b' is not a valid name"),
+        (("note-time", STREAM, "cron", "1", "--position", "7"), "'7' is not a position"),
         (
             ("note-time", STREAM, "cron", "1", "--position", "7:1,7:2"),
             "segment 7 is named twice",
@@ -85,18 +85,18 @@ def test_a_refused_report_ends_with_the_reason_and_status_1(operator: Operator) 
         (("demo", "producer", "--stream", "flights"), "'flights' names no stream"),
         (
             ("token", "new", "x", "--grant", "a:read", "--days", "9999999"),
-            "'9999999' is no whole number from 1",
+            "'9999999' is not a whole number from 1",
         ),
-        (("marks", STREAM, "--limit", "0"), "'0' is no whole number from 1 to 1000"),
-        (("marks", STREAM, "--limit", "few"), "'few' is no whole number from 1 to 1000"),
-        (("marks", STREAM, "--after", "-1"), "'-1' is no whole number of 0 or more"),
+        (("marks", STREAM, "--limit", "0"), "'0' is not a whole number from 1 to 1000"),
+        (("marks", STREAM, "--limit", "few"), "'few' is not a whole number from 1 to 1000"),
+        (("marks", STREAM, "--after", "-1"), "'-1' is not a whole number of 0 or more"),
         (
             ("note-time", STREAM, "cron", "1", "--incarnation", "0"),
-            "'0' is no whole number of 1 or more",
+            "'0' is not a whole number of 1 or more",
         ),
-        (("demo", "pipeline", "--days", "366"), "'366' is no whole number from 1 to 365"),
-        (("demo", "producer", "--speed", "nan"), "'nan' is no number of 1 or more"),
-        (("demo", "producer", "--speed", "inf"), "'inf' is no number of 1 or more"),
+        (("demo", "pipeline", "--days", "366"), "'366' is not a whole number from 1 to 365"),
+        (("demo", "producer", "--speed", "nan"), "'nan' is not a number of 1 or more"),
+        (("demo", "producer", "--speed", "inf"), "'inf' is not a number of 1 or more"),
     ],
 )
 def test_a_wrong_argument_is_named_with_the_cure(
@@ -149,7 +149,7 @@ def test_why_lists_who_has_said_nothing_and_counts_the_rest(
     api.note("fast", NOON + 60_000)
     api.post("writers/new/register")
     sentence, header, first, *rest = operator.says("why", STREAM).splitlines()
-    assert "writers 'new' (no time noted yet, told 2024-01-01T12:00:00.000Z), " in sentence
+    assert "writers 'new' (no time noted yet, starts at 2024-01-01T12:00:00.000Z), " in sentence
     assert header.startswith("writer  state")
     assert first.split()[:2] == ["new", "joining"]
     assert len(rest) == 10
@@ -159,23 +159,23 @@ def test_why_lists_who_has_said_nothing_and_counts_the_rest(
 def test_why_lists_only_who_joins_while_nobody_waits(operator: Operator, api: Api) -> None:
     api.post("writers/new/register")
     sentence, _, *listed = operator.says("why", STREAM).splitlines()
-    assert "writer 'new' (no time noted yet) holds the first one back while nobody" in sentence
+    assert "writer 'new' (no time noted yet) holds back the first mark while nobody" in sentence
     assert [one.split()[:2] for one in listed] == [["new", "joining"]]
     api.note("new", NOON, incarnation=1)
     api.post("writers/told/register")
     (sentence,) = operator.says("why", STREAM).splitlines()
     assert (
-        "nobody is ahead, 'told' registered without reporting; it rises once all 2 live writers note a later time"
-        in sentence
-    )
+        "no writer is ahead, 'told' registered without reporting; it rises once all 2 live "
+        "writers note a later time"
+    ) in sentence
 
 
 def test_why_shows_no_empty_table(operator: Operator, api: Api) -> None:
     api.change(min_writers=2)
     operator.says("note-time", STREAM, "a", str(NOON))
     assert operator.says("why", STREAM) == (
-        "There is no mark yet: 1 of min_writers=2 writers have reported; start the others, or "
-        "ask for fewer: tidegauge configure shop/orders --min-writers 1.\n"
+        "There is no mark yet: 1 of min_writers=2 writers have reported; start the other "
+        "writers, or require fewer: tidegauge configure shop/orders --min-writers 1.\n"
     )
 
 
@@ -249,7 +249,7 @@ def test_an_outage_is_told_as_one() -> None:
     nobody = Operator(url).type("streams")
     assert nobody.exit_code == 1
     begun, given_up = nobody.output.splitlines()
-    assert begun.startswith(f"tidegauge: {url} is asked again, for up to 3 s: ")
+    assert begun.startswith(f"tidegauge: retrying {url} for up to 3 s: ")
     assert given_up.startswith(f"tidegauge: no answer from {url}: ")
     assert given_up.endswith("is the service running there?")
 
@@ -310,7 +310,9 @@ def _watching(api: Api) -> Iterator[tuple["subprocess.Popen[str]", IO[str], IO[s
     with Operator(str(api.client.base_url)).start("watch", api.name) as watching:
         assert watching.stdout is not None
         assert watching.stderr is not None
-        assert watching.stdout.readline().startswith("There is no mark yet: nobody writes")
+        assert watching.stdout.readline().startswith(
+            "There is no mark yet: the stream has no writer"
+        )
         yield watching, watching.stdout, watching.stderr
 
 

@@ -144,7 +144,8 @@ def test_what_to_do_and_how_to_type_it_stand_apart_from_the_facts(held: Api) -> 
     assert explained["sentence"].endswith(").")
     assert "is dropped in" in explained["sentence"]
     assert explained["cure"] == (
-        "let it note a later time or leave, or drop it (what it writes below is late then)"
+        "have it note a later time or leave, or expire it (its events below the watermark are "
+        "then late)"
     )
     assert explained["command"] == f"tidegauge expire {held.name} slow"
 

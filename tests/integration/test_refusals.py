@@ -347,8 +347,8 @@ def test_an_incarnation_that_cannot_be(client: httpx.Client, incarnation: str) -
             f"{ONE}/marks?wait_ms=30001",
             "wait_ms: Input should be less than or equal to 30000, not 30001",
         ),
-        ("/v1/streams/-bad/one", "'-bad' is no valid name; use ASCII letters"),
-        ("/v1/streams/-bad/one/watermark", "'-bad' is no valid name; use ASCII letters"),
+        ("/v1/streams/-bad/one", "'-bad' is not a valid name; use ASCII letters"),
+        ("/v1/streams/-bad/one/watermark", "'-bad' is not a valid name; use ASCII letters"),
     ],
 )
 def test_the_value_is_named_with_its_bounds(
@@ -359,7 +359,7 @@ def test_the_value_is_named_with_its_bounds(
 
 def test_a_report_under_a_bad_name_is_told_the_rule(client: httpx.Client) -> None:
     answer = client.post("/v1/streams/-bad/one/writers/w/note-time")
-    assert "'-bad' is no valid name; use ASCII letters" in answer.json()["detail"]
+    assert "'-bad' is not a valid name; use ASCII letters" in answer.json()["detail"]
 
 
 def test_of_many_reports_those_that_are_ambiguous_or_too_large_are_refused(
@@ -538,7 +538,7 @@ def test_no_call_takes_a_compressed_body(client: httpx.Client) -> None:
         )
         document = check_problem(answer, 415, "unsupported_content_encoding")
         assert document["content_encoding"] == "gzip", example.call
-        assert "send the body as it is" in document["detail"]
+        assert "send the body uncompressed" in document["detail"]
         assert answer.headers["accept-encoding"] == "identity"
 
 
@@ -637,7 +637,7 @@ def test_without_tokens_a_rebound_name_is_refused(
     answer = client.request(*call.split(), headers={"host": host, **JSON})
     document = check_problem(answer, 421, "misdirected_request")
     assert document["host"] == host
-    assert "call it so, or serve with --tokens FILE" in document["detail"]
+    assert "use one of them, or start it with --tokens FILE" in document["detail"]
 
 
 @pytest.mark.parametrize(
@@ -652,7 +652,7 @@ def test_without_tokens_a_page_of_another_origin_changes_nothing(
     answer = client.request(*call.split(), headers={"origin": origin})
     document = check_problem(answer, 403, "foreign_origin")
     assert document["origin"] == origin
-    assert "serve with --tokens FILE" in document["detail"]
+    assert "start it with --tokens FILE" in document["detail"]
 
 
 def test_without_tokens_a_page_of_another_origin_may_ask_what_its_browser_will_not_show(

@@ -247,7 +247,7 @@ def test_a_clock_far_ahead_is_refused_and_one_a_little_ahead_is_pointed_out(
     shop.notes("skewed", now + 50 * MINUTE, 1)
     explained = shop.explanation()
     assert explained["hint"].startswith("Writer 'skewed' noted a time 49m ")
-    assert explained["cure"].endswith("stop it, and drop it")
+    assert explained["cure"].endswith("stop it and expire it")
     stream = shop.path.removeprefix("/v1/streams/")
     assert explained["command"] == f"tidegauge expire {stream} skewed"
 

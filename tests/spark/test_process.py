@@ -283,11 +283,11 @@ def test_a_stream_without_what_is_needed_is_refused_at_once(
         process(rows.withColumn("key", F.array("key")), Timeouts())
     with pytest.raises(InvalidOptionError, match="pass an instance of one"):
         process(rows, Timeouts)  # type: ignore[arg-type]
-    with pytest.raises(InvalidOptionError, match="'stop' is none of drain, suspend"):
+    with pytest.raises(InvalidOptionError, match="'stop' is not one of drain, suspend"):
         process(rows, Timeouts(), at_end="stop")  # type: ignore[arg-type]
     with pytest.raises(InvalidOptionError, match="0 is not at least 1"):
         process(rows, Timeouts(), buckets=0)
-    with pytest.raises(InvalidOptionError, match="'early' is none of main, late"):
+    with pytest.raises(InvalidOptionError, match="'early' is not one of main, late"):
         process(rows, Timeouts()).output("early")
 
 

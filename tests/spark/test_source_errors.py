@@ -118,7 +118,7 @@ def test_read_stream_tells_in_one_line_what_is_wrong_with_a_load(
     with pytest.raises(LoadError) as raised:
         read_stream(spark, url=right["url"], stream=right["stream"], startingTime="noon")
     assert str(raised.value).startswith(
-        "spark_source.errors.InvalidOptionError: option 'startingTime': 'noon' is no event time"
+        "spark_source.errors.InvalidOptionError: option 'startingTime': 'noon' is not an event time"
     )
     assert len(str(raised.value).splitlines()) == 1
 

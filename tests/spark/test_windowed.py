@@ -254,11 +254,11 @@ def test_state_of_other_aggregates_is_refused(
             "'m' is the mean of column 'key', which is string",
         ),
         ({"allowed_lateness": "soon"}, "'soon' is no duration"),
-        ({"accumulation": "some"}, "'some' is none of accumulating,"),
+        ({"accumulation": "some"}, "'some' is not one of accumulating,"),
         ({"aggregates": {"own": Untyped()}}, "'own' does not say its type"),
         ({"buckets": 0}, "'buckets'"),
         ({"assigner": "1 hour"}, "'1 hour' makes no windows; pass tumbling"),
-        ({"aggregates": {"n": "count"}}, "'n': 'count' is no aggregate; pass one such as"),
+        ({"aggregates": {"n": "count"}}, "'n': 'count' is not an aggregate; pass one such as"),
     ],
 )
 def test_what_cannot_be_windows_is_refused_before_a_query_starts(

@@ -68,15 +68,15 @@ def test_an_answer_of_somebody_else_is_named(stranger: str, status: int) -> None
     assert isinstance(error, UnexpectedAnswerError)
     assert (error.url, error.status, error.body) == (stranger, status, "<p>Hello.</p>")
     assert str(error) == (
-        f"{stranger} does not answer as Tidegauge does (status {status}, '<p>Hello.</p>'): is it "
-        "the address of a service of this version?"
+        f"{stranger} does not answer like Tidegauge (status {status}, '<p>Hello.</p>'): is it "
+        "the URL of a service of this version?"
     )
     assert _Stranger.asked.total() == 1
 
 
 def test_who_says_nothing_is_not_quoted() -> None:
     assert str(UnexpectedAnswerError("http://one:80", 404, "")) == (
-        "http://one:80 does not answer as Tidegauge does (status 404): is it the address of a "
+        "http://one:80 does not answer like Tidegauge (status 404): is it the URL of a "
         "service of this version?"
     )
 
@@ -130,7 +130,7 @@ def test_an_outage_is_told_once_when_it_begins_and_once_when_it_ends(stranger: s
 
     asyncio.run(scene())
     begun, ended = told
-    assert begun == f"{stranger} is asked again, for up to 60 s: a proxy says 502"
+    assert begun == f"retrying {stranger} for up to 60 s: a proxy says 502"
     assert re.fullmatch(re.escape(stranger) + r" answers again, after \d+\.\d s", ended)
 
 
@@ -145,7 +145,7 @@ def test_an_outage_of_who_does_not_give_up_is_told_without_an_end(stranger: str)
         await transport.aclose()
 
     asyncio.run(scene())
-    assert told[0] == f"{stranger} is asked again, until it answers: a proxy says 502"
+    assert told[0] == f"retrying {stranger} until it answers: a proxy says 502"
 
 
 def test_an_outage_that_outlasts_a_request_is_not_told_again(
@@ -162,7 +162,7 @@ def test_an_outage_that_outlasts_a_request_is_not_told_again(
     asyncio.run(scene())
     (record,) = caplog.records
     assert (record.levelname, record.name) == ("WARNING", "tidegauge.client.outage")
-    assert record.getMessage().startswith(f"{url} is asked again, for up to 0.2 s: ")
+    assert record.getMessage().startswith(f"retrying {url} for up to 0.2 s: ")
 
 
 def test_who_is_not_asked_again_is_no_outage(stranger: str) -> None:
@@ -180,7 +180,7 @@ def test_who_is_not_asked_again_is_no_outage(stranger: str) -> None:
 
 def test_an_address_with_a_user_is_refused_without_showing_its_password() -> None:
     with pytest.raises(
-        ValueError, match="leave out what stands before @tides: the service"
+        ValueError, match="remove the user information before @tides: the service"
     ) as refused:
         Transport("http://somebody:hunter2@tides:8470")
     assert "hunter2" not in str(refused.value)

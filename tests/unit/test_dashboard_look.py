@@ -48,7 +48,7 @@ def test_the_state_that_is_chosen_can_be_seen_without_a_stream_in_it() -> None:
     ("given", "note"),
     [
         ({}, None),
-        ({"explained": {"next_expiry_ms": None}}, "dropped if others go on"),
+        ({"explained": {"next_expiry_ms": None}}, "dropped if others keep reporting"),
         (
             {"explained": {"next_expiry_ms": None, "holder_count": 2}},
             "not dropped: all others left",
@@ -205,7 +205,7 @@ def test_a_head_says_each_age_once() -> None:
     assert _said(head["headline"]) == "Held by slow for 38s dropped in 9s"
     assert (
         _said(head["sentence"])
-        == "It is 1m 6s of event time behind the first, and spoke 52s ago. quick waits."
+        == "It is 1m 6s of event time behind the first, and reported 52s ago. quick waits."
     )
     moving = _head(Standing("moving", "green"))
     assert _said(moving["headline"]) == "Moving"
@@ -219,7 +219,10 @@ def test_a_head_says_each_age_once() -> None:
 def test_a_head_without_a_countdown_says_whether_who_holds_is_ever_dropped() -> None:
     held = Standing("held", "amber", NOW - 38_000)
     head = _head(held, next_expiry_ms=None, holder_count=2, waiting_count=12)
-    assert _said(head["headline"]) == "Held by slow and 1 other for 38s dropped if others go on"
+    assert (
+        _said(head["headline"])
+        == "Held by slow and 1 other for 38s dropped if others keep reporting"
+    )
     assert _said(head["sentence"]).endswith("quick and 11 more wait.")
 
 

@@ -295,7 +295,7 @@ def test_a_side_output_has_to_be_declared() -> None:
     assert harness.advance(15).side == {"side": [(1,)]}
     with pytest.raises(CallbackError) as raised:
         harness.advance(25)
-    assert "'other' is no side output" in str(raised.value.__cause__)
+    assert "'other' is not a side output" in str(raised.value.__cause__)
 
 
 def test_events_of_two_sources_may_have_the_same_place() -> None:
@@ -387,7 +387,7 @@ def test_an_event_brings_a_value_for_each_column() -> None:
 
 
 def test_an_end_that_is_neither_drained_nor_suspended_is_refused() -> None:
-    with pytest.raises(InvalidOptionError, match="none of drain, suspend"):
+    with pytest.raises(InvalidOptionError, match="is not one of drain, suspend"):
         ProcessorHarness(Echo(), at_end="stop")  # type: ignore[arg-type]
 
 

@@ -51,8 +51,8 @@ def test_a_session_needs_a_gap() -> None:
     ("changes", "message"),
     [
         ({"lateness_ms": -1}, "-1 ms is below 0"),
-        ({"accumulation": "some"}, "'some' is none of accumulating, discarding,"),
-        ({"trigger": "never"}, "'never' is none of on_time, early"),
+        ({"accumulation": "some"}, "'some' is not one of accumulating, discarding,"),
+        ({"trigger": "never"}, "'never' is not one of on_time, early"),
         ({"aggregates": {"x": mean("y")}}, "'x' is of column 'y'; there are: value"),
     ],
 )

@@ -79,7 +79,7 @@ class Night:
 def test_no_writers() -> None:
     night = Night()
     assert night.says() == (
-        "There is no mark yet: nobody writes; register a writer, or note a time."
+        "There is no mark yet: the stream has no writer; register a writer, or note a time."
     )
     assert night.explain().reason == "no_writers"
 
@@ -90,7 +90,7 @@ def test_too_few_writers() -> None:
     night.register("api-2")
     assert night.says() == (
         "There is no mark yet: 1 of min_writers=3 writers have reported, and 'api-2' registered "
-        "without reporting; start the others, or ask for fewer: tidegauge configure "
+        "without reporting; start the other writers, or require fewer: tidegauge configure "
         "shop/orders --min-writers 1."
     )
     for number in range(3, 7):
@@ -105,10 +105,11 @@ def test_one_silent_writer() -> None:
     night.note("fast", NOON)
     night.later(13_000)
     assert night.says() == (
-        "The watermark has stood at 2024-01-01T11:00:00.000Z for 13s: writer 'slow' (1h of event "
-        "time behind, silent for 13s) holds it while 'fast' waits; it is dropped in 47s if others "
-        "go on reporting (its clock of silence shows 13s of 1m); let it note a later time or "
-        "leave, or drop it (what it writes below is late then): tidegauge expire shop/orders slow."
+        "The watermark has stood at 2024-01-01T11:00:00.000Z for 13s: writer 'slow' (1h of "
+        "event time behind, silent for 13s) holds it while 'fast' waits; it is dropped in 47s "
+        "if others keep reporting (its silence clock shows 13s of 1m); have it note a later "
+        "time or leave, or expire it (its events below the watermark are then late): tidegauge "
+        "expire shop/orders slow."
     )
     explanation = night.explain()
     (holder,) = explanation.holders
@@ -124,7 +125,7 @@ def test_a_clock_that_runs_out_without_another_report_says_when() -> None:
     night = Night()
     night.be_held_by_beating("fast", for_ms=40_000)
     assert (
-        "'fast' waits; it is dropped in 20s (its clock of silence shows 40s of 1m);"
+        "'fast' waits; it is dropped in 20s (its silence clock shows 40s of 1m);"
         in night.says()
     )
     (holder,) = night.explain().holders
@@ -135,9 +136,9 @@ def test_a_writer_that_speaks_and_does_not_progress() -> None:
     night = Night()
     night.be_held_by_beating("slow", "fast", for_ms=9 * MINUTE)
     assert night.says().startswith(
-        "The watermark has stood at 2024-01-01T11:00:00.000Z for 9m: writer 'slow' (1h 9m of event "
-        "time behind) holds it while 'fast' waits; it is dropped in 1m (its clock of standing "
-        "still shows 9m of 10m);"
+        "The watermark has stood at 2024-01-01T11:00:00.000Z for 9m: writer 'slow' (1h 9m of "
+        "event time behind) holds it while 'fast' waits; it is dropped in 1m (its standstill "
+        "clock shows 9m of 10m);"
     )
     (holder,) = night.explain().holders
     assert (holder.silent_for_ms, holder.standing_for_ms) == (0, 9 * MINUTE)
@@ -150,8 +151,8 @@ def test_a_stall_of_the_whole_pipeline_drops_nobody() -> None:
     night.note("fast", NOON)
     night.later(8 * HOUR)
     assert (
-        "'fast' waits; nobody has reported for 8h: time stands still for the clocks (its clock "
-        "of silence shows 30s of 1m); let it"
+        "'fast' waits; no writer has reported for 8h: the clocks stand still (its silence "
+        "clock shows 30s of 1m); have it"
     ) in night.says()
 
 
@@ -161,8 +162,8 @@ def test_when_nobody_progresses_the_other_clock_stands_as_well() -> None:
     night.note("fast", NOON)
     night.later(8 * HOUR)
     assert (
-        "nobody has progressed for 8h: time stands still for the clocks (its clock of standing "
-        "still shows 5m of 10m);"
+        "no writer has progressed for 8h: the clocks stand still (its standstill clock shows "
+        "5m of 10m);"
     ) in night.says()
     (holder,) = night.explain().holders
     assert holder.silent_for_ms is None
@@ -175,12 +176,12 @@ def test_a_dead_writer_that_all_others_have_left_holds_until_somebody_acts() -> 
     night.leave("fast")
     night.later(13_000)
     assert night.says() == (
-        "The watermark has stood at 2024-01-01T11:00:00.000Z for 13s: writer 'dead' (1h of event "
-        "time behind, silent for 13s) holds it while 'fast' waits; all others have left: time "
-        "stands still for the clocks until somebody goes on (its clock of silence shows 13s of "
-        "1m), and it holds until the stream is sealed or it is expired by hand; let it note a "
-        "later time or leave, end the stream (tidegauge seal shop/orders), or drop it (what it "
-        "writes below is late then): tidegauge expire shop/orders dead."
+        "The watermark has stood at 2024-01-01T11:00:00.000Z for 13s: writer 'dead' (1h of "
+        "event time behind, silent for 13s) holds it while 'fast' waits; all others have left: "
+        "the clocks stand still until another writer reports (its silence clock shows 13s of "
+        "1m), and it holds until you seal the stream or expire it; have it note a later time "
+        "or leave, end the stream (tidegauge seal shop/orders), or expire it (its events below "
+        "the watermark are then late): tidegauge expire shop/orders dead."
     )
 
 
@@ -212,9 +213,9 @@ def test_a_writer_that_catches_up_too_slowly_is_on_its_way_back() -> None:
     assert night.explain().returning == []
     night.note("slow", NOON)
     assert night.says() == (
-        "The watermark stands at 2024-01-01T13:00:00.000Z: nobody is ahead, 'slow' is expired "
-        "and not waited for; it rises once 'fast' notes a later time; 'slow' is on its way back, "
-        "1h behind: at its pace the others would wait 1h, it is let in at 1m, or when it "
+        "The watermark stands at 2024-01-01T13:00:00.000Z: no writer is ahead, 'slow' expired "
+        "and no longer holds it; it rises once 'fast' notes a later time; 'slow' is returning, "
+        "1h behind: at its pace the others would wait 1h, and it is admitted at 1m or when it "
         "registers."
     )
     (slow,) = night.explain().returning
@@ -232,7 +233,7 @@ def test_a_writer_without_grace_has_to_note_a_later_time_first() -> None:
     night.expire("slow")
     night.register("slow")
     assert night.says().endswith(
-        "; 'slow' is on its way back, no time noted yet, without grace until it notes a time above "
+        "; 'slow' is returning, no time noted yet, without grace until it notes a time above "
         "2024-01-01T13:00:00.000Z."
     )
     (slow,) = night.explain().returning
@@ -244,8 +245,8 @@ def test_a_writer_without_grace_has_to_note_a_later_time_first() -> None:
     )
     night.later(0)
     assert night.says().endswith(
-        "; 'slow' is on its way back, 59s behind: its pace is not known yet, it is let in at 1m, "
-        "or when it registers."
+        "; 'slow' is returning, 59s behind: its pace is not known yet, and it is admitted at "
+        "1m or when it registers."
     )
 
 
@@ -254,7 +255,7 @@ def test_a_clock_that_runs_out_inside_the_interval_of_marks_waits_for_its_end() 
     night.be_held_by_beating("fast", for_ms=15_000)
     assert "; it is dropped within 45s, when mark_interval_ms is over (its" in night.says()
     night.passed_ms += MINUTE
-    assert "; it is dropped in 0ms (its clock of silence shows 25s of 20s);" in night.says()
+    assert "; it is dropped in 0ms (its silence clock shows 25s of 20s);" in night.says()
 
 
 def test_many_writers_hold_and_the_one_that_is_dropped_first_is_named_first() -> None:
@@ -266,11 +267,11 @@ def test_many_writers_hold_and_the_one_that_is_dropped_first_is_named_first() ->
         night.note(f"w{number:02}", NOON - HOUR, 0)
     night.later(1_000)
     assert night.says() == (
-        "The watermark has stood at 2024-01-01T11:00:00.000Z for 6s: writers 'first' (1h of event "
-        "time behind, silent for 6s), 'w00', 'w01' and 18 more hold it while 'fast' waits; the "
-        "first is dropped in 54s if others go on reporting (its clock of silence shows 6s of 1m); "
-        "let it note a later time or leave, or drop it (what it writes below is late then): "
-        "tidegauge expire shop/orders first."
+        "The watermark has stood at 2024-01-01T11:00:00.000Z for 6s: writers 'first' (1h of "
+        "event time behind, silent for 6s), 'w00', 'w01' and 18 more hold it while 'fast' "
+        "waits; the first is dropped in 54s if others keep reporting (its silence clock shows "
+        "6s of 1m); have it note a later time or leave, or expire it (its events below the "
+        "watermark are then late): tidegauge expire shop/orders first."
     )
     explanation = night.explain()
     assert (explanation.holder_count, len(explanation.holders)) == (21, 10)
@@ -284,9 +285,9 @@ def test_how_many_others_run_out_with_the_one_that_is_named_is_told() -> None:
     night.later(20_000)
     night.note("fast", NOON + 1)
     assert (
-        "writer 'w00' (1h of event time behind, silent for 20s) holds it while 'w01', 'w02', 'w03' "
-        "and 17 more wait; it is dropped in 40s if others go on reporting (its clock of silence "
-        "shows 20s of 1m; 19 more run out with it);"
+        "writer 'w00' (1h of event time behind, silent for 20s) holds it while 'w01', 'w02', "
+        "'w03' and 17 more wait; it is dropped in 40s if others keep reporting (its silence "
+        "clock shows 20s of 1m; 19 more run out with it);"
     ) in night.says()
     night.note("w07", NOON - HOUR + 7, 0)
     assert "shows 20s of 1m; 18 more run out with it)" in night.says()
@@ -312,12 +313,12 @@ def test_who_has_said_nothing_is_named_first_where_nobody_is_ever_dropped() -> N
     night.be_held_by_many()
     night.register("new")
     assert (
-        "writers 'new' (no time noted yet, told 2024-01-01T11:00:00.000Z), 'first', 'w00' and 29 "
-        "more hold it"
+        "writers 'new' (no time noted yet, starts at 2024-01-01T11:00:00.000Z), 'first', 'w00' "
+        "and 29 more hold it"
     ) in night.says()
     assert night.says().endswith(
-        "let it note a time or leave, or drop it (what it writes below "
-        "is late then): tidegauge expire shop/orders new."
+        "have it note a time or leave, or expire it (its events below the watermark are then "
+        "late): tidegauge expire shop/orders new."
     )
 
 
@@ -329,8 +330,8 @@ def test_who_has_said_nothing_is_named_after_who_is_dropped_first() -> None:
     night.later(2_000)
     assert (
         "'first' (1h of event time behind, silent for 7s), 'new' (registered 2s ago, no time "
-        "noted yet, told 2024-01-01T11:00:00.000Z; its clock of silence shows 2s of 1m), 'w00' and "
-        "29 more hold it"
+        "noted yet, starts at 2024-01-01T11:00:00.000Z; its silence clock shows 2s of 1m), "
+        "'w00' and 29 more hold it"
     ) in night.says()
 
 
@@ -338,17 +339,17 @@ def test_somebody_joins_before_the_first_mark() -> None:
     night = Night()
     night.register("new")
     assert night.says() == (
-        "There is no mark yet: writer 'new' (no time noted yet) holds the first one back while "
-        "nobody waits; it is dropped after 1m of silence or 10m without progress, once somebody "
-        "waits; let it note a time."
+        "There is no mark yet: writer 'new' (no time noted yet) holds back the first mark "
+        "while no writer waits; it is dropped after 1m of silence or 10m without progress, "
+        "once another writer waits; have it note a time."
     )
     night.note("fast", NOON)
     night.later(2_000)
     assert night.says() == (
-        "There is no mark yet: writer 'new' (registered 2s ago, no time noted yet) holds the "
-        "first one back while 'fast' waits; it is dropped in 58s if others go on reporting (its "
-        "clock of silence shows 2s of 1m); let it note a time or leave, or drop it (what it "
-        "writes below is late then): tidegauge expire shop/orders new."
+        "There is no mark yet: writer 'new' (registered 2s ago, no time noted yet) holds back "
+        "the first mark while 'fast' waits; it is dropped in 58s if others keep reporting (its "
+        "silence clock shows 2s of 1m); have it note a time or leave, or expire it (its events "
+        "below the watermark are then late): tidegauge expire shop/orders new."
     )
 
 
@@ -372,14 +373,14 @@ def test_those_that_expired_are_named_the_latest_first_also_after_a_restart() ->
     for writer in ("c", "a", "e", "b"):
         night.passed_ms += 1_000
         night.expire(writer)
-    named = "'b', 'e', 'a' and 1 more are expired and not waited for;"
+    named = "'b', 'e', 'a' and 1 more expired and no longer hold it;"
     assert named in night.says()
     night.store()
     night.restart()
     assert named in night.says()
     night.note("e", NOON)
     night.leave("b")
-    assert "'a' and 'c' are expired and not waited for;" in night.says()
+    assert "'a' and 'c' expired and no longer hold it;" in night.says()
     for writer in ("d", "e"):
         night.leave(writer)
     assert "(3 left, 2 expired: 'a' and 'c')" in night.says()
@@ -403,17 +404,17 @@ def test_a_quiet_night_says_who_spoke_last() -> None:
     night.note("b", NOON)
     night.later(2 * HOUR)
     assert night.says() == (
-        "The watermark has stood at 2024-01-01T12:00:00.000Z for 2h: nobody is ahead, 'b' spoke "
-        "last, 2h ago; it rises once all 2 live writers note a later time."
+        "The watermark has stood at 2024-01-01T12:00:00.000Z for 2h: no writer is ahead, 'b' "
+        "reported last, 2h ago; it rises once all 2 live writers note a later time."
     )
     night.expire("b")
     assert night.says().endswith(
-        "'b' is expired and not waited for; it rises once 'a' notes a later time."
+        "'b' expired and no longer holds it; it rises once 'a' notes a later time."
     )
     night.register("new")
     assert night.says().endswith(
-        "nobody is ahead, 'new' registered without reporting, 'b' is expired and not waited for; "
-        "it rises once all 2 live writers note a later time."
+        "no writer is ahead, 'new' registered without reporting, 'b' expired and no longer "
+        "holds it; it rises once all 2 live writers note a later time."
     )
 
 
@@ -422,8 +423,8 @@ def test_a_pass_is_due() -> None:
     night.note("a", NOON)
     night.core.note_time("a", NOON + 1, {}, now=night.now)
     assert night.says() == (
-        "The watermark stands at 2024-01-01T12:00:00.000Z: everybody has noted a later time, and "
-        "a pass is due within 1m."
+        "The watermark stands at 2024-01-01T12:00:00.000Z: all writers have noted a later "
+        "time, and the next pass is due within 1m."
     )
 
 
@@ -454,7 +455,7 @@ def test_how_far_logical_times_lie_apart_has_no_unit() -> None:
     assert "writer 'newbie' (92 of event time behind) holds it" in night.says()
     night.expire("newbie")
     night.note("newbie", 8)
-    assert "'newbie' is on its way back, 91 behind: " in night.says()
+    assert "'newbie' is returning, 91 behind: " in night.says()
 
 
 def test_the_writer_whose_clock_is_ahead_is_doubted_first() -> None:
@@ -463,9 +464,10 @@ def test_the_writer_whose_clock_is_ahead_is_doubted_first() -> None:
     night.note("skewed", NOON + 5 * HOUR)
     assert night.says() == (
         "The watermark stands at 2024-01-01T12:00:00.000Z: writer 'good' (5h of event time "
-        "behind) holds it while 'skewed' waits; it is dropped in 1m if others go on reporting (its "
-        "clock of silence shows 0ms of 1m); first look at 'skewed', whose times are in the "
-        "future: if its clock is wrong, stop it, and drop it: tidegauge expire shop/orders skewed."
+        "behind) holds it while 'skewed' waits; it is dropped in 1m if others keep reporting "
+        "(its silence clock shows 0ms of 1m); first check 'skewed', whose times are in the "
+        "future: if its clock is wrong, stop it and expire it: tidegauge expire shop/orders "
+        "skewed."
     )
     assert night.explain().hint == (
         "Writer 'skewed' noted a time 5h ahead of this server's clock: is its clock right?"
@@ -543,9 +545,9 @@ def test_merged_segments() -> None:
     night.later(0)
     night.later(1_000)
     assert night.says().startswith(
-        "The watermark has stood at 2024-01-01T12:00:00.000Z for 1s: writer 'slow' (1m of event "
-        "time behind, silent for 1s) holds it while 'fast' waits; it is dropped in 59s if others go on "
-        "reporting (its clock of silence shows 1s of 1m);"
+        "The watermark has stood at 2024-01-01T12:00:00.000Z for 1s: writer 'slow' (1m of "
+        "event time behind, silent for 1s) holds it while 'fast' waits; it is dropped in 59s "
+        "if others keep reporting (its silence clock shows 1s of 1m);"
     )
     night.core.note_time("slow", NOON + MINUTE, {0: 5}, now=night.now)
     night.later(0)
@@ -602,4 +604,4 @@ def test_after_a_restart_it_is_known_who_spoke_last() -> None:
         night.store()
         night.later(HOUR)
     night.restart()
-    assert "'a' spoke last, 1h ago" in night.says()
+    assert "'a' reported last, 1h ago" in night.says()

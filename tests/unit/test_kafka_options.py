@@ -30,7 +30,7 @@ def test_a_topic_has_the_name_of_its_stream_unless_it_is_told() -> None:
         (SERVERS | {"topic": ""}, "'topic': is empty; leave it out"),
         (SERVERS | {"log": "embedded"}, "'kafka.bootstrap.servers': .* set log=kafka"),
         ({"topic": "o", "log": "embedded"}, "'topic': .* set log=kafka"),
-        (SERVERS | {"log": "pulsar"}, "'pulsar' is none of embedded, kafka"),
+        (SERVERS | {"log": "pulsar"}, "'pulsar' is not one of embedded, kafka"),
         (
             SERVERS | {"kafka.isolation.level": "read_uncommitted"},
             "'kafka.isolation.level': is set by the source",

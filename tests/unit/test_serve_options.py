@@ -57,7 +57,7 @@ def test_help_is_clean() -> None:
     [
         (["--host=nosuch.invalid"], "cannot listen on nosuch.invalid: Name or service not"),
         (["--log-level=loud"], "--log-level loud: must be 'debug', 'info', 'warning'"),
-        (["--advertise-url=here"], "--advertise-url here: 'here' is no address of a service"),
+        (["--advertise-url=here"], "--advertise-url here: 'here' is not a service URL"),
         (
             ["--mark-thinning=often"],
             "--mark-thinning often: 'often' is not AGE:STEP,… of lengths",

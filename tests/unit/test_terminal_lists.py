@@ -89,13 +89,13 @@ def test_where_no_table_fits_each_writer_is_a_block() -> None:
         "  incarnation  1",
         "  stands       2024-01-01T12:00:00.000Z",
         "  silent       250ms",
-        "  remarks      told, no grace",
+        "  remarks      start time, no grace",
     ]
 
 
 def test_a_pipe_gets_every_column_however_wide() -> None:
     noon = "2024-01-01T12:00:00.000Z"
     assert list(table_of_writers(WRITERS).lines(with_headers=False)) == [
-        f"gateway-7  behind   2            {noon}  1h      13s     still 9m  1m{' ' * 23}0:40,1:12",
-        f"new        joining  1            {noon}          250ms                      told, no grace",
+        f"gateway-7  behind   2            {noon}  1h      13s     still 9m  1m{' ' * 29}0:40,1:12",
+        f"new        joining  1            {noon}          250ms                      start time, no grace",
     ]

@@ -57,8 +57,8 @@ def test_a_token_that_cannot_be_shown_is_told_with_the_cure(file: Path) -> None:
         )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == (
-        "tidegauge token new: it cannot be shown (No space left on device): delete 'gateway' "
-        "from the file, and make another"
+        "tidegauge token new: cannot print the token (No space left on device): delete 'gateway' "
+        "from the file, and create another"
     )
     assert "Traceback" not in done.stderr
 
@@ -77,10 +77,10 @@ def test_a_file_keeps_what_people_wrote_into_it(file: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("a", "--grant", "flights"), "is no grant; write SCOPE:ROLES"),
+        (("a", "--grant", "flights"), "is not a grant; write SCOPE:ROLES"),
         (("a", "--grant", "flights:admin"), "with some of read, observe, write, operate"),
-        (("a", "--grant", "fli ghts:read"), "is no valid name"),
-        (("a b", "--grant", "flights:read"), "is no valid name"),
+        (("a", "--grant", "fli ghts:read"), "is not a valid name"),
+        (("a b", "--grant", "flights:read"), "is not a valid name"),
         (("taken", "--grant", "flights:read"), "there is a token 'taken' already"),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_file_that_would_be_unreadable_with_a_token_more_stays_as_it_is(file: 
 
 def test_what_is_no_regular_file_is_not_waited_for(file: Path) -> None:
     os.mkfifo(file)
-    with pytest.raises(TokenFileError, match="this is no regular file"):
+    with pytest.raises(TokenFileError, match="this is not a regular file"):
         read_tokens(file)
 
 

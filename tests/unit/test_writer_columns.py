@@ -64,8 +64,8 @@ def test_events_need_no_time_and_there_may_be_none(values: list[str], more: Any)
         ((["v", 7], ["k", "l"], None), r"values\[1\]: value is int; pass bytes or str"),
         ((pa.array(["v", None]), ["k", "l"], None), r"values\[1\]: value is NoneType"),
         ((["v"], pa.array([7]), None), r"keys\[0\]: key is 7; pass a string"),
-        ((["v", "w"], ["k", "l"], [1, 1.5]), r"event_times\[1\]: 1.5 is no event time"),
-        ((["v"], ["k"], [True]), r"event_times\[0\]: True is no event time"),
+        ((["v", "w"], ["k", "l"], [1, 1.5]), r"event_times\[1\]: 1.5 is not an event time"),
+        ((["v"], ["k"], [True]), r"event_times\[0\]: True is not an event time"),
         ((["v"], ["k"], [2**63]), r"event_times\[0\]: 9223372036854775808 does not fit"),
         (
             (["v"], ["k"], [2**63 - 1]),

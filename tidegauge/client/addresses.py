@@ -26,10 +26,10 @@ def check_url(url: str) -> str:
     except ValueError:
         good = False
     if not good:
-        msg = f"{url!r} is no address of a service; write http://HOST:PORT"
+        msg = f"{url!r} is not a service URL; write http://HOST:PORT"
         raise ValueError(msg)
     if parts.username is not None:
-        msg = f"leave out what stands before @{parts.hostname}: the service takes tokens"
+        msg = f"remove the user information before @{parts.hostname}: the service takes tokens"
         raise ValueError(msg)
     return url
 

@@ -32,7 +32,7 @@ class Outage:
             patience = "until it answers"
             if retry_for is not None:
                 patience = f"for up to {retry_for.total_seconds():g} s"
-            self._tell(f"{self._url} is asked again, {patience}: {reason}")
+            self._tell(f"retrying {self._url} {patience}: {reason}")
 
     def end(self) -> None:
         """Record that the service has answered."""
@@ -78,6 +78,6 @@ class UnexpectedAnswerError(TidegaugeError):
         self.body = body
         said = f", {body!r}" if body else ""
         super().__init__(
-            f"{url} does not answer as Tidegauge does (status {status}{said}): is it the address "
-            "of a service of this version?"
+            f"{url} does not answer like Tidegauge (status {status}{said}): is it the URL of a "
+            "service of this version?"
         )

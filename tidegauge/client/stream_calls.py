@@ -321,7 +321,7 @@ class StreamCalls:
             async with asyncio.timeout(_LAST_WORD_S):
                 return await self.explain()
         except TimeoutError:
-            reason = f"none in the {_LAST_WORD_S:g} s after the time to wait was over"
+            reason = f"none within {_LAST_WORD_S:g} s after the timeout"
             raise ServiceUnreachableError(self._transport.url, reason) from None
 
     async def _reach(self, wanted: int) -> int:

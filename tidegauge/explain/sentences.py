@@ -11,8 +11,8 @@ from tidegauge.states import Clock
 _NAMES = 3
 _WORTH_SAYING_MS = 1_000
 _CLOCKS: dict[Clock, str] = {
-    "silence": "clock of silence",
-    "standing_still": "clock of standing still",
+    "silence": "silence clock",
+    "standing_still": "standstill clock",
 }
 _GO_ON: dict[Clock, tuple[str, str]] = {
     "silence": ("reported", "reporting"),
@@ -32,8 +32,8 @@ def in_full(sentence: str, cure: str | None, command: str | None) -> str:
 
     Examples
     --------
-    >>> in_full("There is no mark yet: nobody writes.", "register a writer", None)
-    'There is no mark yet: nobody writes; register a writer.'
+    >>> in_full("There is no mark yet: the stream has no writer.", "register a writer", None)
+    'There is no mark yet: the stream has no writer; register a writer.'
     """
     if cure is None:
         return sentence
@@ -58,7 +58,7 @@ def cure_of(situation: Situation, reason: str) -> Cure | None:
     if reason == "min_writers":
         fewer = f"--min-writers {max(situation.reporters, 1)}"
         return Cure(
-            "start the others, or ask for fewer",
+            "start the other writers, or require fewer",
             f"tidegauge configure {situation.stream} {fewer}",
         )
     if reason == "nobody_live":
@@ -80,12 +80,14 @@ def _standing(situation: Situation) -> str:
 
 def _facts(situation: Situation, reason: str) -> str:
     if reason == "no_writers":
-        return "nobody writes"
+        return "the stream has no writer"
     if reason == "min_writers":
         return _too_few(situation)
     if reason == "pass_due":
         interval = describe_span(situation.settings.mark_interval_ms)
-        return f"everybody has noted a later time, and a pass is due within {interval}"
+        return (
+            f"all writers have noted a later time, and the next pass is due within {interval}"
+        )
     if reason == "caught_up":
         return _caught_up(situation)
     if reason == "nobody_live":
@@ -113,14 +115,16 @@ def _names_of_expired(situation: Situation) -> str:
 
 def _caught_up(situation: Situation) -> str:
     heard, expired = situation.heard, situation.states["expired"]
-    facts = ["nobody is ahead"]
+    facts = ["no writer is ahead"]
     if heard is not None and (heard.silent_ms or 0) >= _WORTH_SAYING_MS:
-        facts.append(f"{heard.writer!r} spoke last, {describe_span(heard.silent_ms or 0)} ago")
+        facts.append(
+            f"{heard.writer!r} reported last, {describe_span(heard.silent_ms or 0)} ago"
+        )
     if situation.states["joining"]:
         facts.append(_registered(situation))
     if expired:
-        are = "is" if expired == 1 else "are"
-        facts.append(f"{_names_of_expired(situation)} {are} expired and not waited for")
+        hold = "holds" if expired == 1 else "hold"
+        facts.append(f"{_names_of_expired(situation)} expired and no longer {hold} it")
     who = f"all {situation.live} live writers note"
     if situation.live == 1 and situation.holders:
         who = f"{situation.holders[0].writer!r} notes"
@@ -134,11 +138,11 @@ def _held(situation: Situation) -> str:
         said_nothing = one.state == "joining"
         how = "; ".join(filter(None, [_how(one, situation), _shows(one, situation)]))
         some.append(f"{one.writer!r} ({how})" if said_nothing else repr(one.writer))
-    what = "it" if situation.newest is not None else "the first one back"
+    what = "it" if situation.newest is not None else "back the first mark"
     who = f"writer {some[0]} holds" if count == 1 else f"writers {_listed(some, count)} hold"
     others = [repr(name) for name in situation.waiting]
     waits = f"{_listed(others, waiting)} wait{'s' if waiting == 1 else ''}"
-    return f"{who} {what} while {waits if waiting else 'nobody waits'}"
+    return f"{who} {what} while {waits if waiting else 'no writer waits'}"
 
 
 def _held_by(situation: Situation) -> int:
@@ -153,7 +157,7 @@ def _how(one: WriterStatus, situation: Situation) -> str:
         since = f"registered {describe_span(silent_ms)} ago, " if long else ""
         if one.stand is None:
             return f"{since}no time noted yet"
-        what = "told" if one.stand_by == "told" else "stood before at"
+        what = "starts at" if one.stand_by == "told" else "stood before at"
         return f"{since}no time noted yet, {what} {describe_event_time(one.stand)}"
     silent = f", silent for {describe_span(silent_ms)}" if long else ""
     return f"{_behind(one, situation)} of event time behind{silent}"
@@ -173,7 +177,7 @@ def _until(situation: Situation) -> str:
     if settings.aggregation_timeout_ms is None and settings.hold_limit_ms is None:
         return f"{who} never dropped (aggregation_timeout_ms and hold_limit_ms are null)"
     if situation.waiting_count == 0:
-        return f"{who} dropped {_allowed(situation)}, once somebody waits"
+        return f"{who} dropped {_allowed(situation)}, once another writer waits"
     if situation.holders[0].clock is None:
         return f"{who} dropped {_allowed(situation)}, from the next pass on"
     return _until_its_end(situation, who, situation.holders[0])
@@ -191,13 +195,13 @@ def _until_its_end(situation: Situation, who: str, first: WriterStatus) -> str:
     stopped_ms = situation.stopped_ms[kind]
     if situation.all_others_left and (stopped_ms is not None or situation.holder_count == 1):
         return (
-            "all others have left: time stands still for the clocks until somebody goes on "
-            f"({shows}), and it holds until the stream is sealed or it is expired by hand"
+            "all others have left: the clocks stand still until another writer reports "
+            f"({shows}), and it holds until you seal the stream or expire it"
         )
     if stopped_ms is not None:
-        since = f"nobody has {gone_on} for {describe_span(stopped_ms)}"
-        return f"{since}: time stands still for the clocks ({shows})"
-    return f"{who} dropped in {describe_span(left_ms)} if others go on {going_on} ({shows})"
+        since = f"no writer has {gone_on} for {describe_span(stopped_ms)}"
+        return f"{since}: the clocks stand still ({shows})"
+    return f"{who} dropped in {describe_span(left_ms)} if others keep {going_on} ({shows})"
 
 
 def _shows(one: WriterStatus, situation: Situation) -> str:
@@ -245,7 +249,7 @@ def _due(situation: Situation, left_ms: int) -> str:
 def _returning(situation: Situation) -> str:
     one, more = situation.returning[0], situation.returning_count - 1
     others = f" (and {more} more)" if more else ""
-    return f"{one.writer!r}{others} is on its way back, {_approach(one, situation)}"
+    return f"{one.writer!r}{others} is returning, {_approach(one, situation)}"
 
 
 def _approach(one: WriterStatus, situation: Situation) -> str:
@@ -257,28 +261,28 @@ def _approach(one: WriterStatus, situation: Situation) -> str:
         least = describe_event_time(one.gone_watermark or 0)
         return f"{at}, without grace until it notes a time above {least}"
     if most_ms is None:
-        return f"{at}: it is let in above the watermark, or when it registers"
+        return f"{at}: it is admitted above the watermark, or when it registers"
     pace = "its pace is not known yet"
     if one.catch_up_ms is not None:
         pace = f"at its pace the others would wait {describe_span(one.catch_up_ms)}"
-    return f"{at}: {pace}, it is let in at {describe_span(most_ms)}, or when it registers"
+    return f"{at}: {pace}, and it is admitted at {describe_span(most_ms)} or when it registers"
 
 
 def _cure_of_holding(situation: Situation, first: WriterStatus) -> Cure:
     leader = situation.doubtful_leader
     if leader is not None:
         return Cure(
-            f"first look at {leader.writer!r}, whose times are in the future: if its clock is "
-            "wrong, stop it, and drop it",
+            f"first check {leader.writer!r}, whose times are in the future: if its clock is "
+            "wrong, stop it and expire it",
             f"tidegauge expire {situation.stream} {leader.writer}",
         )
-    what = "let it note a time" if first.time is None else "let it note a later time"
+    what = "have it note a time" if first.time is None else "have it note a later time"
     if not situation.waiting_count:
         return Cure(what)
     seal = f"end the stream (tidegauge seal {situation.stream}), or "
     return Cure(
         f"{what} or leave, {seal if situation.all_others_left else 'or '}"
-        "drop it (what it writes below is late then)",
+        "expire it (its events below the watermark are then late)",
         f"tidegauge expire {situation.stream} {first.writer}",
     )
 

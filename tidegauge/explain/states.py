@@ -30,7 +30,7 @@ LABELS: dict[State, str] = {
     "held": "held",
     "few": "too few writers",
     "odd": "odd times",
-    "nobody": "nobody live",
+    "nobody": "no live writer",
     "unknown": "not explained",
     "late": "late",
     "catching": "catching up",

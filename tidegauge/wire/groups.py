@@ -28,7 +28,9 @@ class CreateGroup(Request):
     """``PUT /v1/reader-groups/{scope}/{group}``."""
 
     streams: list[str] = Field(
-        min_length=1, max_length=1_000, description="What the group reads, `scope/stream` each."
+        min_length=1,
+        max_length=1_000,
+        description="Streams that the group reads, each as `scope/stream`.",
     )
     start: Literal["earliest", "latest"] = Field(
         "earliest", description="Where it starts, unless a time or a cut is given."
@@ -40,10 +42,10 @@ class CreateGroup(Request):
         None, description="Start at this cut of each stream."
     )
     heartbeat_ms: Annotated[Integer, Between(100, 3_600_000)] = Field(
-        3_000, description="How often readers say that they live, ms."
+        3_000, description="Interval of the readers' heartbeats, ms."
     )
     dead_after_ms: Annotated[Integer, Between(200, 86_400_000)] = Field(
-        15_000, description="A reader silent for so long is taken offline, ms."
+        15_000, description="A reader without a heartbeat for this long is taken offline, ms."
     )
 
     @model_validator(mode="after")
@@ -60,17 +62,17 @@ class CreateGroup(Request):
 class ReaderDocument(Request):
     """One reader in the shared state."""
 
-    epoch: Integer = Field(description="Of the process that has the name.")
-    owned: StreamOffsets = Field(description="Its segments and confirmed offsets.")
+    epoch: Integer = Field(description="Epoch of the process that has the name.")
+    owned: StreamOffsets = Field(description="Segments of the reader, with confirmed offsets.")
 
 
 class StateDocument(Request):
     """The shared state of a group, as it is read and written: who writes must know all of it."""
 
-    readers: dict[Name, ReaderDocument] = Field(description="By name.")
-    unassigned: StreamOffsets = Field(description="Open segments that nobody owns.")
+    readers: dict[Name, ReaderDocument] = Field(description="The readers by name.")
+    unassigned: StreamOffsets = Field(description="Open segments without an owner.")
     completed: StreamOffsets = Field(description="Segments read to their end.")
-    epochs: Integer = Field(description="The highest epoch that was given out.")
+    epochs: Integer = Field(description="Highest epoch that was assigned.")
     checkpoints: dict[str, StreamOffsets] = Field(description="Named positions.")
 
     @classmethod
@@ -109,11 +111,13 @@ class GroupInfo(Answer):
     """A group and its shared state."""
 
     group: str = Field(description="scope/group.")
-    streams: list[str] = Field(description="What it reads.")
-    stream_ids: dict[str, str] = Field(description="Which streams of those names it means.")
-    heartbeat_ms: int = Field(description="How often readers say that they live, ms.")
-    dead_after_ms: int = Field(description="When a silent reader is taken offline, ms.")
-    revision: int = Field(description="Of the shared state.")
+    streams: list[str] = Field(description="Streams that it reads.")
+    stream_ids: dict[str, str] = Field(description="Ids of those streams.")
+    heartbeat_ms: int = Field(description="Interval of the readers' heartbeats, ms.")
+    dead_after_ms: int = Field(
+        description="When a reader without a heartbeat is taken offline, ms."
+    )
+    revision: int = Field(description="Revision of the shared state.")
     state: StateDocument = Field(description="The shared state.")
 
 
@@ -125,7 +129,7 @@ class TimeWindowInfo(StreamFacts):
     upper: int | None = Field(
         description="How far writers had noted time at the next mark, ms."
     )
-    position: WirePosition = Field(description="Of the whole group.")
+    position: WirePosition = Field(description="Position of the whole group.")
     next_mark: MarkInfo | None = Field(
         None,
         description="The first mark whose cut the group has not read up to: it keeps the window "
@@ -145,7 +149,7 @@ class GroupWindows(Answer):
         "the tail of one stream."
     )
     windows: list[TimeWindowInfo] = Field(
-        description="One for each stream of the group that is still there."
+        description="One window for each stream of the group that still exists."
     )
     now_ms: int = Field(description="Wall clock of the service, ms.")
 
@@ -155,7 +159,7 @@ class ListedGroup(GroupInfo):
 
     windows: list[TimeWindowInfo] | None = Field(
         None,
-        description="With `windows`, in each of its streams that is still there and that the caller may "
+        description="With `windows`: in each of its streams that still exists and that the caller may "
         "see; null without.",
     )
 
@@ -163,15 +167,15 @@ class ListedGroup(GroupInfo):
 class ReaderInfo(Answer):
     """One reader of a group, as its heartbeats and positions tell."""
 
-    reader: str = Field(description="Its name.")
-    epoch: int = Field(description="Of the process that has the name.")
-    segments: int = Field(description="How many it owns.")
+    reader: str = Field(description="Name of the reader.")
+    epoch: int = Field(description="Epoch of the process that has the name.")
+    segments: int = Field(description="Number of segments that it owns.")
     silent_ms: int = Field(
-        description="Since it last said that it lives, ms: beyond `dead_after_ms` it is taken offline."
+        description="Time since its last heartbeat, ms: beyond `dead_after_ms` it is taken offline."
     )
     advanced_ms: int | None = Field(
-        description="Since it last read on, ms; null if it has not since it joined, or the group moved "
-        "to its controller."
+        description="Time since its position advanced, ms; null if it has not since it joined, or since "
+        "the group moved to its controller."
     )
 
 
@@ -217,14 +221,16 @@ class NotedProgress(GroupProgress):
     """Progress as it was last told."""
 
     model_config = ConfigDict(extra="ignore")
-    silent_ms: int = Field(description="How long ago; after 5 minutes it is forgotten.")
+    silent_ms: int = Field(
+        description="Time since the report, ms; after 5 minutes it is forgotten."
+    )
 
 
 class GroupDetails(GroupInfo):
     """``GET /v1/reader-groups/{scope}/{group}``."""
 
     progress: NotedProgress | None = Field(
-        description="Of the query that reads with it; null without news for 5 minutes."
+        description="Progress of the query that reads with it; null without a report for 5 minutes."
     )
     readers: list[ReaderInfo] = Field(
         default_factory=list, description="Those of the shared state, in order of name."
@@ -242,15 +248,17 @@ class GroupList(Answer):
 class ReaderJoined(Answer):
     """The answer to joining a group."""
 
-    reader: str = Field(description="Its name.")
-    epoch: int = Field(description="To be sent with everything that this process says.")
-    owned: StreamOffsets = Field(description="What it owns, taken over from its predecessor.")
+    reader: str = Field(description="Name of the reader.")
+    epoch: int = Field(description="Epoch of this process; send it with every call.")
+    owned: StreamOffsets = Field(
+        description="Segments that it owns, taken over from its predecessor."
+    )
 
 
 class ReaderPosition(Request):
     """``POST …/readers/{reader}/position``."""
 
-    epoch: Integer = Field(description="From joining.")
+    epoch: Integer = Field(description="Epoch from joining.")
     position: StreamOffsets = Field(description="Confirmed offsets of owned segments.")
 
 
@@ -266,17 +274,17 @@ class ReaderStanding(Answer):
 class ReaderOffline(Request):
     """``DELETE …/readers/{reader}``."""
 
-    epoch: Integer = Field(description="From joining.")
+    epoch: Integer = Field(description="Epoch from joining.")
     position: StreamOffsets = Field(
         default_factory=dict,
-        description="Where its segments go on, further back too; else where it confirmed.",
+        description="Where others continue its segments, further back too; omitted: where it confirmed.",
     )
 
 
 class ReaderHeartbeat(Request):
     """``POST …/readers/{reader}/heartbeat``."""
 
-    epoch: Integer = Field(description="From joining.")
+    epoch: Integer = Field(description="Epoch from joining.")
 
 
 def by_stream(offsets: groups.Offsets) -> dict[str, dict[int, int]]:

@@ -24,19 +24,19 @@ class ScalingPolicy(Request):
     """How the number of segments follows the load: exactly one target is given."""
 
     events_per_s: PerSecond | None = Field(
-        None, description="How many events a second a segment is to take."
+        None, description="Target rate of a segment, events a second."
     )
     bytes_per_s: PerSecond | None = Field(
-        None, description="How many bytes a second, as they are stored."
+        None, description="Target rate of a segment, bytes a second as they are stored."
     )
     window_ms: _Span = Field(
-        120_000, description="What rates are measured over, ms of listening time."
+        120_000, description="Period over which rates are measured, ms of listening time."
     )
     cooldown_ms: _Span = Field(
-        600_000, description="How long a segment that a scaling made is left alone, ms."
+        600_000, description="How long new segments are not scaled again, ms."
     )
     min_segments: SegmentCount = Field(
-        1, description="Neighbours are merged only while more than so many grow."
+        1, description="Neighbours are merged only while more segments than this grow."
     )
 
     @model_validator(mode="after")
@@ -67,10 +67,10 @@ class Retention(Request):
     """How many of a stream's events are kept; a limit that is left out is none."""
 
     age_ms: PositiveMilliseconds | None = Field(
-        None, description="As long after they were appended, ms of wall clock."
+        None, description="Drop events this long after they were appended, ms of wall clock."
     )
     bytes: Annotated[Integer, Between(1)] | None = Field(
-        None, description="As many as take so much room, as they are stored."
+        None, description="Drop the oldest events beyond this size, bytes as they are stored."
     )
 
 
@@ -83,46 +83,47 @@ class SettingsFields(Request):
 
     max_segments: SegmentCount | None = Field(
         None,
-        description="Embedded log: how many segments may grow at once; null for 64, or for as many "
-        "as the stream was created with, if those are more. External logs: how many partitions a "
-        "report may name in all; null for as many as the stream was created with.",
+        description="Embedded log: maximum number of growing segments; null for 64, or for the number "
+        "at creation if that is higher. External logs: maximum number of partitions that reports "
+        "may name; null for the number at creation.",
     )
     scaling: Scaling | None = Field(
         None,
         description="How the number of segments of the embedded log follows the load: `fixed`, or "
-        "a policy with a target for each segment, which is split above twice the target and merged "
-        "with a neighbour while both are below half of it.",
+        "a policy with a target for each segment. A segment above twice the target is split; two "
+        "neighbours below half of it are merged.",
     )
     aggregation_timeout_ms: PositiveMilliseconds | None = Field(
         60_000,
-        description="How long a writer that somebody is ahead of may be silent, ms; null for ever. "
+        description="How long a writer may be silent while others are ahead of it, ms; null for ever. "
         "Time passes only while others report.",
     )
     hold_limit_ms: PositiveMilliseconds | None = Field(
         600_000,
-        description="How long such a writer may stand still, silent or not, ms; null for ever. "
-        "Time passes only while others progress.",
+        description="How long a writer may stand still while others are ahead of it, ms; null for "
+        "ever. Time passes only while others progress.",
     )
     min_writers: Annotated[Integer, Between(0, 10_000_000)] = Field(
-        0, description="No first mark before so many distinct writers reported."
+        0, description="Make no mark before this many distinct writers have reported."
     )
     mark_interval_ms: Milliseconds = Field(
-        100, description="At most one pass in so much wall clock, ms; 0: after every change."
+        100,
+        description="Least wall clock between two passes that make marks, ms; 0: a pass after every change.",
     )
     mark_resolution_ms: Milliseconds = Field(
-        1_000, description="Least distance of marks in event time, ms; 0: all."
+        1_000, description="Least event time between two marks, ms; 0: no least."
     )
     mark_retention_ms: PositiveMilliseconds | None = Field(
         None, description="How long old marks are kept, ms; null: as long as the events."
     )
     retention: Retention | None = Field(
         None,
-        description="Embedded log: `age_ms` and `bytes`, beyond either of which the oldest events "
-        "go, but for what reader groups still need; null: they are kept.",
+        description="Embedded log: `age_ms` and `bytes`. The oldest events beyond either limit are "
+        "dropped, unless a reader group still needs them; null: all events are kept.",
     )
     writer_retention_ms: Milliseconds | None = Field(
         7 * 86_400_000,
-        description="When a writer that left or expired is forgotten, ms; null: never.",
+        description="How long a writer that left or expired is remembered, ms; null: for ever.",
     )
     max_future_skew_ms: Milliseconds | None = Field(
         3_600_000,
@@ -135,11 +136,12 @@ class CreateStream(SettingsFields):
     """``PUT {stream}``."""
 
     segments: SegmentCount = Field(
-        4, description="Segments of the embedded log, or partitions of the external one."
+        4,
+        description="Number of segments of the embedded log, or of partitions of the external one.",
     )
     log: Literal["embedded", "external"] = Field(
         "embedded",
-        description="Where the events live: here, or elsewhere (Kafka, files, a database).",
+        description="Where the events are stored: in the service, or in an external log (Kafka, files, a database).",
     )
 
 
@@ -275,7 +277,7 @@ class StreamConfig(Answer):
     """What a stream was created with and is set to."""
 
     segments: int = Field(description="How many it was created with.")
-    log: Literal["embedded", "external"] = Field(description="Where the events live.")
+    log: Literal["embedded", "external"] = Field(description="Where the events are stored.")
     max_segments: int | None = Field(description="See `PUT`.")
     scaling: Scaling = Field(description="See `PUT`.")
     aggregation_timeout_ms: int | None = Field(description="See `PUT`.")
@@ -330,16 +332,16 @@ class ScalingInfo(Answer):
 class BriefExplanation(Answer):
     """Why the watermark of a listed stream is where it is, in short."""
 
-    reason: Reason = Field(description="One word for it.")
+    reason: Reason = Field(description="Why, in one word.")
     stood_ms: int | None = Field(
-        description="Since the newest mark, wall clock, ms; null before the first."
+        description="Time since the newest mark, wall clock, ms; null before the first."
     )
-    states: dict[WriterState, int] = Field(description="How many writers are in each state.")
+    states: dict[WriterState, int] = Field(description="Number of writers in each state.")
     holder: str | None = Field(
         description="The writer that holds the watermark, or the first of those that do."
     )
-    holder_count: int = Field(description="How many hold it in all.")
-    waiting_count: int = Field(description="How many are ahead and wait.")
+    holder_count: int = Field(description="Number of writers that hold it.")
+    waiting_count: int = Field(description="Number of writers that are ahead and wait.")
     next_expiry_ms: int | None = Field(
         description="When the first clock runs out, ms from now."
     )
@@ -365,7 +367,7 @@ class _StreamEntry(StreamFacts):
 class StreamBrief(_StreamEntry):
     """A stream in a list with `brief`."""
 
-    log: Literal["embedded", "external"] = Field(description="Where the events live.")
+    log: Literal["embedded", "external"] = Field(description="Where the events are stored.")
     follows_clock: bool = Field(
         description="Whether times are ms of wall clock: `max_future_skew_ms` is set."
     )

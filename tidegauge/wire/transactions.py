@@ -23,14 +23,17 @@ DAY_MS = 86_400_000
 class BeginTransaction(Request):
     """``POST {stream}/transactions``."""
 
-    writer: Name = Field(description="Who writes; the stream must know it.")
+    writer: Name = Field(
+        description="Name of the writer; it must have registered or noted a time."
+    )
     incarnation: Incarnation | None = Field(
-        None, description="From its registration; left out by writers that never registered."
+        None,
+        description="Incarnation from the registration; omitted by writers that never registered.",
     )
     timeout_ms: Annotated[Integer, Between(1_000, DAY_MS)] = Field(
         60_000,
-        description="Of the lease, which every call renews: it is aborted after such a silence, in "
-        "listening time, ms.",
+        description="Lease, which every call renews: the transaction is aborted after this long without "
+        "a call, ms of listening time.",
     )
 
 
@@ -39,15 +42,15 @@ class CommitTransaction(Request):
 
     time: EventTime | None = Field(
         None,
-        description="Of a report with the commit, ms: nothing that the writer writes afterwards is "
-        "older.",
+        description="Time to note with the commit, ms: the writer promises to write nothing older "
+        "afterwards.",
     )
 
 
 class TransactionFacts(StreamFacts):
     """What every answer about a transaction says."""
 
-    id: str = Field(description="Of the transaction.")
+    id: str = Field(description="Id of the transaction.")
     state: TransactionState = Field(description="Whether it is open, or how it ended.")
 
 
@@ -60,7 +63,7 @@ class TransactionBegun(TransactionFacts):
 class EventsStaged(TransactionFacts):
     """The answer to a staged append."""
 
-    sequence: int = Field(description="The newest staged of this transaction and segment.")
+    sequence: int = Field(description="Newest sequence staged in this transaction and segment.")
     duplicate: bool = Field(description="Whether it had been staged before.")
 
 
@@ -76,16 +79,18 @@ class TransactionEnded(TransactionFacts):
 class TransactionInfo(Answer):
     """One transaction."""
 
-    id: str = Field(description="As begin answered.")
-    writer: str = Field(description="Who began it.")
-    incarnation: int = Field(description="Which process; 0 of one that never registered.")
+    id: str = Field(description="Id of the transaction.")
+    writer: str = Field(description="Writer that began it.")
+    incarnation: int = Field(
+        description="Incarnation that began it; 0 if the writer never registered."
+    )
     state: TransactionState = Field(description="Whether it is open, or how it ended.")
-    timeout_ms: int = Field(description="Of its lease, ms.")
+    timeout_ms: int = Field(description="Length of its lease, ms.")
     expires_in_ms: int | None = Field(
         description="When its lease runs out without a call, ms; null once it ended."
     )
-    events: int = Field(description="How many were staged.")
-    size: int = Field(description="Of these, bytes.")
+    events: int = Field(description="Number of staged events.")
+    size: int = Field(description="Size of the staged events, bytes.")
     position: WirePosition | None = Field(
         description="Next offset of each segment that it wrote to; null unless committed."
     )

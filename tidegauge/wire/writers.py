@@ -20,9 +20,9 @@ class RegisterWriter(Request):
     registration_id: Annotated[str, StringConstraints(min_length=1, max_length=64)] | None = (
         Field(
             None,
-            description="Chosen by the client, another one for each start of its process, and the same "
-            "for each repetition: a registration that is known by it changes nothing, and is answered "
-            "with the incarnation that it made. Without one each call makes a new incarnation.",
+            description="Id of this registration, which the client chooses: a new one for each start of "
+            "its process, the same for each retry. A retry changes nothing, and returns the "
+            "incarnation of the first call. Without an id, each call makes a new incarnation.",
         )
     )
 
@@ -42,7 +42,8 @@ class WriterReport(Request):
         "on embedded streams: the current tails, always sound.",
     )
     incarnation: Incarnation | None = Field(
-        None, description="From the registration; left out by writers that never registered."
+        None,
+        description="Incarnation from the registration; omitted by writers that never registered.",
     )
 
 
@@ -61,24 +62,26 @@ class NoteTime(WriterReport):
 class TimeNoted(StreamFacts):
     """The answer to an accepted report."""
 
-    state: WriterState = Field(description="Of the writer.")
+    state: WriterState = Field(description="State of the writer.")
     hint: str | None = Field(None, description="What looks wrong with an accepted report.")
 
 
 class WriterRegistered(TimeNoted):
     """The answer to a registration: with a first time, that of a report, and what it starts with."""
 
-    incarnation: int = Field(description="To be sent with everything that this process says.")
+    incarnation: int = Field(
+        description="Incarnation of this process; send it with every report."
+    )
     time: int | None = Field(
-        description="Where the writer stands: who writes only times at or above it is not late; "
-        "null before the first mark, and for one that stays out."
+        description="Where the writer stands, ms: events at or above it are not late; null before the "
+        "first mark, and for a writer that stays out."
     )
     beat_ms: int | None = Field(
-        description="Who repeats its last time so often is not dropped for silence; null: nobody "
-        "is."
+        description="How often to repeat the last time to avoid being dropped for silence, ms; null: "
+        "writers are not dropped for silence."
     )
     position: WirePosition = Field(
-        description="What former incarnations wrote; joined into every report of this one."
+        description="Position of former incarnations; it is joined into every report of this one."
     )
 
 
@@ -93,7 +96,7 @@ class Report(NoteTime):
 class NoteTimes(Request):
     """``POST /v1/note-times``: many reports, each on its own, in order."""
 
-    reports: list[Report] = Field(max_length=10_000, description="In order.")
+    reports: list[Report] = Field(max_length=10_000, description="The reports, in order.")
 
 
 class TimesNoted(Answer):
@@ -108,42 +111,42 @@ class TimesNoted(Answer):
 class WriterInfo(Answer):
     """One writer of a stream."""
 
-    writer: str = Field(description="Its name.")
+    writer: str = Field(description="Name of the writer.")
     state: WriterState = Field(description="Live are `joining`, `active` and `behind`.")
-    incarnation: int = Field(description="0: it never registered.")
-    time: int | None = Field(description="Latest noted in this incarnation, ms.")
+    incarnation: int = Field(description="Newest incarnation; 0 if it never registered.")
+    time: int | None = Field(description="Latest time noted in this incarnation, ms.")
     position: WirePosition | None = Field(
-        description="How far it reported, former incarnations too; null in a list without `positions`."
+        description="Position that it reported, with former incarnations; null in a list without `positions`."
     )
     behind_ms: int | None = Field(
         description="Event time to the writer furthest ahead, or to the watermark, ms."
     )
-    silent_ms: int | None = Field(description="Since it last spoke, wall clock, ms.")
+    silent_ms: int | None = Field(description="Time since it last reported, wall clock, ms.")
     stand: int | None = Field(
-        description="Where it stands, ms: its latest time, or what its registration was told."
+        description="Where it stands, ms: its latest time, or the `time` of its registration."
     )
     stand_by: StandBy | None = Field(
-        description="`noted`, perhaps before a restart, or `told`; null if it stands nowhere."
+        description="`noted`, perhaps before a restart, or `told` by the registration; null if it stands nowhere."
     )
     silent_for_ms: int | None = Field(
-        description="What its clock of silence shows, which runs while others report and ends "
-        "at `aggregation_timeout_ms`; null if it does not run."
+        description="Its silence clock, ms, which runs while others report and ends at "
+        "`aggregation_timeout_ms`; null if it does not run."
     )
     standing_for_ms: int | None = Field(
-        description="What its clock of standing still shows, which runs while others progress "
-        "and ends at `hold_limit_ms`; null if it does not run."
+        description="Its standstill clock, ms, which runs while others progress and ends at "
+        "`hold_limit_ms`; null if it does not run."
     )
-    clock: Clock | None = Field(description="Which of the two is nearer its end.")
+    clock: Clock | None = Field(description="The clock that is nearer its end.")
     expires_in_ms: int | None = Field(
-        description="When its first clock runs out if nothing else happens, ms; null if others "
-        "have to go on before."
+        description="When its first clock runs out, ms from now; null if that needs reports of "
+        "others."
     )
     grace: bool = Field(
-        description="Whether it is let in at once when it registers, once, after it went out."
+        description="Whether it is admitted at once when it registers, once after it was dropped."
     )
     catch_up_ms: int | None = Field(
-        description="How long the others would wait for it at its pace, ms, if it is out and on "
-        "its way back: it is let in once that is at most the smaller of the two settings."
+        description="How long others would wait for it at its pace, ms, while it is out and "
+        "returning: it is admitted once that is at most the smaller of the two settings."
     )
 
 
@@ -158,7 +161,9 @@ class WriterAnswer(WriterInfo, TimeNoted):
 class WriterList(StreamFacts):
     """``GET {stream}/writers``."""
 
-    writers: list[WriterInfo] = Field(description="In order of name, or the slowest first.")
+    writers: list[WriterInfo] = Field(
+        description="Writers in order of name, or the slowest first."
+    )
     cursor: str | None = Field(
         description="Where the next page starts; null on the last, and of the slowest."
     )
@@ -168,9 +173,9 @@ class WriterList(StreamFacts):
 class ExplanationInfo(Answer):
     """Why the watermark is where it is."""
 
-    reason: Reason = Field(description="One word for it.")
+    reason: Reason = Field(description="Why, in one word.")
     sentence: str = Field(
-        description="For a person: who holds it, since when, who waits, until when."
+        description="Why, in a sentence for people: who holds it, since when, who waits, until when."
     )
     cure: str | None = Field(
         None,
@@ -180,20 +185,20 @@ class ExplanationInfo(Answer):
         None, description="The command line that does it, after the words of the cure."
     )
     stood_ms: int | None = Field(
-        None, description="Since the newest mark, wall clock, ms; null before the first."
+        None, description="Time since the newest mark, wall clock, ms; null before the first."
     )
     states: dict[WriterState, int] = Field(
-        default_factory=dict, description="How many writers are in each state."
+        default_factory=dict, description="Number of writers in each state."
     )
     holders: list[WriterInfo] = Field(description="Up to 10 writers that hold it.")
-    holder_count: int = Field(description="How many hold it in all.")
+    holder_count: int = Field(description="Number of writers that hold it.")
     waiting: list[str] = Field(description="Up to 10 writers that are ahead and wait.")
-    waiting_count: int = Field(description="How many wait in all.")
+    waiting_count: int = Field(description="Number of writers that wait.")
     returning: list[WriterInfo] = Field(
         default_factory=list,
-        description="Up to 10 writers that are out and on their way back.",
+        description="Up to 10 writers that are out and returning.",
     )
-    returning_count: int = Field(0, description="How many are on their way back in all.")
+    returning_count: int = Field(0, description="Number of writers that are returning.")
     next_expiry_ms: int | None = Field(
         description="When the first clock runs out, ms from now."
     )
@@ -211,5 +216,5 @@ class Watermark(StreamFacts):
     """``GET {stream}/watermark``."""
 
     stream: str = Field(description="scope/stream.")
-    mark: MarkInfo | None = Field(description="The newest.")
+    mark: MarkInfo | None = Field(description="The newest mark.")
     explanation: ExplanationInfo = Field(description="Why it is where it is.")

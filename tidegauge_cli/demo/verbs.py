@@ -29,7 +29,7 @@ Days = Annotated[
     int,
     _option(
         "DAYS",
-        "How many days, from 1 January 2013 on.",
+        "Number of days, from 1 January 2013 on.",
         parser=in_range(int, 1, 365),
         metavar="1..365",
     ),
@@ -37,7 +37,7 @@ Days = Annotated[
 Batches = Annotated[
     int,
     typer.Option(
-        help="About how many, at most: the fewer, the longer each waits.",
+        help="Maximum number of batches, roughly: with fewer, each waits longer.",
         parser=in_range(int, 1, 1_000),
         metavar="1..1000",
     ),
@@ -45,12 +45,15 @@ Batches = Annotated[
 Stream = Annotated[
     StreamName,
     _option(
-        "STREAM", "Which stream.", parser=reading(StreamName.parse), metavar="SCOPE/STREAM"
+        "STREAM",
+        "Name of the stream.",
+        parser=reading(StreamName.parse),
+        metavar="SCOPE/STREAM",
     ),
 ]
 Bootstrap = Annotated[
     str | None,
-    _option("BOOTSTRAP", "Brokers of Kafka that hold the flights.", metavar="HOST:PORT"),
+    _option("BOOTSTRAP", "Kafka brokers that hold the flights.", metavar="HOST:PORT"),
 ]
 _INTENT = """\
 Flights of 2013 are replayed through Tidegauge into a query of Spark; four queries with Spark's
@@ -79,7 +82,7 @@ def run(
         Path, typer.Option(help="Folder for the table, the picture and the results.")
     ] = Path("tidegauge-demo"),
 ) -> None:
-    """Replay real flights through the service and Spark, and compare with the truth."""
+    """Replay real flights through the service and Spark, and compare the results with the truth."""
     if context.invoked_subcommand is not None:
         return
     sys.exit(supervise(partial(_run, days, speed, batches, output), stopped=_STOPPED))
@@ -103,10 +106,10 @@ def kafka(
         Path, typer.Option(help="Folder for the table, the picture and the results.")
     ] = Path("tidegauge-demo-kafka"),
 ) -> None:
-    """Replay real flights through Kafka and Spark, and compare with the truth.
+    """Replay real flights through Kafka and Spark, and compare the results with the truth.
 
-    Without brokers of yours it starts one of its own, which takes Maven the first time. At yours
-    it makes two topics, tidegauge-demo-…, and deletes them.
+    Without --bootstrap it starts a broker, which needs Maven the first time. At your brokers it
+    creates two topics, tidegauge-demo-…, and deletes them.
     """
     topic = f"tidegauge-demo-{token_hex(4)}"
     work = partial(_run_kafka, days, speed, batches, bootstrap, topic, output)
@@ -148,11 +151,11 @@ def producer(  # noqa: PLR0913 (options, each with a default)
 ) -> None:
     """Only write: replay the flights into a stream of a service, and seal it.
 
-    With brokers of Kafka the flights go to a topic with the stream's own name, which is made if it
-    is not there, and their time to the stream.
+    With --bootstrap the flights go to a topic with the stream's own name, which is created if it
+    does not exist, and their time goes to the stream.
     """
     work = partial(_produce, url, token, stream, days, speed, bootstrap)
-    sys.exit(supervise(work, stopped="stopped; started again it goes on where it was"))
+    sys.exit(supervise(work, stopped="stopped; start it again to continue"))
 
 
 def _produce(  # noqa: PLR0913, PLR0917 (options)
@@ -177,19 +180,19 @@ def pipeline(  # noqa: PLR0913 (options, each with a default)
     token: Token = None,
     stream: Stream = FLIGHTS,
     days: Days = 31,
-    master: Annotated[str, _option("MASTER", "Where Spark runs.")] = "local[2]",
+    master: Annotated[str, _option("MASTER", "Master URL of Spark.")] = "local[2]",
     output: Annotated[
         Path,
         _option(
             "OUTPUT",
-            "Folder for the checkpoint and the windows, the same on all of the cluster.",
+            "Folder for the checkpoint and the windows; the whole cluster must share it.",
         ),
     ] = Path("tidegauge-demo"),
     bootstrap: Bootstrap = None,
 ) -> None:
     """Only read: count the flights of a stream until it is sealed, and check the windows."""
     work = partial(_read, url, token, stream, days, master, output, bootstrap)
-    sys.exit(supervise(work, stopped="stopped; started again it goes on from its checkpoint"))
+    sys.exit(supervise(work, stopped="stopped; start it again to continue from its checkpoint"))
 
 
 def _read(  # noqa: PLR0913, PLR0917 (options)

@@ -94,7 +94,7 @@ def _text_of(  # noqa: PLR0913 (what a picture is made of)
     holder: str | None,
     times: Times,
 ) -> str:
-    """Say what the chart shows, for those who do not see it; moments are UTC."""
+    """Describe what the chart shows, for those who do not see it; moments are UTC."""
     span = span_text(grid[-1] - grid[0])
     known = [one for one in lower if one is not None]
     if not known:

@@ -12,7 +12,7 @@ from tidegauge_dashboard.look.scales import BehindScale
 from tidegauge_dashboard.look.words import Part, Times, grouped, plural, rounded, span_text
 
 _NAMES = 3
-NOBODY = "nobody"
+NOBODY = "no reader"
 
 
 def section_of(
@@ -53,7 +53,7 @@ def farthest_first(windows: Iterable[TimeWindowInfo]) -> list[TimeWindowInfo]:
 
 
 def more_of(count: int) -> str | None:
-    """Say how many streams of a group are not drawn; None for none."""
+    """Describe how many streams of a group are not drawn; None for none."""
     if not count:
         return None
     are = "is" if count == 1 else "are"
@@ -63,7 +63,7 @@ def more_of(count: int) -> str | None:
 
 
 def offsets_of(details: GroupDetails, stream: str) -> dict[int, int]:
-    """Tell how far each segment is read, as was confirmed."""
+    """Return how far each segment is read, as was confirmed."""
     state = details.state
     found = dict(state.completed.get(stream, {})) | dict(state.unassigned.get(stream, {}))
     for one in state.readers.values():
@@ -72,7 +72,7 @@ def offsets_of(details: GroupDetails, stream: str) -> dict[int, int]:
 
 
 def owners_of(details: GroupDetails, stream: str) -> dict[int, str]:
-    """Tell which reader owns each segment."""
+    """Return which reader owns each segment."""
     return {
         number: name
         for name, one in details.state.readers.items()
@@ -117,8 +117,8 @@ def _headline(details: GroupDetails, window: TimeWindowInfo, times: Times) -> tu
     nobody = not details.state.readers
     tone = "amber" if tone_of(window, times, window.watermark) == "amber" else "ink"
     if window.lower is None:
-        return ("Nobody reads" if nobody else "Before the first mark"), tone
-    who = "Nobody reads: " if nobody else ""
+        return ("No readers" if nobody else "Before the first mark"), tone
+    who = "No readers: " if nobody else ""
     if window.watermark == END_OF_TIME:
         return f"{who}not at the end yet" if nobody else "Not at the end yet", tone
     behind = window.watermark - window.lower
@@ -130,7 +130,7 @@ def _sentence(missing: Mapping[str, int]) -> list[Part]:
         return []
     if list(missing) == [NOBODY]:
         events = plural(missing[NOBODY], "event")
-        why = f"nobody owns the segments of the next {events}"
+        why = f"no reader owns the segments of the next {events}"
         return [{"text": f"The window stands, since {why}."}]
     parts: list[Part] = [{"text": "The window rises once these have read on: "}]
     some = list(missing.items())[:_NAMES]

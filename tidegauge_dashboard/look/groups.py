@@ -81,7 +81,7 @@ def row_of(entry: GroupEntry) -> Part:
 
 
 def empty_of(total: int, shown: Sequence[GroupEntry], *, wanted: str) -> str | None:
-    """Say why there is no row; None if there is one."""
+    """Describe why there is no row; None if there is one."""
     if shown:
         return None
     if total:

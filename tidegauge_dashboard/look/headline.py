@@ -140,12 +140,12 @@ def _headline(
     texts = {
         "few": "Too few writers for a first mark",
         "odd": "The times look odd",
-        "nobody": "Nobody is live",
+        "nobody": "No live writer",
         "unknown": "Not explained",
         "late": "Late",
         "catching": "Catching up",
         "moving": "Moving",
-        "unused": "Nobody ever wrote",
+        "unused": "No writer yet",
         "ended": "Ended: nothing follows",
     }
     if standing.state == "quiet":
@@ -170,10 +170,12 @@ def _others(explanation: ExplanationInfo) -> list[Part]:
 def _sentence(
     explanation: ExplanationInfo, standing: Standing, times: Times, *, clock_ms: int
 ) -> list[Part]:
-    """Say what the headline leaves out; the card shows no span of time twice."""
+    """Describe what the headline leaves out; the card shows no span of time twice."""
     first = explanation.holders[0] if explanation.holders else None
     if standing.state == "quiet":
-        return [{"text": "Nobody is ahead: it rises once all live writers note a later time."}]
+        return [
+            {"text": "No writer is ahead: it rises once all live writers note a later time."}
+        ]
     if standing.state == "held" and first is not None:
         who = "It" if explanation.holder_count == 1 else "The first of them"
         return [{"text": who}, *_stand_of(first, times, clock_ms), *_waiting(explanation)]
@@ -197,7 +199,7 @@ def _stand_of(first: WriterInfo, times: Times, clock_ms: int) -> list[Part]:
     if first.silent_ms is None:
         return [{"text": f"{stands}."}]
     spoke: Part = {"since": clock_ms - first.silent_ms}
-    return [{"text": f"{stands}, and spoke "}, spoke, {"text": " ago."}]
+    return [{"text": f"{stands}, and reported "}, spoke, {"text": " ago."}]
 
 
 def _waiting(explanation: ExplanationInfo) -> list[Part]:
@@ -205,7 +207,7 @@ def _waiting(explanation: ExplanationInfo) -> list[Part]:
     names = explanation.waiting[:_NAMES]
     more = explanation.waiting_count - len(names)
     if not names:
-        return [{"text": " Nobody waits for it yet."}]
+        return [{"text": " No writer waits for it yet."}]
     parts: list[Part] = [{"text": " "}]
     for place, name in enumerate(names):
         between = "" if not place else " and " if not more and name == names[-1] else ", "
@@ -216,7 +218,7 @@ def _waiting(explanation: ExplanationInfo) -> list[Part]:
 
 
 def notes_of(info: StreamInfo, open_transactions: Sequence[TransactionInfo]) -> list[str]:
-    """Say what else there is to know: of which kind it is, what is open, what is gone."""
+    """Describe what else there is to know: of which kind it is, what is open, what is gone."""
     growing = sum(one.sealed_length is None for one in info.topology.segments)
     notes = []
     if info.config.log == "external":

@@ -121,7 +121,7 @@ def _blame(brief: StreamBrief, standing: Standing, *, listed_ms: int) -> dict[st
         "few": "min_writers not met",
         "nobody": "all writers left or expired",
         "quiet": "all caught up",
-        "unused": "nobody ever wrote",
+        "unused": "no writer yet",
         "ended": "sealed",
         "odd": explanation.hint,
     }
@@ -129,13 +129,13 @@ def _blame(brief: StreamBrief, standing: Standing, *, listed_ms: int) -> dict[st
 
 
 def until_of(brief: StreamBrief, explanation: BriefExplanation) -> str:
-    """Say what has to happen before who holds is dropped: time passes for it while others go on."""
+    """Describe what has to happen before who holds is dropped: time passes for it while others go on."""
     if not brief.drops_writers:
         return "never dropped"
     live = sum(explanation.states.get(one, 0) for one in LIVE)
     if explanation.waiting_count and live == explanation.holder_count:
         return "not dropped: all others left"
-    return "dropped if others go on"
+    return "dropped if others keep reporting"
 
 
 def writers_of(explanation: BriefExplanation | None, standing: Standing) -> list[Part]:
@@ -196,11 +196,11 @@ def behind_of(
     """Return how far a group is behind the watermark of a stream: an order, words, and a tone."""
     nobody, tone = not group.state.readers, tone_of(window, times, watermark)
     if watermark is None:
-        return (1 if nobody else 0), ("nobody reads" if nobody else "no mark yet"), tone
+        return (1 if nobody else 0), ("no readers" if nobody else "no mark yet"), tone
     if window.next_mark is None:
-        return 0, "nobody reads" if nobody else "caught up", tone
+        return 0, "no readers" if nobody else "caught up", tone
     if nobody:
-        return 2**62, "nobody reads", tone
+        return 2**62, "no readers", tone
     if window.lower is None:
         return 2**61, "before the first mark", tone
     if watermark == END_OF_TIME:
@@ -221,7 +221,7 @@ def tone_of(window: TimeWindowInfo, times: Times, watermark: int | None) -> Tone
 
 
 def empty_of(total: int, shown: int, *, wanted: str, url: str) -> Part | None:
-    """Say why there is no row; None if there is one. A service without streams teaches."""
+    """Describe why there is no row; None if there is one. A service without streams teaches."""
     if shown:
         return None
     if not total:

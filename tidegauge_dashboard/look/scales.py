@@ -74,7 +74,7 @@ class BehindScale:
         return cls(TWO_DAYS_S * 1_000, 1_000)
 
     def place(self, behind: int) -> float:
-        """Tell where something is drawn, in percent."""
+        """Return where something is drawn, in percent."""
         part = log10(1 + max(0, behind) / self._unit) / self._whole
         return round(100 * max(0.0, 1 - part), 2)
 

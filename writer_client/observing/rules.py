@@ -86,7 +86,7 @@ def parse_time_of(text: str) -> ReadTime:
     if kind == "json" and place.startswith("/"):
         path = [part.replace("~1", "/").replace("~0", "~") for part in place[1:].split("/")]
         return lambda record: parse_event_time(_pointed(record.value(), path))
-    msg = f"{text!r} is no place of a time; write timestamp, header:NAME or json:/path"
+    msg = f"{text!r} is not a place of a time; write timestamp, header:NAME or json:/path"
     raise ValueError(msg)
 
 
@@ -102,7 +102,7 @@ def parse_guess(text: str) -> Guess:
     if kind == "quantile":
         share = _share(value)
         return Guess(lambda: LatenessQuantile(share), needs_end=False)
-    msg = f"{text!r} is no strategy; write lag:5m, bounded:5m or quantile:0.999"
+    msg = f"{text!r} is not a strategy; write lag:5m, bounded:5m or quantile:0.999"
     raise ValueError(msg)
 
 
@@ -111,7 +111,7 @@ def _share(text: str) -> float:
         share = float(text)
         LatenessQuantile(share)  # refuses what is no share
     except ValueError as error:
-        msg = f"{text!r} is no quantile; write a number between 0 and 1, such as 0.999"
+        msg = f"{text!r} is not a quantile; write a number between 0 and 1, such as 0.999"
         raise ValueError(msg) from error
     return share
 

@@ -95,7 +95,7 @@ def _field_error(one: Any) -> dict[str, str]:  # noqa: ANN401 (pydantic's error 
     if one["type"] == "extra_forbidden":
         message = "this call has no such field"
     if one["type"] in _NO_OBJECT:
-        message = f"{show_json(one['input'])} is no JSON object"
+        message = f"{show_json(one['input'])} is not a JSON object"
     if one["type"] in _OUT_OF_BOUNDS:
         given = one["input"]
         shown = given if isinstance(given, str) else show_json(given)
