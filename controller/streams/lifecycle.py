@@ -181,8 +181,8 @@ def _config_of(request: CreateStream) -> StreamConfig:
 def _check_room(max_segments: int, segments: int) -> None:
     if max_segments < segments:
         reason = (
-            f"{max_segments} are too few: the stream has {segments}; null is for as many as it "
-            "was created with"
+            f"{max_segments} are too few: the stream has {segments}; null is for the number at "
+            "creation"
         )
         raise InvalidRequestError.of("max_segments", reason)
 

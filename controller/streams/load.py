@@ -45,8 +45,8 @@ def check_policy(stream: str, config: StreamConfig) -> None:
         raise LogIsExternalError(stream)
     if policy.min_segments > policy.max_segments:
         reason = (
-            f"{policy.min_segments} are more than may grow, {policy.max_segments}: lower it, or "
-            "raise max_segments"
+            f"{policy.min_segments} is above the limit of growing segments, {policy.max_segments}: "
+            "lower it, or raise max_segments"
         )
         raise InvalidRequestError.of("scaling.policy.min_segments", reason)
 

@@ -455,7 +455,7 @@ def test_every_page_fits_and_is_clean(
         for address in addresses:
             page.goto(dashboard.url + address)
             expect(page.get_by_role("heading", level=1).first).to_be_visible()
-            expect(page.get_by_text("Asking the service")).to_have_count(0)
+            expect(page.get_by_text("Loading …")).to_have_count(0)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, address
             if "tab=writers" in address:
                 expect(page.locator(".race .holds .who")).to_be_visible()

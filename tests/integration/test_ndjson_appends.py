@@ -42,14 +42,14 @@ def test_a_line_takes_text_or_base64_and_may_lack_a_time(log: LogApi) -> None:
         ('{"key": "a", "value": {"x": 1}}', "send a string, or bytes as value_base64"),
         ('{"key": "a"}', "send either value or value_base64"),
         ('{"key": "a", "value": "x", "value_base64": "eA=="}', "send either"),
-        ('{"key": "a", "value_base64": "?"}', "is no base64"),
+        ('{"key": "a", "value_base64": "?"}', "is not base64"),
         ('{"value": "x"}', "key is null; send a string"),
         ('{"key": "a", "value": "x", "time": 1}', "unknown fields ['time']"),
         ('{"key": "a", "value": "x", "event_time": 1.5}', "1.5 is not an event time"),
         ('{"key": "a", "value": "x", "event_time": 9223372036854775808}', "64-bit"),
-        ('{"key": "a", "value": "x", "event_time": NaN}', "is no JSON"),
-        ("[1]", "is no object"),
-        ("{", "is no JSON"),
+        ('{"key": "a", "value": "x", "event_time": NaN}', "is not JSON"),
+        ("[1]", "is not an object"),
+        ("{", "is not JSON"),
     ],
 )
 def test_a_wrong_line_is_named_and_nothing_is_appended(

@@ -43,7 +43,7 @@ from writer_client import Writer
         ({"events_per_s": 9, "rate": 2}, "scaling.policy.rate: this call has no such field"),
         (
             {"events_per_s": 9, "min_segments": 65},
-            "scaling.policy.min_segments: 65 are more than may grow, 64: lower it, or raise max_segments",
+            "scaling.policy.min_segments: 65 is above the limit of growing segments, 64: lower it, or raise max_segments",
         ),
     ],
 )

@@ -69,7 +69,7 @@ export function TideChart({ chart, strip }) {
       </div>
     </div>
     <p class="legend dim">
-      <span><i class="key water"></i>complete</span><span><i class="key front"></i>noted by some, waited for</span>
+      <span><i class="key water"></i>complete</span><span><i class="key front"></i>noted by some writers</span>
       <span><i class="key slow"></i>slowest writers</span>${chart.holder && html`<span title=${chart.holder}><i class="key holder ${chart.tone}"></i>${chart.holder}</span>`}
       ${chart.clock && html`<span><i class="key now"></i>now</span>`}
       ${strip.some((one) => one.hue === null) && html`<span><i class="key unseen"></i>not watched</span>`}

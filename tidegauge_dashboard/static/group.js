@@ -42,7 +42,7 @@ function Section({ one }) {
         </div>
       </div>
       ${ruler && html`
-        <div class="ruler" role="img" aria-label="What is read, and what is complete, on a scale that ends now">
+        <div class="ruler" role="img" aria-label="How far the group has read, and how far the stream is complete, on a scale that ends now">
           <div class="over"><i style=${{ left: `${ruler.watermark}%` }}>watermark</i></div>
           <div class="stick">
             <i class="complete" style=${{ width: `${ruler.watermark}%` }}></i>
@@ -51,7 +51,7 @@ function Section({ one }) {
           </div>
           <div class="scale">${ruler.ticks.map((tick) => html`<i style=${{ left: `${tick.x}%` }}>${tick.text}</i>`)}</div>
         </div>`}
-      <h2>Segments: how far each is read, of what was written; the line: what the next mark wants</h2>
+      <h2>Segments: how far each is read; the line is the offset of the next mark</h2>
       <div class="lanes">
         ${one.segments.map((row) => html`
           <div class="lane ${row.back ? `holds ${row.tone}` : ""}" key=${row.number}>
@@ -66,7 +66,7 @@ function Section({ one }) {
 
 const Progress = ({ progress }) => html`
   <section class="card">
-    <header><h2>What the query says, <${Ticking} show=${() => showSpan(clockNow() - progress.told)} /> ago</h2></header>
+    <header><h2>Progress of the query, <${Ticking} show=${() => showSpan(clockNow() - progress.told)} /> ago</h2></header>
     <dl class="gauges">${progress.gauges.map((one) => html`<div><dt>${one.name}</dt><dd>${one.time ? html`<${Time} time=${one.time} />` : one.text}</dd></div>`)}</dl>
     ${progress.late_writers.length > 0 && html`
       <h2>Late rows by writer</h2>

@@ -79,11 +79,11 @@ function App() {
         title="Show times in UTC or in the time zone of this machine">${isLocal ? "local" : "UTC"}</button>
       <button onClick=${toggleTheme} class="theme" title="Light or dark" aria-label="Light or dark">◐</button>
     </header>
-    ${outage && html`<p class="outage" role="alert">${outage}${seen ? " This is what was seen last." : ""}</p>`}
+    ${outage && html`<p class="outage" role="alert">${outage}${seen ? " The page shows the last answer." : ""}</p>`}
     <main class=${outage ? "stale" : ""}>
-      ${mine && parts.missing ? html`<section class="card"><h1 class="sentence">Nothing to see here</h1><p class="dim">${parts.missing}</p><p class="cure"><a href="./">All streams</a></p></section>`
+      ${mine && parts.missing ? html`<section class="card"><h1 class="sentence">Not found</h1><p class="dim">${parts.missing}</p><p class="cure"><a href="./">All streams</a></p></section>`
         : mine && Room ? html`<${Room} place=${place} parts=${parts} setMore=${setMore} />`
-        : html`<p class="dim waiting">${outage ? "" : "Asking the service …"}</p>`}
+        : html`<p class="dim waiting">${outage ? "" : "Loading …"}</p>`}
     </main>
     <${KeysDialog} />`;
 }
@@ -92,7 +92,7 @@ const serviceOutage = ({ url, since, reason }) =>
   since === null ? `No answer from ${url} yet: ${reason}. Is \`tidegauge serve\` running there?`
     : `No answer from ${url} since ${showMoment(since, { fine: false })}: ${reason}.`;
 const ownOutage = (since) =>
-  `The process of this page (tidegauge ui) does not answer since ${showMoment(since, { fine: false })}.`;
+  `The process of this page (tidegauge ui) has not answered since ${showMoment(since, { fine: false })}.`;
 
 function toggleTheme() {
   const root = document.documentElement;

@@ -32,7 +32,7 @@ export default function Stream({ place, parts }) {
       ${Object.keys(tabs).map((name) => html`<a href=${to({ tab: name === "writers" ? null : name })}
         aria-current=${name === place.tab ? "page" : null}>${name}</a>`)}
     </nav>
-    ${parts.tab ? html`<${Tab} tab=${parts.tab} place=${place} />` : html`<p class="dim waiting">Asking the service …</p>`}`;
+    ${parts.tab ? html`<${Tab} tab=${parts.tab} place=${place} />` : html`<p class="dim waiting">Loading …</p>`}`;
 }
 
 function Head({ head }) {
@@ -61,7 +61,7 @@ function Race({ race, ended }) {
   return html`
     <section class="card race" aria-label="The slowest writers">
       <header><h2>Slowest writers, behind the first<span class="wide-only">; line: watermark</span></h2></header>
-      ${!race ? html`<p class="dim waiting">${ended ? "Nobody is waited for." : "No writer is live."}</p>` : html`
+      ${!race ? html`<p class="dim waiting">${ended ? "The watermark waits for no writer." : "No writer is live."}</p>` : html`
         <div class="lanes">
           ${race.rows.map((row) => html`
             <div class="lane ${row.tone ? `holds ${row.tone}` : ""}" key=${row.who}>
