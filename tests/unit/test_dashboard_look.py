@@ -48,7 +48,7 @@ def test_the_state_that_is_chosen_can_be_seen_without_a_stream_in_it() -> None:
     ("given", "note"),
     [
         ({}, None),
-        ({"explained": {"next_expiry_ms": None}}, "dropped if others keep reporting"),
+        ({"explained": {"next_expiry_ms": None}}, "dropped if others report"),
         (
             {"explained": {"next_expiry_ms": None, "holder_count": 2}},
             "not dropped: all others left",
@@ -220,8 +220,7 @@ def test_a_head_without_a_countdown_says_whether_who_holds_is_ever_dropped() -> 
     held = Standing("held", "amber", NOW - 38_000)
     head = _head(held, next_expiry_ms=None, holder_count=2, waiting_count=12)
     assert (
-        _said(head["headline"])
-        == "Held by slow and 1 other for 38s dropped if others keep reporting"
+        _said(head["headline"]) == "Held by slow and 1 other for 38s dropped if others report"
     )
     assert _said(head["sentence"]).endswith("quick and 11 more wait.")
 

@@ -135,7 +135,7 @@ def until_of(brief: StreamBrief, explanation: BriefExplanation) -> str:
     live = sum(explanation.states.get(one, 0) for one in LIVE)
     if explanation.waiting_count and live == explanation.holder_count:
         return "not dropped: all others left"
-    return "dropped if others keep reporting"
+    return "dropped if others report"
 
 
 def writers_of(explanation: BriefExplanation | None, standing: Standing) -> list[Part]:
