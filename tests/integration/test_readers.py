@@ -65,6 +65,14 @@ def test_two_readers_read_every_event_once_and_in_order(
         assert offsets == list(range(len(offsets)))
 
 
+def test_segments_are_read_in_turn_however_much_is_in_each(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    with Reader(shared_server.url, stream + "-group", "one") as reader:
+        first = [reader.read_next(wait_ms=0, limit=1)[0].segment for _ in range(6)]
+    assert sorted(first[:3]) == sorted(first[3:]) == [0, 1, 2]
+
+
 def test_a_reader_goes_on_when_it_is_not_told_what_became_of_its_changes(
     shared_server: ServerProcess,
     stream: str,

@@ -16,6 +16,7 @@ from spark_source.source.planner import (
     divided,
     plan,
     rows_between,
+    time_to_reach,
 )
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import covers, down_set
@@ -100,6 +101,12 @@ def test_a_batch_by_event_time_is_made_however_little_time_rose() -> None:
     view = _with_marks([Mark(2, 2_000, 2_000, {0: 5, 1: 3})])
     limits = Limits("marks", max_event_time_ms=2_000, min_time_step_ms=60_000)
     assert plan(start, view, limits, run=1, is_settled=False).bound == 2_000
+
+
+def test_a_batch_that_ended_at_a_multiple_goes_on_to_the_next() -> None:
+    limits = Limits("marks", max_event_time_ms=1_000)
+    goals = [time_to_reach(replace(START, bound=at), limits) for at in (999, 1_000, 1_001)]
+    assert goals == [1_000, 2_000, 2_000]
 
 
 def _with_marks(marks: list[Mark]) -> View:
