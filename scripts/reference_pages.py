@@ -160,12 +160,14 @@ PARTS: dict[str, Callable[[], str]] = {
 
 
 def _describe(problem: type[ProblemError]) -> str:
+    message = vars(problem).get("message")
     carried = ", ".join(f"`{one.name}`" for one in fields(problem))  # type: ignore[arg-type]
     return (
         f"### {problem.code}\n\n"
         f"`{problem.status}` · `urn:tidegauge:{problem.code}` · "
         f"[`{problem.__name__}`][tidegauge.errors.{problem.__name__}]\n\n"
         f"{' '.join((getdoc(problem) or '').split())}\n"
+        + (f"\n> {message}\n" if isinstance(message, str) else "")
         + (f"\nFields: {carried}.\n" if carried else "")
     )
 
