@@ -135,15 +135,16 @@ def openapi_page() -> str:
 <script src="swagger-ui-bundle.js"></script>
 <script>
 const spec = {document}
-SwaggerUIBundle({{
-  // An address of its own, against which its references are resolved: that of the page is no JSON.
-  url: URL.createObjectURL(new Blob([JSON.stringify(spec)], {{ type: "application/json" }})),
+const shown = SwaggerUIBundle({{
+  spec,
   dom_id: "#api",
   deepLinking: true,
   docExpansion: "none",
   supportedSubmitMethods: [],
   validatorUrl: null,
 }})
+// References are resolved against an address that may be in a URL of HTTP only; it is not asked.
+shown.specActions.updateUrl("http://127.0.0.1:8470/openapi.json")
 </script>
 </body>
 </html>
