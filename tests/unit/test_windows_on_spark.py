@@ -203,3 +203,9 @@ def test_lateness_and_trigger_may_change_at_a_restart() -> None:
         ("late", (2,)),
         ("early", (1,)),
     ]
+
+
+def test_a_row_is_not_late_that_lost_the_window_which_ends_at_the_bound_alone() -> None:
+    operator = _operator(assigner=SlidingWindows(3, 1))
+    step = operator.step(None, 10, [("a", 9, 0, 0, 1)])
+    assert (step.late, step.partially_late, step.windows) == ([], 1, 2)
