@@ -26,8 +26,8 @@ def name_group(metafunc: pytest.Metafunc) -> None:
     """Write the group of a test that needs something dear into its id."""
     needed = [group for name, group in _DEAR.items() if name in metafunc.fixturenames]
     if needed:
-        metafunc.fixturenames.append("group")
-        metafunc.parametrize("group", [f"on {needed[0]}"])
+        metafunc.fixturenames.append("worker_group")
+        metafunc.parametrize("worker_group", [f"on {needed[0]}"])
 
 
 def group_of(nodeid: str) -> str:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 import psutil
@@ -18,22 +19,29 @@ from tests.quick_spark import quick_environment
 from tidegauge_cli.demo.kafka.broker import Broker
 
 
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Make a folder with a short path: addresses of sockets in it have 107 bytes at most."""
+    with TemporaryDirectory(prefix="demo") as made:
+        yield Path(made)
+
+
 @pytest.mark.timeout(600)
 def test_the_demo_says_what_it_does_loses_nothing_and_shows_nothing_of_sparks_log(
-    tmp_path: Path,
+    folder: Path,
 ) -> None:
-    compared = _told_and_compared(tmp_path)
+    compared = _told_and_compared(folder)
     assert compared["never_closed"].tolist() == [0, 0, 0, 0, 0]
     ours, after_1_h, after_3_h, *_ = compared["dropped"].tolist()
     assert (ours, compared["wrong"].tolist()[0]) == (0, 0)
     assert after_1_h > after_3_h > 0
-    batches = pd.read_csv(tmp_path / "out" / "batches.csv")
+    batches = pd.read_csv(folder / "out" / "batches.csv")
     assert batches["rows"].sum() == 690
 
 
 @pytest.mark.timeout(600)
-def test_the_demo_over_kafka_loses_nothing_where_a_guess_loses_rows(tmp_path: Path) -> None:
-    compared = _told_and_compared(tmp_path, "kafka", told="UA is killed, and started again")
+def test_the_demo_over_kafka_loses_nothing_where_a_guess_loses_rows(folder: Path) -> None:
+    compared = _told_and_compared(folder, "kafka", told="UA is killed, and started again")
     assert compared["never_closed"].tolist() == [0, 0, 0, 0, 0]
     read, followed, after_1_h, after_3_h, _ = compared["dropped"].tolist()
     assert (read, followed) == (0, 0)
@@ -75,10 +83,9 @@ def _told_and_compared(
     ],
 )
 def test_ctrl_c_leaves_no_process_behind(
-    tmp_path_factory: pytest.TempPathFactory, form: list[str], moment: list[str], least: int
+    folder: Path, form: list[str], moment: list[str], least: int
 ) -> None:
     """At this speed a replay that did not wait for Spark would be over by then."""
-    folder = tmp_path_factory.mktemp("demo")  # addresses of sockets have to be short
     with _running_demo(folder, *form, stderr=subprocess.STDOUT) as demo:
         children, rest = _interrupted(demo, moment, least)
         assert demo.wait(60) == 130
@@ -93,9 +100,9 @@ def test_ctrl_c_leaves_no_process_behind(
 @pytest.mark.soak
 @pytest.mark.timeout(180)
 def test_a_demo_that_loses_spark_says_so_in_a_sentence_and_leaves_no_process_behind(
-    tmp_path: Path,
+    folder: Path,
 ) -> None:
-    with _running_demo(tmp_path) as demo:
+    with _running_demo(folder) as demo:
         assert demo.stdout is not None
         assert any("  watermark " in line for line in demo.stdout)
         children = _children(demo.pid, more_than=16)
@@ -111,9 +118,9 @@ def test_a_demo_that_loses_spark_says_so_in_a_sentence_and_leaves_no_process_beh
 @pytest.mark.soak
 @pytest.mark.timeout(180)
 def test_ctrl_c_deletes_the_topics_at_brokers_that_live_on(
-    tmp_path_factory: pytest.TempPathFactory, broker: Broker
+    folder: Path, broker: Broker
 ) -> None:
-    folder, brokers = tmp_path_factory.mktemp("demo"), broker.bootstrap
+    brokers = broker.bootstrap
     with _running_demo(folder, "kafka", TIDEGAUGE_DEMO_BOOTSTRAP=brokers) as demo:
         assert demo.stdout is not None
         assert any("Spark starts" in line for line in demo.stdout)
@@ -128,9 +135,9 @@ def _topics(broker: Broker) -> list[str]:
     return [one for one in known if one.startswith("tidegauge-demo-")]
 
 
-def test_a_machine_without_maven_is_told_how_to_get_it(tmp_path: Path) -> None:
-    away = str(tmp_path)
-    with _running_demo(tmp_path, "kafka", XDG_CACHE_HOME=away, PATH="/nowhere") as demo:
+def test_a_machine_without_maven_is_told_how_to_get_it(folder: Path) -> None:
+    away = str(folder)
+    with _running_demo(folder, "kafka", XDG_CACHE_HOME=away, PATH="/nowhere") as demo:
         assert demo.stdout is not None
         said = demo.stdout.read()
         assert demo.wait(60) == 1

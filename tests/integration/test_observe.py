@@ -268,7 +268,7 @@ def test_observing_goes_on_when_the_service_does(server: ServerProcess, broker: 
         server.kill()
         observed.produce(_at(0, NOON + 5_000, key="a"), _at(0, NOON + 7_000, key="b"))
         assert process.stderr is not None
-        begun = next(line for line in process.stderr if "is asked again" in line)
+        begun = next(line for line in process.stderr if "retrying http" in line)
         assert "until it answers" in begun
         server.start()
         wait_until(lambda: observed.watermark == NOON + 4_000)

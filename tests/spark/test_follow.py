@@ -278,7 +278,7 @@ def test_what_cannot_be_followed_is_refused_with_the_cure(
         with pytest.raises((InvalidOptionError, LoadError), match=cure):
             topic.follow(df, at, **options)
 
-    refused(kafka_spark.range(3).selectExpr("string(id) AS value"), "is no stream")
+    refused(kafka_spark.range(3).selectExpr("string(id) AS value"), "is not a stream")
     refused(read.withWatermark("timestamp", "1 hour"), "leave withWatermark")
     refused(read.withColumn("watermark", F.lit(1)), "rename it")
     refused(read, "a follow.. of its own", topic="other")

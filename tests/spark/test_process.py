@@ -275,7 +275,7 @@ def test_a_stream_without_what_is_needed_is_refused_at_once(
         process(rows, Timeouts(), columns=["shown"])
     with pytest.raises(NoWatermarkError, match=r"load the stream with read_stream\(\)"):
         process(_without_watermark(spark), Timeouts())
-    with pytest.raises(InvalidOptionError, match="it is no stream"):
+    with pytest.raises(InvalidOptionError, match="it is not a stream"):
         process(spark.read.format("tidegauge").options(**feed.options).load(), Timeouts())
     with pytest.raises(InvalidOptionError, match="is string; cast it to timestamp"):
         process(rows.withColumn("event_time", F.lit("now")), Timeouts())

@@ -253,7 +253,7 @@ def test_state_of_other_aggregates_is_refused(
             {"aggregates": {"m": mean("key")}},
             "'m' is the mean of column 'key', which is string",
         ),
-        ({"allowed_lateness": "soon"}, "'soon' is no duration"),
+        ({"allowed_lateness": "soon"}, "'soon' is not a duration"),
         ({"accumulation": "some"}, "'some' is not one of accumulating,"),
         ({"aggregates": {"own": Untyped()}}, "'own' does not say its type"),
         ({"buckets": 0}, "'buckets'"),
