@@ -283,7 +283,7 @@ def test_what_cannot_be_followed_is_refused_with_the_cure(
     refused(read.withColumn("watermark", F.lit(1)), "rename it")
     refused(read, "a follow.. of its own", topic="other")
     refused(kafka_spark.readStream.format("rate").load(), "for format..kafka.. alone")
-    refused(read, "none of any, windows", operators="all")
+    refused(read, "not one of any, windows", operators="all")
     refused(read, "cannot be read", at="s9://bucket/orders")
     refused(read, "spark/none", stream="spark/none")
     with Api(shared_server.url, f"{topic.stream}-embedded") as api:
