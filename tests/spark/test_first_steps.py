@@ -72,6 +72,7 @@ class Reader:
         return re.sub(r"(spark\.streams)?\.awaitA?n?y?Termination\(\)", "", code)
 
 
+@pytest.mark.every_spark
 def test_the_readme_ends_with_exact_windows(
     shared_server: ServerProcess, one_session: SparkSession
 ) -> None:
