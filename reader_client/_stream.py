@@ -21,7 +21,6 @@ from tidegauge.wire.events import FIRST_OFFSET_HEADER
 from tidegauge.wire.streams import (
     MarkList,
     MarksAtPosition,
-    MarksAtTime,
     Tail,
 )
 from tidegauge.wire.writers import (
@@ -109,10 +108,6 @@ class AsyncStreamClient(StreamCalls):
         """
         found = await self._get("/marks", MarkList, after=after, limit=limit, wait_ms=wait_ms)
         return [one.to_mark() for one in found.marks]
-
-    async def marks_at_time(self, time: int) -> MarksAtTime:
-        """Find where to start and where to stop for a time, ms."""
-        return await self._get("/marks/at", MarksAtTime, time=time)
 
     async def marks_at_position(self, position: Position) -> MarksAtPosition:
         """Find the time window at a position."""
@@ -285,6 +280,7 @@ class StreamClient(SyncFace[AsyncStreamClient], Closing):
     split = blocking(AsyncStreamClient.split)
     merge = blocking(AsyncStreamClient.merge)
     truncate = blocking(AsyncStreamClient.truncate)
+    seal = blocking(AsyncStreamClient.seal)
     describe = blocking(AsyncStreamClient.describe)
     topology = blocking(AsyncStreamClient.topology)
     tail = blocking(AsyncStreamClient.tail)

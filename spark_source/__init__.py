@@ -16,9 +16,12 @@ _ERRORS = [
     "NoWatermarkError",
     "OutputError",
     "SparkSourceError",
+    "ReplacedTableError",
     "StateStoreError",
+    "TableTakenError",
     "TouchedLoadError",
     "UnclearDelayError",
+    "UnfollowedTableError",
     "UnfollowedTopicError",
     "UnknownColumnsError",
     "WrongCheckpointError",
@@ -27,6 +30,7 @@ _ERRORS = [
 
 if typing.TYPE_CHECKING:
     from spark_source.data_source import TidegaugeDataSource
+    from spark_source.frames.append import append_to_table, commit_options
     from spark_source.frames.follow import follow
     from spark_source.frames.late import in_open_window, split_late
     from spark_source.frames.watermark import plain, read_stream, watermarked
@@ -56,7 +60,9 @@ else:
             "ProgressListener": "spark_source.progress.listener",
             "QueryReport": "spark_source.progress.report",
             "TidegaugeDataSource": "spark_source.data_source",
+            "append_to_table": "spark_source.frames.append",
             "as_events": "spark_source.frames.write",
+            "commit_options": "spark_source.frames.append",
             "follow": "spark_source.frames.follow",
             "in_open_window": "spark_source.frames.late",
             "plain": "spark_source.frames.watermark",
@@ -76,7 +82,9 @@ __all__ = [
     "ProgressListener",
     "QueryReport",
     "TidegaugeDataSource",
+    "append_to_table",
     "as_events",
+    "commit_options",
     "count",
     "follow",
     "in_open_window",

@@ -217,6 +217,56 @@ class UnfollowedTopicError(SparkSourceError):
         super().__init__(f"topic {topic!r} cannot be followed: {problem}")
 
 
+class UnfollowedTableError(SparkSourceError):
+    """The query that `follow` is part of does not read the table as it has to.
+
+    Attributes
+    ----------
+    table
+        As it was given.
+    """
+
+    def __init__(self, table: str, problem: str) -> None:
+        self.table = table
+        super().__init__(f"table {table!r} cannot be followed: {problem}")
+
+
+class ReplacedTableError(SparkSourceError):
+    """A table was made again, or another one is there now, since a query started with it.
+
+    Attributes
+    ----------
+    table
+        As it was given.
+    """
+
+    def __init__(self, table: str) -> None:
+        self.table = table
+        super().__init__(
+            f"table {table!r} was made again: it is not the one that this query began with; "
+            "start the query with a new checkpoint, and with stream= into a new stream"
+        )
+
+
+class TableTakenError(SparkSourceError):
+    """A query may not declare the time of a table.
+
+    Attributes
+    ----------
+    table
+        As it was given.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        problem: str,
+        cure: str = "stop whoever declares it, and pass take_over=True once",
+    ) -> None:
+        self.table = table
+        super().__init__(f"table {table!r}: {problem}; {cure}")
+
+
 class UnknownColumnsError(SparkSourceError):
     """A frame with other columns than events have."""
 

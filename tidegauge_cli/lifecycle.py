@@ -11,8 +11,6 @@ from tidegauge.json_text import show_json
 from tidegauge.wire.streams import (
     CreateStream,
     ScaledStream,
-    SealedStream,
-    SealStream,
     StreamInfo,
     TruncatedStream,
 )
@@ -194,10 +192,7 @@ def seal(
 ) -> None:
     """End a stream permanently, with a final mark; an external log needs its end position."""
     _confirm(f"Nothing can be written to {stream} afterwards. Seal it?", yes=yes)
-    body = SealStream(position=position)
-    sealed = session.ask(
-        lambda service: service.post(f"{path_of(stream)}/seal", SealedStream, body)
-    )
+    sealed = session.ask(lambda service: StreamCalls(service.transport, stream).seal(position))
     session.show(sealed, f"{stream} is sealed at {describe_position(sealed.mark.cut)}")
 
 

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 from pyarrow import fs
 
-from spark_source.checkpoints.ticks import without_followed
+from spark_source.checkpoints.table_ticks import without_followed_tables
+from spark_source.checkpoints.ticks import without_followed_topics
 from spark_source.columns import LAST_WATERMARK
 from spark_source.errors import CheckpointError, GuessedWatermarkError
 from spark_source.options.times import LEAST_TIME
@@ -19,6 +20,8 @@ from tidegauge.event_time import END_OF_TIME, describe_event_time
 _BY_PLACE, _BY_NAME = "v1", "v2"
 """Formats of Spark's offset log: a line a source, in the second one after its name and a colon."""
 _NO_OFFSET = "-"
+_IDS = {"stream_id", "table_id"}
+"""Offsets of ours have a bound, and one of these."""
 WATERMARK_POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
 
 
@@ -55,7 +58,7 @@ class LoggedBatch:
     watermark: int
     ends: Sequence[Any]
 
-    def promise(self, output_delay_ms: int) -> Promise:
+    def promise(self, output_delay_ms: int, *, strictly: bool = False) -> Promise:
         """Return what may be noted behind it, if rows may be so much older than the watermark.
 
         A stateful query emits nothing at or below Spark's watermark any more. One without state
@@ -65,13 +68,16 @@ class LoggedBatch:
         Raises
         ------
         GuessedWatermarkError
-            If a stateful query's watermark is not one that the bounds of its sources have reached.
+            If a stateful query's watermark is not one that the bounds of its sources have reached;
+            strictly, if any query reads a source that has no bound.
         """
-        ends = without_followed(self.ends)
+        ends = without_followed_tables(without_followed_topics(self.ends))
         bounds = [_bound(end) for end in ends]
         known = [bound for bound in bounds if bound is not None]
         reached = min(known) if known and len(known) == len(bounds) else None
         is_end = reached == END_OF_TIME
+        if strictly:
+            self._check_known(ends)
         if self.is_stateful:
             if not self.watermark or None in ends:
                 return Promise(None, is_end=False)
@@ -87,17 +93,21 @@ class LoggedBatch:
         Bounds drive it one batch later, so that it is never above the least of this batch. A
         guess is, and so is the greatest of several bounds.
         """
-        if not all(map(_is_ours, ends)):
-            problem = "it reads a source that is neither a stream of ours nor followed"
-            cure = "load each stream with read_stream(), or follow() its topic"
-        elif bound is None or self.watermark > max(bound, LEAST_TIME):
+        self._check_known(ends)
+        if bound is None or self.watermark > max(bound, LEAST_TIME):
             reached = "no time yet" if bound is None else describe_event_time(bound)
             at = describe_event_time(self.watermark)
             problem = f"it is at {at}, and its sources have all reached {reached}"
             cure = f"leave out withWatermark(), and leave {WATERMARK_POLICY} at 'min'"
-        else:
-            return
-        raise GuessedWatermarkError(problem, f"{cure}, and start with a new checkpoint")
+            raise GuessedWatermarkError(problem, f"{cure}, and start with a new checkpoint")
+
+    @staticmethod
+    def _check_known(ends: Sequence[Any]) -> None:
+        """Refuse a source that has no bound; one that was not asked yet may have one."""
+        if not all(end is None or _is_ours(end) for end in ends):
+            problem = "it reads a source that is neither a stream of ours nor followed"
+            cure = "load each stream with read_stream(), or follow() its topic or its table"
+            raise GuessedWatermarkError(problem, f"{cure}, and start with a new checkpoint")
 
 
 class Checkpoint:
@@ -126,6 +136,14 @@ class Checkpoint:
         """Return the id that the query keeps over restarts."""
         metadata: dict[str, str] = json.loads(self._read("metadata"))
         return metadata["id"]
+
+    def own_word(self, name: str, word: str) -> str:
+        """Leave a word of ours in the checkpoint, unless one is there; return the one that is."""
+        path = f"{self._root}/{name}"
+        if self._files.get_file_info(path).type == fs.FileType.NotFound:
+            with self._files.open_output_stream(path) as file:
+                file.write(word.encode())
+        return self._read(name)
 
     def batch(self, number: int) -> LoggedBatch:
         """Return a batch."""
@@ -173,4 +191,4 @@ def _bound(end: Any) -> int | None:  # noqa: ANN401 (of any source)
 
 
 def _is_ours(end: Any) -> bool:  # noqa: ANN401 (of any source)
-    return isinstance(end, dict) and {"stream_id", "bound"} <= end.keys()
+    return isinstance(end, dict) and "bound" in end and not end.keys().isdisjoint(_IDS)

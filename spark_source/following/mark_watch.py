@@ -9,7 +9,7 @@ from tidegauge.topology import Position
 
 _WAIT_MS = 20_000
 _PAGE = 1_000
-_SETTLED_S = 1.0
+SETTLED_S = 1.0
 
 
 class MarkWatch:
@@ -48,7 +48,7 @@ class MarkWatch:
     @property
     def is_settled(self) -> bool:
         """Whether event time has stood still for a second of wall clock."""
-        return time.monotonic() - self._mark_at >= _SETTLED_S
+        return time.monotonic() - self._mark_at >= SETTLED_S
 
     def stop(self) -> None:
         """Stop watching."""

@@ -1,33 +1,32 @@
-"""The data source of ticks, which `follow` puts beside Spark's own Kafka source."""
+"""The data source of ticks, which `follow` puts beside a source of Spark's."""
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, cast
 from uuid import uuid4
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import BooleanType, StructField, StructType, TimestampType
 
-import reader_client
 from spark_source.arrow_values import scalar
 from spark_source.checkpoints.checkpoint import Checkpoint
-from spark_source.checkpoints.ticks import (
-    TickOffset,
-    check_log,
-    check_topic,
-    next_offset,
-    position_of,
-)
+from spark_source.checkpoints.ticks import Offset, check_log, next_offset
 from spark_source.compatibility import (
     ReadLimit,
     SupportsTriggerAvailableNow,
     arrow_schema,
     for_this_spark,
 )
-from spark_source.errors import InvalidOptionError, without_traceback
-from spark_source.following.mark_watch import MarkWatch
+from spark_source.errors import without_traceback
+from spark_source.following.followed import (
+    Followed,
+    FollowedTable,
+    FollowedTopic,
+    Service,
+    Watch,
+)
 from spark_source.options.given import GivenOptions
 from spark_source.options.times import GREATEST_TIME, LEAST_TIME
 from spark_source.source.follower import lag_ms
@@ -42,42 +41,38 @@ _SCHEMA = StructType(
     [StructField("watermark", TimestampType()), StructField(TICK, BooleanType())]
 )
 _ARROW_SCHEMA = arrow_schema(_SCHEMA)
-_FIRST_CONTACT = timedelta(seconds=5)
-"""A wrong address is told soon: at the first contact it is likelier than an outage."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    url: str
-    stream: str
-    topic: str
-    checkpoint: str
-    topic_id: str | None = None
-    token: str | None = field(default=None, repr=False)
-
-    def client(self, stream_id: str) -> "reader_client.StreamClient":
-        return reader_client.StreamClient(
-            self.url, self.stream, token=self.token, stream_id=stream_id
-        )
-
-    def first_client(self) -> "reader_client.StreamClient":
-        return reader_client.StreamClient(
-            self.url, self.stream, token=self.token, retry_for=_FIRST_CONTACT
-        )
-
-
-def _read_options(given: dict[str, str]) -> _Options:
+def _read_options(given: dict[str, str]) -> "tuple[str, Followed[Any]]":
+    """Read the checkpoint of the query, and what is followed."""
     asked = GivenOptions(given, of="follow()", listed="its docstring")
-    options = _Options(
+    checkpoint = asked.need("checkpoint", str, "/var/lib/orders")
+    table = asked.take("table", str)
+    is_alone = table is not None and "url" not in given
+    service = None if is_alone else _read_service(asked)
+    followed: Followed[Any]
+    if table is None:
+        topic = asked.need("topic", str, "orders")
+        followed = FollowedTopic(topic, cast("Service", service), asked.take("topicId", str))
+    else:
+        followed = FollowedTable(
+            table,
+            checkpoint=checkpoint,
+            storage_options=asked.take("storageSecrets", json.loads),
+            catalog=asked.take("catalogSecrets", json.loads),
+            service=service,
+            has_start=asked.is_true("hasStart"),
+        )
+    asked.refuse_others()
+    return checkpoint, followed
+
+
+def _read_service(asked: GivenOptions) -> Service:
+    return Service(
         url=asked.need("url", check_url, "http://127.0.0.1:8470"),
         stream=str(asked.need("stream", StreamName.parse, "shop/orders")),
-        topic=asked.need("topic", str, "orders"),
-        checkpoint=asked.need("checkpoint", str, "/var/lib/orders"),
-        topic_id=asked.take("topicId", str),
         token=asked.take("token", check_token),
     )
-    asked.refuse_others()
-    return options
 
 
 class TickDataSource(DataSource):
@@ -91,17 +86,14 @@ class TickDataSource(DataSource):
     @without_traceback()
     def schema(self) -> StructType:
         """Name the columns of a tick, unless the stream or the checkpoint is a wrong one."""
-        options = _read_options(dict(self.options))
-        Checkpoint(options.checkpoint)
-        with options.first_client() as client:
-            if client.describe().config.log != "external":
-                cure = "has its events in the service's own log; load it with read_stream()"
-                raise InvalidOptionError("stream", f"{options.stream} {cure}")
+        checkpoint, followed = _read_options(dict(self.options))
+        Checkpoint(checkpoint)
+        followed.check()
         return _SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 (Spark's)
         """Make ticks as time rises."""
-        return for_this_spark(TickReader(_read_options(dict(self.options))))
+        return for_this_spark(TickReader(*_read_options(dict(self.options))))
 
 
 @dataclass(slots=True)
@@ -116,28 +108,26 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     before, and before it asks where the next one ends.
     """
 
-    def __init__(self, options: _Options) -> None:
-        self._options = options
+    def __init__(self, checkpoint: str, followed: "Followed[Any]") -> None:
+        self._checkpoint = checkpoint
+        self._followed = followed
         self._run = uuid4().hex
-        self._watch: MarkWatch | None = None
+        self._watch: Watch | None = None
         self._drain_to: int | None = None
         self._drains = False
-        self._planned: TickOffset | None = None
-        self._read_at: TickOffset | None = None
+        self._planned: Offset | None = None
+        self._read_at: Offset | None = None
         self._position: Position | None = None
         self._has_moved = True
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 (Spark's)
-        """Stand before the first mark: nothing is planned of Kafka yet."""
-        options = self._options
-        with options.first_client() as client:
-            begun = client.describe().stream_id
-        return TickOffset(begun, options.topic, topic_id=options.topic_id).to_json()
+        """Stand before the first mark: nothing is planned of what is followed yet."""
+        first: Offset = self._followed.first()
+        return first.to_json()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: ARG002, N802 (Spark's)
-        """Plan the bound of the next batch, by what Kafka was planned to in the batch before."""
-        begun = TickOffset.from_json(start)
-        check_topic(begun, self._options.topic_id)
+        """Plan the bound of the next batch, by what was planned of what is followed in the batch before."""
+        begun = self._followed.offset(start)
         self._read_log(begun)
         watch = self._watching(begun)
         passed = None if self._position is None else watch.passed(self._position)
@@ -151,12 +141,12 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._planned.to_json()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 (Spark's)
-        """Describe where the stream stands, for Spark's progress; the backlog is the Kafka source's."""
+        """Describe where the stream stands, for Spark's progress; the backlog is the other source's."""
         if self._watch is None or self._planned is None:
             return None
         watermark = self._watch.watermark
         return {
-            "stream": self._options.stream,
+            "stream": self._followed.name,
             "reader_group": None,
             "watermark": watermark,
             "revision": self._watch.revision,
@@ -165,14 +155,14 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 (Spark's)
-        """End with the newest of the marks that are there now and that Kafka is read up to."""
+        """End with the newest of the marks that are there now and that rows are read up to."""
         self._drains = True
 
     def partitions(
         self, start: dict[str, Any], end: dict[str, Any]
     ) -> Sequence[InputPartition]:
         """Make one tick: a function of the logged offset alone."""
-        return [_Tick(TickOffset.from_json(end).bound)] if start != end else []
+        return [_Tick(self._followed.offset(end).bound)] if start != end else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Make the row, on an executor."""
@@ -195,19 +185,18 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._watch.stop()
             self._watch = None
 
-    def _read_log(self, start: TickOffset) -> None:
+    def _read_log(self, start: Offset) -> None:
         if start == self._read_at:
             return
-        location, topic = self._options.checkpoint, self._options.topic
-        ends = Checkpoint(location).newest_ends()
-        check_log(location, ends, start)
-        position = position_of(topic, ends) if ends else None
+        ends = Checkpoint(self._checkpoint).newest_ends()
+        check_log(self._checkpoint, ends, start)
+        position = self._followed.planned(ends) if ends else None
         self._has_moved = position != self._position
         self._position, self._read_at = position, start
 
-    def _watching(self, start: TickOffset) -> MarkWatch:
+    def _watching(self, start: Offset) -> Watch:
         if self._watch is None:
-            self._watch = MarkWatch(self._options.client(start.stream_id))
+            self._watch = self._followed.watch(start)
             if self._drains:
                 self._drain_to = self._watch.revision
         return self._watch

@@ -1,5 +1,7 @@
-"""Any query over Spark's own Kafka source, with the watermark of its writers."""
+"""Any query over a source of Spark's own, with the watermark of those who write what it reads."""
 
+import json
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
 from uuid import uuid4
@@ -21,24 +23,30 @@ from spark_source.frames.watermark import (
 )
 from spark_source.operators import has_watermark
 
+TABLES = "delta", "iceberg"
+"""Spark's sources of tables, by their names."""
+
 
 def follow(  # noqa: PLR0913 (keywords of one load)
     df: DataFrame,
     *,
     event_time: Column | str,
-    url: str,
-    stream: str,
-    topic: str,
     checkpoint: str,
+    topic: str | None = None,
+    table: str | None = None,
+    url: str | None = None,
+    stream: str | None = None,
     operators: Literal["any", "windows"] = "any",
     dedup_horizon: timedelta | str | None = None,
     name: str | None = None,
     token: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    catalog: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """Make Spark's watermark follow the marks of a topic that Spark's own Kafka source reads.
+    """Make Spark's watermark follow the marks of a topic or a table that Spark's own source reads.
 
-    Beside the Kafka source runs one of ticks, which reads from the query's own offset log how
-    far Kafka was planned in the batch before, and hands over the newest mark that this covers.
+    Beside that source runs one of ticks, which reads from the query's own offset log how far the
+    topic or table was planned in the batch before, and hands over the newest mark that this covers.
     So a result depends on logged offsets alone, also where a batch is repeated; it comes one
     batch later than with ``log=kafka``.
 
@@ -50,17 +58,23 @@ def follow(  # noqa: PLR0913 (keywords of one load)
     Parameters
     ----------
     df
-        A streaming frame of ``format("kafka")``, or what was made of one without state and
-        without `withWatermark`.
+        A streaming frame of ``format("kafka")``, ``"delta"`` or ``"iceberg"``, or what was made
+        of one without state and without `withWatermark`.
     event_time
         A timestamp column of it, or SQL that makes one, such as ``"timestamp"``.
-    url, stream, token
-        The stream, created with ``log: external``, to which the writers of the topic note time.
-    topic
-        Whose rows these are. A source that reads others besides is refused.
     checkpoint
         What the query has as ``checkpointLocation``: a path, or an address that pyarrow.fs
         knows, such as ``s3://bucket/path``. With another one the query fails.
+    topic
+        Whose rows these are. A source that reads others besides is refused.
+    table
+        In place of a topic: the address of a Delta table, or with ``catalog`` the name of an
+        Iceberg table in it.
+    url, stream, token
+        The stream, created with ``log: external``, to which the writers of the topic or the table
+        note time. Without them a table's own commits say until when it is complete.
+    storage_options, catalog
+        Of a table, as ``deltalake.DeltaTable`` and ``pyiceberg.catalog.load_catalog`` take them.
     operators, dedup_horizon
         See `watermarked`.
     name
@@ -76,7 +90,7 @@ def follow(  # noqa: PLR0913 (keywords of one load)
     Raises
     ------
     InvalidOptionError
-        If the frame is no stream, does not read the topic, or an option is wrong. What it reads
+        If the frame is no stream, does not read the topic or table, or an option is wrong. What it reads
         is not seen over Spark Connect.
     LoadError
         If the stream, the address or the checkpoint is wrong.
@@ -93,17 +107,26 @@ def follow(  # noqa: PLR0913 (keywords of one load)
     >>> hourly = exact.groupBy(window("event_time", "1 hour")).count()  # doctest: +SKIP
     >>> hourly.writeStream.option("checkpointLocation", PATH).toTable("hourly")  # doctest: +SKIP
     """
-    _check(df, topic)
+    sources = _check(df)
+    if (topic is None) == (table is None):
+        raise InvalidOptionError("table", "or topic= is needed, and only one of them")
+    if topic is not None:
+        _check_topic(topic, sources)
+    else:
+        _check_table(sources, is_iceberg=catalog is not None)
     spark = df.sparkSession
     check_python(spark)
     options = {"url": url, "stream": stream, "topic": topic, "checkpoint": checkpoint}
-    if token is not None:
+    options |= {"table": table, "token": token}
+    options |= {"storageSecrets": _packed(storage_options), "catalogSecrets": _packed(catalog)}
+    if any("stream-from-timestamp" in read for _, read in sources):
+        options["hasStart"] = "true"
+    if any(one is not None for one in (token, storage_options, catalog)):
         hide_tokens(spark)
-        options["token"] = token
-    for _, of_kafka in streaming_sources(df)[:1]:
-        known = topic_id(spark, topic, of_kafka)
-        if known is not None:
-            options["topicId"] = known
+    if topic is not None:
+        for _, of_kafka in sources[:1]:
+            options["topicId"] = topic_id(spark, topic, of_kafka)
+    options = {option: value for option, value in options.items() if value is not None}
     spark.dataSource.register(TickDataSource)
     ticks = load(spark, TickDataSource.name(), options)
     time = F.expr(event_time) if isinstance(event_time, str) else event_time
@@ -125,9 +148,14 @@ def _column(name: str) -> Column:
     return F.col(f"`{name.replace('`', '``')}`")
 
 
-def _check(df: DataFrame, topic: str) -> None:
+def _packed(properties: Mapping[str, str] | None) -> str | None:
+    return None if properties is None else json.dumps(dict(properties))
+
+
+def _check(df: DataFrame) -> list[tuple[str, Any]]:
+    """Refuse a frame that cannot be followed, and list its sources."""
     if not df.isStreaming:
-        cure = "is not a stream; begin with spark.readStream.format('kafka')"
+        cure = "is not a stream; begin with spark.readStream"
         raise InvalidOptionError("df", cure)
     if has_watermark(df):
         raise InvalidOptionError("df", "has a watermark already; leave withWatermark() out")
@@ -135,9 +163,13 @@ def _check(df: DataFrame, topic: str) -> None:
         raise InvalidOptionError(
             "df", "has a column 'watermark', which follow() adds; rename it"
         )
-    for source, options in streaming_sources(df):
+    return streaming_sources(df)
+
+
+def _check_topic(topic: str, sources: list[tuple[str, Any]]) -> None:
+    for source, options in sources:
         if source != "kafka":
-            cure = "follow() is for format('kafka') alone; unite or join others above it"
+            cure = "with topic=, follow() is for format('kafka') alone; unite or join others above it"
             raise InvalidOptionError("df", f"reads a stream of {source!r} besides; {cure}")
         subscribed = options.get("subscribe", topic)
         if subscribed != topic:
@@ -145,6 +177,23 @@ def _check(df: DataFrame, topic: str) -> None:
             raise InvalidOptionError(
                 "topic", f"is {topic!r}, and df reads {subscribed!r}; {cure}"
             )
+
+
+def _check_table(sources: list[tuple[str, Any]], *, is_iceberg: bool) -> None:
+    expected = "iceberg" if is_iceberg else "delta"
+    for source, options in sources:
+        if source != expected:
+            cure = (
+                "with table=, follow() is for format('delta'), and with catalog= for "
+                "format('iceberg'); unite or join others above it"
+            )
+            raise InvalidOptionError("df", f"reads a stream of {source!r}; {cure}")
+        if options.get("branch", "main") != "main":
+            cure = "only branch main has notes that hold; leave the option out"
+            raise InvalidOptionError("branch", f"is {options['branch']!r}; {cure}")
+    if len(sources) > 1:
+        cure = "each takes a follow() of its own; unite or join them above it"
+        raise InvalidOptionError("df", f"reads {len(sources)} tables; {cure}")
 
 
 def streaming_sources(df: DataFrame) -> list[tuple[str, Any]]:
@@ -156,6 +205,8 @@ def streaming_sources(df: DataFrame) -> list[tuple[str, Any]]:
     return [
         (one.sourceName(), dict(one.extraOptions()))
         if one.nodeName() == "StreamingRelationV2"
+        else (one.sourceName(), {})
+        if one.nodeName() == "StreamingRelation"
         else (one.nodeName(), {})
         for one in streaming
     ]

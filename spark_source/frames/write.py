@@ -1,11 +1,12 @@
 """Writing a query's output into a stream."""
 
 from datetime import timedelta
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -23,7 +24,7 @@ from spark_source.errors import (
     UnclearDelayError,
 )
 from spark_source.following.tick_source import TickDataSource
-from spark_source.frames.follow import streaming_sources
+from spark_source.frames.follow import TABLES, streaming_sources
 from spark_source.frames.watermark import check_python, hide_tokens
 from spark_source.operators import has_watermark
 from spark_source.options.durations import option_ms
@@ -158,8 +159,8 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
     if not df.isStreaming:
         cure = "is not a stream; write it with as_events(df).write.format('tidegauge')"
         raise InvalidOptionError("df", cure)
-    delay_ms = _delay_ms(output_delay, late_panes, corrects="pane" in df.columns)
-    _refuse_guess(df)
+    delay_ms = delay_of(output_delay, late_panes, corrects="pane" in df.columns)
+    refuse_guess(df)
     spark = df.sparkSession
     check_python(spark)
     if token is not None:
@@ -176,30 +177,42 @@ def write_stream(  # noqa: PLR0913 (keywords of one query)
     if token is not None:
         options["token"] = token
     writer = events.writeStream.format(TidegaugeDataSource.name()).outputMode(output_mode)
+    return triggered(writer, name, trigger).options(**options).start()
+
+
+def triggered(
+    writer: DataStreamWriter, name: str | None, trigger: str | None
+) -> DataStreamWriter:
+    """Give a query its name and its trigger."""
     if name is not None:
         writer = writer.queryName(name)
     if trigger == "availableNow":
-        writer = writer.trigger(availableNow=True)
-    elif trigger is not None:
-        writer = writer.trigger(processingTime=trigger)
-    return writer.options(**options).start()
+        return writer.trigger(availableNow=True)
+    return writer if trigger is None else writer.trigger(processingTime=trigger)
 
 
-def _refuse_guess(df: DataFrame) -> None:
-    """Raise `GuessedWatermarkError` if the plan shows it; none is seen over Spark Connect."""
-    if getattr(df, "_plan", None) is not None or not has_watermark(df):
+def refuse_guess(df: DataFrame, *, strictly: bool = False) -> None:
+    """Raise `GuessedWatermarkError` if the plan shows it; none is seen over Spark Connect.
+
+    Strictly also of a query without state.
+    """
+    if getattr(df, "_plan", None) is not None:
         return
-    if not is_stateful(df._jdf.queryExecution().analyzed()):  # noqa: SLF001 (no public way)
+    plan = df._jdf.queryExecution().analyzed()  # noqa: SLF001 (no public way)
+    if not strictly and not (has_watermark(df) and is_stateful(plan)):
         return
     sources = streaming_sources(df)
-    followed = {options["topic"] for name, options in sources if name == TickDataSource.name()}
+    ticks = [options for name, options in sources if name == TickDataSource.name()]
+    topics = {one["topic"] for one in ticks if "topic" in one}
+    tables = sum("table" in one for one in ticks)
     for name, options in sources:
-        # What a pattern subscribes to is seen in the first batch only.
+        # What a pattern subscribes to is seen in the first batch only, and which table is read.
         subscribed = options.get("subscribe")
-        is_followed = name == "kafka" and followed and subscribed in {None, *followed}
+        is_followed = name == "kafka" and topics and subscribed in {None, *topics}
+        is_followed = is_followed or (name in TABLES and tables >= _number(TABLES, sources))
         if name not in _OURS and not is_followed:
             problem = f"it reads a stream of {name!r}"
-            cure = "load that with read_stream(), or follow() its topic"
+            cure = "load that with read_stream(), or follow() its topic or its table"
             raise GuessedWatermarkError(problem, cure)
     policy = df.sparkSession.conf.get(WATERMARK_POLICY)
     if policy != "min":
@@ -207,7 +220,11 @@ def _refuse_guess(df: DataFrame) -> None:
         raise GuessedWatermarkError(problem, f"set {WATERMARK_POLICY} to 'min'")
 
 
-def _delay_ms(
+def _number(names: tuple[str, ...], sources: list[tuple[str, Any]]) -> int:
+    return sum(name in names for name, _ in sources)
+
+
+def delay_of(
     output_delay: timedelta | str | None, late_panes: str | None, *, corrects: bool
 ) -> int:
     """Return how far below the watermark rows may be, which a frame with corrections has to say."""

@@ -28,8 +28,11 @@ from tidegauge.wire.streams import (
     ChangeStream,
     CreateStream,
     MarkList,
+    MarksAtTime,
     ScaledStream,
     ScaleStream,
+    SealedStream,
+    SealStream,
     StreamInfo,
     TruncatedStream,
     TruncateStream,
@@ -242,6 +245,24 @@ class StreamCalls:
         body = TruncateStream.of_settings(cut=cut, time=at, force=force)
         return await self._ask("POST", "/truncate", TruncatedStream, retry=True, body=body)
 
+    async def seal(self, position: Position | None = None) -> SealedStream:
+        """End the stream for ever, with a final mark; the same again changes nothing.
+
+        Parameters
+        ----------
+        position
+            Of an external log: the end of each partition.
+
+        Raises
+        ------
+        InvalidPositionError
+            If an external log is sealed without its position, or below a mark's cut.
+        ForbiddenError
+            If the token may not operate.
+        """
+        body = SealStream(position=position)
+        return await self._ask("POST", "/seal", SealedStream, retry=True, body=body)
+
     async def _owned(self, segments: Iterable[int]) -> list[KeyRange]:
         topology = (await self.describe()).topology.to_topology()
         found = []
@@ -271,6 +292,10 @@ class StreamCalls:
     async def explain(self) -> Watermark:
         """Ask where the watermark stands, and why."""
         return await self._get("/watermark", Watermark)
+
+    async def marks_at_time(self, time: int) -> MarksAtTime:
+        """Find where to start and where to stop for a time, ms."""
+        return await self._get("/marks/at", MarksAtTime, time=time)
 
     async def wait_until(
         self,

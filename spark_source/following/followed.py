@@ -1,0 +1,302 @@
+"""What ticks stand beside: a topic or a table, and where its marks come from."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from time import monotonic
+from typing import Any, Generic, Protocol, TypeVar
+
+import reader_client
+from spark_source.checkpoints.table_ticks import TableTick, delta_version, iceberg_version
+from spark_source.checkpoints.ticks import Offset, TickOffset, check_topic, position_of
+from spark_source.errors import InvalidOptionError, ReplacedTableError, WrongCheckpointError
+from spark_source.following.mark_watch import SETTLED_S, MarkWatch
+from tidegauge.marks import Mark
+from tidegauge.tables.history import check_jobs, covered, is_whole, standing
+from tidegauge.tables.logs import TableLog, open_log
+from tidegauge.topology import Position
+
+_FIRST_CONTACT = timedelta(seconds=5)
+"""A wrong address is told soon: at the first contact it is likelier than an outage."""
+_COMMITS = "commits"
+_TABLE = 0
+"""The one segment that a table is."""
+_PAUSE_S = 0.5
+_O = TypeVar("_O", bound=Offset)
+
+
+class Watch(Protocol):
+    """Marks, as they come.
+
+    Attributes
+    ----------
+    revision, watermark
+        Of the newest; 0 and None before the first.
+    """
+
+    revision: int
+    watermark: int | None
+
+    def passed(self, position: Position) -> Mark | None:
+        """Find the newest mark that a position covers, or raise what stopped the watching."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether event time has stood still for a second of wall clock."""
+
+    def stop(self) -> None:
+        """Stop watching."""
+
+
+class Followed(Protocol, Generic[_O]):
+    """What a source of ticks stands beside.
+
+    Attributes
+    ----------
+    name
+        For people.
+    """
+
+    @property
+    def name(self) -> str:
+        """See above."""
+
+    def check(self) -> None:
+        """Raise what is wrong with it, before the query starts."""
+
+    def first(self) -> _O:
+        """Make the offset before the first batch."""
+
+    def offset(self, stored: Mapping[str, Any]) -> _O:
+        """Read an offset back."""
+
+    def planned(self, ends: Sequence[Any]) -> Position | None:
+        """Find how far it was planned to be read, in the ends of all sources of a batch.
+
+        None if a source that was not planned yet may be the one, or none of it is covered.
+        """
+
+    def watch(self, start: _O) -> Watch:
+        """Begin to watch its marks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """Where the service is, and which stream its marks are of."""
+
+    url: str
+    stream: str
+    token: str | None = field(default=None, repr=False)
+
+    def client(self, stream_id: str) -> "reader_client.StreamClient":
+        """Connect to the stream of an id."""
+        return reader_client.StreamClient(
+            self.url, self.stream, token=self.token, stream_id=stream_id
+        )
+
+    def stream_id(self) -> str:
+        """Find out its id."""
+        with self._first_client() as client:
+            return client.describe().stream_id
+
+    def check(self) -> None:
+        """Raise unless it is there, and its events are elsewhere."""
+        with self._first_client() as client:
+            if client.describe().config.log != "external":
+                cure = "has its events in the service's own log; load it with read_stream()"
+                raise InvalidOptionError("stream", f"{self.stream} {cure}")
+
+    def _first_client(self) -> "reader_client.StreamClient":
+        return reader_client.StreamClient(
+            self.url, self.stream, token=self.token, retry_for=_FIRST_CONTACT
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedTopic:
+    """A topic that Spark's own Kafka source reads."""
+
+    topic: str
+    service: Service
+    topic_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The stream."""
+        return self.service.stream
+
+    def check(self) -> None:
+        """See `Followed`."""
+        self.service.check()
+
+    def first(self) -> TickOffset:
+        """See `Followed`."""
+        return TickOffset(self.service.stream_id(), self.topic, topic_id=self.topic_id)
+
+    def offset(self, stored: Mapping[str, Any]) -> TickOffset:
+        """See `Followed`."""
+        found = TickOffset.from_json(stored)
+        check_topic(found, self.topic_id)
+        return found
+
+    def planned(self, ends: Sequence[Any]) -> Position | None:
+        """See `Followed`."""
+        return position_of(self.topic, ends)
+
+    def watch(self, start: TickOffset) -> MarkWatch:
+        """See `Followed`."""
+        return MarkWatch(self.service.client(start.stream_id))
+
+
+class FollowedTable:
+    """A table that Spark's source for its format reads.
+
+    Parameters
+    ----------
+    table, storage_options, catalog
+        As `tidegauge.tables.complete_until` takes them.
+    service
+        Whose marks are taken; those of the table's commits without it.
+    has_start
+        Whether the load names where it starts.
+    """
+
+    def __init__(  # noqa: PLR0913 (keywords of one table)
+        self,
+        table: str,
+        *,
+        checkpoint: str,
+        storage_options: Mapping[str, str] | None = None,
+        catalog: Mapping[str, str] | None = None,
+        service: Service | None = None,
+        has_start: bool = False,
+    ) -> None:
+        self.name = table
+        self._checkpoint = checkpoint
+        self._storage_options, self._catalog = storage_options, catalog
+        self._service = service
+        self._has_start = has_start
+        self._log: TableLog | None = None
+
+    def check(self) -> None:
+        """See `Followed`."""
+        log = self._opened()
+        if (
+            self._catalog is not None
+            and not self._has_start
+            and not is_whole(log.newest_first())
+        ):
+            cure = (
+                "its oldest snapshots have expired, and Spark's source would begin with what the "
+                "oldest one that is kept added; load with the option stream-from-timestamp"
+            )
+            raise InvalidOptionError("table", f"{self.name} {cure}")
+        if self._service is not None:
+            self._service.check()
+
+    def first(self) -> TableTick:
+        """See `Followed`."""
+        marks_from = _COMMITS if self._service is None else self._service.stream_id()
+        return TableTick(self.name, self._opened().table_id, marks_from)
+
+    def offset(self, stored: Mapping[str, Any]) -> TableTick:
+        """See `Followed`."""
+        return TableTick.from_json(stored)
+
+    def planned(self, ends: Sequence[Any]) -> Position | None:
+        """See `Followed`."""
+        log = self._opened()
+        log.refresh()
+        if self._catalog is None:
+            version = delta_version(self.name, log.table_id, ends)
+        else:
+            version = iceberg_version(self.name, log.table_id, ends, log)  # type: ignore[arg-type]
+        return None if version is None else {_TABLE: version + 1}
+
+    def watch(self, start: TableTick) -> "TableWatch":
+        """See `Followed`."""
+        log = self._opened()
+        if log.table_id != start.table_id:
+            raise ReplacedTableError(self.name)
+        asked = _COMMITS if self._service is None else self._service.stream_id()
+        if asked != start.marks_from:
+            problem = (
+                f"its batches took marks from {start.marks_from!r}, and now from {asked!r}"
+            )
+            raise WrongCheckpointError(self._checkpoint, problem)
+        marks = None
+        if self._service is not None:
+            marks = MarkWatch(self._service.client(start.marks_from))
+        return TableWatch(log, marks)
+
+    def _opened(self) -> TableLog:
+        if self._log is None:
+            self._log = open_log(
+                self.name, storage_options=self._storage_options, catalog=self._catalog
+            )
+        return self._log
+
+
+class TableWatch:
+    """Knows the marks of a table, by its commits or by the service.
+
+    Commits right behind a position that brought no rows are covered at once. The table is looked
+    at twice a second at most.
+    """
+
+    def __init__(self, log: TableLog, marks: MarkWatch | None) -> None:
+        self._log = log
+        self._table_id = log.table_id
+        self._marks = marks
+        self._refreshed_at = monotonic()
+        self._rose_at = monotonic()
+        self.revision = 0
+        self.watermark: int | None = None
+        self._find_newest()
+
+    def passed(self, position: Position) -> Mark | None:
+        """See `Watch`."""
+        self._refresh()
+        commits = list(covered(self._log.newest_first(), position[_TABLE] - 1))
+        if not commits:
+            return None
+        reached = {_TABLE: commits[0].version + 1}
+        if self._marks is not None:
+            found = self._marks.passed(reached)
+            self.revision, self.watermark = self._marks.revision, self._marks.watermark
+            return found
+        noted = standing(commits)
+        if noted is None or noted.time is None:
+            return None
+        return Mark(noted.version, noted.time, noted.time, {_TABLE: noted.version + 1})
+
+    @property
+    def is_settled(self) -> bool:
+        """See `Watch`."""
+        if self._marks is not None:
+            return self._marks.is_settled
+        return monotonic() - self._rose_at >= SETTLED_S
+
+    def stop(self) -> None:
+        """See `Watch`."""
+        if self._marks is not None:
+            self._marks.stop()
+
+    def _refresh(self) -> None:
+        if monotonic() - self._refreshed_at < _PAUSE_S:
+            return
+        self._refreshed_at = monotonic()
+        self._log.refresh()
+        if self._log.table_id != self._table_id:
+            raise ReplacedTableError(self._log.name)
+        self._find_newest()
+
+    def _find_newest(self) -> None:
+        if self._marks is not None:
+            self.revision, self.watermark = self._marks.revision, self._marks.watermark
+            return
+        check_jobs(self._log.name, self._log.newest_first())
+        noted = standing(self._log.newest_first())
+        if noted is not None and noted.time != self.watermark:
+            self.revision, self.watermark = noted.version, noted.time
+            self._rose_at = monotonic()

@@ -1,0 +1,203 @@
+"""Appending a query's output to a lakehouse table that says until when it is complete."""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, Literal
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from spark_source.errors import InvalidOptionError
+from spark_source.frames.watermark import check_python, hide_tokens, plain
+from spark_source.frames.write import delay_of, refuse_guess, triggered
+from spark_source.options.durations import option_ms
+from spark_source.sink.tables import Format, TableOptions, TableSink
+
+_NOT_WRITTEN = "watermark", "late_below"
+
+
+def append_to_table(  # noqa: PLR0913 (keywords of one query)
+    df: DataFrame,
+    table: str,
+    *,
+    format: Format,  # noqa: A002 (as Spark's writers name it)
+    event_time: str,
+    checkpoint: str,
+    output_delay: timedelta | str | None = None,
+    late_panes: Literal["flagged"] | None = None,
+    job: str | None = None,
+    take_over: bool = False,
+    note_every: timedelta | str = "1 minute",
+    url: str | None = None,
+    stream: str | None = None,
+    seal: bool = False,
+    trigger: str | None = None,
+    name: str | None = None,
+    token: str | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    catalog: Mapping[str, str] | None = None,
+) -> StreamingQuery:
+    """Start a query that appends to a table, each row once, and says until when that is complete.
+
+    Each commit has a note: no later one has an on-time row below its time. Readers of the table
+    take it with `follow`, ``tidegauge.tables`` or in any engine that shows a commit's metadata.
+
+    Parameters
+    ----------
+    df
+        A streaming frame over streams of ours, and topics and tables that are followed. The
+        columns ``watermark`` and ``late_below`` are not written.
+    table
+        The path of a Delta table, or the name of an Iceberg table in the catalog. It is created
+        if it is not there.
+    format
+        ``delta`` or ``iceberg``.
+    event_time
+        SQL for the time of a row, such as ``window.start``, by which late rows are counted.
+    checkpoint
+        Of the query: where it goes on, and by what its batches are told apart.
+    output_delay, late_panes
+        See `write_stream`: for ``window.start`` the size of the window.
+    job
+        Who declares the table's time; the query's id without it. Give it to go on with a new
+        checkpoint.
+    take_over
+        Declare the table's time in place of another job, or after notes that have ended.
+    note_every
+        A time that rises while no rows come is committed this often at most.
+    url, stream, token
+        A stream of one partition, created with ``log: external``, to which the query notes time.
+        Needed where several jobs append to one table.
+    seal
+        Seal the stream when what the query reads has ended.
+    trigger, name
+        See `write_stream`.
+    storage_options, catalog
+        As ``deltalake.DeltaTable`` and ``pyiceberg.catalog.load_catalog`` take them. An Iceberg
+        catalog's ``name`` is that by which Spark knows it.
+
+    Returns
+    -------
+    StreamingQuery
+        Running. It fails with `TableTakenError` if another job declares, with `TwoJobsError` if
+        one began meanwhile, and with `ReplacedTableError` if the table was made again.
+
+    Raises
+    ------
+    GuessedWatermarkError
+        If the query reads something else than streams of ours and what is followed, or has the
+        greatest of several watermarks.
+    UnclearDelayError
+        See `write_stream`.
+    InvalidOptionError
+        If a value is none.
+
+    Examples
+    --------
+    >>> append_to_table(
+    ...     hourly,
+    ...     "s3://lake/hourly",
+    ...     format="delta",
+    ...     event_time="window.start",
+    ...     output_delay="1 hour",
+    ...     checkpoint=PATH,
+    ... )  # doctest: +SKIP
+    """
+    if not df.isStreaming:
+        cure = "is no stream; write it with df.write, and options of commit_options()"
+        raise InvalidOptionError("df", cure)
+    refuse_guess(df, strictly=True)
+    spark = df.sparkSession
+    check_python(spark)
+    hide_tokens(spark)
+    options = _options(
+        table,
+        format=format,
+        event_time=event_time,
+        checkpoint=checkpoint,
+        output_delay_ms=delay_of(output_delay, late_panes, corrects="pane" in df.columns),
+        job=job,
+        take_over=take_over,
+        note_every_ms=option_ms("note_every", note_every),
+        url=url,
+        stream=stream,
+        seal=seal,
+        token=token,
+        storage_options=storage_options,
+        catalog=catalog,
+    )
+    rows = plain(df.drop(*_NOT_WRITTEN))
+    options.engine().create(spark, rows.schema)
+    writer = rows.writeStream.foreachBatch(TableSink(options)).outputMode("append")
+    started = triggered(writer, name, trigger).option("checkpointLocation", checkpoint)
+    return started.start()
+
+
+def commit_options(  # noqa: PLR0913 (keywords of one query)
+    batch: DataFrame,
+    number: int,
+    *,
+    table: str,
+    format: Format,  # noqa: A002 (as Spark's writers name it)
+    checkpoint: str,
+    output_delay: timedelta | str | None = None,
+    late: int = 0,
+    job: str | None = None,
+    take_over: bool = False,
+    storage_options: Mapping[str, str] | None = None,
+    catalog: Mapping[str, str] | None = None,
+) -> dict[str, str] | None:
+    """Make the options with which a ``foreachBatch`` of your own commits a batch and its note.
+
+    Parameters
+    ----------
+    batch, number
+        As Spark hands them over.
+    late
+        How many of its rows are below the time that the table was complete until.
+    table, format, checkpoint, output_delay, job, take_over, storage_options, catalog
+        See `append_to_table`.
+
+    Returns
+    -------
+    dict or None
+        For ``batch.write.format("delta").options(…)`` or ``batch.writeTo(…).options(…)``; None if
+        the table has this batch already. Then run it into ``noop``, so that state is stored.
+
+    Raises
+    ------
+    TableTakenError
+        If another job declares the table's time.
+    GuessedWatermarkError
+        If the query reads something else than streams of ours and what is followed.
+    """
+    options = _options(
+        table,
+        format=format,
+        checkpoint=checkpoint,
+        output_delay_ms=delay_of(output_delay, None, corrects=False),
+        job=job,
+        take_over=take_over,
+        storage_options=storage_options,
+        catalog=catalog,
+    )
+    plan = TableSink(options).plan(number)
+    if plan.is_known:
+        return None
+    note = plan.note.model_copy(update={"late": late})
+    return options.engine().options(batch.sparkSession, note)
+
+
+def _options(table: str, **given: Any) -> TableOptions:  # noqa: ANN401 (fields of TableOptions)
+    options = TableOptions(table=table, **given)
+    if options.format not in ("delta", "iceberg"):
+        raise InvalidOptionError(
+            "format", f"{options.format!r} is neither 'delta' nor 'iceberg'"
+        )
+    if (options.format == "iceberg") != (options.catalog is not None):
+        raise InvalidOptionError("catalog", "goes with format='iceberg', and only with it")
+    if (options.url is None) != (options.stream is None):
+        raise InvalidOptionError("stream", "and url= go together")
+    if options.seal and options.stream is None:
+        raise InvalidOptionError("seal", "ends a stream; give url= and stream=")
+    return options

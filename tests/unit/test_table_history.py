@@ -1,0 +1,142 @@
+"""Until when a table is complete, by the notes of its commits."""
+
+from itertools import accumulate
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.tables.errors import TooOldError, TwoJobsError
+from tidegauge.tables.history import (
+    Commit,
+    check_jobs,
+    covered,
+    first_complete,
+    is_whole,
+    standing,
+)
+from tidegauge.tables.notes import Note
+
+JOB = "hourly"
+
+
+def history(*notes: int | str | None, first: int = 0) -> list[Commit]:
+    """Make commits, newest first: a time, None without a note, "end" of notes, "empty"."""
+    made = [
+        Commit(
+            version,
+            note=Note(until=told, job=JOB) if isinstance(told, int) else None,
+            ends_notes=told == "end",
+            has_rows=told != "empty",
+            is_first=version == 0,
+        )
+        for version, told in enumerate(notes, start=first)
+    ]
+    return made[::-1]
+
+
+def time_of(commits: list[Commit]) -> int | None:
+    found = standing(commits)
+    return None if found is None else found.time
+
+
+def test_a_commit_without_a_note_takes_the_newest_below_it() -> None:
+    assert time_of(history(10, None, 20, None, "empty")) == 20
+
+
+@pytest.mark.parametrize("told", [(), (None, None), (10, "end"), (10, 20, "end", None)])
+def test_nothing_is_known_before_the_first_note_and_after_notes_ended(
+    told: tuple[int | str | None, ...],
+) -> None:
+    assert time_of(history(*told)) is None
+
+
+def test_notes_begin_again_behind_what_ended_them() -> None:
+    assert time_of(history(10, 20, "end", 15)) == 15
+
+
+def test_a_note_that_says_only_whose_batch_it_is_says_no_time() -> None:
+    batch = Commit(1, note=Note(until=None, job=JOB, query="q", batch=0))
+    assert time_of([batch, *history(10)]) == 10
+
+
+def test_a_final_note_is_the_end_of_time() -> None:
+    final = Commit(1, note=Note(until=None, final=True, job=JOB))
+    assert time_of([final, *history(10)]) == END_OF_TIME
+
+
+def test_the_first_complete_version_is_exact() -> None:
+    commits = history(None, 10, None, 20, 20, 30)
+    found = {time: first_complete("t", time, commits) for time in (5, 10, 11, 20, 21, 30)}
+    assert {time: one and one.version for time, one in found.items()} == {
+        5: 1,
+        10: 1,
+        11: 3,
+        20: 3,
+        21: 5,
+        30: 5,
+    }
+    assert first_complete("t", 31, commits) is None
+
+
+def test_a_version_below_the_oldest_kept_note_is_too_old() -> None:
+    commits = history(10, 20, 30, first=7)
+    with pytest.raises(TooOldError, match="no longer kept; any version that is kept"):
+        first_complete("t", 10, commits)
+    found = first_complete("t", 11, commits)
+    assert found is not None
+    assert found.version == 8
+
+
+def test_what_was_complete_before_notes_ended_is_asked_of_the_newest_notes_alone() -> None:
+    commits = history(10, 20, "end", 15, 25)
+    found = first_complete("t", 12, commits)
+    assert found is not None
+    assert found.version == 3
+    assert first_complete("t", 30, commits) is None
+
+
+@given(
+    steps=st.lists(st.one_of(st.none(), st.just(0), st.integers(1, 9)), min_size=1),
+    time=st.integers(0, 200),
+)
+def test_the_version_before_the_first_complete_one_is_not(
+    steps: list[int | None], time: int
+) -> None:
+    sums = accumulate(step or 0 for step in steps)
+    told = [None if step is None else total for step, total in zip(steps, sums, strict=True)]
+    commits = history(*told)
+    found = first_complete("t", time, commits)
+    reached = [time_of(commits[len(commits) - 1 - version :]) for version in range(len(told))]
+    complete = [version for version, at in enumerate(reached) if at is not None and at >= time]
+    assert (found and found.version) == (complete[0] if complete else None)
+
+
+def test_commits_without_rows_right_behind_a_version_are_covered_with_it() -> None:
+    commits = history(10, 20, "empty", "empty", 50, "empty")
+    assert [one.version for one in covered(commits, 1)] == [3, 2, 1, 0]
+    assert [one.version for one in covered(commits, 4)] == [5, 4, 3, 2, 1, 0]
+    assert [one.version for one in covered(commits, 0)] == [0]
+
+
+def test_a_version_that_is_no_longer_kept_covers_nothing_that_is_known() -> None:
+    assert list(covered(history(10, 20, first=7), 3)) == []
+
+
+def test_two_jobs_by_turns_are_told_and_one_that_took_over_is_not() -> None:
+    def by(*jobs: str) -> list[Commit]:
+        return [
+            Commit(version, note=Note(until=version, job=job))
+            for version, job in enumerate(jobs)
+        ][::-1]
+
+    check_jobs("t", by("a", "a", "b", "b"))
+    with pytest.raises(TwoJobsError, match="'b' and 'a' declare its time by turns"):
+        check_jobs("t", by("a", "b", "a", "b"))
+
+
+def test_a_history_is_whole_if_it_begins_with_the_first_commit() -> None:
+    assert is_whole([])
+    assert is_whole(history(10, None))
+    assert not is_whole(history(10, None, first=4))

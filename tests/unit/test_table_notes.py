@@ -1,0 +1,93 @@
+"""The note of a commit, as Delta and Iceberg carry it."""
+
+import json
+
+import pytest
+
+from tidegauge.tables import note
+from tidegauge.tables.delta import read_commit
+from tidegauge.tables.notes import Note
+
+NOTE = Note(until=1_700_000_000_000, job="hourly", query="q", batch=7, late=2)
+
+
+def test_a_note_survives_both_formats() -> None:
+    assert Note.from_metadata(NOTE.to_metadata()) == NOTE
+    assert Note.from_summary({**NOTE.to_summary(), "added-records": "3"}) == NOTE
+
+
+def test_what_a_user_has_in_the_metadata_is_kept() -> None:
+    metadata = NOTE.to_metadata('{"ticket": 5}')
+    assert json.loads(metadata)["ticket"] == 5
+    assert Note.from_metadata(metadata) == NOTE
+    with pytest.raises(ValueError, match=r"'plain text' is no JSON object.*make it one"):
+        NOTE.to_metadata("plain text")
+
+
+@pytest.mark.parametrize("metadata", [None, "", "plain text", "[1]", '{"ticket": 5}'])
+def test_metadata_of_others_has_no_note(metadata: str | None) -> None:
+    assert Note.from_metadata(metadata) is None
+
+
+def test_a_note_that_is_none_is_told() -> None:
+    with pytest.raises(ValueError, match="is not readable: until"):
+        Note.from_metadata('{"tidegauge": {"until": "soon", "job": "hourly"}}')
+    with pytest.raises(ValueError, match="is not readable: job"):
+        Note.from_summary({"tidegauge.until": "5"})
+
+
+def test_members_of_later_versions_are_no_error() -> None:
+    assert Note.from_summary({**NOTE.to_summary(), "tidegauge.colour": "blue"}) == NOTE
+
+
+def test_writers_without_spark_make_their_metadata() -> None:
+    made = note(5, job="nightly", final=True)
+    found = Note.from_metadata(made["userMetadata"])
+    assert found == Note(until=5, job="nightly", final=True)
+    assert note(5, job="nightly", format="iceberg")["tidegauge.until"] == "5"
+    with pytest.raises(ValueError, match="format='hudi' is neither"):
+        note(5, job="nightly", format="hudi")  # type: ignore[arg-type]
+
+
+def added(**more: object) -> dict[str, object]:
+    return {"add": {"path": "p", "dataChange": True, "stats": '{"numRecords": 3}', **more}}
+
+
+@pytest.mark.parametrize(
+    ("action", "has_rows"),
+    [
+        (added(), True),
+        (added(stats='{"numRecords": 0}'), False),
+        (added(stats=None), True),
+        (added(dataChange=False), False),
+        ({"remove": {"path": "p", "dataChange": True}}, False),
+    ],
+)
+def test_a_delta_commit_brings_rows_unless_it_says_that_it_does_not(
+    action: dict[str, object], *, has_rows: bool
+) -> None:
+    assert read_commit(4, [{"commitInfo": {}}, action]).has_rows is has_rows
+
+
+@pytest.mark.parametrize(
+    ("told", "ends"),
+    [
+        ({"operation": "WRITE", "operationParameters": {"mode": "Append"}}, False),
+        ({"operation": "WRITE", "operationParameters": {"mode": "Overwrite"}}, True),
+        (
+            {
+                "operation": "WRITE",
+                "operationParameters": {"mode": "Overwrite", "predicate": '["day = 3"]'},
+            },
+            False,
+        ),
+        ({"operation": "RESTORE", "operationParameters": {"version": 3}}, True),
+        ({"operation": "CREATE OR REPLACE TABLE AS SELECT"}, True),
+        ({"operation": "OPTIMIZE"}, False),
+        ({"operation": "DELETE", "operationParameters": {"predicate": "[]"}}, False),
+    ],
+)
+def test_what_takes_versions_back_ends_the_notes(
+    told: dict[str, object], *, ends: bool
+) -> None:
+    assert read_commit(4, [{"commitInfo": told}]).ends_notes is ends

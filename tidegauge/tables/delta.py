@@ -1,0 +1,149 @@
+"""The commits of a Delta table, read from its log without its files."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+from deltalake.fs import DeltaStorageHandler
+from pyarrow import fs
+
+from tidegauge.tables.errors import InvalidNoteError, UnreadableTableError
+from tidegauge.tables.history import Commit
+from tidegauge.tables.notes import Note
+
+_ENDING = ("RESTORE", "CREATE OR REPLACE TABLE", "REPLACE TABLE")
+"""Operations that take back versions, or make the table again; their names may go on."""
+
+
+class DeltaLog:
+    """The log of a Delta table; it opens the table once, and then reads new commits alone.
+
+    Parameters
+    ----------
+    uri
+        As ``deltalake.DeltaTable`` takes it.
+    storage_options
+        The same.
+
+    Raises
+    ------
+    UnreadableTableError
+        If there is no table, or it cannot be reached.
+    """
+
+    def __init__(self, uri: str, storage_options: Mapping[str, str] | None = None) -> None:
+        self.name = uri
+        self._storage = dict(storage_options or {})
+        self._known: dict[int, Commit] = {}
+        self._open()
+
+    def refresh(self) -> None:
+        """Find new commits, and see whether the table was made again."""
+        while self._stamp(self._newest + 1) is not None:
+            self._newest += 1
+            self._seen = self._stamp(self._newest)
+            # A commit that makes the table again names its new id.
+            self._read(self._newest)
+        if self._stamp(self._newest) != self._seen:
+            self._open()
+
+    def newest_first(self) -> Iterator[Commit]:
+        """List the commits whose entry in the log is kept."""
+        version = self._newest
+        while version >= 0 and (commit := self._read(version)) is not None:
+            yield commit
+            version -= 1
+
+    def committed(self, query: str) -> int | None:
+        """Tell the newest batch of a query that the table had when it was opened; None if none."""
+        return self._table.transaction_version(query)
+
+    def _open(self) -> None:
+        try:
+            table = DeltaTable(self.name, storage_options=self._storage)
+            self.table_id = str(table.metadata().id)
+            self._newest = table.version()
+            self._table = table
+            self._files = fs.PyFileSystem(DeltaStorageHandler(self.name, self._storage))
+        except (DeltaError, OSError) as error:
+            reason = str(error).partition("\n")[0]
+            raise UnreadableTableError(self.name, reason) from error
+        self._known.clear()
+        self._seen = self._stamp(self._newest)
+
+    def _stamp(self, version: int) -> tuple[int, int | None] | None:
+        """Tell the size and the time of an entry of the log; None if there is none."""
+        try:
+            found = self._files.get_file_info(_entry(version))
+        except OSError as error:
+            raise UnreadableTableError(self.name, str(error)) from error
+        return None if found.type == fs.FileType.NotFound else (found.size, found.mtime_ns)
+
+    def _read(self, version: int) -> Commit | None:
+        if version not in self._known:
+            try:
+                with self._files.open_input_stream(_entry(version)) as file:
+                    text: bytes = file.read()
+            except FileNotFoundError:
+                return None  # cleaned away
+            except OSError as error:
+                raise UnreadableTableError(self.name, str(error)) from error
+            actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+            for action in actions:
+                if "metaData" in action and version == self._newest:
+                    self.table_id = action["metaData"]["id"]
+            try:
+                self._known[version] = read_commit(version, actions)
+            except ValueError as error:
+                raise InvalidNoteError(self.name, version, str(error)) from None
+        return self._known[version]
+
+
+def read_commit(version: int, actions: list[dict[str, Any]]) -> Commit:
+    """Read what the actions of a commit say of rows and of time.
+
+    Raises
+    ------
+    ValueError
+        If its note is none.
+    """
+    told: dict[str, Any] = next(
+        (one["commitInfo"] for one in actions if "commitInfo" in one), {}
+    )
+    return Commit(
+        version=version,
+        note=Note.from_metadata(told.get("userMetadata")),
+        ends_notes=_ends_notes(told),
+        has_rows=any(map(_brings_rows, actions)),
+        at=told.get("timestamp", 0),
+        is_first=version == 0,
+    )
+
+
+def _ends_notes(told: Mapping[str, Any]) -> bool:
+    operation: str = told.get("operation", "")
+    parameters = told.get("operationParameters") or {}
+    overwrites = parameters.get("mode") == "Overwrite" and not _is_partial(parameters)
+    return operation.startswith(_ENDING) or overwrites
+
+
+def _is_partial(parameters: Mapping[str, Any]) -> bool:
+    """Whether an overwrite keeps what a predicate, or the partitions written, leave alone."""
+    if parameters.get("predicate") not in (None, "", "[]"):
+        return True
+    return parameters.get("isDynamicPartitionOverwrite") in (True, "true")
+
+
+def _brings_rows(action: Mapping[str, Any]) -> bool:
+    """Whether an action has rows that a stream reads; a number that is not told may be any."""
+    added = action.get("add") or action.get("cdc")
+    if added is None or not added.get("dataChange", True):
+        return False
+    stats: dict[str, Any] = json.loads(added.get("stats") or "{}")
+    return bool(stats.get("numRecords") != 0)
+
+
+def _entry(version: int) -> str:
+    return f"_delta_log/{version:020d}.json"

@@ -1,0 +1,97 @@
+"""What can go wrong with the time that tables tell."""
+
+from tidegauge.errors import TidegaugeError
+from tidegauge.event_time import describe_event_time
+
+
+class TableError(TidegaugeError):
+    """The base of what this package raises.
+
+    Attributes
+    ----------
+    table
+        The address or the name of the table, as it was given.
+    """
+
+    def __init__(self, table: str, problem: str) -> None:
+        self.table = table
+        super().__init__(f"table {table}: {problem}")
+
+
+class UnreadableTableError(TableError):
+    """There is no such table, it cannot be reached, or its format is not supported."""
+
+
+class InvalidNoteError(TableError):
+    """A commit has a note that this version cannot read.
+
+    Attributes
+    ----------
+    version
+        Of the commit.
+    """
+
+    def __init__(self, table: str, version: int, problem: str) -> None:
+        self.version = version
+        super().__init__(table, f"the note of version {version} {problem}")
+
+
+class TwoJobsError(TableError):
+    """Two jobs declare the time of one table by turns.
+
+    Attributes
+    ----------
+    jobs
+        Their names.
+    """
+
+    def __init__(self, table: str, first: str, second: str) -> None:
+        self.jobs = first, second
+        cure = (
+            "stop one of them, or let both note time to one stream of the service: pass url= and "
+            "stream= to append_to_table()"
+        )
+        super().__init__(
+            table, f"jobs {first!r} and {second!r} declare its time by turns; {cure}"
+        )
+
+
+class TooOldError(TableError):
+    """The table was complete until a time before the oldest note that is kept.
+
+    Attributes
+    ----------
+    time
+        That was asked for, ms.
+    """
+
+    def __init__(self, table: str, time: int) -> None:
+        self.time = time
+        cure = "any version that is kept is complete until then; read the oldest one"
+        super().__init__(
+            table,
+            f"the version that became complete until {describe_event_time(time)} is no longer kept; {cure}",
+        )
+
+
+class IncompleteTableError(TableError, TimeoutError):
+    """The table did not become complete until a time while somebody waited.
+
+    Attributes
+    ----------
+    time
+        That was waited for, ms.
+    complete_until
+        Where the table stands, ms; None if nothing is known.
+    """
+
+    def __init__(self, table: str, time: int, complete_until: int | None) -> None:
+        self.time, self.complete_until = time, complete_until
+        reached = (
+            "says nothing of its time yet"
+            if complete_until is None
+            else f"is complete until {describe_event_time(complete_until)}"
+        )
+        super().__init__(
+            table, f"is not complete until {describe_event_time(time)}: it {reached}"
+        )

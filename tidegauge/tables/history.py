@@ -1,0 +1,125 @@
+"""Until when a table is complete, by the notes of its commits. All of it is pure."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from tidegauge.tables.errors import TooOldError, TwoJobsError
+from tidegauge.tables.notes import Note
+
+_LOOKED_BACK = 20
+"""Jobs that declare by turns are seen within so many commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A version of a table.
+
+    Attributes
+    ----------
+    version
+        The commit's number, or the sequence number of its snapshot.
+    note
+        What it says of time; None if nothing.
+    ends_notes
+        Whether it took back what notes before it rest on: a restore, a rollback, a full
+        overwrite, a table made again.
+    has_rows
+        Whether it may have brought rows that a stream of the table reads.
+    at
+        When it was made, wall clock in ms; for people.
+    is_first
+        Whether no commit was before it.
+    """
+
+    version: int
+    note: Note | None = None
+    ends_notes: bool = False
+    has_rows: bool = True
+    at: int = 0
+    is_first: bool = False
+
+    @property
+    def time(self) -> int | None:
+        """Until when the table is complete, as its note says, ms; None if it says nothing."""
+        return None if self.note is None else self.note.time
+
+
+def standing(newest_first: Iterable[Commit]) -> Commit | None:
+    """Find the commit whose note holds at the newest of some; None if nothing is known."""
+    for commit in newest_first:
+        if commit.time is not None:
+            return commit
+        if commit.ends_notes:
+            return None
+    return None
+
+
+def is_whole(newest_first: Iterable[Commit]) -> bool:
+    """Whether all commits that a table ever had are still kept; so of one without any."""
+    oldest = None
+    for commit in newest_first:
+        oldest = commit
+    return oldest is None or oldest.is_first
+
+
+def check_jobs(table: str, newest_first: Iterable[Commit]) -> None:
+    """Raise `TwoJobsError` where the notes of the newest commits go A, B, A."""
+    turns: list[str] = []
+    for commit in islice(newest_first, _LOOKED_BACK):
+        if commit.note is not None and commit.note.job not in turns[-1:]:
+            turns.append(commit.note.job)
+        if commit.ends_notes:
+            break
+    for number, job in enumerate(turns):
+        if job in turns[:number]:
+            raise TwoJobsError(table, job, turns[number - 1])
+
+
+def first_complete(table: str, time: int, newest_first: Iterable[Commit]) -> Commit | None:
+    """Find the first version that is complete until a time; None if the newest is not.
+
+    Raises
+    ------
+    TooOldError
+        If the oldest commit that is kept is complete until then already.
+    """
+    found: Commit | None = None
+    for commit in newest_first:
+        if commit.time is not None:
+            if commit.time < time:
+                return found
+            found = commit
+        if commit.ends_notes:
+            return found
+        if commit.is_first:
+            return found
+    if found is not None:
+        raise TooOldError(table, time)
+    return None
+
+
+def covered(newest_first: Iterable[Commit], version: int) -> Iterator[Commit]:
+    """List, newest first, the commits that a position covers which covers a version.
+
+    Commits right behind it that brought no rows are covered at once.
+
+    Parameters
+    ----------
+    newest_first
+        All commits from the newest on.
+    version
+        All rows of this version and of those before it are read.
+    """
+    behind: list[Commit] = []
+    commits = iter(newest_first)
+    for commit in commits:
+        if commit.version <= version:
+            yield from behind
+            yield commit
+            yield from commits
+            return
+        if commit.has_rows:
+            behind = []
+        else:
+            behind.append(commit)

@@ -1,0 +1,118 @@
+"""The note of a commit: until when a table is complete, as its job declares. All of it is pure.
+
+A table is an external log of one segment whose offsets are its versions. A note of version v says
+that every row below ``until`` that is not late is in a version at or below v.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from tidegauge.event_time import END_OF_TIME
+
+MEMBER = "tidegauge"
+"""Of the JSON object in ``userMetadata`` of a Delta commit; the prefix in an Iceberg summary."""
+
+
+class Note(BaseModel):
+    """What a commit says of time.
+
+    Attributes
+    ----------
+    until
+        No later commit has an on-time row below it, ms; None while the job knows nothing of time,
+        and the note only says whose batch this is.
+    final
+        Whether no later commit has an on-time row at all.
+    job
+        Who declares: the name of a job, or the stream whose mark this is.
+    query
+        The id of the query whose batch this is; None outside Spark.
+    batch
+        Its number.
+    late
+        Rows of this commit below the ``until`` of the commits before it.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    until: int | None = None
+    final: bool = False
+    job: str
+    query: str | None = None
+    batch: int | None = None
+    late: int = 0
+
+    @property
+    def time(self) -> int | None:
+        """The time that it says, ms: the end of time where it is final; None if it says none."""
+        return END_OF_TIME if self.final else self.until
+
+    def to_metadata(self, own: str | None = None) -> str:
+        """Write it as ``userMetadata`` of a Delta commit, as a member of what a user has there.
+
+        Raises
+        ------
+        ValueError
+            If that is no JSON object.
+        """
+        others = {} if own is None else _object(own)
+        if others is None:
+            msg = f"userMetadata {own!r} is no JSON object, of which the note can be a member; make it one"
+            raise ValueError(msg)
+        return json.dumps({**others, MEMBER: self.model_dump(exclude_none=True)})
+
+    @classmethod
+    def from_metadata(cls, metadata: str | None) -> Self | None:
+        """Read it from ``userMetadata``; None if that has no note.
+
+        Raises
+        ------
+        ValueError
+            If a note is there, and is none that this version can read.
+        """
+        found = (_object(metadata) or {}).get(MEMBER)
+        return None if found is None else _valid(cls, found)
+
+    def to_summary(self) -> dict[str, str]:
+        """Write it as entries of the summary of an Iceberg snapshot."""
+        written = self.model_dump(exclude_none=True)
+        return {
+            f"{MEMBER}.{name}": str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in written.items()
+        }
+
+    @classmethod
+    def from_summary(cls, summary: Mapping[str, str]) -> Self | None:
+        """Read it from the summary of a snapshot; None if that has no note.
+
+        Raises
+        ------
+        ValueError
+            If a note is there, and is none that this version can read.
+        """
+        prefix = f"{MEMBER}."
+        found = {
+            name[len(prefix) :]: one for name, one in summary.items() if name.startswith(prefix)
+        }
+        return _valid(cls, found) if found else None
+
+
+def _object(text: str | None) -> dict[str, Any] | None:
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _valid(cls: type[Note], found: object) -> Any:  # noqa: ANN401 (the caller's own class)
+    try:
+        return cls.model_validate(found)
+    except ValidationError as error:
+        wrong = error.errors(include_url=False)[0]
+        place = ".".join(map(str, wrong["loc"]))
+        msg = f"is not readable: {place}: {wrong['msg']}"
+        raise ValueError(msg) from None

@@ -1,0 +1,48 @@
+"""What the service knows of a table: a stream of one segment whose offsets are versions."""
+
+from datetime import timedelta
+
+from tidegauge.client.stream_calls import StreamCalls
+from tidegauge.client.sync import LoopThread
+from tidegauge.client.transport import Transport
+from tidegauge.names import StreamName
+
+SEGMENT = 0
+"""The only one of a table."""
+
+
+class ServiceMarks:
+    """The marks of a stream of a table.
+
+    Parameters
+    ----------
+    url, stream, token
+        Of the service.
+    """
+
+    def __init__(self, url: str, stream: str, token: str | None) -> None:
+        self._transport = Transport(url, token=token)
+        self._calls = StreamCalls(self._transport, StreamName.parse(stream))
+        self._thread = LoopThread("tidegauge-table")
+
+    def watermark(self) -> int | None:
+        """Tell until when the table is complete, ms."""
+        return self._thread.run(self._calls.describe()).watermark
+
+    def version_at(self, time: int) -> int | None:
+        """Find the version at which it is complete until a time; None if it is not yet."""
+        stop = self._thread.run(self._calls.marks_at_time(time)).stop
+        return None if stop is None else stop.to_mark().cut[SEGMENT] - 1
+
+    def wait_for(self, time: int, timeout: timedelta | None) -> int:
+        """Wait until it is complete until a time, and return its version then."""
+        self._thread.run(self._calls.wait_until(time, timeout))
+        found = self.version_at(time)
+        while found is None:  # a sealed stream has reached each time
+            self._thread.run(self._calls.wait_until(time, timeout))
+            found = self.version_at(time)
+        return found
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._thread.end(self._transport.aclose)
