@@ -7,6 +7,7 @@ import typer
 from tidegauge_cli.administration import database, service, tokens
 from tidegauge_cli.dashboard import dashboards
 from tidegauge_cli.demo.verbs import demo
+from tidegauge_cli.lake import lake
 from tidegauge_cli.lifecycle import lifecycle
 from tidegauge_cli.observing import observe
 from tidegauge_cli.operators import operators
@@ -20,7 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
 )
-for verbs in (service, dashboards, lifecycle, operators, reporting):
+for verbs in (service, dashboards, lifecycle, operators, lake, reporting):
     app.add_typer(verbs)
 app.add_typer(tokens, name="token")
 app.add_typer(database, name="db")

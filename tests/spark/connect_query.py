@@ -115,7 +115,7 @@ def main(  # noqa: PLR0917 (words of a command line)
     processed = _process(spark, url, stream, checkpoint)
     print(json.dumps({"processed": processed}), flush=True)  # noqa: T201 (the test reads it)
     kafka = {"kafka.bootstrap.servers": bootstrap, "kafka.sasl.password": token}
-    external = {"url": url, "stream": f"spark/{topic}", "topic": topic}
+    external: dict[str, Any] = {"url": url, "stream": f"spark/{topic}", "topic": topic}
     read = read_stream(
         spark, log="kafka", event_time=EVENT_TIME, operators="windows", **external, **kafka
     )

@@ -1,0 +1,112 @@
+"""The verb that asks a lakehouse table until when it is complete; it needs no service."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from pydantic_core import to_json
+
+from tidegauge.errors import TidegaugeError
+from tidegauge.event_time import describe_span, parse_event_time
+from tidegauge_cli.options import Json, in_time, reading
+from tidegauge_cli.tables import describe_time
+
+if TYPE_CHECKING:
+    from tidegauge.tables import Commit
+
+lake = typer.Typer()
+_Properties = Annotated[
+    list[str],
+    typer.Option(metavar="NAME=VALUE", help="May be repeated.", show_default=False),
+]
+
+
+@lake.command(
+    epilog="Example: tidegauge table s3://lake/hourly --wait 2024-01-01T13:00:00Z --timeout 10m"
+)
+def table(  # noqa: PLR0913 (options)
+    table: Annotated[
+        str,
+        typer.Argument(
+            metavar="TABLE",
+            help="Address of a Delta table, or with --catalog the name of an Iceberg table.",
+        ),
+    ],
+    *,
+    wait: Annotated[
+        int | None,
+        typer.Option(
+            parser=reading(parse_event_time),
+            metavar="TIME",
+            help="Wait until the table is complete until this event time, and show the first version that is.",
+        ),
+    ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            parser=in_time(1_000),
+            metavar="SPAN",
+            help="Give up --wait after this time, with exit status 1.",
+            show_default="never",
+        ),
+    ] = None,
+    catalog: _Properties = [],  # noqa: B006 (typer copies it)
+    storage_option: _Properties = [],  # noqa: B006 (the same)
+    as_json: Json = False,
+) -> None:
+    """Show until when a lakehouse table is complete, by the notes of its commits."""
+    from tidegauge.extras import needs_extra  # noqa: PLC0415 (no help needs it)
+
+    try:
+        with needs_extra("tidegauge table", extra="tables"):
+            from tidegauge.tables import newest_note, wait_for  # noqa: PLC0415 (the same)
+
+            place: dict[str, Any] = {
+                "catalog": _properties(catalog),
+                "storage_options": _properties(storage_option),
+            }
+            if wait is not None:
+                version = wait_for(table, wait, timeout=timeout, **place)
+                answer: dict[str, object] = {"table": table, "time": wait, "version": version}
+                lines = [
+                    f"{table} is complete until {describe_time(wait)} at version {version}"
+                ]
+            else:
+                found = newest_note(table, **place)
+                answer, lines = _answer(table, found), _lines(table, found)
+    except (TidegaugeError, ValueError, ModuleNotFoundError) as error:
+        sys.exit(f"tidegauge: {error}")
+    print(to_json(answer, indent=2).decode() if as_json else "\n".join(lines))
+
+
+def _properties(given: Sequence[str]) -> dict[str, str] | None:
+    wrong = [one for one in given if "=" not in one]
+    if wrong:
+        msg = f"{wrong[0]!r} is not NAME=VALUE"
+        raise typer.BadParameter(msg)
+    return dict(one.split("=", 1) for one in given) or None
+
+
+def _answer(table: str, found: "Commit | None") -> dict[str, object]:
+    if found is None or found.note is None:
+        return {"table": table, "complete_until": None}
+    return {
+        "table": table,
+        "complete_until": found.time,
+        "version": found.version,
+        "committed_at": found.at,
+        **found.note.model_dump(include={"final", "job", "query", "batch"}),
+    }
+
+
+def _lines(table: str, found: "Commit | None") -> list[str]:
+    if found is None or found.note is None:
+        return [f"{table} says nothing of its time"]
+    age = describe_span(max(time.time_ns() // 1_000_000 - found.at, 0))
+    return [
+        f"complete until {describe_time(found.time)}",
+        f"since version  {found.version}, committed {age} ago",
+        f"by job         {found.note.job}",
+    ]
