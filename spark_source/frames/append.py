@@ -40,7 +40,7 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
     """Start a query that appends to a table, each row once, and says until when that is complete.
 
     Each commit has a note: no later one has an on-time row below its time. Readers of the table
-    take it with `follow`, ``tidegauge.tables`` or in any engine that shows a commit's metadata.
+    take it with ``follow``, ``tidegauge.tables`` or in any engine that shows a commit's metadata.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
     Returns
     -------
     StreamingQuery
-        Running. It fails with `TableTakenError` if another job declares, with `TwoJobsError` if
+        Running. It fails with `TableTakenError` if another job declares, with ``TwoJobsError`` if
         one began meanwhile, and with `ReplacedTableError` if the table was made again.
 
     Raises

@@ -220,7 +220,7 @@ def wait_for(  # noqa: PLR0913 (keywords of one table)
     Raises
     ------
     IncompleteTableError
-        If it is not complete until then when the timeout is over; a `TimeoutError`.
+        If it is not complete until then when the timeout is over; a ``TimeoutError``.
     WatermarkTimeoutError
         The same, by the marks of the service; it tells why.
     TooOldError
