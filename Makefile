@@ -20,7 +20,7 @@ IN_MEMORY = $(shell [ "0$(strip $(ROOM_KB))" -gt 4000000 ] && echo TMPDIR=/dev/s
 # Three workers on two cores, since many tests wait. Each takes a group of tests/groups.py as a whole.
 PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --no-loadscope-reorder
 
-.PHONY: setup demo demo-kafka test test-spark soak lint docs bench screenshots serve clean
+.PHONY: setup demo demo-kafka test test-spark test-lake soak lint docs bench screenshots serve clean
 
 setup: $(READY)
 
@@ -72,6 +72,22 @@ test-spark: $(OF_SPARK)/.ready
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning \
 		tests/spark tests/unit/test_compatibility.py
 
+# Tables: no release of Delta knows Spark 4.3.
+OF_LAKE := .venv-lake
+
+$(OF_LAKE)/.ready: pyproject.toml constraints.txt tests/lake/delta.pom.xml
+	@PYTHON="$(PYTHON)" sh scripts/check_machine.sh
+	@sh scripts/install_test_tools.sh
+	@echo "setting up $(OF_LAKE): pinned packages with PySpark 4.2.1, and Delta, 1.3 GB, a minute or two"
+	$(PYTHON) -m venv --clear $(OF_LAKE)
+	sed 's/^pyspark==.*/pyspark==4.2.1/' constraints.txt > $(OF_LAKE)/constraints.txt
+	$(OF_LAKE)/bin/python -m pip install --quiet --constraint $(OF_LAKE)/constraints.txt --editable '.[test-lake]'
+	mvn --batch-mode --quiet --file tests/lake/delta.pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(OF_LAKE)/jars
+	@touch $@
+
+test-lake: $(OF_LAKE)/.ready
+	$(IN_MEMORY) TIDEGAUGE_LAKE_JARS=$(CURDIR)/$(OF_LAKE)/jars $(OF_LAKE)/bin/python -m pytest -q tests/lake
+
 # The long forms of what `make test` tries seldom, by other seeds; tells at the end what it tried.
 soak: setup
 	@sh scripts/install_test_tools.sh
@@ -91,4 +107,4 @@ screenshots: setup
 	$(BIN)/python scripts/screenshots.py screenshots
 
 clean:
-	rm -rf $(VENV) .venv-spark-*
+	rm -rf $(VENV) .venv-spark-* $(OF_LAKE)
