@@ -10,7 +10,6 @@ from typing import Any, Protocol, Self
 
 from spark_source.checkpoints.ticks import NO_RUN
 from spark_source.errors import UnfollowedTableError
-from tidegauge.tables.errors import UnreadableTableError
 
 _DELTA_OFFSETS = 1, 3
 _OF_DELTA = {"sourceVersion", "reservoirId", "reservoirVersion"}
@@ -70,15 +69,13 @@ def delta_version(table: str, table_id: str, ends: Sequence[Any]) -> int | None:
     Raises
     ------
     UnfollowedTableError
-        If no source reads the table.
-    UnreadableTableError
-        If an offset is of a version that is not known.
+        If no source reads the table, or an offset is of a version that is not known.
     """
     read = [end for end in ends if _is_of_delta(end) and end["reservoirId"] == table_id]
     for end in read:
         if end["sourceVersion"] not in _DELTA_OFFSETS:
             problem = f"offsets of sourceVersion {end['sourceVersion']} are not known"
-            raise UnreadableTableError(table, f"{problem}; update Tidegauge")
+            raise UnfollowedTableError(table, f"{problem}; update Tidegauge")
     if not read:
         _check_planned(table, ends)
         return None

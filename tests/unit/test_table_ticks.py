@@ -7,7 +7,6 @@ import pytest
 from spark_source.checkpoints.checkpoint import LoggedBatch
 from spark_source.checkpoints.table_ticks import TableTick, delta_version, iceberg_version
 from spark_source.errors import GuessedWatermarkError, UnfollowedTableError
-from tidegauge.tables.errors import UnreadableTableError
 
 DELTA_TICK = TableTick("/lake/a", "a", "commits", bound=500, revision=3, run="r").to_json()
 ICEBERG_TICK = TableTick("lake.a", "ice", "commits", bound=500, revision=3, run="r").to_json()
@@ -62,7 +61,7 @@ def test_a_table_that_is_read_twice_is_covered_as_far_as_both_are() -> None:
 
 
 def test_an_unknown_version_of_offsets_is_told() -> None:
-    with pytest.raises(UnreadableTableError, match="sourceVersion 9 are not known"):
+    with pytest.raises(UnfollowedTableError, match="sourceVersion 9 are not known"):
         delta_version("t", "a", [delta(5, sourceVersion=9)])
 
 

@@ -5,25 +5,45 @@ A table is a Delta table by its address, or with ``catalog=`` an Iceberg table b
 the extra ``tables``.
 """
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from datetime import datetime, timedelta
-from time import monotonic, sleep
-from typing import Literal
+import typing
 
-from tidegauge.event_time import parse_event_time, to_event_time
-from tidegauge.tables.errors import (
-    IncompleteTableError,
-    InvalidNoteError,
-    TableError,
-    TooOldError,
-    TwoJobsError,
-    UnreadableTableError,
-)
-from tidegauge.tables.history import Commit, check_jobs, first_complete, standing
-from tidegauge.tables.logs import TableLog, open_log
-from tidegauge.tables.notes import Note
-from tidegauge.tables.service import ServiceMarks
+from tidegauge import extras as _extras
+
+if typing.TYPE_CHECKING:
+    from tidegauge.tables.asking import (
+        complete_until,
+        newest_note,
+        note,
+        version_at,
+        wait_for,
+    )
+    from tidegauge.tables.errors import (
+        IncompleteTableError,
+        InvalidNoteError,
+        TableError,
+        TooOldError,
+        TwoJobsError,
+        UnreadableTableError,
+    )
+    from tidegauge.tables.history import Commit
+    from tidegauge.tables.notes import Note
+else:
+    _ASKING = ["complete_until", "newest_note", "note", "version_at", "wait_for"]
+    _ERRORS = [
+        "IncompleteTableError",
+        "InvalidNoteError",
+        "TableError",
+        "TooOldError",
+        "TwoJobsError",
+        "UnreadableTableError",
+    ]
+    # Executors of Spark import parts of this package, and need not load its clients.
+    _NAMES = {
+        None: dict.fromkeys(_ASKING, "tidegauge.tables.asking")
+        | dict.fromkeys(_ERRORS, "tidegauge.tables.errors")
+        | {"Commit": "tidegauge.tables.history", "Note": "tidegauge.tables.notes"},
+    }
+    __getattr__, __dir__ = _extras.on_demand(__name__, _NAMES)
 
 __all__ = [
     "Commit",
@@ -40,235 +60,3 @@ __all__ = [
     "version_at",
     "wait_for",
 ]
-
-_PAUSE_S = 0.5
-
-
-def complete_until(  # noqa: PLR0913 (keywords of one table)
-    table: str,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    catalog: Mapping[str, str] | None = None,
-    url: str | None = None,
-    stream: str | None = None,
-    token: str | None = None,
-) -> int | None:
-    """Find until when the newest version of a table is complete.
-
-    Parameters
-    ----------
-    table
-        The address of a Delta table, or with ``catalog`` the name of an Iceberg table in it.
-    storage_options
-        As ``deltalake.DeltaTable`` takes them.
-    catalog
-        Properties as ``pyiceberg.catalog.load_catalog`` takes them.
-    url, stream, token
-        Of the service, to which the writers of the table note time.
-
-    Returns
-    -------
-    int or None
-        ms; the end of time (2**63 - 1) after the last row; None if nothing is known.
-
-    Raises
-    ------
-    UnreadableTableError
-        If there is no such table.
-    TwoJobsError
-        If two jobs declare its time by turns.
-    InvalidNoteError
-        If a note cannot be read.
-
-    Examples
-    --------
-    >>> complete_until("s3://lake/hourly")  # doctest: +SKIP
-    1767618000000
-    """
-    if url is not None:
-        with _marks(url, stream, token) as marks:
-            return marks.watermark()
-    found = _standing(open_log(table, storage_options=storage_options, catalog=catalog))
-    return None if found is None else found.time
-
-
-def newest_note(
-    table: str,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    catalog: Mapping[str, str] | None = None,
-) -> Commit | None:
-    """Find the commit whose note holds for the newest version: since when, and whose it is.
-
-    Parameters and errors are those of `complete_until`.
-    """
-    return _standing(open_log(table, storage_options=storage_options, catalog=catalog))
-
-
-def note(  # noqa: PLR0913 (fields of a note)
-    until: int | datetime | None,
-    *,
-    job: str,
-    format: Literal["delta", "iceberg"] = "delta",  # noqa: A002 (as Spark's writers name it)
-    final: bool = False,
-    query: str | None = None,
-    batch: int | None = None,
-    late: int = 0,
-) -> dict[str, str]:
-    """Make the metadata of a commit that says until when its table is complete.
-
-    Parameters
-    ----------
-    until
-        You commit no row below it any more that is on time; in ms, or an aware datetime.
-    job
-        The name of the one job that declares the time of this table.
-    format
-        ``delta`` for ``CommitProperties(custom_metadata=…)`` of delta-rs, ``iceberg`` for
-        ``snapshot_properties=…`` of pyiceberg.
-    final
-        Whether no row follows at all.
-    query, batch, late
-        See `Note`.
-
-    Raises
-    ------
-    ValueError
-        If the format is none of these.
-
-    Examples
-    --------
-    >>> note(1767618000000, job="nightly", format="iceberg")
-    {'tidegauge.until': '1767618000000', 'tidegauge.final': 'false', 'tidegauge.job': 'nightly', 'tidegauge.late': '0'}
-    """
-    made = Note(
-        until=None if until is None else to_event_time(until),
-        job=job,
-        final=final,
-        query=query,
-        batch=batch,
-        late=late,
-    )
-    if format == "iceberg":
-        return made.to_summary()
-    if format == "delta":
-        return {"userMetadata": made.to_metadata()}
-    msg = f"format={format!r} is neither 'delta' nor 'iceberg'"
-    raise ValueError(msg)
-
-
-def version_at(  # noqa: PLR0913 (keywords of one table)
-    table: str,
-    time: int | str | datetime,
-    *,
-    storage_options: Mapping[str, str] | None = None,
-    catalog: Mapping[str, str] | None = None,
-    url: str | None = None,
-    stream: str | None = None,
-    token: str | None = None,
-) -> int | None:
-    """Find the first version of a table that is complete until a time.
-
-    Parameters
-    ----------
-    table, storage_options, catalog, url, stream, token
-        See `complete_until`.
-    time
-        In ms, RFC 3339 text or an aware datetime.
-
-    Returns
-    -------
-    int or None
-        The number of a Delta version, or the sequence number of an Iceberg snapshot; None if
-        the newest version is not complete until then.
-
-    Raises
-    ------
-    TooOldError
-        If the oldest version that is kept is complete until then.
-    ValueError
-        If the time is none.
-    """
-    wanted = _time(time)
-    if url is not None:
-        with _marks(url, stream, token) as marks:
-            return marks.version_at(wanted)
-    log = open_log(table, storage_options=storage_options, catalog=catalog)
-    return _version_at(log, wanted)
-
-
-def wait_for(  # noqa: PLR0913 (keywords of one table)
-    table: str,
-    time: int | str | datetime,
-    *,
-    timeout: float | timedelta | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    catalog: Mapping[str, str] | None = None,
-    url: str | None = None,
-    stream: str | None = None,
-    token: str | None = None,
-) -> int:
-    """Wait until a table is complete until a time, and return the first version that is.
-
-    Parameters
-    ----------
-    table, time, storage_options, catalog, url, stream, token
-        See `version_at`.
-    timeout
-        How long, in seconds; for as long as it takes without it.
-
-    Raises
-    ------
-    IncompleteTableError
-        If it is not complete until then when the timeout is over; a ``TimeoutError``.
-    WatermarkTimeoutError
-        The same, by the marks of the service; it tells why.
-    TooOldError
-        See `version_at`.
-
-    Examples
-    --------
-    >>> version = wait_for("s3://lake/hourly", "2026-01-05T13:00:00Z", timeout=600)
-    ... # doctest: +SKIP
-    """
-    wanted = _time(time)
-    patience = timedelta(seconds=timeout) if isinstance(timeout, int | float) else timeout
-    if url is not None:
-        with _marks(url, stream, token) as marks:
-            return marks.wait_for(wanted, patience)
-    log = open_log(table, storage_options=storage_options, catalog=catalog)
-    until = None if patience is None else monotonic() + patience.total_seconds()
-    while (found := _version_at(log, wanted)) is None:
-        if until is not None and monotonic() >= until:
-            reached = standing(log.newest_first())
-            raise IncompleteTableError(table, wanted, None if reached is None else reached.time)
-        sleep(_PAUSE_S)
-        log.refresh()
-    return found
-
-
-def _standing(log: TableLog) -> Commit | None:
-    check_jobs(log.name, log.newest_first())
-    return standing(log.newest_first())
-
-
-def _version_at(log: TableLog, time: int) -> int | None:
-    check_jobs(log.name, log.newest_first())
-    found = first_complete(log.name, time, log.newest_first())
-    return None if found is None else found.version
-
-
-def _time(given: int | str | datetime) -> int:
-    return parse_event_time(given) if isinstance(given, str) else to_event_time(given)
-
-
-@contextmanager
-def _marks(url: str, stream: str | None, token: str | None) -> Iterator[ServiceMarks]:
-    if stream is None:
-        msg = "url= needs stream=, the stream to which the writers of the table note time"
-        raise ValueError(msg)
-    marks = ServiceMarks(url, stream, token)
-    try:
-        yield marks
-    finally:
-        marks.close()

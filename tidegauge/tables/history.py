@@ -3,9 +3,12 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from tidegauge.tables.errors import TooOldError, TwoJobsError
-from tidegauge.tables.notes import Note
+
+if TYPE_CHECKING:  # it is made of pydantic, which executors need not load
+    from tidegauge.tables.notes import Note
 
 _LOOKED_BACK = 20
 """Jobs that declare by turns are seen within so many commits."""
@@ -33,7 +36,7 @@ class Commit:
     """
 
     version: int
-    note: Note | None = None
+    note: "Note | None" = None
     ends_notes: bool = False
     has_rows: bool = True
     at: int = 0
