@@ -133,6 +133,7 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
         noted = to_event_time(time)
         await self.open()
         async with self._member.reporting:
+            self._noter.refuse_if_over()
             await self._member.calls.note_time(noted, position)
             with self._noter.lock:
                 self._noter.notes.accept_beside(noted, position)
@@ -145,6 +146,7 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
         """
         await self.open()
         async with self._member.reporting:
+            self._noter.refuse_if_over()
             await self._member.calls.beat(self._noter.promise(self._member.calls.told_time))
 
     async def close(self) -> None:
@@ -165,12 +167,15 @@ class AsyncTimeReporter(MemberFace, AsyncOpening):
     async def leave(self) -> None:
         """Leave the stream: this writer will not return, and nobody waits for it."""
         await self.open()
-        self._noter.is_closed = True
-        try:
-            await self._member.stop()
-            await self._member.calls.leave(*self._last())
-        finally:
-            await self._member.calls.transport.aclose()
+        await self._member.stop()
+        # The race: a note is on its way. What this says last must not be below it.
+        async with self._member.reporting:
+            self._noter.refuse_if_over()
+            self._noter.is_closed = True
+            try:
+                await self._member.calls.leave(*self._last())
+            finally:
+                await self._member.calls.transport.aclose()
 
     async def _register(self) -> None:
         await self._member.describe()

@@ -22,6 +22,7 @@ from tidegauge.errors import (
     WriterFencedError,
 )
 from writer_client import (
+    AsyncTimeReporter,
     AsyncWriter,
     EventsNotStoredError,
     ServiceUnreachableError,
@@ -291,6 +292,27 @@ def test_a_writer_whose_name_is_taken_stops(shared_server: ServerProcess) -> Non
         with pytest.raises(WriterFencedError):
             former.flush()
     assert _numbers(shared_server, stream) == []
+
+
+def test_a_reporter_leaves_behind_the_notes_that_are_on_their_way(
+    shared_server: ServerProcess,
+) -> None:
+    stream = _stream(shared_server, log="external", segments=1)
+
+    async def report() -> None:
+        reporter = AsyncTimeReporter(shared_server.url, stream, "api")
+        await reporter.note_time(1_000, {0: 1})
+        notes = [
+            asyncio.create_task(reporter.note_time(time, {0: time})) for time in (2_000, 3_000)
+        ]
+        await asyncio.sleep(0)  # both have begun; the second waits for the first
+        leaving = asyncio.create_task(reporter.leave())
+        await asyncio.gather(*notes, leaving)
+        with pytest.raises(WriterClosedError):
+            await reporter.note_time(4_000, {0: 4_000})
+
+    asyncio.run(report())
+    assert _states(shared_server, stream) == {"api": "left"}
 
 
 def test_a_fenced_writer_wakes_whoever_waits_for_room(shared_server: ServerProcess) -> None:
