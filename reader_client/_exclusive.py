@@ -49,6 +49,8 @@ class AsyncExclusiveReader:
             By ``scope/stream``. May lie before the group's own. Partitions of an external
             log that the stream does not have yet are left out.
         """
+        # First: a failure behind the takeover would leave it without its epoch, as if fenced.
+        every_ms = (await self.group.describe()).heartbeat_ms
         # whoever joins next is a takeover of somebody, which alone may go back
         await self.group.change(partial(groups.join_group, reader=self.name))
         topologies = await self.group.topologies()
@@ -58,7 +60,6 @@ class AsyncExclusiveReader:
         )
         state = await self.group.change(taken)
         await self._member.stop()
-        every_ms = (await self.group.describe()).heartbeat_ms
         self._member.begin(state.epochs, every_ms=every_ms)
 
     async def confirm(self, positions: Mapping[str, Position]) -> None:

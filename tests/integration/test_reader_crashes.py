@@ -1,22 +1,29 @@
 """Readers that die, wait or come back: nothing is lost, and the others read on."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import count
+from typing import Any
 
 import httpx
 import pytest
 
-from reader_client import ExclusiveReader, Reader, ReaderGroup, TimeWindow
+from reader_client import AsyncReaderGroup, ExclusiveReader, Reader, ReaderGroup, TimeWindow
 from tests.conftest import NewServer
 from tests.integration.shares import is_fenced
 from tests.patience import wait_until
 from tests.programs import python
 from tests.server import LAUNCHER, ServerProcess
+from tidegauge.client.outage import ServiceUnreachableError
 from tidegauge.errors import ReaderFencedError
+from tidegauge.groups import GroupState
+from tidegauge.wire.groups import GroupInfo
 from writer_client import Writer
 
 _NUMBERS = count(1)
 _EVENTS = 60
+_TAKEN_OVER = 2
+"""The change with which a takeover is done: it joins, and then takes."""
 _READ_FOR_EVER = """
 import sys
 from reader_client import Reader
@@ -134,6 +141,35 @@ def test_an_exclusive_reader_that_was_silent_for_too_long_comes_back(
             newer.take_over({stream: {0: 4, 1: 4}})
             with pytest.raises(ReaderFencedError):
                 engine.confirm({stream: {0: 5, 1: 5}})
+
+
+def test_an_exclusive_reader_knows_its_epoch_though_the_service_dies_behind_its_takeover(
+    shared_server: ServerProcess,
+    stream: str,
+    group: ReaderGroup,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    change, describe, changes = AsyncReaderGroup.change, AsyncReaderGroup.describe, count(1)
+    is_away = False
+
+    async def change_and_die(self: AsyncReaderGroup, *given: Any) -> GroupState:
+        nonlocal is_away
+        state = await change(self, *given)
+        is_away = next(changes) == _TAKEN_OVER
+        return state
+
+    async def describe_or_fail(self: AsyncReaderGroup) -> GroupInfo:
+        if is_away:
+            raise ServiceUnreachableError(shared_server.url, "it was killed")
+        return await describe(self)
+
+    with ExclusiveReader(shared_server.url, stream, "engine") as engine:
+        with monkeypatch.context() as dying, suppress(ServiceUnreachableError):
+            dying.setattr(AsyncReaderGroup, "change", change_and_die)
+            dying.setattr(AsyncReaderGroup, "describe", describe_or_fail)
+            engine.take_over({stream: {0: 0, 1: 0}})
+        engine.confirm({stream: {0: 4, 1: 4}})
+        assert group.position(stream) == {0: 4, 1: 4}
 
 
 def _owned(group: ReaderGroup, stream: str) -> dict[str, dict[int, int]]:
