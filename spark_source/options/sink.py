@@ -79,8 +79,8 @@ def _checkpoint(asked: GivenOptions) -> str:
     place = asked.take("checkpointLocation", str)
     if place is None:
         cure = (
-            "is required: the batches of a query are told apart by what is in there. Give it "
-            "to the query itself, not to the session's configuration"
+            "is required: it says which batches are stored already. Set it on the query itself, "
+            "not in the session's configuration"
         )
         raise InvalidOptionError("checkpointLocation", cure)
     return place

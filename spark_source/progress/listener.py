@@ -163,7 +163,7 @@ class ProgressListener(StreamingQueryListener, Closing):
                 await asyncio.sleep(_LOOK_S)
         except Exception:  # noqa: BLE001 (there is nobody to raise it to)
             self.failures += 1
-            _log.exception("the progress of %s is told no more", query.name or "a query")
+            _log.exception("stopped reporting the progress of %s", query.name or "a query")
 
     def _tell(self, run: _Run) -> None:
         for group, message in run.messages.items():
@@ -194,12 +194,12 @@ class ProgressListener(StreamingQueryListener, Closing):
                 self._failing.add(group)
                 defect = None if isinstance(error, TidegaugeError) else error
                 _log.warning(
-                    "the progress of %s is not told: %s", group, error, exc_info=defect
+                    "cannot report the progress of %s: %s", group, error, exc_info=defect
                 )
         else:
             if group in self._failing:
                 self._failing.discard(group)
-                _log.warning("the progress of %s is told again", group)
+                _log.warning("reports the progress of %s again", group)
 
     async def _close(self) -> None:
         await asyncio.gather(*filter(None, self._telling.values()))

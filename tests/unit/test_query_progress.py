@@ -73,7 +73,7 @@ def test_a_service_that_is_down_is_logged_once_and_counted_and_no_query_learns_o
             listener.onQueryProgress(event)  # type: ignore[arg-type]
             wait_until(partial(_has_failed, listener, failures))
     (said,) = [one.getMessage() for one in caplog.records]
-    assert said.startswith("the progress of demo/counts is not told: no answer from http://")
+    assert said.startswith("cannot report the progress of demo/counts: no answer from http://")
 
 
 def test_a_report_is_a_table_for_people() -> None:
