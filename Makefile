@@ -72,26 +72,40 @@ test-spark: $(OF_SPARK)/.ready
 		-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning \
 		tests/spark tests/unit/test_compatibility.py
 
-# Tables: no release of Delta knows Spark 4.3.
-OF_LAKE := .venv-lake
+# Tables: no release of Delta knows Spark 4.3, and none of Iceberg 4.2.
+OF_DELTA := .venv-lake
+OF_ICEBERG := .venv-lake-iceberg
 
-$(OF_LAKE)/.ready: pyproject.toml constraints.txt tests/lake/delta.pom.xml
+$(OF_DELTA)/.ready: FORMAT := delta
+$(OF_DELTA)/.ready: WITH_SPARK := 4.2.1
+$(OF_DELTA)/.ready: tests/lake/delta.pom.xml
+$(OF_ICEBERG)/.ready: FORMAT := iceberg
+$(OF_ICEBERG)/.ready: WITH_SPARK := 4.1.4
+$(OF_ICEBERG)/.ready: tests/lake/iceberg.pom.xml
+
+$(OF_DELTA)/.ready $(OF_ICEBERG)/.ready: pyproject.toml constraints.txt
 	@PYTHON="$(PYTHON)" sh scripts/check_machine.sh
 	@sh scripts/install_test_tools.sh
-	@echo "setting up $(OF_LAKE): pinned packages with PySpark 4.2.1, and Delta, 1.3 GB, a minute or two"
-	$(PYTHON) -m venv --clear $(OF_LAKE)
-	sed 's/^pyspark==.*/pyspark==4.2.1/' constraints.txt > $(OF_LAKE)/constraints.txt
-	$(OF_LAKE)/bin/python -m pip install --quiet --constraint $(OF_LAKE)/constraints.txt --editable '.[test-lake]'
-	mvn --batch-mode --quiet --file tests/lake/delta.pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(OF_LAKE)/jars
+	@echo "setting up $(@D): pinned packages with PySpark $(WITH_SPARK), and $(FORMAT), 1.3 GB, a minute or two"
+	$(PYTHON) -m venv --clear $(@D)
+	sed 's/^pyspark==.*/pyspark==$(WITH_SPARK)/' constraints.txt > $(@D)/constraints.txt
+	$(@D)/bin/python -m pip install --quiet --constraint $(@D)/constraints.txt --editable '.[test-lake]'
+	mvn --batch-mode --quiet --file tests/lake/$(FORMAT).pom.xml dependency:copy-dependencies -DoutputDirectory=$(CURDIR)/$(@D)/jars
 	@touch $@
 
-test-lake: $(OF_LAKE)/.ready
-	$(IN_MEMORY) TIDEGAUGE_LAKE_JARS=$(CURDIR)/$(OF_LAKE)/jars $(OF_LAKE)/bin/python -m pytest -q tests/lake
+# PySpark 4.1 leaves sockets open, which Python tells as warnings. `FORM=--soak` runs the long forms.
+PYTEST_OF_LAKE = $(IN_MEMORY) TIDEGAUGE_LAKE_JARS=$(CURDIR)/$(1)/jars $(1)/bin/python -m pytest -q $(FORM) \
+	-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning tests/lake
+
+test-lake: $(OF_DELTA)/.ready $(OF_ICEBERG)/.ready
+	$(call PYTEST_OF_LAKE,$(OF_DELTA))
+	$(call PYTEST_OF_LAKE,$(OF_ICEBERG))
 
 # The long forms of what `make test` tries seldom, by other seeds; tells at the end what it tried.
 soak: setup
 	@sh scripts/install_test_tools.sh
 	$(PYTEST) --soak --timeout=3600 --hypothesis-show-statistics
+	$(MAKE) test-lake FORM="--soak --timeout=3600"
 
 # Not --quiet: warnings that are not shown do not fail the build. The theme advertises its successor.
 docs: setup
@@ -107,4 +121,4 @@ screenshots: setup
 	$(BIN)/python scripts/screenshots.py screenshots
 
 clean:
-	rm -rf $(VENV) .venv-spark-* $(OF_LAKE)
+	rm -rf $(VENV) .venv-spark-* $(OF_DELTA) $(OF_ICEBERG)

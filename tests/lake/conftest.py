@@ -1,38 +1,62 @@
-"""One Spark session with Delta, for ``make test-lake``; without its jars there are no tests here."""
+"""One Spark session with the jars of one format, for ``make test-lake``; without them no tests."""
 
 import os
 import sys
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.lake.lakes import JARS, Lake, format_of_jars
+from tests.quick_spark import quick_environment
+
 os.environ["PYSPARK_PYTHON"] = sys.executable
-_JARS = os.environ.get("TIDEGAUGE_LAKE_JARS")
-collect_ignore_glob = [] if _JARS else ["test_*.py"]
+collect_ignore_glob = [] if JARS else ["test_*.py"]
+_NUMBERS = count(1)
 
 
 @pytest.fixture(scope="session")
-def lake_spark() -> Iterator[SparkSession]:
-    assert _JARS is not None
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.jars", ",".join(map(str, sorted(Path(_JARS).glob("*.jar")))))
-        .config("spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension")
-        .config(
-            "spark.sql.catalog.spark_catalog",
-            "org.apache.spark.sql.delta.catalog.DeltaCatalog",
-        )
-        .config("spark.databricks.delta.snapshotPartitions", "1")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
+def whole_lake(tmp_path_factory: pytest.TempPathFactory) -> Lake:
+    return Lake(format_of_jars(), tmp_path_factory.mktemp("lake"))
+
+
+@pytest.fixture(scope="session")
+def lake_spark(whole_lake: Lake) -> Iterator[SparkSession]:
+    """Knows the tables of all tests of this format."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in quick_environment().items():
+            patch.setenv(name, value)
+        session = whole_lake.session()
     yield session
     session.stop()
+
+
+@pytest.fixture
+def lake(whole_lake: Lake) -> Lake:
+    """Tables with names of this test's own."""
+    return Lake(whole_lake.format, whole_lake.folder, f"test{next(_NUMBERS)}")
+
+
+@pytest.fixture
+def delta(lake: Lake) -> Lake:
+    """The same, where the format is Delta."""
+    return _only(lake, "delta")
+
+
+@pytest.fixture
+def iceberg(lake: Lake) -> Lake:
+    """The same, where the format is Iceberg."""
+    return _only(lake, "iceberg")
+
+
+def _only(lake: Lake, wanted: str) -> Lake:
+    if lake.format != wanted:
+        pytest.skip(f"this is about {wanted}")
+    return lake
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")

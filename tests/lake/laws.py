@@ -1,15 +1,19 @@
 """What has to hold of a table at each version, read from its log and files without Spark."""
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
+from pathlib import Path
 
 import pyarrow.parquet as pq
-from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import ManifestEntryStatus
+from pyiceberg.table.snapshots import Operation
 
+from tests.lake.lakes import Lake
 from tidegauge.event_time import to_event_time
-from tidegauge.tables.delta import DeltaLog
 
 
 @dataclass(frozen=True)
@@ -31,20 +35,53 @@ class Version:
     late: int = 0
 
 
-def read(path: str, key: str, time: str) -> list[Version]:
-    """Read all versions of a Delta table, oldest first."""
-    versions, known = [], set[str]()
-    for commit in reversed(list(DeltaLog(path).newest_first())):
-        files = set(DeltaTable(path, version=commit.version).file_uris())
-        rows: list[tuple[object, int]] = []
-        for file in sorted(files - known):
-            for row in pq.read_table(file).to_pylist():
-                at: datetime = row[time]
-                rows.append((row[key], to_event_time(at.replace(tzinfo=UTC))))
-        known |= files
+def read(lake: Lake, name: str, key: str, time: str) -> list[Version]:
+    """Read all versions of a table, oldest first."""
+    added = _of_delta if lake.format == "delta" else _of_iceberg
+    files = added(lake, name)
+    versions = []
+    for commit in reversed(list(lake.log(name).newest_first())):
+        rows = [
+            (row[key], to_event_time(row[time].replace(tzinfo=UTC)))
+            for file in files.get(commit.version, ())
+            for row in pq.read_table(file, partitioning=None).to_pylist()
+        ]
         late = 0 if commit.note is None else commit.note.late
         versions.append(Version(rows, commit.time, late))
     return versions
+
+
+def _of_delta(lake: Lake, name: str) -> dict[int, list[str]]:
+    """Find the files that each commit added, but for those that were compacted."""
+    table = Path(lake.table(name))
+    found = {}
+    for entry in (table / "_delta_log").glob("*.json"):
+        actions = map(json.loads, entry.read_text().splitlines())
+        adds = [action["add"] for action in actions if "add" in action]
+        found[int(entry.stem)] = [str(table / one["path"]) for one in adds if one["dataChange"]]
+    return found
+
+
+def _of_iceberg(lake: Lake, name: str) -> dict[int, list[str]]:
+    """See above; of a snapshot that replaces files it reads none."""
+    catalog = dict(lake.catalog or {})
+    table = load_catalog(catalog.pop("name"), **catalog).load_table(lake.table(name))
+    found: dict[int, list[str]] = {}
+    for one in table.snapshots():
+        assert one.summary is not None
+        assert one.sequence_number is not None
+        if one.summary.operation == Operation.REPLACE:
+            continue
+        own = [
+            each
+            for each in one.manifests(table.io)
+            if each.added_snapshot_id == one.snapshot_id
+        ]
+        entries = [entry for each in own for entry in each.fetch_manifest_entry(table.io)]
+        added = [entry for entry in entries if entry.status == ManifestEntryStatus.ADDED]
+        paths = [entry.data_file.file_path.removeprefix("file:") for entry in added]
+        found[one.sequence_number] = paths
+    return found
 
 
 def check(versions: Sequence[Version]) -> None:
