@@ -93,7 +93,8 @@ class MissingColumnError(SparkSourceError):
         super().__init__(
             f"there is no column {column!r} among {', '.join(found)}; an operator in event time "
             "reads event_time, segment (or Kafka's partition) and offset of the source besides the "
-            "key and the columns that you name: keep them in all steps before it"
+            "key and the columns that you name: keep them in all steps before it. Of a table without "
+            "them, make them: lit(0), and xxhash64 of the columns that tell its rows apart"
         )
 
 
@@ -195,12 +196,14 @@ class WrongCheckpointError(SparkSourceError):
         What was given.
     """
 
-    def __init__(self, location: str, problem: str) -> None:
+    def __init__(
+        self,
+        location: str,
+        problem: str,
+        cure: str = "pass to follow(checkpoint=…) what the query itself has as checkpointLocation",
+    ) -> None:
         self.location = location
-        super().__init__(
-            f"{location} is another query's checkpoint: {problem}; pass to follow(checkpoint=…) "
-            "what the query itself has as checkpointLocation"
-        )
+        super().__init__(f"{location} is another query's checkpoint: {problem}; {cure}")
 
 
 class UnfollowedTopicError(SparkSourceError):

@@ -119,6 +119,12 @@ def iceberg_version(
     return min(known) if len(known) == len(covered) else None
 
 
+def knows_snapshots(ends: Sequence[Any], snapshots: Snapshots) -> bool:
+    """Whether the offsets of all sources of Iceberg tables are of snapshots that one table knows."""
+    read = [end["snapshot_id"] for end in ends if _is_of_iceberg(end)]
+    return all(one == _NO_SNAPSHOT or snapshots.has_snapshot(one) for one in read)
+
+
 def without_followed_tables(ends: Sequence[Any]) -> list[Any]:
     """Leave out the ends of sources of tables of whose rows a source of ticks tells the bound.
 

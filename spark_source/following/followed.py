@@ -1,5 +1,6 @@
 """What ticks stand beside: a topic or a table, and where its marks come from."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -7,12 +8,23 @@ from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
 import reader_client
-from spark_source.checkpoints.table_ticks import TableTick, delta_version, iceberg_version
+from spark_source.checkpoints.table_ticks import (
+    TableTick,
+    delta_version,
+    iceberg_version,
+    knows_snapshots,
+)
 from spark_source.checkpoints.ticks import Offset, TickOffset, check_topic, position_of
-from spark_source.errors import InvalidOptionError, ReplacedTableError, WrongCheckpointError
+from spark_source.errors import (
+    InvalidOptionError,
+    ReplacedTableError,
+    UnfollowedTableError,
+    WrongCheckpointError,
+)
 from spark_source.following.mark_watch import SETTLED_S, MarkWatch
+from tidegauge.event_time import describe_event_time
 from tidegauge.marks import Mark
-from tidegauge.tables.history import check_jobs, covered, is_whole, standing
+from tidegauge.tables.history import check_jobs, has_ended, is_whole, standing
 from tidegauge.tables.logs import TableLog, open_log
 from tidegauge.topology import Position
 
@@ -22,6 +34,8 @@ _COMMITS = "commits"
 _TABLE = 0
 """The one segment that a table is."""
 _PAUSE_S = 0.5
+_SILENT_S = 60.0
+_log = logging.getLogger(__name__)
 _O = TypeVar("_O", bound=Offset)
 
 
@@ -37,7 +51,7 @@ class Watch(Protocol):
     revision: int
     watermark: int | None
 
-    def passed(self, position: Position) -> Mark | None:
+    def passed(self, position: Position | None) -> Mark | None:
         """Find the newest mark that a position covers, or raise what stopped the watching."""
 
     @property
@@ -61,8 +75,8 @@ class Followed(Protocol, Generic[_O]):
     def name(self) -> str:
         """See above."""
 
-    def check(self) -> None:
-        """Raise what is wrong with it, before the query starts."""
+    def check(self, *, is_fresh: bool) -> None:
+        """Raise what is wrong with it, before a query starts, or starts again."""
 
     def first(self) -> _O:
         """Make the offset before the first batch."""
@@ -70,7 +84,7 @@ class Followed(Protocol, Generic[_O]):
     def offset(self, stored: Mapping[str, Any]) -> _O:
         """Read an offset back."""
 
-    def planned(self, ends: Sequence[Any]) -> Position | None:
+    def planned(self, start: _O, ends: Sequence[Any]) -> Position | None:
         """Find how far it was planned to be read, in the ends of all sources of a batch.
 
         None if a source that was not planned yet may be the one, or none of it is covered.
@@ -125,7 +139,7 @@ class FollowedTopic:
         """The stream."""
         return self.service.stream
 
-    def check(self) -> None:
+    def check(self, *, is_fresh: bool) -> None:  # noqa: ARG002 (as a table)
         """See `Followed`."""
         self.service.check()
 
@@ -139,7 +153,7 @@ class FollowedTopic:
         check_topic(found, self.topic_id)
         return found
 
-    def planned(self, ends: Sequence[Any]) -> Position | None:
+    def planned(self, start: TickOffset, ends: Sequence[Any]) -> Position | None:  # noqa: ARG002 (as a table)
         """See `Followed`."""
         return position_of(self.topic, ends)
 
@@ -178,11 +192,12 @@ class FollowedTable:
         self._has_start = has_start
         self._log: TableLog | None = None
 
-    def check(self) -> None:
+    def check(self, *, is_fresh: bool) -> None:
         """See `Followed`."""
         log = self._opened()
         if (
-            self._catalog is not None
+            is_fresh
+            and self._catalog is not None
             and not self._has_start
             and not is_whole(log.newest_first())
         ):
@@ -203,31 +218,31 @@ class FollowedTable:
         """See `Followed`."""
         return TableTick.from_json(stored)
 
-    def planned(self, ends: Sequence[Any]) -> Position | None:
+    def planned(self, start: TableTick, ends: Sequence[Any]) -> Position | None:
         """See `Followed`."""
-        log = self._opened()
-        log.refresh()
+        log: Any = self._opened()
+        if self._catalog is not None and not knows_snapshots(ends, log):
+            log.refresh()
+        if log.table_id != start.table_id:
+            raise ReplacedTableError(self.name)
         if self._catalog is None:
-            version = delta_version(self.name, log.table_id, ends)
+            version = delta_version(self.name, start.table_id, ends)
         else:
-            version = iceberg_version(self.name, log.table_id, ends, log)  # type: ignore[arg-type]
+            version = iceberg_version(self.name, start.table_id, ends, log)
         return None if version is None else {_TABLE: version + 1}
 
     def watch(self, start: TableTick) -> "TableWatch":
         """See `Followed`."""
-        log = self._opened()
-        if log.table_id != start.table_id:
-            raise ReplacedTableError(self.name)
         asked = _COMMITS if self._service is None else self._service.stream_id()
         if asked != start.marks_from:
-            problem = (
-                f"its batches took marks from {start.marks_from!r}, and now from {asked!r}"
-            )
-            raise WrongCheckpointError(self._checkpoint, problem)
+            before, now = _origin(start.marks_from), _origin(asked)
+            problem = f"the marks of its batches are those of {before}, and now of {now}"
+            cure = "follow those again, or start the query with a new checkpoint"
+            raise WrongCheckpointError(self._checkpoint, problem, cure)
         marks = None
         if self._service is not None:
             marks = MarkWatch(self._service.client(start.marks_from))
-        return TableWatch(log, marks)
+        return TableWatch(self._opened(), start, marks)
 
     def _opened(self) -> TableLog:
         if self._log is None:
@@ -241,34 +256,32 @@ class TableWatch:
     """Knows the marks of a table, by its commits or by the service.
 
     Commits right behind a position that brought no rows are covered at once. The table is looked
-    at twice a second at most.
+    at twice a second at most. A mark of a commit has the revision of the position behind it.
     """
 
-    def __init__(self, log: TableLog, marks: MarkWatch | None) -> None:
+    def __init__(self, log: TableLog, start: TableTick, marks: MarkWatch | None) -> None:
         self._log = log
-        self._table_id = log.table_id
+        self._table_id = start.table_id
+        self._bound = start.bound
         self._marks = marks
-        self._refreshed_at = monotonic()
-        self._rose_at = monotonic()
+        self._refreshed_at = self._rose_at = self._begun_at = monotonic()
+        self._is_told = False
         self.revision = 0
         self.watermark: int | None = None
         self._find_newest()
 
-    def passed(self, position: Position) -> Mark | None:
+    def passed(self, position: Position | None) -> Mark | None:
         """See `Watch`."""
         self._refresh()
-        commits = list(covered(self._log.newest_first(), position[_TABLE] - 1))
-        if not commits:
-            return None
-        reached = {_TABLE: commits[0].version + 1}
+        found = None
         if self._marks is not None:
-            found = self._marks.passed(reached)
+            found = self._marks.passed(position and self._reached(position))
             self.revision, self.watermark = self._marks.revision, self._marks.watermark
-            return found
-        noted = standing(commits)
-        if noted is None or noted.time is None:
-            return None
-        return Mark(noted.version, noted.time, noted.time, {_TABLE: noted.version + 1})
+        elif position is not None:
+            found = self._passed(position)
+        if found is None:
+            self._tell_why()
+        return found
 
     @property
     def is_settled(self) -> bool:
@@ -281,6 +294,24 @@ class TableWatch:
         """See `Watch`."""
         if self._marks is not None:
             self._marks.stop()
+
+    def _reached(self, position: Position) -> Position:
+        newest = next(self._log.covered(position[_TABLE] - 1), None)
+        return position if newest is None else {_TABLE: newest.version + 1}
+
+    def _passed(self, position: Position) -> Mark | None:
+        noted = standing(self._log.covered(position[_TABLE] - 1))
+        if noted is None or noted.time is None:
+            return None
+        if self._bound is not None and noted.time < self._bound:
+            at, before = describe_event_time(noted.time), describe_event_time(self._bound)
+            problem = (
+                f"it is complete until {at} only in version {noted.version}, and the query has come "
+                f"to {before}: its time was taken back. Start with a new checkpoint"
+            )
+            raise UnfollowedTableError(self._log.name, problem)
+        self._bound = noted.time
+        return Mark(noted.version + 1, noted.time, noted.time, {_TABLE: noted.version + 1})
 
     def _refresh(self) -> None:
         if monotonic() - self._refreshed_at < _PAUSE_S:
@@ -297,6 +328,31 @@ class TableWatch:
             return
         check_jobs(self._log.name, self._log.newest_first())
         noted = standing(self._log.newest_first())
+        if noted is None and has_ended(self._log.newest_first()):
+            problem = (
+                "its notes were ended by a restore, a rollback or an overwrite. Let its job take "
+                "over (take_over=True), and start the query again"
+            )
+            raise UnfollowedTableError(self._log.name, problem)
         if noted is not None and noted.time != self.watermark:
-            self.revision, self.watermark = noted.version, noted.time
+            self.revision, self.watermark = noted.version + 1, noted.time
             self._rose_at = monotonic()
+
+    def _tell_why(self) -> None:
+        """Say once why the query has no watermark, if it had none for long."""
+        if self._is_told or self._bound is not None or monotonic() - self._begun_at < _SILENT_S:
+            return
+        self._is_told = True
+        why = "what is read of it does not reach its first mark yet"
+        if self.watermark is None and self._marks is not None:
+            why = "its stream has no mark yet; ask `tidegauge why` who holds it"
+        elif self.watermark is None:
+            why = (
+                "no commit of it says until when it is complete; write it with append_to_table(), "
+                "or with the metadata that tidegauge.tables.note() makes"
+            )
+        _log.warning("table %s gives no watermark: %s", self._log.name, why)
+
+
+def _origin(marks_from: str) -> str:
+    return "the table's commits" if marks_from == _COMMITS else f"stream {marks_from}"

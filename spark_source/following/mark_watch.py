@@ -31,13 +31,15 @@ class MarkWatch:
         self._mark_at = time.monotonic()
         threading.Thread(target=self._watch, name="tidegauge-marks", daemon=True).start()
 
-    def passed(self, position: Position) -> Mark | None:
+    def passed(self, position: Position | None) -> Mark | None:
         """Find the newest mark whose cut a position covers, or raise what stopped the watching.
 
         Partitions that the stream does not know have no part in any cut.
         """
         if self._failure is not None:
             raise self._failure
+        if position is None:
+            return None
         looked = position, self.revision
         if looked != self._looked:
             found = self._client.marks_at_position(self._known(position)).passed

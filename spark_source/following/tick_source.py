@@ -87,8 +87,7 @@ class TickDataSource(DataSource):
     def schema(self) -> StructType:
         """Name the columns of a tick, unless the stream or the checkpoint is a wrong one."""
         checkpoint, followed = _read_options(dict(self.options))
-        Checkpoint(checkpoint)
-        followed.check()
+        followed.check(is_fresh=not Checkpoint(checkpoint).newest_ends())
         return _SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 (Spark's)
@@ -130,11 +129,10 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begun = self._followed.offset(start)
         self._read_log(begun)
         watch = self._watching(begun)
-        passed = None if self._position is None else watch.passed(self._position)
-        is_done = self._drain_to is not None and begun.revision >= self._drain_to
+        passed = watch.passed(self._position)
         self._planned = next_offset(
             begun,
-            None if is_done else passed,
+            None if self._is_drained(begun) else passed,
             run=self._run,
             is_due=self._drains or self._has_moved or watch.is_settled,
         )
@@ -190,7 +188,7 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return
         ends = Checkpoint(self._checkpoint).newest_ends()
         check_log(self._checkpoint, ends, start)
-        position = self._followed.planned(ends) if ends else None
+        position = self._followed.planned(start, ends) if ends else None
         self._has_moved = position != self._position
         self._position, self._read_at = position, start
 
@@ -198,5 +196,11 @@ class TickReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._watch is None:
             self._watch = self._followed.watch(start)
             if self._drains:
-                self._drain_to = self._watch.revision
+                self._drain_to = self._watch.watermark
         return self._watch
+
+    def _is_drained(self, start: Offset) -> bool:
+        """Whether a query that drains is as far as the newest mark was when it began."""
+        if not self._drains or self._drain_to is None:
+            return self._drains
+        return start.bound is not None and start.bound >= self._drain_to

@@ -17,7 +17,7 @@ from spark_source.checkpoints.checkpoint import Checkpoint, Promise
 from spark_source.errors import InvalidOptionError, ReplacedTableError, TableTakenError
 from tidegauge.event_time import END_OF_TIME, describe_event_time
 from tidegauge.tables.errors import TwoJobsError
-from tidegauge.tables.history import Commit, check_jobs, is_whole, standing
+from tidegauge.tables.history import Commit, check_jobs, has_ended, is_whole, standing
 from tidegauge.tables.logs import TableLog, open_log
 from tidegauge.tables.notes import Note
 
@@ -342,7 +342,7 @@ class _Job:
             return
         table = self._options.table
         if newest is None:
-            if self._has_ended():
+            if has_ended(self._log.newest_first()):
                 problem = "its notes were ended by a restore, a rollback or an overwrite"
                 raise TableTakenError(table, problem)
             return
@@ -353,13 +353,6 @@ class _Job:
             raise TableTakenError(table, problem)
         if newest.note.final:
             raise TableTakenError(table, "its last note is final: no rows were to follow")
-
-    def _has_ended(self) -> bool:
-        """Whether a note was followed by a commit that ended all notes."""
-        commits = iter(self._log.newest_first())
-        return any(one.ends_notes for one in commits) and any(
-            one.time is not None for one in commits
-        )
 
     def _knows_all(self) -> bool:
         return self._options.format == "delta" or is_whole(self._log.newest_first())

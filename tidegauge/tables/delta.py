@@ -51,14 +51,25 @@ class DeltaLog:
 
     def newest_first(self) -> Iterator[Commit]:
         """List the commits whose entry in the log is kept."""
-        version = self._newest
-        while version >= 0 and (commit := self._read(version)) is not None:
-            yield commit
-            version -= 1
+        return self._from(self._newest)
+
+    def covered(self, version: int) -> Iterator[Commit]:
+        """List, newest first, the commits that are covered where a version is."""
+        top = min(version, self._newest)
+        while top < self._newest and (above := self._read(top + 1)) is not None:
+            if above.has_rows:
+                break
+            top += 1
+        return self._from(top)
 
     def committed(self, query: str) -> int | None:
         """Tell the newest batch of a query that the table had when it was opened; None if none."""
         return self._table.transaction_version(query)
+
+    def _from(self, version: int) -> Iterator[Commit]:
+        while version >= 0 and (commit := self._read(version)) is not None:
+            yield commit
+            version -= 1
 
     def _open(self) -> None:
         try:

@@ -58,6 +58,17 @@ def standing(newest_first: Iterable[Commit]) -> Commit | None:
     return None
 
 
+def has_ended(newest_first: Iterable[Commit]) -> bool:
+    """Whether there were notes, and a commit has ended them, and none has followed."""
+    commits = iter(newest_first)
+    for commit in commits:
+        if commit.time is not None:
+            return False
+        if commit.ends_notes:
+            return any(one.time is not None for one in commits)
+    return False
+
+
 def is_whole(newest_first: Iterable[Commit]) -> bool:
     """Whether all commits that a table ever had are still kept; so of one without any."""
     oldest = None

@@ -9,11 +9,13 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from tidegauge.tables.errors import InvalidNoteError, UnreadableTableError
-from tidegauge.tables.history import Commit
+from tidegauge.tables.history import Commit, covered
 from tidegauge.tables.notes import Note
 
 _LEAST_FORMAT = 2
 """Snapshots of format 1 have no sequence numbers."""
+_FIRST = 1
+"""The sequence number of a table's first snapshot; 0 if that was of format 1."""
 
 
 class IcebergLog:
@@ -72,6 +74,10 @@ class IcebergLog:
                 raise InvalidNoteError(self.name, version, str(error)) from None
             parent = snapshot.parent_snapshot_id
             snapshot = None if parent is None else metadata.snapshot_by_id(parent)
+
+    def covered(self, version: int) -> Iterator[Commit]:
+        """List, newest first, the commits that are covered where a version is."""
+        return covered(self.newest_first(), version)
 
     def committed(self, query: str) -> int | None:
         """Find the newest batch of a query among the snapshots that are kept; None if none."""
@@ -134,7 +140,9 @@ def read_snapshot(snapshot: Snapshot, *, ends_notes: bool) -> Commit:
         ends_notes=ends_notes or replaces_all,
         has_rows=operation != Operation.REPLACE and not (is_append and added in (None, "0")),
         at=snapshot.timestamp_ms,
-        is_first=snapshot.parent_snapshot_id is None,
+        # pyiceberg expires a snapshot, and then forgets that it was the parent of the next.
+        is_first=snapshot.parent_snapshot_id is None
+        and (snapshot.sequence_number or 0) <= _FIRST,
     )
 
 

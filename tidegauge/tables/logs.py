@@ -30,6 +30,12 @@ class TableLog(Protocol):
     def newest_first(self) -> Iterator[Commit]:
         """List the commits that are kept."""
 
+    def covered(self, version: int) -> Iterator[Commit]:
+        """List, newest first, the commits that a position covers which covers a version.
+
+        Commits right behind it that brought no rows are covered at once.
+        """
+
     def committed(self, query: str) -> int | None:
         """Find the newest batch of a query that is in the table; None if there is none."""
 
