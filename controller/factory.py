@@ -54,12 +54,15 @@ class Parts:
     """What goes on in the background, by name, besides stamping."""
 
 
-def compose(settings: ServeSettings, *, address: str = "") -> Parts:
-    """Open the database, and make everything over it; nothing runs yet.
+def compose(
+    settings: ServeSettings, *, address: str = "", database: Database | None = None
+) -> Parts:
+    """Make everything over a database, which is opened as the settings say unless one is given.
 
-    ``address`` is where other controllers of the same database reach this one.
+    Nothing runs yet. ``address`` is where other controllers of the same database reach this one.
     """
-    database = open_database(settings.database_url, max_bytes=settings.max_database_bytes)
+    if database is None:
+        database = open_database(settings.database_url, max_bytes=settings.max_database_bytes)
     sequencer, limits = Sequencer(database), Limits(settings)
     ownership: Ownership
     if isinstance(database, PostgresDatabase):  # it may hold a share of the streams

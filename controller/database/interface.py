@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -87,8 +87,8 @@ class Database(ABC):
         """How long a caller waits for an answer before it gets the error that the database is away."""
         self._engine = readers
         self._failures = Failures()
-        self._writer = WriterThread("database-writer")
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="database-reader")
+        self._writer = self._make_writer("database-writer")
+        self._readers = self._make_readers()
 
     @abstractmethod
     async def write(self, work: Callable[[Connection], None], *, rows: int) -> None:
@@ -124,6 +124,12 @@ class Database(ABC):
         self._writer.close()
         self._readers.shutdown()
         self._engine.dispose()
+
+    def _make_writer(self, name: str) -> WriterThread:
+        return WriterThread(name)
+
+    def _make_readers(self) -> Executor:
+        return ThreadPoolExecutor(READERS, thread_name_prefix="database-reader")
 
     def _reading(self, work: Callable[[Connection], _T]) -> _T:
         with self._engine.connect() as connection:

@@ -23,7 +23,6 @@ from controller.database.interface import (
     DatabaseAddress,
     DatabaseUnusableError,
 )
-from controller.database.writer_thread import WriterThread
 from tidegauge.errors import OutcomeUnknownError, UnavailableError
 
 _T = TypeVar("_T")
@@ -120,7 +119,7 @@ class PostgresDatabase(Database):
         self._backend: tuple[int, datetime] | None = None
         """The process of the server that worked for the newest of the writer's connections: its
         number, which another may get once it has ended, and its start."""
-        self._aside = WriterThread("database-lease")
+        self._aside = self._make_writer("database-lease")
         self._aside_connection: Connection | None = None
         try:
             migration.check_newest(self._connect(), self.name)

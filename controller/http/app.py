@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 from fastapi import FastAPI
 from fastapi.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -16,6 +17,7 @@ from controller.access.guard import Guard
 from controller.access.needs import DOCUMENTATION_ASSETS, OPEN_PATHS
 from controller.cluster import SharedOwnership
 from controller.configuration import ServeSettings
+from controller.database import Database
 from controller.factory import compose
 from controller.http import front_page
 from controller.http.calls import (
@@ -53,23 +55,27 @@ Errors are RFC 9457 problem documents with a stable `code`.
 """
 
 
-def create_app(
+def create_app(  # noqa: PLR0913 (what a test may replace)
     settings: ServeSettings,
     *,
     address: str = "",
     certificate: Certificate | None = None,
     checks_host: bool = False,
+    database: Database | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
 ) -> "ControllerApp":
-    """Make the application; its lifespan opens and closes the database.
+    """Make the application; its lifespan starts it, ends it and closes the database.
 
     ``address`` is where other controllers of the same database reach this one, ``certificate``
     what it shows them, which is read again when it is renewed. ``checks_host``: only a caller by
     a name of this machine is answered, and no page of another origin changes anything.
+    ``database`` and ``transport`` replace what the settings name, and the sockets to other
+    controllers.
     """
     guard = Guard(settings.tokens)
     authorities = None if settings.peer_ca is None else Authorities(settings.peer_ca)
     checks = [one.check for one in (guard, authorities, certificate) if one is not None]
-    parts = compose(settings, address=address)
+    parts = compose(settings, address=address, database=database)
     process = Process(parts)
     traces = None
     if settings.traces:
@@ -123,7 +129,7 @@ def create_app(
     app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
     trusted = None if authorities is None else authorities.context
     whole = ControllerApp(  # the lifespan closes it, too
-        app, process, guard, trusted=trusted, checks_host=checks_host
+        app, process, guard, trusted=trusted, transport=transport, checks_host=checks_host
     )
     app.state.explaining = Explaining(
         parts.registry, parts.sequencer, parts.ownership, whole.peers
@@ -143,13 +149,14 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 class ControllerApp:
     """Checks of the caller and its head; then the hot paths, the framework, or another controller."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (what it is made of)
         self,
         app: ASGIApp,
         process: Process,
         guard: Guard,
         *,
         trusted: ssl.SSLContext | None,
+        transport: httpx.AsyncBaseTransport | None,
         checks_host: bool,
     ) -> None:
         self.process = process
@@ -165,7 +172,7 @@ class ControllerApp:
         self._dispatch: ASGIApp = self._answer_here
         ownership = parts.ownership
         if isinstance(ownership, SharedOwnership):
-            self.peers = peers = Peers(ownership, trusted=trusted)
+            self.peers = peers = Peers(ownership, trusted=trusted, transport=transport)
             one = Forwarding(self._answer_here, ownership, peers, max_body_bytes=limit)
             self._dispatch = BulkForwarding(one)
 

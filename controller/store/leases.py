@@ -7,7 +7,6 @@ the row. So either a commit comes first, and whoever takes over sees it, or it f
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection, Table, text
@@ -27,10 +26,8 @@ _RENEW = text(
     f"UPDATE controllers SET expires_at = {_EXPIRES}, "  # noqa: S608 (only our own names)
     "listening_ms = greatest(listening_ms, :listening_ms) WHERE id = :id"
 )
-_CONTROLLERS = (
-    "SELECT id, address, 1000 * extract(epoch FROM expires_at - clock_timestamp())::float AS left_ms "
-    "FROM controllers"
-)
+_LEFT_MS = "1000 * extract(epoch FROM expires_at - clock_timestamp())::float"
+_CONTROLLERS = f"SELECT id, address, {_LEFT_MS} AS left_ms FROM controllers"  # noqa: S608 (our own)
 _DEAD = "SELECT id FROM controllers WHERE expires_at < clock_timestamp() FOR UPDATE SKIP LOCKED"
 # Sessions that do not go on with what they sent ahead, once a lease is kept though it expired.
 # The name and the bound, that of idle transactions, are those of the session that checks, too.
@@ -93,9 +90,9 @@ def join(connection: Connection, address: str, lease_ms: int) -> int:
 
 def left_ms(connection: Connection, address: str) -> float | None:
     """Return how long the lease of an address lasts if it is not renewed; None if it has none."""
-    query = "SELECT max(expires_at) - clock_timestamp() FROM controllers WHERE address = %s"
-    left: timedelta | None = connection.exec_driver_sql(query, (address,)).scalar_one()
-    return None if left is None or not address else left.total_seconds() * 1_000
+    query = f"SELECT max({_LEFT_MS}) FROM controllers WHERE address = %s"  # noqa: S608 (our own)
+    left_ms: float | None = connection.exec_driver_sql(query, (address,)).scalar_one()
+    return left_ms if address else None
 
 
 def renew(connection: Connection, controller: int, lease_ms: int, listening_ms: int) -> bool:

@@ -55,7 +55,7 @@ class Transport:
     """Requests to one service. Nothing is sent before the first of them.
 
     While a failure is transient, a request is repeated; ``tell`` takes a line when that begins,
-    and when the service answers again.
+    and when the service answers again. ``transport`` carries requests in place of sockets.
 
     Attributes
     ----------
@@ -77,6 +77,7 @@ class Transport:
         token: str | None = None,
         retry_for: timedelta = RETRY_FOR,
         tell: Tell = tell_log,
+        transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = check_url(url).rstrip("/")
         self._retry_for = retry_for
@@ -87,6 +88,7 @@ class Transport:
             self._headers["authorization"] = f"Bearer {check_token(token)}"
         self._client: httpx.AsyncClient | None = None
         self._closed = False
+        self._transport = transport
 
     async def request(  # noqa: PLR0913 (parts of a request)
         self,
@@ -236,6 +238,7 @@ class Transport:
                 timeout=_patience(None),
                 limits=httpx.Limits(max_connections=None),
                 verify=trust_for(self.url),
+                transport=self._transport,
             )
         return self._client
 

@@ -70,10 +70,16 @@ class Peers:
     """The way to the other controllers.
 
     ``trusted`` knows whose certificates are good; without it those of the authorities that all trust
-    are.
+    are. ``transport`` carries requests in place of sockets.
     """
 
-    def __init__(self, ownership: SharedOwnership, *, trusted: ssl.SSLContext | None) -> None:
+    def __init__(
+        self,
+        ownership: SharedOwnership,
+        *,
+        trusted: ssl.SSLContext | None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
         self._ownership = ownership
         self._complaints: dict[Peer, str] = {}
         self._client = httpx.AsyncClient(
@@ -81,6 +87,7 @@ class Peers:
             limits=httpx.Limits(max_connections=None, keepalive_expiry=_IDLE_S),
             trust_env=False,
             verify=True if trusted is None else trusted,
+            transport=transport,
         )
 
     async def aclose(self) -> None:
