@@ -4,8 +4,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Literal
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import DateType, TimestampNTZType, TimestampType
 
 from spark_source.errors import InvalidOptionError
 from spark_source.frames.watermark import check_python, hide_tokens, plain
@@ -62,9 +65,11 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
         Who declares the table's time; the query's id without it. Give it to go on with a new
         checkpoint.
     take_over
-        Declare the table's time in place of another job, or after notes that have ended.
+        Declare the table's time in place of another job, or after notes that have ended; once
+        for a checkpoint, so that what is left in a job does no harm when that restarts.
     note_every
-        A time that rises while no rows come is committed this often at most.
+        A time that rises while no rows come is committed this often at most; with the trigger
+        ``availableNow`` at once.
     url, stream, token
         A stream of one partition, created with ``log: external``, to which the query notes time.
         Needed where several jobs append to one table.
@@ -118,7 +123,8 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
         output_delay_ms=delay_of(output_delay, late_panes, corrects="pane" in df.columns),
         job=job,
         take_over=take_over,
-        note_every_ms=option_ms("note_every", note_every),
+        # A query that ends by itself would end with its last time withheld.
+        note_every_ms=0 if trigger == "availableNow" else option_ms("note_every", note_every),
         url=url,
         stream=stream,
         seal=seal,
@@ -127,10 +133,14 @@ def append_to_table(  # noqa: PLR0913 (keywords of one query)
         catalog=catalog,
     )
     rows = plain(df.drop(*_NOT_WRITTEN))
+    _check_event_time(rows, event_time)
     options.engine().create(spark, rows.schema)
-    writer = rows.writeStream.foreachBatch(TableSink(options)).outputMode("append")
+    sink = TableSink(options)
+    writer = rows.writeStream.foreachBatch(sink).outputMode("append")
     started = triggered(writer, name, trigger).option("checkpointLocation", checkpoint)
-    return started.start()
+    query = started.start()
+    sink.close_after(query)
+    return query
 
 
 def commit_options(  # noqa: PLR0913 (keywords of one query)
@@ -186,6 +196,17 @@ def commit_options(  # noqa: PLR0913 (keywords of one query)
         return None
     note = plan.note.model_copy(update={"late": late})
     return options.engine().options(batch.sparkSession, note)
+
+
+def _check_event_time(rows: DataFrame, event_time: str) -> None:
+    """Refuse SQL that makes no time of a row, before a batch fails by it."""
+    try:
+        found = rows.select(F.expr(event_time)).schema[0].dataType
+    except AnalysisException as error:
+        raise InvalidOptionError("event_time", str(error).partition("\n")[0]) from None
+    if not isinstance(found, TimestampType | TimestampNTZType | DateType):
+        problem = f"{event_time!r} is of type {found.simpleString()}; pass a timestamp"
+        raise InvalidOptionError("event_time", problem)
 
 
 def _options(table: str, **given: Any) -> TableOptions:  # noqa: ANN401 (fields of TableOptions)

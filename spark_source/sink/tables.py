@@ -2,22 +2,31 @@
 
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Literal, NamedTuple, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 import reader_client
 import writer_client
 from spark_source.checkpoints.checkpoint import Checkpoint, Promise
 from spark_source.errors import InvalidOptionError, ReplacedTableError, TableTakenError
+from tidegauge.errors import StreamSealedError
 from tidegauge.event_time import END_OF_TIME, describe_event_time
 from tidegauge.tables.errors import TwoJobsError
-from tidegauge.tables.history import Commit, check_jobs, has_ended, is_whole, standing
+from tidegauge.tables.history import (
+    check_jobs,
+    declaring,
+    has_ended,
+    has_taken_over,
+    is_whole,
+    standing,
+)
 from tidegauge.tables.logs import TableLog, open_log
 from tidegauge.tables.notes import Note
 
@@ -25,6 +34,8 @@ Format = Literal["delta", "iceberg"]
 _TABLE = 0
 """The one segment that a table is."""
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_WAP = "spark.wap.id", "spark.wap.branch"
+"""With them Iceberg commits to no branch, or to another one."""
 _OWN_FILE = "tidegauge-table"
 """In the checkpoint: which table its batches went to."""
 
@@ -121,6 +132,10 @@ class Iceberg:
 
     def create(self, spark: SparkSession, schema: StructType) -> None:
         """See `Engine`."""
+        for name in _WAP:
+            if spark.conf.get(name, None) is not None:
+                cure = "is set: commits would not go to branch main; unset it"
+                raise InvalidOptionError(name, cure)
         if not spark.catalog.tableExists(self._name):
             spark.createDataFrame([], schema).writeTo(self._name).using("iceberg").create()
 
@@ -172,7 +187,7 @@ class TableSink:
 
     def __call__(self, frame: DataFrame, number: int) -> None:
         """Commit a batch; once, also where Spark repeats it."""
-        job = self._opened()
+        job = self._opened(number)
         with job.turn():
             plan = job.plan(number)
             if plan.is_known:
@@ -184,7 +199,18 @@ class TableSink:
 
     def plan(self, number: int) -> Plan:
         """Decide about a batch for a writer of the user's own."""
-        return self._opened().plan(number)
+        return self._opened(number).plan(number)
+
+    def close_after(self, query: StreamingQuery) -> None:
+        """Neither commit nor beat any more when a query has ended, though the driver lives on."""
+
+        def wait() -> None:
+            with suppress(Exception):  # the query's own, or the session is gone
+                query.awaitTermination()
+            if self._job is not None:
+                self._job.close()
+
+        threading.Thread(target=wait, name="tidegauge-table", daemon=True).start()
 
     def _append(self, job: "_Job", frame: DataFrame, plan: Plan) -> None:
         frame.persist()
@@ -202,29 +228,41 @@ class TableSink:
         """Run the frame, and count its rows and those below what the table was complete until."""
         late = F.lit(None).cast("boolean")
         if former is not None and self._options.event_time is not None:
-            late = F.unix_millis(F.expr(self._options.event_time)) < former
+            late = F.unix_millis(F.expr(self._options.event_time).cast("timestamp")) < former
         counted = frame.agg(F.count(F.lit(1)), F.count_if(late)).first()
         assert counted is not None  # noqa: S101 (an aggregate has a row)
         return counted[0], counted[1]
 
-    def _opened(self) -> "_Job":
+    def _opened(self, number: int) -> "_Job":
         if self._job is None:
-            self._job = _Job(self._options, self._engine)
+            self._job = _Job(self._options, self._engine, number)
         return self._job
 
 
 class _Job:
-    """A query as the one that declares a table's time, in the driver's process."""
+    """A query as the one that declares a table's time, in the driver's process.
 
-    def __init__(self, options: TableOptions, engine: Engine) -> None:
+    Parameters
+    ----------
+    options, engine
+        Of the query.
+    number
+        Of the first batch of this run.
+    """
+
+    def __init__(self, options: TableOptions, engine: Engine, number: int) -> None:
         self._options, self._engine = options, engine
         self._checkpoint = Checkpoint(options.checkpoint)
         self._query = self._checkpoint.query_id()
         self._log = options.log()
         self._checkpoint_is_of(self._log.table_id)
         self._committed = self._log.committed(self._query)
+        if self._committed is None and number > 0:
+            self._check_whole()
         self._declares = options.stream or options.job or self._query
-        self._may_take_over = options.take_over
+        self._may_take_over = options.take_over and not has_taken_over(
+            self._query, self._log.newest_first()
+        )
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._failure: Exception | None = None
@@ -245,21 +283,12 @@ class _Job:
 
     def plan(self, number: int) -> Plan:
         """Decide what becomes of a batch, or raise why none may be committed."""
-        self._log.refresh()
-        if self._log.table_id != self._table_id:
-            raise ReplacedTableError(self._options.table)
-        newest = self._standing()
-        former = None if newest is None else newest.time
+        self._refresh()
+        former = self._standing()
         is_known = self._committed is not None and number <= self._committed
-        if self._committed is None and number > 0 and not self._knows_all():
-            problem = (
-                "its oldest snapshots have expired, so that a batch of this query may be in it"
-            )
-            cure = "expire fewer snapshots, and start with a new checkpoint and the same job="
-            raise TableTakenError(self._options.table, problem, cure)
         if not is_known:
-            self._check_turn(newest)
-        return Plan(is_known, self._note(number, newest), former)
+            self._check_turn()
+        return Plan(is_known, self._note(number, former), former)
 
     def commit(self, frame: DataFrame, note: Note) -> None:
         """Commit rows, or none, and see that nobody else declared meanwhile."""
@@ -268,7 +297,7 @@ class _Job:
         self._engine.append(frame, self._engine.options(spark, note))
         self._committed, self._committed_at = note.batch, monotonic()
         self._may_take_over = False
-        self._log.refresh()
+        self._refresh()
         for commit in self._log.newest_first():
             if before is not None and commit.version <= before.version:
                 break
@@ -297,65 +326,99 @@ class _Job:
             )
             self._service.note(promise, self._engine.newest_version(spark) + 1)
 
+    def close(self) -> None:
+        """Drop what is withheld, which the next run says, and stop to beat."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if self._service is not None:
+                self._service.close()
+
     def _commit_now(self, spark: SparkSession, schema: StructType, note: Note) -> None:
         """Commit what was withheld, unless a batch has come, or the query has stopped."""
         with self._lock:
             if self._timer is not threading.current_thread():
                 return
             self._timer = None
-            if self._query not in {query.id for query in spark.streams.active}:
-                return
             try:
-                self._log.refresh()
-                self._check_turn(self._standing())
+                self._refresh()
+                self._standing()
+                self._check_turn()
                 self.commit(spark.createDataFrame([], schema), note)
             except Exception as error:  # noqa: BLE001 (raised by the next batch)
                 self._failure = error
 
-    def _standing(self) -> Commit | None:
+    def _refresh(self) -> None:
+        """Read new commits, or raise `ReplacedTableError` if they are another table's."""
+        self._log.refresh()
+        if self._log.table_id != self._table_id:
+            raise ReplacedTableError(self._options.table)
+
+    def _standing(self) -> int | None:
+        """Find until when the table is complete, ms."""
         if self._service is None:
             check_jobs(self._options.table, self._log.newest_first())
-        return standing(self._log.newest_first())
+        newest = standing(self._log.newest_first())
+        return None if newest is None else newest.time
 
-    def _note(self, number: int, newest: Commit | None) -> Note:
+    def _note(self, number: int, former: int | None) -> Note:
         delay_ms = self._options.output_delay_ms
         promise = self._checkpoint.batch(number).promise(delay_ms, strictly=True)
         if self._service is not None:
             version = next((one.version for one in self._log.newest_first()), -1)
-            until = self._service.passed({_TABLE: version + 1})
-            is_final = until == END_OF_TIME
+            promised = self._service.passed({_TABLE: version + 1})
         else:
-            until, is_final = promise.time, promise.is_end
-        former = None if newest is None else newest.time
-        told = [one for one in (until, former) if one is not None]
+            promised = END_OF_TIME if promise.is_end else promise.time
+        until = max((one for one in (promised, former) if one is not None), default=None)
         return Note(
-            until=None if is_final else max(told, default=None),
-            final=is_final,
+            until=None if until == END_OF_TIME else until,
+            final=until == END_OF_TIME,
             job=self._declares,
             query=self._query,
             batch=number,
+            took_over=self._may_take_over and self._why_not() is not None,
         )
 
-    def _check_turn(self, newest: Commit | None) -> None:
+    def _check_turn(self) -> None:
         """Raise `TableTakenError` if somebody else declares, or the notes have ended."""
-        if self._may_take_over or self._service is not None:
-            return
-        table = self._options.table
-        if newest is None:
-            if has_ended(self._log.newest_first()):
-                problem = "its notes were ended by a restore, a rollback or an overwrite"
-                raise TableTakenError(table, problem)
-            return
-        assert newest.note is not None  # noqa: S101 (it stands by its note)
-        if newest.note.job != self._declares:
-            at = describe_event_time(newest.note.time or 0)
-            problem = f"job {newest.note.job!r} declares its time, and has come to {at}"
-            raise TableTakenError(table, problem)
-        if newest.note.final:
-            raise TableTakenError(table, "its last note is final: no rows were to follow")
+        problem = None if self._may_take_over or self._service is not None else self._why_not()
+        if problem is not None and self._options.take_over:
+            cure = "this query took over once already: start it with a new checkpoint"
+            raise TableTakenError(self._options.table, problem, cure)
+        if problem is not None:
+            raise TableTakenError(self._options.table, problem)
 
-    def _knows_all(self) -> bool:
-        return self._options.format == "delta" or is_whole(self._log.newest_first())
+    def _why_not(self) -> str | None:
+        """Say why nobody may declare the table's time but who takes over; None if one may."""
+        newest = declaring(self._log.newest_first())
+        if newest is None:
+            ended = "its notes were ended by a restore, a rollback or an overwrite"
+            return ended if self._has_ended() else None
+        if newest.job != self._declares:
+            time = newest.time
+            at = "no time" if time is None else describe_event_time(time)
+            return f"job {newest.job!r} declares its time, and has come to {at}"
+        # A query that is started again after its own end has batches without rows.
+        if newest.final and newest.query != self._query:
+            return "its last note is final: no rows were to follow"
+        return None
+
+    def _has_ended(self) -> bool:
+        """Whether notes, of this query at least, were followed by a commit that ended them all."""
+        commits = list(self._log.newest_first())
+        own_ended = self._committed is not None and any(one.ends_notes for one in commits)
+        return own_ended or has_ended(commits)
+
+    def _check_whole(self) -> None:
+        """Raise if snapshots have expired that might have had batches of this query."""
+        if self._options.format == "delta" or is_whole(self._log.newest_first()):
+            return
+        problem = (
+            "its oldest snapshots have expired, so that a batch of this query may be in it"
+        )
+        cure = "expire fewer snapshots, and start with a new checkpoint and the same job="
+        raise TableTakenError(self._options.table, problem, cure)
 
     def _checkpoint_is_of(self, table_id: str) -> None:
         """Remember in the checkpoint which table it is of, or raise if it was another one."""
@@ -376,19 +439,29 @@ class _Service:
         self._reporter = writer_client.TimeReporter(
             options.url, options.stream, query, token=options.token, beat="always"
         )
-        self._reporter.open()
+        with suppress(
+            StreamSealedError
+        ):  # the last batch is repeated, or one without rows comes
+            self._reporter.open()
+        self._has_left = False
 
     def passed(self, position: Mapping[int, int]) -> int | None:
         """Find the time of the newest mark that a position covers, ms."""
         found = self._client.marks_at_position(dict(position)).passed
         return None if found is None else found.lower
 
+    def close(self) -> None:
+        """Stop to beat; the query stays a writer of the stream, for its next run."""
+        self._reporter.close()
+        self._client.close()
+
     def note(self, promise: Promise, next_version: int) -> None:
         """Note what is promised behind all versions before one; at the end leave, or seal."""
         position = {_TABLE: next_version}
         if promise.is_end and self._seal:
             self._client.seal(position)
-        elif promise.is_end:
+        elif promise.is_end and not self._has_left:
             self._reporter.leave()
+            self._has_left = True
         elif promise.time is not None:
             self._reporter.note_time(promise.time, position)

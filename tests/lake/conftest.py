@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from tests.lake.lakes import JARS, Lake, format_of_jars
 from tests.quick_spark import quick_environment
+from tests.server import ServerProcess
+from tests.spark.feed import Feed
 
 os.environ["PYSPARK_PYTHON"] = sys.executable
 collect_ignore_glob = [] if JARS else ["test_*.py"]
@@ -60,3 +62,11 @@ def _only(lake: Lake, wanted: str) -> Lake:
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> str:
     return str(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def feed(shared_server: ServerProcess) -> Iterator[Feed]:
+    """A stream that a query of this test reads."""
+    with Feed(shared_server.url, f"lake/stream-{next(_NUMBERS)}") as one:
+        one.create()
+        yield one

@@ -7,14 +7,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 (as everybody does)
 from pyspark.sql.streaming.query import StreamingQuery
 
 from reader_client import StreamClient
 from spark_source import append_to_table, follow, read_stream
-from spark_source.errors import TableTakenError
 from spark_source.sink.tables import Delta, Iceberg
 from tests.lake.lakes import Lake
 from tests.lake.laws import check, read
@@ -225,17 +223,3 @@ def test_a_batch_that_is_repeated_without_its_transaction_is_found(
         )
     with pytest.raises(AssertionError, match="rows are in two versions"):
         check(read(lake, "bronze", "key", "event_time"))
-
-
-def test_another_job_is_refused_until_it_takes_over(
-    lake_spark: SparkSession,
-    shared_server: ServerProcess,
-    lake: Lake,
-    times: list[int],
-    tmp_path: Path,
-) -> None:
-    one = _bronze(lake_spark, shared_server.url, lake, tmp_path, job="one")
-    assert _ends(one, lake, "bronze")
-    (tmp_path / "bronze-checkpoint").rename(tmp_path / "old")
-    with pytest.raises(StreamingQueryException, match=TableTakenError.__name__):
-        _bronze(lake_spark, shared_server.url, lake, tmp_path, job="two").awaitTermination()

@@ -12,7 +12,9 @@ from tidegauge.tables.history import (
     Commit,
     check_jobs,
     covered,
+    declaring,
     first_complete,
+    has_taken_over,
     is_whole,
     standing,
 )
@@ -134,6 +136,31 @@ def test_two_jobs_by_turns_are_told_and_one_that_took_over_is_not() -> None:
     check_jobs("t", by("a", "a", "b", "b"))
     with pytest.raises(TwoJobsError, match="'b' and 'a' declare its time by turns"):
         check_jobs("t", by("a", "b", "a", "b"))
+
+
+def test_where_a_job_took_over_what_was_before_is_settled_and_it_took_over_once() -> None:
+    def by(*notes: tuple[str, bool]) -> list[Commit]:
+        return [
+            Commit(version, note=Note(until=version, job=job, query=job, took_over=took_over))
+            for version, (job, took_over) in enumerate(notes)
+        ][::-1]
+
+    back = by(("a", False), ("b", True), ("a", True))
+    check_jobs("t", back)
+    assert has_taken_over("b", back)
+    assert not has_taken_over("a", back[1:])
+    assert not has_taken_over("b", [*history("end", first=3), *back])
+    with pytest.raises(TwoJobsError):
+        check_jobs("t", by(("a", False), ("b", True), ("a", True), ("b", False), ("a", False)))
+
+
+def test_who_declares_need_not_know_the_time() -> None:
+    batch = Commit(1, note=Note(until=None, job="other", query="q", batch=0))
+    found = declaring([*history(None, first=2), batch, *history(10)])
+    assert found is not None
+    assert found.job == "other"
+    assert declaring(history(10, "end", None)) is None
+    assert declaring([]) is None
 
 
 def test_a_history_is_whole_if_it_begins_with_the_first_commit() -> None:

@@ -16,6 +16,13 @@ def test_a_note_survives_both_formats() -> None:
     assert Note.from_summary({**NOTE.to_summary(), "added-records": "3"}) == NOTE
 
 
+def test_that_a_query_took_over_is_written_where_it_did() -> None:
+    assert "took_over" not in NOTE.to_metadata()
+    took = NOTE.model_copy(update={"took_over": True})
+    assert Note.from_metadata(took.to_metadata()) == took
+    assert Note.from_summary(took.to_summary()) == took
+
+
 def test_what_a_user_has_in_the_metadata_is_kept() -> None:
     metadata = NOTE.to_metadata('{"ticket": 5}')
     assert json.loads(metadata)["ticket"] == 5

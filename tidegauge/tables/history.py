@@ -77,13 +77,37 @@ def is_whole(newest_first: Iterable[Commit]) -> bool:
     return oldest is None or oldest.is_first
 
 
+def declaring(newest_first: Iterable[Commit]) -> "Note | None":
+    """Find the newest note, though it may say no time; None if there is none, or it has ended."""
+    for commit in newest_first:
+        if commit.note is not None:
+            return commit.note
+        if commit.ends_notes:
+            return None
+    return None
+
+
+def has_taken_over(query: str, newest_first: Iterable[Commit]) -> bool:
+    """Whether a query took over a table's time already, since notes last ended."""
+    for commit in newest_first:
+        note = commit.note
+        if note is not None and note.query == query and note.took_over:
+            return True
+        if commit.ends_notes:
+            return False
+    return False
+
+
 def check_jobs(table: str, newest_first: Iterable[Commit]) -> None:
-    """Raise `TwoJobsError` where the notes of the newest commits go A, B, A."""
+    """Raise `TwoJobsError` where the notes of the newest commits go A, B, A.
+
+    Where one took over, what was before is settled.
+    """
     turns: list[str] = []
     for commit in islice(newest_first, _LOOKED_BACK):
         if commit.note is not None and commit.note.job not in turns[-1:]:
             turns.append(commit.note.job)
-        if commit.ends_notes:
+        if commit.ends_notes or (commit.note is not None and commit.note.took_over):
             break
     for number, job in enumerate(turns):
         if job in turns[:number]:

@@ -63,17 +63,13 @@ class IcebergLog:
 
     def newest_first(self) -> Iterator[Commit]:
         """List the snapshots that are kept, from the current one back to the first."""
-        metadata = self._table.metadata
-        taken_back = _taken_back(metadata)
-        snapshot = metadata.current_snapshot()
-        while snapshot is not None:
+        taken_back = _taken_back(self._table.metadata)
+        for snapshot in self._ancestors():
             try:
                 yield read_snapshot(snapshot, ends_notes=snapshot.snapshot_id in taken_back)
             except ValueError as error:
                 version = snapshot.sequence_number or 0
                 raise InvalidNoteError(self.name, version, str(error)) from None
-            parent = snapshot.parent_snapshot_id
-            snapshot = None if parent is None else metadata.snapshot_by_id(parent)
 
     def covered(self, version: int) -> Iterator[Commit]:
         """List, newest first, the commits that are covered where a version is."""
@@ -81,10 +77,20 @@ class IcebergLog:
 
     def committed(self, query: str) -> int | None:
         """Find the newest batch of a query among the snapshots that are kept; None if none."""
-        for commit in self.newest_first():
-            if commit.note is not None and commit.note.query == query:
-                return commit.note.batch
+        for snapshot in self._ancestors():
+            found = Note.from_summary(_told(snapshot))
+            if found is not None and found.query == query:
+                return found.batch
         return None
+
+    def _ancestors(self) -> Iterator[Snapshot]:
+        """List the current snapshot, and those before it that are kept."""
+        metadata = self._table.metadata
+        snapshot = metadata.current_snapshot()
+        while snapshot is not None:
+            yield snapshot
+            parent = snapshot.parent_snapshot_id
+            snapshot = None if parent is None else metadata.snapshot_by_id(parent)
 
     def has_snapshot(self, snapshot_id: int) -> bool:
         """Whether a snapshot is one of this table's."""
@@ -117,8 +123,14 @@ class IcebergLog:
         return None if before is None else before.sequence_number
 
 
+def _told(snapshot: Snapshot) -> dict[str, str]:
+    return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
+
+
 def read_snapshot(snapshot: Snapshot, *, ends_notes: bool) -> Commit:
     """Read what the summary of a snapshot says of rows and of time.
+
+    The note of one to which the table was taken back holds no more: readers saw later ones.
 
     Raises
     ------
@@ -126,7 +138,7 @@ def read_snapshot(snapshot: Snapshot, *, ends_notes: bool) -> Commit:
         If its note is none.
     """
     summary = snapshot.summary
-    told: dict[str, str] = {} if summary is None else dict(summary.additional_properties)
+    told = _told(snapshot)
     operation = None if summary is None else summary.operation
     is_append = operation == Operation.APPEND
     added, total = told.get("added-data-files"), told.get("total-data-files")
@@ -136,7 +148,7 @@ def read_snapshot(snapshot: Snapshot, *, ends_notes: bool) -> Commit:
     ) or (operation == Operation.DELETE and total == "0")
     return Commit(
         version=snapshot.sequence_number or 0,
-        note=Note.from_summary(told),
+        note=None if ends_notes else Note.from_summary(told),
         ends_notes=ends_notes or replaces_all,
         has_rows=operation != Operation.REPLACE and not (is_append and added in (None, "0")),
         at=snapshot.timestamp_ms,

@@ -34,6 +34,9 @@ class Note(BaseModel):
         Its number.
     late
         Rows of this commit below the ``until`` of the commits before it.
+    took_over
+        Whether the query began with it to declare in place of another one, or after notes that
+        had ended.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -44,6 +47,7 @@ class Note(BaseModel):
     query: str | None = None
     batch: int | None = None
     late: int = 0
+    took_over: bool = False
 
     @property
     def time(self) -> int | None:
@@ -62,7 +66,7 @@ class Note(BaseModel):
         if others is None:
             msg = f"userMetadata {own!r} is no JSON object, of which the note can be a member; make it one"
             raise ValueError(msg)
-        return json.dumps({**others, MEMBER: self.model_dump(exclude_none=True)})
+        return json.dumps({**others, MEMBER: self._written()})
 
     @classmethod
     def from_metadata(cls, metadata: str | None) -> Self | None:
@@ -78,10 +82,9 @@ class Note(BaseModel):
 
     def to_summary(self) -> dict[str, str]:
         """Write it as entries of the summary of an Iceberg snapshot."""
-        written = self.model_dump(exclude_none=True)
         return {
             f"{MEMBER}.{name}": str(value).lower() if isinstance(value, bool) else str(value)
-            for name, value in written.items()
+            for name, value in self._written().items()
         }
 
     @classmethod
@@ -98,6 +101,11 @@ class Note(BaseModel):
             name[len(prefix) :]: one for name, one in summary.items() if name.startswith(prefix)
         }
         return _valid(cls, found) if found else None
+
+    def _written(self) -> dict[str, Any]:
+        return self.model_dump(
+            exclude_none=True, exclude=None if self.took_over else {"took_over"}
+        )
 
 
 def _object(text: str | None) -> dict[str, Any] | None:
