@@ -59,6 +59,9 @@ def table(  # noqa: PLR0913 (options)
     """Show until when a lakehouse table is complete, by the notes of its commits."""
     from tidegauge.extras import needs_extra  # noqa: PLC0415 (no help needs it)
 
+    if timeout is not None and wait is None:
+        msg = "needs --wait TIME, which it ends"
+        raise typer.BadParameter(msg, param_hint="--timeout")
     try:
         with needs_extra("tidegauge table", extra="tables"):
             from tidegauge.tables import newest_note, wait_for  # noqa: PLC0415 (the same)
@@ -103,7 +106,8 @@ def _answer(table: str, found: "Commit | None") -> dict[str, object]:
 
 def _lines(table: str, found: "Commit | None") -> list[str]:
     if found is None or found.note is None:
-        return [f"{table} says nothing of its time"]
+        cure = "no commit that holds has a note; append_to_table() and note() write them"
+        return [f"{table} says nothing of its time: {cure}"]
     age = describe_span(max(time.time_ns() // 1_000_000 - found.at, 0))
     return [
         f"complete until {describe_time(found.time)}",

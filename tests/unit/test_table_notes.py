@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tidegauge.event_time import END_OF_TIME
 from tidegauge.tables import note
 from tidegauge.tables.delta import read_commit
 from tidegauge.tables.notes import Note
@@ -52,6 +53,9 @@ def test_writers_without_spark_make_their_metadata() -> None:
     found = Note.from_metadata(made["userMetadata"])
     assert found == Note(until=5, job="nightly", final=True)
     assert note(5, job="nightly", format="iceberg")["tidegauge.until"] == "5"
+    assert Note.from_metadata(note(END_OF_TIME, job="n")["userMetadata"]) == Note(
+        job="n", final=True
+    )
     with pytest.raises(ValueError, match="format='hudi' is neither"):
         note(5, job="nightly", format="hudi")  # type: ignore[arg-type]
 
@@ -90,6 +94,14 @@ def test_a_delta_commit_brings_rows_unless_it_says_that_it_does_not(
         ),
         ({"operation": "RESTORE", "operationParameters": {"version": 3}}, True),
         ({"operation": "CREATE OR REPLACE TABLE AS SELECT"}, True),
+        ({"operation": "CLONE"}, True),
+        (
+            {
+                "operation": "STREAMING UPDATE",
+                "operationParameters": {"outputMode": "Complete", "epochId": "3"},
+            },
+            True,
+        ),
         ({"operation": "OPTIMIZE"}, False),
         ({"operation": "DELETE", "operationParameters": {"predicate": "[]"}}, False),
     ],

@@ -6,10 +6,8 @@ from datetime import datetime, timedelta
 from time import monotonic, sleep
 from typing import Literal
 
-from tidegauge.event_time import parse_event_time, to_event_time
-from tidegauge.tables.errors import (
-    IncompleteTableError,
-)
+from tidegauge.event_time import END_OF_TIME, parse_event_time, to_event_time
+from tidegauge.tables.errors import IncompleteTableError
 from tidegauge.tables.history import Commit, check_jobs, first_complete, standing
 from tidegauge.tables.logs import TableLog, open_log
 from tidegauge.tables.notes import Note
@@ -94,7 +92,8 @@ def note(  # noqa: PLR0913 (fields of a note)
     Parameters
     ----------
     until
-        You commit no row below it any more that is on time; in ms, or an aware datetime.
+        You commit no row below it any more that is on time; in ms, or an aware datetime. The end
+        of time, as `complete_until` returns it, is written as ``final``.
     job
         The name of the one job that declares the time of this table.
     format
@@ -115,10 +114,12 @@ def note(  # noqa: PLR0913 (fields of a note)
     >>> note(1767618000000, job="nightly", format="iceberg")
     {'tidegauge.until': '1767618000000', 'tidegauge.final': 'false', 'tidegauge.job': 'nightly', 'tidegauge.late': '0'}
     """
+    time = None if until is None else to_event_time(until)
+    is_end = time == END_OF_TIME
     made = Note(
-        until=None if until is None else to_event_time(until),
+        until=None if is_end else time,
         job=job,
-        final=final,
+        final=final or is_end,
         query=query,
         batch=batch,
         late=late,
@@ -154,7 +155,8 @@ def version_at(  # noqa: PLR0913 (keywords of one table)
     -------
     int or None
         The number of a Delta version, or the sequence number of an Iceberg snapshot; None if
-        the newest version is not complete until then.
+        the newest version is not complete until then. By the marks of the service, which are fewer
+        than the commits, it may be a later one than the first.
 
     Raises
     ------

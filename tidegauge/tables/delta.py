@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError
 from deltalake.fs import DeltaStorageHandler
 from pyarrow import fs
 
@@ -13,7 +12,7 @@ from tidegauge.tables.errors import InvalidNoteError, UnreadableTableError
 from tidegauge.tables.history import Commit
 from tidegauge.tables.notes import Note
 
-_ENDING = ("RESTORE", "CREATE OR REPLACE TABLE", "REPLACE TABLE")
+_ENDING = ("RESTORE", "CREATE OR REPLACE TABLE", "REPLACE TABLE", "CLONE")
 """Operations that take back versions, or make the table again; their names may go on."""
 
 
@@ -78,9 +77,9 @@ class DeltaLog:
             self._newest = table.version()
             self._table = table
             self._files = fs.PyFileSystem(DeltaStorageHandler(self.name, self._storage))
-        except (DeltaError, OSError) as error:
-            reason = str(error).partition("\n")[0]
-            raise UnreadableTableError(self.name, reason) from error
+        except Exception as error:  # the library raises bare ones, too
+            cure = _cure(self.name, self._storage)
+            raise UnreadableTableError.of(self.name, error, cure) from error
         self._known.clear()
         self._seen = self._stamp(self._newest)
 
@@ -89,7 +88,7 @@ class DeltaLog:
         try:
             found = self._files.get_file_info(_entry(version))
         except OSError as error:
-            raise UnreadableTableError(self.name, str(error)) from error
+            raise UnreadableTableError.of(self.name, error) from error
         return None if found.type == fs.FileType.NotFound else (found.size, found.mtime_ns)
 
     def _read(self, version: int) -> Commit | None:
@@ -100,7 +99,7 @@ class DeltaLog:
             except FileNotFoundError:
                 return None  # cleaned away
             except OSError as error:
-                raise UnreadableTableError(self.name, str(error)) from error
+                raise UnreadableTableError.of(self.name, error) from error
             actions = [json.loads(line) for line in text.splitlines() if line.strip()]
             for action in actions:
                 if "metaData" in action and version == self._newest:
@@ -110,6 +109,17 @@ class DeltaLog:
             except ValueError as error:
                 raise InvalidNoteError(self.name, version, str(error)) from None
         return self._known[version]
+
+
+def _cure(uri: str, storage: Mapping[str, str]) -> str:
+    """Say what to do where no table was found at an address."""
+    scheme, is_address, _ = uri.partition("://")
+    if is_address and scheme in ("http", "https"):
+        return "give its address in the object store, such as s3://lake/hourly"
+    if is_address and scheme != "file":
+        given = "correct" if storage else "give"
+        return f"correct the address, or {given} storage_options= (--storage-option NAME=VALUE)"
+    return "correct the path, or for an Iceberg table give catalog= (--catalog NAME=VALUE)"
 
 
 def read_commit(version: int, actions: list[dict[str, Any]]) -> Commit:
@@ -137,6 +147,8 @@ def _ends_notes(told: Mapping[str, Any]) -> bool:
     operation: str = told.get("operation", "")
     parameters = told.get("operationParameters") or {}
     overwrites = parameters.get("mode") == "Overwrite" and not _is_partial(parameters)
+    # So does each batch of a query in complete mode.
+    overwrites = overwrites or parameters.get("outputMode") == "Complete"
     return operation.startswith(_ENDING) or overwrites
 
 

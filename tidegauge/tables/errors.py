@@ -1,7 +1,12 @@
 """What can go wrong with the time that tables tell."""
 
+from typing import Self
+
 from tidegauge.errors import TidegaugeError
 from tidegauge.event_time import describe_event_time
+
+_SHOWN = 200
+"""Characters of a library's reason; some list all that they know."""
 
 
 class TableError(TidegaugeError):
@@ -20,6 +25,13 @@ class TableError(TidegaugeError):
 
 class UnreadableTableError(TableError):
     """There is no such table, it cannot be reached, or its format is not supported."""
+
+    @classmethod
+    def of(cls, table: str, error: Exception, cure: str = "") -> Self:
+        """Tell what a library failed with in one line, and what to do."""
+        reason = str(error).strip().partition("\n")[0].rstrip("!.") or type(error).__name__
+        reason = reason if len(reason) <= _SHOWN else f"{reason[:_SHOWN]}…"
+        return cls(table, f"{reason}; {cure}" if cure else reason)
 
 
 class InvalidNoteError(TableError):
@@ -63,11 +75,13 @@ class TooOldError(TableError):
     ----------
     time
         That was asked for, ms.
+    version
+        The oldest one that is known to be complete until then; it may not be the first.
     """
 
-    def __init__(self, table: str, time: int) -> None:
-        self.time = time
-        cure = "any version that is kept is complete until then; read the oldest one"
+    def __init__(self, table: str, time: int, version: int) -> None:
+        self.time, self.version = time, version
+        cure = f"version {version} is the oldest that is known to be; read that"
         super().__init__(
             table,
             f"the version that became complete until {describe_event_time(time)} is no longer kept; {cure}",

@@ -128,12 +128,10 @@ def first_complete(table: str, time: int, newest_first: Iterable[Commit]) -> Com
             if commit.time < time:
                 return found
             found = commit
-        if commit.ends_notes:
-            return found
-        if commit.is_first:
+        if commit.ends_notes or commit.is_first:
             return found
     if found is not None:
-        raise TooOldError(table, time)
+        raise TooOldError(table, time, found.version)
     return None
 
 

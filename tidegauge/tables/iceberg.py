@@ -1,10 +1,11 @@
 """The snapshots of an Iceberg table, read from its metadata without its files."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import pairwise
 
 from pyiceberg.catalog import load_catalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.table import Table
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Snapshot
 
@@ -14,8 +15,6 @@ from tidegauge.tables.notes import Note
 
 _LEAST_FORMAT = 2
 """Snapshots of format 1 have no sequence numbers."""
-_FIRST = 1
-"""The sequence number of a table's first snapshot; 0 if that was of format 1."""
 
 
 class IcebergLog:
@@ -37,11 +36,9 @@ class IcebergLog:
     def __init__(self, name: str, catalog: Mapping[str, str]) -> None:
         self.name = name
         properties = dict(catalog)
-        try:
+        with _told(name):
             loaded = load_catalog(properties.pop("name", "tidegauge"), **properties)
-            self._table = loaded.load_table(name)
-        except NoSuchTableError as error:
-            raise UnreadableTableError(name, str(error)) from error
+            self._take(loaded.load_table(name))
         found = self._table.metadata.format_version
         if found < _LEAST_FORMAT:
             cure = "upgrade it: ALTER TABLE … SET TBLPROPERTIES ('format-version' = '2')"
@@ -56,20 +53,12 @@ class IcebergLog:
 
     def refresh(self) -> None:
         """Read the newest metadata."""
-        try:
-            self._table = self._table.catalog.load_table(self.name)
-        except NoSuchTableError as error:
-            raise UnreadableTableError(self.name, str(error)) from error
+        with _told(self.name):
+            self._take(self._table.catalog.load_table(self.name))
 
     def newest_first(self) -> Iterator[Commit]:
         """List the snapshots that are kept, from the current one back to the first."""
-        taken_back = _taken_back(self._table.metadata)
-        for snapshot in self._ancestors():
-            try:
-                yield read_snapshot(snapshot, ends_notes=snapshot.snapshot_id in taken_back)
-            except ValueError as error:
-                version = snapshot.sequence_number or 0
-                raise InvalidNoteError(self.name, version, str(error)) from None
+        return self._history.commits(self.name)
 
     def covered(self, version: int) -> Iterator[Commit]:
         """List, newest first, the commits that are covered where a version is."""
@@ -77,24 +66,15 @@ class IcebergLog:
 
     def committed(self, query: str) -> int | None:
         """Find the newest batch of a query among the snapshots that are kept; None if none."""
-        for snapshot in self._ancestors():
-            found = Note.from_summary(_told(snapshot))
-            if found is not None and found.query == query:
-                return found.batch
+        for snapshot in self._history.ancestors():
+            note = Note.from_summary(_summary_of(snapshot))
+            if note is not None and note.query == query:
+                return note.batch
         return None
-
-    def _ancestors(self) -> Iterator[Snapshot]:
-        """List the current snapshot, and those before it that are kept."""
-        metadata = self._table.metadata
-        snapshot = metadata.current_snapshot()
-        while snapshot is not None:
-            yield snapshot
-            parent = snapshot.parent_snapshot_id
-            snapshot = None if parent is None else metadata.snapshot_by_id(parent)
 
     def has_snapshot(self, snapshot_id: int) -> bool:
         """Whether a snapshot is one of this table's."""
-        return self._table.metadata.snapshot_by_id(snapshot_id) is not None
+        return self._history.find(snapshot_id) is not None
 
     def covered_version(
         self, snapshot_id: int, position: int, *, all_files: bool
@@ -110,60 +90,126 @@ class IcebergLog:
         all_files
             Whether these are all files of the table, not only those that it added.
         """
-        metadata = self._table.metadata
-        snapshot = metadata.snapshot_by_id(snapshot_id)
+        snapshot = self._history.find(snapshot_id)
         if snapshot is None:
             return None
-        told = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        told = _summary_of(snapshot)
         files = int(told.get("total-data-files" if all_files else "added-data-files", "0"))
         if position >= files:
             return snapshot.sequence_number
-        parent = snapshot.parent_snapshot_id
-        before = None if all_files or parent is None else metadata.snapshot_by_id(parent)
+        before = None if all_files else self._history.find(snapshot.parent_snapshot_id)
         return None if before is None else before.sequence_number
 
+    def _take(self, table: Table) -> None:
+        self._table, self._history = table, SnapshotHistory(table.metadata)
 
-def _told(snapshot: Snapshot) -> dict[str, str]:
-    return {} if snapshot.summary is None else dict(snapshot.summary.additional_properties)
+
+class SnapshotHistory:
+    """The snapshots that the metadata of a table has, in the order of branch ``main``."""
+
+    def __init__(self, metadata: TableMetadata) -> None:
+        self._by_id = {one.snapshot_id: one for one in metadata.snapshots}
+        self._versions = {_version_of(one) for one in metadata.snapshots}
+        self._current = metadata.current_snapshot()
+        log = [self.find(entry.snapshot_id) for entry in metadata.snapshot_log]
+        self._rolled_back_to, self._begun_elsewhere = set[int](), set[int]()
+        for before, after in pairwise(one for one in log if one is not None):
+            if _version_of(after) < _version_of(before):
+                self._rolled_back_to.add(after.snapshot_id)
+            elif not self._may_descend(after, before):
+                self._begun_elsewhere.add(after.snapshot_id)
+
+    def find(self, snapshot_id: int | None) -> Snapshot | None:
+        """Find a snapshot by its id."""
+        return None if snapshot_id is None else self._by_id.get(snapshot_id)
+
+    def ancestors(self) -> Iterator[Snapshot]:
+        """List the snapshots from the current one back, as far as they are kept."""
+        snapshot = self._current
+        while snapshot is not None:
+            yield snapshot
+            snapshot = self.find(snapshot.parent_snapshot_id)
+
+    def commits(self, table: str) -> Iterator[Commit]:
+        """List what the snapshots say of rows and of time, newest first.
+
+        Raises
+        ------
+        InvalidNoteError
+            If a note is none.
+        """
+        for snapshot in self.ancestors():
+            version, told = _version_of(snapshot), _summary_of(snapshot)
+            # What came behind was taken back, and the note of this one rests on it.
+            is_back = snapshot.snapshot_id in self._rolled_back_to
+            try:
+                note = None if is_back else Note.from_summary(told)
+            except ValueError as error:
+                raise InvalidNoteError(table, version, str(error)) from None
+            yield Commit(
+                version=version,
+                note=note,
+                ends_notes=is_back or self._begins_anew(snapshot),
+                has_rows=_may_bring_rows(snapshot),
+                at=snapshot.timestamp_ms,
+                is_first=snapshot.parent_snapshot_id is None and version <= 1,
+            )
+
+    def _begins_anew(self, snapshot: Snapshot) -> bool:
+        """Whether it keeps nothing of what was before it."""
+        if snapshot.snapshot_id in self._begun_elsewhere or _replaces_all(snapshot):
+            return True
+        # pyiceberg forgets a parent that expires. One that is kept was left: CREATE OR REPLACE.
+        return (
+            snapshot.parent_snapshot_id is None and _version_of(snapshot) - 1 in self._versions
+        )
+
+    def _may_descend(self, snapshot: Snapshot, other: Snapshot) -> bool:
+        """Whether one is an ancestor of another, or may be: what is between them expired."""
+        at: Snapshot | None = snapshot
+        while at is not None and _version_of(at) > _version_of(other):
+            at = self.find(at.parent_snapshot_id)
+        return at is None or at.snapshot_id == other.snapshot_id
 
 
-def read_snapshot(snapshot: Snapshot, *, ends_notes: bool) -> Commit:
-    """Read what the summary of a snapshot says of rows and of time.
+def _version_of(snapshot: Snapshot) -> int:
+    return snapshot.sequence_number or 0
 
-    The note of one to which the table was taken back holds no more: readers saw later ones.
 
-    Raises
-    ------
-    ValueError
-        If its note is none.
-    """
+def _summary_of(snapshot: Snapshot) -> dict[str, str]:
     summary = snapshot.summary
-    told = _told(snapshot)
-    operation = None if summary is None else summary.operation
-    is_append = operation == Operation.APPEND
+    return {} if summary is None else dict(summary.additional_properties)
+
+
+def _operation_of(snapshot: Snapshot) -> Operation | None:
+    return None if snapshot.summary is None else snapshot.summary.operation
+
+
+def _replaces_all(snapshot: Snapshot) -> bool:
+    """Whether it keeps no file: an overwrite, or what pyiceberg does first, which deletes all."""
+    operation, told = _operation_of(snapshot), _summary_of(snapshot)
     added, total = told.get("added-data-files"), told.get("total-data-files")
-    # An overwrite that keeps no file, or what pyiceberg does first: it deletes all of them.
-    replaces_all = (
-        operation == Operation.OVERWRITE and added is not None and added == total
-    ) or (operation == Operation.DELETE and total == "0")
-    return Commit(
-        version=snapshot.sequence_number or 0,
-        note=None if ends_notes else Note.from_summary(told),
-        ends_notes=ends_notes or replaces_all,
-        has_rows=operation != Operation.REPLACE and not (is_append and added in (None, "0")),
-        at=snapshot.timestamp_ms,
-        # pyiceberg expires a snapshot, and then forgets that it was the parent of the next.
-        is_first=snapshot.parent_snapshot_id is None
-        and (snapshot.sequence_number or 0) <= _FIRST,
-    )
+    if operation == Operation.OVERWRITE:
+        return added is not None and added == total
+    return operation == Operation.DELETE and total == "0"
 
 
-def _taken_back(metadata: TableMetadata) -> set[int]:
-    """Find the snapshots that somebody rolled the table back to, or replaced it with."""
-    log = [entry.snapshot_id for entry in metadata.snapshot_log]
-    found: set[int] = set()
-    for before, after in pairwise(log):
-        snapshot = metadata.snapshot_by_id(after)
-        if snapshot is None or snapshot.parent_snapshot_id != before:
-            found.add(after)
-    return found
+def _may_bring_rows(snapshot: Snapshot) -> bool:
+    operation, added = _operation_of(snapshot), _summary_of(snapshot).get("added-data-files")
+    is_empty = operation == Operation.APPEND and added in (None, "0")
+    return operation != Operation.REPLACE and not is_empty
+
+
+@contextmanager
+def _told(table: str) -> Iterator[None]:
+    """Raise as an error of ours what a catalog and its libraries fail with, each in its own way."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:
+        cure = (
+            "correct the name of the table, or catalog= (--catalog NAME=VALUE), of which a SQL "
+            "catalog needs the name, too: name=lake"
+        )
+        raise UnreadableTableError.of(table, error, cure) from error

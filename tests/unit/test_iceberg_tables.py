@@ -1,0 +1,277 @@
+"""Until when an Iceberg table is complete, by its snapshots; without Spark."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table
+from pyiceberg.table.metadata import TableMetadataV2
+
+from tidegauge.tables import TooOldError, UnreadableTableError, complete_until, note, version_at
+from tidegauge.tables.history import first_complete, standing
+from tidegauge.tables.iceberg import IcebergLog, SnapshotHistory
+
+NAME = "lake.hourly"
+ROWS = pa.table({"time": [1]})
+
+
+class Lake:
+    """A catalog with one table."""
+
+    def __init__(self, folder: Path) -> None:
+        self.properties = {
+            "name": "lake",
+            "type": "sql",
+            "uri": f"sqlite:///{folder}/catalog.db",
+            "warehouse": f"file://{folder}/warehouse",
+        }
+        named = {key: one for key, one in self.properties.items() if key != "name"}
+        self.catalog: Catalog = load_catalog("lake", **named)
+        self.catalog.create_namespace("lake")
+        self.create()
+
+    def create(self, **properties: str) -> None:
+        self.catalog.create_table(NAME, ROWS.schema, properties=properties)
+
+    @property
+    def table(self) -> Table:
+        return self.catalog.load_table(NAME)
+
+    def append(self, until: int | None = None) -> int:
+        """Commit a row, perhaps with a note; return the id of its snapshot."""
+        noted = {} if until is None else note(until, job="nightly", format="iceberg")
+        table = self.table
+        table.append(ROWS, snapshot_properties=noted)
+        current = table.current_snapshot()
+        assert current is not None
+        return current.snapshot_id
+
+    def roll_back(self, snapshot_id: int) -> None:
+        self.table.manage_snapshots().set_current_snapshot(snapshot_id).commit()
+
+    def expire(self, *snapshot_ids: int) -> None:
+        self.table.maintenance.expire_snapshots().by_ids(list(snapshot_ids)).commit()
+
+    def time(self) -> int | None:
+        return complete_until(NAME, catalog=self.properties)
+
+    def version_at(self, time: int) -> int | None:
+        return version_at(NAME, time, catalog=self.properties)
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Iterator[Lake]:
+    lake = Lake(tmp_path)
+    yield lake
+    lake.catalog.close()
+
+
+def test_each_version_says_its_time_and_the_first_complete_one_is_found(lake: Lake) -> None:
+    told, reached = (None, 10, None, 20, 20, 30), []
+    for until in told:
+        lake.append(until)
+        reached.append(lake.time())
+    assert reached == [None, 10, 10, 20, 20, 30]
+    assert [lake.version_at(time) for time in (10, 11, 20, 21, 30, 31)] == [2, 4, 4, 6, 6, None]
+
+
+def test_a_rollback_takes_back_the_note_that_it_returns_to(lake: Lake) -> None:
+    first, *_ = [lake.append(until) for until in (10, 20, 30)]
+    lake.roll_back(first)
+    assert lake.time() is None
+    assert lake.version_at(5) is None
+    lake.append(30)
+    assert (lake.time(), lake.version_at(5)) == (30, 4)
+
+
+def test_an_overwrite_of_all_ends_the_notes_and_its_own_begins_them_again(lake: Lake) -> None:
+    for until in (10, 20):
+        lake.append(until)
+    lake.table.overwrite(ROWS)
+    assert lake.time() is None
+    noted = note(15, job="nightly", format="iceberg")
+    lake.table.overwrite(ROWS, snapshot_properties=noted)
+    assert lake.time() == 15
+
+
+def test_what_expired_is_unknown_or_too_old(lake: Lake) -> None:
+    ids = [lake.append(until) for until in (10, 20, 30, None)]
+    lake.expire(ids[0])
+    assert (lake.time(), lake.version_at(21)) == (30, 3)
+    with pytest.raises(TooOldError, match="version 2 is the oldest that is known to be"):
+        lake.version_at(20)
+    lake.expire(ids[2])
+    assert lake.time() is None
+    lake.append(30)
+    assert lake.time() == 30
+
+
+def test_a_table_made_again_is_another_one(lake: Lake) -> None:
+    lake.append(10)
+    log = IcebergLog(NAME, lake.properties)
+    former = log.table_id
+    lake.catalog.drop_table(NAME)
+    lake.create()
+    log.refresh()
+    assert log.table_id != former
+    assert list(log.newest_first()) == []
+    lake.catalog.drop_table(NAME)
+    with pytest.raises(UnreadableTableError, match=r"exist: lake\.hourly; correct the name"):
+        log.refresh()
+
+
+def test_format_1_has_no_versions(lake: Lake) -> None:
+    lake.catalog.drop_table(NAME)
+    lake.create(**{"format-version": "1"})
+    with pytest.raises(UnreadableTableError, match="is of format 1, not 2; upgrade it"):
+        lake.time()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"uri": "sqlite:////nowhere/catalog.db"}, "unable to open database file"),
+        ({"type": "rust"}, "'rust' is not a valid CatalogType"),
+        ({"name": "other"}, "Table does not exist: lake.hourly; .* name=lake"),
+    ],
+)
+def test_a_wrong_catalog_is_told(lake: Lake, wrong: dict[str, str], told: str) -> None:
+    with pytest.raises(UnreadableTableError, match=told):
+        complete_until(NAME, catalog=lake.properties | wrong)
+
+
+class Model:
+    """A table's metadata as engines write it, and what was true at each of its versions."""
+
+    def __init__(self) -> None:
+        self.snapshots: dict[int, dict[str, Any]] = {}
+        self.log: list[int] = []
+        self.lines: dict[int, list[tuple[int, int | None, bool]]] = {}
+
+    def commit(self, until: int | None, *, replaces: bool = False) -> None:
+        """Add a version behind the current one, or, as CREATE OR REPLACE does, behind none."""
+        version = len(self.lines) + 1
+        before = self.log[-1] if self.log and not replaces else None
+        if replaces:
+            self.log = []
+        summary = {"operation": "append", "added-data-files": "1"}
+        if until is not None:
+            summary |= note(until, job="nightly", format="iceberg")
+        self.snapshots[version] = {
+            "snapshot-id": version,
+            "sequence-number": version,
+            "parent-snapshot-id": before,
+            "timestamp-ms": version,
+            "manifest-list": "none",
+            "summary": summary,
+        }
+        line = [] if before is None else self.lines[before]
+        self.lines[version] = [*line, (version, until, False)]
+        self.log.append(version)
+
+    def roll_back(self, to: int) -> None:
+        if to in self.snapshots and to < self.log[-1]:
+            self.log.append(to)
+            kept = [one for one in self.lines[to] if one[0] < to]
+            self.lines[to] = [*kept, (to, None, True)]
+
+    def expire(self, version: int, *, by_java: bool) -> None:
+        """Drop a snapshot, but none that is current or was taken back: that is forgotten with it."""
+        is_in_line = any(one == version for one, *_ in self.lines[self.log[-1]])
+        if version == self.log[-1] or version not in self.snapshots or not is_in_line:
+            return
+        del self.snapshots[version]
+        if by_java:
+            while version in self.log:
+                del self.log[: self.log.index(version) + 1]
+            return
+        self.log = [one for one in self.log if one != version]
+        for one in self.snapshots.values():
+            if one["parent-snapshot-id"] == version:
+                one["parent-snapshot-id"] = None
+
+    def history(self) -> SnapshotHistory:
+        stamped = [{"snapshot-id": one, "timestamp-ms": 100} for one in self.log]
+        return SnapshotHistory(
+            TableMetadataV2.model_validate(
+                {
+                    "format-version": 2,
+                    "table-uuid": str(uuid4()),
+                    "location": "file:///none",
+                    "last-sequence-number": len(self.lines),
+                    "last-updated-ms": 100,
+                    "last-column-id": 0,
+                    "schemas": [{"type": "struct", "schema-id": 0, "fields": []}],
+                    "current-schema-id": 0,
+                    "partition-specs": [{"spec-id": 0, "fields": []}],
+                    "default-spec-id": 0,
+                    "last-partition-id": 999,
+                    "sort-orders": [{"order-id": 0, "fields": []}],
+                    "default-sort-order-id": 0,
+                    "properties": {},
+                    "current-snapshot-id": self.log[-1],
+                    "snapshots": list(self.snapshots.values()),
+                    "snapshot-log": stamped,
+                }
+            )
+        )
+
+    def known(self) -> list[tuple[int, int | None, bool]]:
+        """List the versions, oldest first, behind which nothing that is needed has expired."""
+        line = self.lines[self.log[-1]]
+        gone = [at for at, (version, *_) in enumerate(line) if version not in self.snapshots]
+        return line[gone[-1] + 1 :] if gone else line
+
+
+_STEPS = st.one_of(
+    st.tuples(st.just("commit"), st.one_of(st.none(), st.integers(0, 3))),
+    st.tuples(st.just("replace"), st.none()),
+    st.tuples(st.just("back"), st.integers(1, 12)),
+    st.tuples(st.just("expire"), st.integers(1, 12)),
+    st.tuples(st.just("forget"), st.integers(1, 12)),
+)
+
+
+@given(steps=st.lists(_STEPS, min_size=1, max_size=12), time=st.integers(0, 20))
+def test_what_is_known_of_any_history_is_what_was_noted(
+    steps: list[tuple[str, int | None]], time: int
+) -> None:
+    model, until = Model(), 0
+    model.commit(None)
+    for kind, value in steps:
+        if kind == "commit":
+            until += value or 0
+            model.commit(None if value is None else until)
+        elif kind == "replace":
+            model.commit(None, replaces=True)
+        elif kind == "back":
+            model.roll_back(value or 0)
+        else:
+            model.expire(value or 0, by_java=kind == "expire")
+    known, line = model.known(), model.lines[model.log[-1]]
+    ends = [at for at, (*_, is_end) in enumerate(known) if is_end]
+    noted = [
+        (version, told)
+        for version, told, _ in known[max(ends, default=0) :]
+        if told is not None
+    ]
+    commits = list(model.history().commits(NAME))
+    found = standing(commits)
+    assert (found and found.time) == (noted[-1][1] if noted else None)
+    complete = [version for version, told in noted if told >= time]
+    # A table that was made anew behind a version that expired looks as if that was part of it.
+    may_be_cut = line[0][0] > 1 and line[0][0] - 1 not in model.snapshots
+    is_cut = not ends and (known != line or may_be_cut)
+    if is_cut and complete and complete[0] == noted[0][0]:
+        with pytest.raises(TooOldError) as caught:
+            first_complete(NAME, time, commits)
+        assert caught.value.version == complete[0]
+    else:
+        first = first_complete(NAME, time, commits)
+        assert (first and first.version) == (complete[0] if complete else None)
