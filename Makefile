@@ -20,7 +20,7 @@ IN_MEMORY = $(shell [ "0$(strip $(ROOM_KB))" -gt 4000000 ] && echo TMPDIR=/dev/s
 # Three workers on two cores, since many tests wait. Each takes a group of tests/groups.py as a whole.
 PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --no-loadscope-reorder
 
-.PHONY: setup demo demo-kafka test test-spark test-lake soak lint docs bench screenshots serve clean
+.PHONY: setup demo demo-kafka test test-spark test-lake soak soak-day lint docs bench screenshots serve clean
 
 setup: $(READY)
 
@@ -106,6 +106,15 @@ soak: setup
 	@sh scripts/install_test_tools.sh
 	$(PYTEST) --soak --timeout=3600 --hypothesis-show-statistics
 	$(MAKE) test-lake FORM="--soak --timeout=3600"
+
+# Real processes that are killed at random, on a real broker and PostgreSQL: what grows, what is lost.
+# Results go to soak-day/; Ctrl-C ends it, and judges what there is. SOAK: further options, see --help.
+HOURS ?= 24
+SOAK ?=
+
+soak-day: setup
+	@sh scripts/install_test_tools.sh
+	$(BIN)/python -m tests.soak_day --hours $(HOURS) $(SOAK)
 
 # Not --quiet: warnings that are not shown do not fail the build. The theme advertises its successor.
 docs: setup

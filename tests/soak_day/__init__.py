@@ -1,0 +1,1 @@
+"""A day of real processes that are killed at random: `make soak-day`."""
