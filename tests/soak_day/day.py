@@ -142,7 +142,8 @@ class Day:
             await external.create(log="external", segments=_PARTITIONS, **both)
         for name in (_READERS, AUDIT):
             group = AsyncReaderGroup(self._urls[0], name)
-            await group.create([self._log.name])
+            # A reader talks to one controller only, which may be away for longer than the default.
+            await group.create([self._log.name], dead_after_ms=60_000)
             await group.aclose()
         for number in range(_OF_EACH):
             self._add("writer", number, self._log)

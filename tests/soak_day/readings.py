@@ -7,7 +7,7 @@ from statistics import median
 
 import matplotlib as mpl
 
-from tests.soak_day.trend import LIMITS, Change, change_of
+from tests.soak_day.trend import LIMITS, SHORTEST_S, Change, change_of
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -58,6 +58,8 @@ class Readings:
         killed = Counter(name for _, name in self.kills)
         lines = [heading, "", "\n".join([told, *broken, *rising]), ""]
         lines += ["killed: " + ", ".join(f"{n} {one}" for one, n in sorted(killed.items())), ""]
+        if self._end < SHORTEST_S:
+            lines += ["too short to tell whether something rises: that takes an hour", ""]
         lines.append(f"{'':40}{'median':>9}{'most':>9}{'second':>9}{'last':>9} quarter")
         for (kind, name), change in changes.items():
             values = [one for _, one in self._samples[kind][name]]
@@ -83,7 +85,7 @@ class Readings:
     def _draw(self, heading: str) -> None:
         figure, panels = plt.subplots(3, 2, figsize=(14, 12), layout="constrained")
         for (kind, names), axes in zip(self._samples.items(), panels.flat, strict=True):
-            axes.set_prop_cycle(color=plt.get_cmap("tab20").colors)
+            axes.set_prop_cycle(color=mpl.colormaps["tab20"](range(20)))
             for name, samples in sorted(names.items()):
                 hours, values = [at / 3_600 for at, _ in samples], [one for _, one in samples]
                 axes.plot(hours, values, label=name, linewidth=1)
