@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,6 +15,8 @@ from pyiceberg.table.snapshots import Operation
 
 from tests.lake.lakes import Lake
 from tidegauge.event_time import to_event_time
+from tidegauge.marks import Mark
+from tidegauge.tables.service import SEGMENT
 
 
 @dataclass(frozen=True)
@@ -28,11 +31,14 @@ class Version:
         Of its note, ms; None if that has none.
     late
         Of its note.
+    number
+        Of the version.
     """
 
     rows: Sequence[tuple[object, int]]
     until: int | None
     late: int = 0
+    number: int = 0
 
 
 def read(lake: Lake, name: str, key: str, time: str) -> list[Version]:
@@ -47,7 +53,7 @@ def read(lake: Lake, name: str, key: str, time: str) -> list[Version]:
             for row in pq.read_table(file, partitioning=None).to_pylist()
         ]
         late = 0 if commit.note is None else commit.note.late
-        versions.append(Version(rows, commit.time, late))
+        versions.append(Version(rows, commit.time, late, commit.version))
     return versions
 
 
@@ -88,7 +94,8 @@ def check(versions: Sequence[Version]) -> None:
     """Assert the laws: rows behind a note are those counted as late, time never falls, rows are once."""
     noted = [one.until for one in versions if one.until is not None]
     assert noted == sorted(noted), "time falls"
-    again = [key for key, number in Counter(_keys(versions)).items() if number > 1]
+    rows = Counter(row for one in versions for row in one.rows)
+    again = [row for row, number in rows.items() if number > 1]
     assert not again, "rows are in two versions"
     former: int | None = None
     for one in versions:
@@ -97,5 +104,13 @@ def check(versions: Sequence[Version]) -> None:
         former = one.until if one.until is not None else former
 
 
-def _keys(versions: Sequence[Version]) -> list[object]:
-    return [key for one in versions for key, _ in one.rows]
+def check_marks(versions: Sequence[Version], marks: Sequence[Mark]) -> None:
+    """Assert that no row is behind a mark of the service, and that notes are marks their parents cover."""
+    for mark in marks:
+        behind = [one for one in versions if one.number >= mark.cut[SEGMENT]]
+        below = [key for one in behind for key, time in one.rows if time < mark.lower]
+        assert not below, "rows are behind a mark"
+    for before, one in pairwise(versions):
+        covered = [mark.lower for mark in marks if mark.cut[SEGMENT] <= before.number + 1]
+        known = one.until is None or one.until in covered
+        assert known, "a note is no mark that its parent covers"

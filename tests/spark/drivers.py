@@ -14,6 +14,8 @@ from tests.quick_spark import quick_environment
 _ROOT = Path(__file__).parents[2]
 PATIENCE_S = 1_000
 """A driver starts a JVM, and others may run beside it."""
+MOMENT = "TESTS_MOMENT"
+"""The variable that says when a driver dies."""
 
 
 @contextmanager
@@ -36,6 +38,13 @@ def driver(
             yield process
         finally:
             kill(process)
+
+
+def die_at(moment: str) -> None:
+    """Kill the driver and its JVM, its process group, as a power cut would, if it was told to die then."""
+    if os.environ.get(MOMENT) == moment:
+        os.killpg(os.getsid(0), signal.SIGKILL)
+        signal.pause()  # a worker of Spark is in a group of its own, and ends with the JVM
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:

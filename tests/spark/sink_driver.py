@@ -1,7 +1,6 @@
 """A query that writes to a stream, in a process of its own that is killed where it is told to be."""
 
 import os
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,16 +18,9 @@ import spark_source.sink.sink
 from spark_source import TidegaugeDataSource, read_stream, write_stream
 from spark_source.options.sink import read_stream_options
 from spark_source.sink.sink import StreamSink, TaskRows
+from tests.spark.drivers import die_at
 
 MOMENTS = ("before the tasks write", "after the tasks wrote", "after the publish")
-_MOMENT = "TESTS_SINK_MOMENT"
-
-
-def _die_at(moment: str) -> None:
-    """Kill the driver and its JVM, which are the session's process group, as a power cut would."""
-    if os.environ.get(_MOMENT) == moment:
-        os.killpg(os.getsid(0), signal.SIGKILL)
-        signal.pause()  # a worker of Spark is in a group of its own, and ends with the JVM
 
 
 class FragileSink(StreamSink):
@@ -42,7 +34,7 @@ class FragileSink(StreamSink):
         task = TaskContext.get()
         if task is None or not batches:
             return super().write(iter(batches))
-        _die_at(MOMENTS[0])
+        die_at(MOMENTS[0])
         vars(spark_source.sink.sink)["REQUEST_BYTES"] = 1 if task.partitionId() else 2**20
         written = super().write(iter(batches))
         if task.attemptNumber() == 0:
@@ -53,10 +45,10 @@ class FragileSink(StreamSink):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         has_rows = any(one.transaction for one in messages if isinstance(one, TaskRows))
         if has_rows:
-            _die_at(MOMENTS[1])
+            die_at(MOMENTS[1])
         super().commit(messages, batchId)
         if has_rows:
-            _die_at(MOMENTS[2])
+            die_at(MOMENTS[2])
 
 
 class FragileDataSource(TidegaugeDataSource):

@@ -13,7 +13,7 @@ from reader_client import StreamClient
 from tests.effort import Effort
 from tests.server import ServerProcess
 from tests.spark import sink_driver
-from tests.spark.drivers import PATIENCE_S, driver, end_of, kill_later
+from tests.spark.drivers import MOMENT, PATIENCE_S, driver, end_of, kill_later
 from tests.spark.feed import DAY, Feed
 from tests.spark.sink_driver import MOMENTS
 from tests.spark.targets import Target, logged_batches
@@ -53,7 +53,7 @@ class Job:
         """
         streams = (self.source.url, self.source.stream, self.target.stream)
         arguments = ("-m", "tests.spark.sink_driver", *streams, str(self.checkpoint))
-        named = {"TESTS_SINK_MOMENT": moment}
+        named = {MOMENT: moment}
         with driver(*arguments, log=self._log, **named) as process:
             if after_s is not None:
                 kill_later(process, self.checkpoint, after_s)
