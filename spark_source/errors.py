@@ -93,8 +93,9 @@ class MissingColumnError(SparkSourceError):
         super().__init__(
             f"there is no column {column!r} among {', '.join(found)}; an operator in event time "
             "reads event_time, segment (or Kafka's partition) and offset of the source besides the "
-            "key and the columns that you name: keep them in all steps before it. Of a table without "
-            "them, make them: lit(0), and xxhash64 of the columns that tell its rows apart"
+            "key and the columns that you name: keep them in all steps before it. A table "
+            "may have none: then let lit(0) be both, and rows of one time come in the order of their "
+            "columns"
         )
 
 

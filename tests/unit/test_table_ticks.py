@@ -1,9 +1,11 @@
 """How far a query was planned to read a table, by the offsets of Spark's own sources."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from spark_source.checkpoints import checkpoint
 from spark_source.checkpoints.checkpoint import LoggedBatch
 from spark_source.checkpoints.table_ticks import TableTick, delta_version, iceberg_version
 from spark_source.errors import GuessedWatermarkError, UnfollowedTableError
@@ -105,15 +107,32 @@ def test_a_query_over_followed_tables_promises_their_bound() -> None:
     assert promised(ICEBERG_TICK, iceberg(102, 2), DELTA_TICK, delta(5)) == 500
 
 
-@pytest.mark.parametrize(
-    "ends",
-    [
-        (delta(5),),
-        (DELTA_TICK, delta(5, table="b")),
-        (ICEBERG_TICK, iceberg(102, 2), iceberg(900, 2)),
-        ({"logOffset": 4},),
-    ],
-)
+_OF_ANOTHER = [
+    (DELTA_TICK, delta(5), delta(5, table="b")),
+    (DELTA_TICK, delta(5, table="b")),
+    (ICEBERG_TICK, iceberg(102, 2), iceberg(900, 2)),
+    (DELTA_TICK, delta(5), iceberg(900, 2)),
+]
+
+
+@pytest.mark.parametrize("ends", [(delta(5),), *_OF_ANOTHER, ({"logOffset": 4},)])
 def test_one_tick_is_no_promise_about_another_table(ends: tuple[Any, ...]) -> None:
+    _refuses(ends)
+
+
+def _refuses(ends: tuple[Any, ...]) -> None:
     with pytest.raises(GuessedWatermarkError, match="neither a stream of ours nor followed"):
         promised(*ends)
+
+
+def test_a_promise_about_any_table_once_there_is_a_tick_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def exempts_any(ends: Sequence[Any]) -> list[Any]:
+        of_tables = {"reservoirId", "snapshot_id"}
+        return [end for end in ends if end.keys().isdisjoint(of_tables)]
+
+    monkeypatch.setattr(checkpoint, "without_followed_tables", exempts_any)
+    for ends in _OF_ANOTHER:
+        with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+            _refuses(ends)
