@@ -328,7 +328,8 @@ class TableWatch:
             return
         check_jobs(self._log.name, self._log.newest_first())
         noted = standing(self._log.newest_first())
-        if noted is None and has_ended(self._log.newest_first()):
+        had_notes = self._bound is not None
+        if noted is None and has_ended(self._log.newest_first(), had_notes=had_notes):
             problem = (
                 "its notes were ended by a restore, a rollback or an overwrite. Let its job take "
                 "over (take_over=True), and start the query again"

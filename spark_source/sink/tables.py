@@ -393,8 +393,10 @@ class _Job:
         """Say why nobody may declare the table's time but who takes over; None if one may."""
         newest = declaring(self._log.newest_first())
         if newest is None:
-            ended = "its notes were ended by a restore, a rollback or an overwrite"
-            return ended if self._has_ended() else None
+            had_notes = self._committed is not None
+            ended = has_ended(self._log.newest_first(), had_notes=had_notes)
+            problem = "its notes were ended by a restore, a rollback or an overwrite"
+            return problem if ended else None
         if newest.job != self._declares:
             time = newest.time
             at = "no time" if time is None else describe_event_time(time)
@@ -403,12 +405,6 @@ class _Job:
         if newest.final and newest.query != self._query:
             return "its last note is final: no rows were to follow"
         return None
-
-    def _has_ended(self) -> bool:
-        """Whether notes, of this query at least, were followed by a commit that ended them all."""
-        commits = list(self._log.newest_first())
-        own_ended = self._committed is not None and any(one.ends_notes for one in commits)
-        return own_ended or has_ended(commits)
 
     def _check_whole(self) -> None:
         """Raise if snapshots have expired that might have had batches of this query."""

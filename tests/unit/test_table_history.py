@@ -14,6 +14,7 @@ from tidegauge.tables.history import (
     covered,
     declaring,
     first_complete,
+    has_ended,
     has_taken_over,
     is_whole,
     standing,
@@ -167,3 +168,10 @@ def test_a_history_is_whole_if_it_begins_with_the_first_commit() -> None:
     assert is_whole([])
     assert is_whole(history(10, None))
     assert not is_whole(history(10, None, first=4))
+
+
+def test_notes_have_ended_where_there_were_some_and_none_has_followed() -> None:
+    assert has_ended(history(10, "end", None))
+    assert has_ended(history("end", None), had_notes=True)
+    for told in [("end",), ("end", None), (10, None), (10, "end", 5), ()]:
+        assert not has_ended(history(*told))

@@ -58,14 +58,14 @@ def standing(newest_first: Iterable[Commit]) -> Commit | None:
     return None
 
 
-def has_ended(newest_first: Iterable[Commit]) -> bool:
-    """Whether there were notes, and a commit has ended them, and none has followed."""
+def has_ended(newest_first: Iterable[Commit], *, had_notes: bool = False) -> bool:
+    """Whether there were notes, as who asks may know, and a commit has ended them, and none has followed."""
     commits = iter(newest_first)
     for commit in commits:
         if commit.time is not None:
             return False
         if commit.ends_notes:
-            return any(one.time is not None for one in commits)
+            return had_notes or any(one.time is not None for one in commits)
     return False
 
 
