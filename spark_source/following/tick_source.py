@@ -41,6 +41,7 @@ _SCHEMA = StructType(
     [StructField("watermark", TimestampType()), StructField(TICK, BooleanType())]
 )
 _ARROW_SCHEMA = arrow_schema(_SCHEMA)
+_OF_SERVICE = {"url", "stream", "token"}
 
 
 def _read_options(given: dict[str, str]) -> "tuple[str, Followed[Any]]":
@@ -48,7 +49,7 @@ def _read_options(given: dict[str, str]) -> "tuple[str, Followed[Any]]":
     asked = GivenOptions(given, of="follow()", listed="its docstring")
     checkpoint = asked.need("checkpoint", str, "/var/lib/orders")
     table = asked.take("table", str)
-    is_alone = table is not None and "url" not in given
+    is_alone = table is not None and given.keys().isdisjoint(_OF_SERVICE)
     service = None if is_alone else _read_service(asked)
     followed: Followed[Any]
     if table is None:

@@ -59,6 +59,13 @@ def test_notes_begin_again_behind_what_ended_them() -> None:
     assert time_of(history(10, 20, "end", 15)) == 15
 
 
+def test_notes_have_ended_where_there_were_some_and_none_has_followed() -> None:
+    assert has_ended(history(10, "end", None))
+    assert has_ended(history("end", None), had_notes=True)
+    for told in [("end",), ("end", None), (10, None), (10, "end", 5), ()]:
+        assert not has_ended(history(*told))
+
+
 def test_a_note_that_says_only_whose_batch_it_is_says_no_time() -> None:
     batch = Commit(1, note=Note(until=None, job=JOB, query="q", batch=0))
     assert time_of([batch, *history(10)]) == 10
@@ -168,10 +175,3 @@ def test_a_history_is_whole_if_it_begins_with_the_first_commit() -> None:
     assert is_whole([])
     assert is_whole(history(10, None))
     assert not is_whole(history(10, None, first=4))
-
-
-def test_notes_have_ended_where_there_were_some_and_none_has_followed() -> None:
-    assert has_ended(history(10, "end", None))
-    assert has_ended(history("end", None), had_notes=True)
-    for told in [("end",), ("end", None), (10, None), (10, "end", 5), ()]:
-        assert not has_ended(history(*told))
