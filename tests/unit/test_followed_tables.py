@@ -132,9 +132,21 @@ def test_a_query_that_has_come_further_than_the_notes_that_began_again_is_stoppe
     append(path, 10)
     watch = watched(path)
     assert passed(watch, 0) == 10
+    append(path, None, mode="overwrite")
     append(path, 5)
-    with pytest.raises(UnfollowedTableError, match=r"taken back\. Start with a new checkpoint"):
-        passed(watch, 1)
+    with pytest.raises(UnfollowedTableError, match=r"taken its time back.*new checkpoint"):
+        passed(watch, 2)
+
+
+def test_a_note_that_is_less_is_passed_over_where_notes_have_not_ended(path: str) -> None:
+    """Of two jobs that note time to one stream, one may be late to commit what it has asked."""
+    append(path, 10)
+    watch = watched(path)
+    assert passed(watch, 0) == 10
+    append(path, 5)
+    assert passed(watch, 1) is None
+    append(path, 12)
+    assert passed(watch, 2) == 12
 
 
 def test_jobs_that_declare_by_turns_stop_it(path: str) -> None:
