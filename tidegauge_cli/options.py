@@ -38,6 +38,7 @@ _FORMS = {
         "fixed|POLICY",
         "fixed, or a target for each segment, such as events_per_s=1000,min_segments=2",
     ),
+    "table": _Form("TABLE", "an address or a name, such as s3://lake/hourly"),
     "retention": _Form("LIMITS", "an age, a size or both, such as 7d,10GB"),
 }
 LOCAL = "http://127.0.0.1:8470"

@@ -63,10 +63,17 @@ def table_of_streams(streams: Iterable[JudgedStream]) -> Listing:
             Text(words, style=_TONE_STYLE[standing.tone]),
             str(one.revision),
             str(one.segments),
-            "" if one.events is None else str(one.events),
-            one.log,
+            _content(one),
+            one.table or one.log,
         )
     return listing
+
+
+def _content(one: StreamBrief) -> str:
+    """Show how many events the log holds, or the version at which a table is complete."""
+    if one.version is not None:
+        return f"version {one.version}"
+    return "" if one.events is None else str(one.events)
 
 
 def table_of_writers(writers: Iterable[WriterInfo]) -> Listing:

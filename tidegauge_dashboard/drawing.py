@@ -260,7 +260,7 @@ class Drawing:
             cut = clock.mark.cut if clock.mark else {}
             return segments.segments_tab(info, cut, places)
         if view.tab == "marks":
-            return tabs.marks_tab(watch.marks, times)
+            return tabs.marks_tab(watch.marks, times, info.config)
         if view.tab == "readers":
             return tabs.readers_tab(view.stream, groups, times, clock.watermark)
         if view.tab == "settings":

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import ARRAY, BigInteger, Connection, Row, cast, func, select, true, tuple_
 
 from controller.schema import chunks, marks, streams
+from controller.store.marks import load_position
 from controller.store.truncation import Truncation
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.lattice import DownSet, count_between, down_set, frontier
@@ -26,6 +27,7 @@ def _in_short(info: StreamInfo) -> StreamBrief:
     return StreamBrief(
         **info.model_dump(include=set(StreamBrief.model_fields)),
         log=info.config.log,
+        table=info.config.table,
         follows_clock=info.config.max_future_skew_ms is not None,
         drops_writers=info.config.drops_writers,
         segments=len(info.topology.segments),
@@ -36,7 +38,9 @@ def _in_short(info: StreamInfo) -> StreamBrief:
 def read_overview(connection: Connection, names: Iterable[StreamName]) -> list[StreamInfo]:
     """Describe streams in order of name; those that are not there are left out."""
     newest = (
-        select(marks.c.revision, marks.c.lower, marks.c.created_ms.label("marked_ms"))
+        select(
+            marks.c.revision, marks.c.lower, marks.c.cut, marks.c.created_ms.label("marked_ms")
+        )
         .where(marks.c.stream_key == streams.c.key)
         .order_by(marks.c.revision.desc())
         .limit(1)
@@ -83,6 +87,7 @@ def _describe(row: Row[Any], topology: TopologyInfo, ends: dict[int, int]) -> St
     # Where all of a segment is truncated, it ends where it begins.
     tail = dict.fromkeys((one.number for one in topology.segments), 0) | first | ends
     is_embedded = config.log == "embedded"
+    is_marked_table = config.table is not None and row.cut is not None
     return StreamInfo(
         stream=str(StreamName(row.scope, row.stream)),
         stream_id=row.stream_id,
@@ -92,6 +97,7 @@ def _describe(row: Row[Any], topology: TopologyInfo, ends: dict[int, int]) -> St
         watermark=row.lower,
         revision=row.revision or 0,
         marked_ms=row.marked_ms,
+        version=config.version_before(load_position(row.cut)) if is_marked_table else None,
         final=row.lower == END_OF_TIME,
         tail=tail if is_embedded else None,
         first_cut=frontier(whole, first) if is_embedded else None,

@@ -65,6 +65,7 @@ def describe(state: StreamState) -> StreamInfo:
         watermark=state.watermark,
         revision=state.revision,
         marked_ms=None if mark is None else mark.marked_ms,
+        version=published.config.version_before(None if mark is None else mark.cut),
         final=state.final,
         tail=published.tails,
         first_cut=published.first_cut,
@@ -85,8 +86,10 @@ def describe_briefly(state: StreamState) -> StreamBrief:
         watermark=state.watermark,
         revision=state.revision,
         marked_ms=None if mark is None else mark.marked_ms,
+        version=config.version_before(None if mark is None else mark.cut),
         final=state.final,
         log=config.log,
+        table=config.table,
         follows_clock=config.max_future_skew_ms is not None,
         drops_writers=config.drops_writers,
         segments=len(state.published.topology.segments),
@@ -137,6 +140,7 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     registry.limits.check_new_stream(name.scope, name.stream, streams)
     config = _config_of(request)
     load.check_policy(str(name), config)
+    _check_table(config)
     log: EmbeddedLog | ExternalLog = ExternalLog()
     created_ms = registry.clocks.now().wall_ms
     topology = Topology.of_partitions(config.segments, created_ms)
@@ -193,6 +197,12 @@ def _check_retention(settings: SettingsFields) -> None:
         raise InvalidRequestError.of("retention", reason)
 
 
+def _check_table(config: StreamConfig) -> None:
+    if config.table is not None and (config.log, config.max_segments) != ("external", 1):
+        reason = "a table is an external log of one partition; create it with log external, segments 1"
+        raise InvalidRequestError.of("table", reason)
+
+
 def _check_same(state: StreamState, request: CreateStream) -> None:
     stored, fields = state.config.model_dump(), request.model_fields_set
     number = request.segments if "segments" in fields else stored["segments"]
@@ -228,6 +238,7 @@ def change_stream(
         changes["scaling"] = changes["scaling"] or "fixed"
     config = StreamConfig.model_validate(state.config.model_dump() | changes)
     load.check_policy(str(state.identity.name), config)
+    _check_table(config)
     state.change_config(config)
     state.store(batch, config=state.config.model_dump_json())
     if config.scaling == "fixed" and state.load != Load():

@@ -267,7 +267,9 @@ class _Job:
         self._timer: threading.Timer | None = None
         self._failure: Exception | None = None
         self._committed_at = float("-inf")
-        self._service = None if options.url is None else _Service(options, self._query)
+        self._service = (
+            None if options.url is None else _Service(options, options.job or self._query)
+        )
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -181,7 +181,11 @@ def test_streams_of_every_kind_are_shown_true(
     with Api(service.url, "kinds/beyond") as api:
         api.create(max_future_skew_ms=None, min_writers=2)
         api.note("a", 2**63 - 2, 1)
+    with Api(service.url, "kinds/table") as api:
+        api.create(segments=1, table="s3://lake/hourly")
+        api.note("nightly", _now_ms(), 33)
     wanted = {
+        "table": "table s3://lake/hourly, version 32",
         "logical": "3,820 logical",
         "ended": "end of time",
         "unused": "unused",
@@ -194,6 +198,9 @@ def test_streams_of_every_kind_are_shown_true(
             expect(row).to_contain_text(text)
         page.goto(f"{dashboard.url}?stream=kinds/ended")
         expect(page.get_by_role("heading", level=1)).to_have_text("Ended: nothing follows")
+        page.goto(f"{dashboard.url}?stream=kinds/table&tab=segments")
+        expect(page.locator(".notes")).to_contain_text("table s3://lake/hourly, version 32")
+        expect(page.locator("main")).to_contain_text("up to version 32")
         page.goto(f"{dashboard.url}?stream=kinds/staged")
         expect(page.locator(".notes")).to_contain_text("1 open transaction")
         page.goto(f"{dashboard.url}?stream=kinds/staged&tab=settings")

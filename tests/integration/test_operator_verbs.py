@@ -181,6 +181,25 @@ def test_why_shows_no_empty_table(operator: Operator, api: Api) -> None:
     )
 
 
+def test_a_table_is_listed_with_its_version_and_why_names_the_job_that_holds_it(
+    operator: Operator,
+) -> None:
+    address = "s3://lake/hourly"
+    refused = operator.type("create", "lake/hourly", "--table", address)
+    assert "create it with log external, segments 1" in refused.output
+    words = ("--log", "external", "--segments", "1", "--table", address, "--min-writers", "2")
+    operator.says("create", "lake/hourly", *words)
+    assert "version" not in operator.says("streams").replace("lake/hourly", "")
+    for job, time in (("nightly", 1_700_000_000_000), ("hourly", 1_700_000_060_000)):
+        operator.says("note-time", "lake/hourly", job, str(time), "--position", "0:33")
+    listed = operator.says("streams")
+    assert "version 32" in listed
+    assert address in listed
+    assert "nightly" in operator.says("why", "lake/hourly")
+    found = json.loads(operator.says("streams", "--json"))
+    assert [one["version"] for one in found if one["stream"] == "lake/hourly"] == [32]
+
+
 def test_a_stream_is_sealed_only_after_a_yes(operator: Operator) -> None:
     refused = operator.type("seal", STREAM, "--json", answer="n\n")
     assert refused.exit_code == 1

@@ -8,10 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from reader_client import ReaderGroup, StreamClient
+from reader_client import ReaderGroup, StreamClient, WatermarkTimeoutError
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
 from tidegauge.errors import UnknownWriterError
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.tables import complete_until, version_at, wait_for
 
 _NUMBERS = count(1)
 NOW = 1_700_000_000_000
@@ -62,9 +64,11 @@ def test_a_list_of_streams_says_in_short_who_holds_them(held: Api) -> None:
         "final",
         "revision",
         "marked_ms",
+        "version",
     )
     assert found == {name: whole[name] for name in shared} | {
         "log": "external",
+        "table": None,
         "follows_clock": True,
         "drops_writers": True,
         "segments": 2,
@@ -73,6 +77,28 @@ def test_a_list_of_streams_says_in_short_who_holds_them(held: Api) -> None:
     assert _is_now(found["marked_ms"])
     assert _listed(held, explain="true")["explanation"]["holder"] == "slow"
     assert _listed(held)["explanation"] is None
+
+
+def test_a_table_is_listed_and_asked_by_its_version(shared_server: ServerProcess) -> None:
+    with Api(shared_server.url, f"overviews-{next(_NUMBERS)}/hourly") as api:
+        with pytest.raises(httpx.HTTPStatusError, match="422"):
+            api.create(log="embedded", table="s3://lake/hourly")
+        api.create(table="s3://lake/hourly", mark_resolution_ms=0)
+        assert (_listed(api, brief="true")["version"], _listed(api)["version"]) == (None, None)
+        asked = {"url": shared_server.url, "stream": api.name}
+        assert version_at("hourly", NOW, **asked) is None
+        for time, offset in ((NOW, 33), (NOW + 1, 35)):
+            api.note("nightly", time, offset)
+            wait_until(lambda time=time: api.get("watermark")["watermark"] == time)
+        assert (_listed(api, brief="true")["version"], _listed(api)["version"]) == (34, 34)
+        assert _listed(api, brief="true")["table"] == "s3://lake/hourly"
+        found = [wait_for("hourly", time, timeout=20, **asked) for time in (NOW, NOW + 1)]
+        assert (found, complete_until("hourly", **asked)) == ([32, 34], NOW + 1)
+        with pytest.raises(WatermarkTimeoutError, match="nightly"):
+            wait_for("hourly", NOW + 2, timeout=0, **asked)
+        api.post("seal", position={"0": 36})
+        assert wait_for("hourly", NOW + 2, timeout=20, **asked) == 35
+        assert complete_until("hourly", **asked) == END_OF_TIME
 
 
 def test_a_list_in_short_counts_the_events_that_are_left(shared_server: ServerProcess) -> None:

@@ -12,7 +12,7 @@ from tests.listed_streams import NOW, STATES, brief_of
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.explain.states import Pace, Standing
 from tidegauge.wire.groups import GroupDetails, ListedGroup, ReaderInfo, TimeWindowInfo
-from tidegauge.wire.streams import StreamInfo
+from tidegauge.wire.streams import MarkInfo, StreamInfo
 from tidegauge.wire.writers import Watermark, WriterInfo
 from tidegauge_dashboard.history import History, Holders, Samples
 from tidegauge_dashboard.look import chart, group, groups, headline, overview, segments, tabs
@@ -361,7 +361,9 @@ def test_the_watermark_of_a_later_moment_is_not_ahead_of_the_slowest() -> None:
     assert race["water"] == race["rows"][0]["x"]
 
 
-def _info(segments_: list[Any], tail: dict[int, int], first_cut: dict[int, int]) -> StreamInfo:
+def _info(
+    segments_: list[Any], tail: dict[int, int] | None, first_cut: dict[int, int] | None
+) -> StreamInfo:
     return StreamInfo.model_validate(
         {
             "stream": "a/b",
@@ -611,6 +613,24 @@ def test_a_chart_has_a_text_for_those_who_do_not_see_it() -> None:
         [0, 300_000], History(), Samples(), {}, now_ms=0, holder=None, tone=None, times=times
     )
     assert empty["text"] == "Event time over the last 5m: no mark yet."
+
+
+def test_a_table_shows_versions_in_place_of_positions() -> None:
+    partition: dict[str, Any] = {"number": 0, "low": None, "high": None, "predecessors": []}
+    info = _info([{**partition, "sealed_length": None}], None, None)
+    config = info.config.model_copy(update={"log": "external", "table": "s3://lake/hourly"})
+    info = info.model_copy(update={"config": config, "version": 32})
+    assert headline.notes_of(info, [])[0] == "table s3://lake/hourly, version 32"
+    brief = brief_of(log="external", table="s3://lake/hourly")
+    entry = overview.Entry(brief, MOVING, Pace(), [None] * 60, NOW)
+    row = overview.row_of(entry, [], now_ms=NOW)
+    assert row["table"] == "table s3://lake/hourly, no version yet"
+    mark = MarkInfo(revision=2, lower=NOW, upper=NOW, cut={0: 33}, final=False)
+    times = Times.of(follows_clock=True, example=NOW)
+    assert tabs.marks_tab([mark], times, config)["rows"][0]["cut"] == "version 32"
+    tab = segments.segments_tab(info, {0: 33}, [])
+    assert [one["text"] for one in tab["lanes"]] == ["up to version 32"]
+    assert config.version_before({0: 0}) is None
 
 
 def test_a_setting_that_differs_from_its_default_says_so() -> None:

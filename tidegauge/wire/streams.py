@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, StringConstraints, Tag, model_validator
 
 from tidegauge.marks import Mark
 from tidegauge.scaling import MOST_SEGMENTS
@@ -129,6 +129,11 @@ class SettingsFields(Request):
         3_600_000,
         description="How far a noted time may be ahead of the server's clock, ms: as far as your "
         "writers' clocks may be wrong, 60000 with NTP; null for streams with logical time.",
+    )
+    table: Annotated[str, StringConstraints(min_length=1, max_length=1_000)] | None = Field(
+        None,
+        description="External log of one partition: the lakehouse table whose versions are the "
+        "offsets, by its address or name, so that versions are shown; null: it is no table.",
     )
 
 
@@ -289,6 +294,12 @@ class StreamConfig(Answer):
     retention: Retention | None = Field(None, description="See `PUT`.")
     writer_retention_ms: int | None = Field(description="See `PUT`.")
     max_future_skew_ms: int | None = Field(description="See `PUT`.")
+    table: str | None = Field(None, description="See `PUT`.")
+
+    def version_before(self, cut: Mapping[int, int] | None) -> int | None:
+        """Return the newest version of a table before a cut; None if it is none, or is empty there."""
+        offset = 0 if self.table is None or cut is None else cut.get(0, 0)
+        return offset - 1 if offset else None
 
     @property
     def drops_writers(self) -> bool:
@@ -357,6 +368,11 @@ class _StreamEntry(StreamFacts):
     marked_ms: int | None = Field(
         None, description="Wall clock of the newest mark, ms; null before the first."
     )
+    version: int | None = Field(
+        None,
+        description="Of a table: the version at which it is complete up to the watermark; null of "
+        "other streams, and before the first mark.",
+    )
     explanation: BriefExplanation | None = Field(
         None,
         description="In lists, with `explain`; null without, and while the controller that holds the "
@@ -368,6 +384,7 @@ class StreamBrief(_StreamEntry):
     """A stream in a list with `brief`."""
 
     log: Literal["embedded", "external"] = Field(description="Where the events are stored.")
+    table: str | None = Field(None, description="The table whose versions are the offsets.")
     follows_clock: bool = Field(
         description="Whether times are ms of wall clock: `max_future_skew_ms` is set."
     )

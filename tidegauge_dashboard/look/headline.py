@@ -8,7 +8,15 @@ from tidegauge.wire.streams import StreamBrief, StreamInfo
 from tidegauge.wire.transactions import TransactionInfo
 from tidegauge.wire.writers import ExplanationInfo, Watermark, WriterInfo
 from tidegauge_dashboard.look.overview import until_of, writers_of
-from tidegauge_dashboard.look.words import Part, Times, grouped, per_second, plural, rounded
+from tidegauge_dashboard.look.words import (
+    Part,
+    Times,
+    grouped,
+    per_second,
+    plural,
+    rounded,
+    table_text,
+)
 
 _NAMES = 3
 _MOVING: frozenset[State] = frozenset({"moving", "late", "catching"})
@@ -27,7 +35,9 @@ def brief_of(info: StreamInfo, clock: Watermark, stood_from_ms: int | None) -> S
             "created_ms": info.created_ms,
             "revision": clock.mark.revision if clock.mark else 0,
             "marked_ms": stood_from_ms,
+            "version": info.config.version_before(clock.mark.cut if clock.mark else None),
             "log": info.config.log,
+            "table": info.config.table,
             "follows_clock": info.config.max_future_skew_ms is not None,
             "drops_writers": info.config.drops_writers,
             "segments": len(info.topology.segments),
@@ -221,7 +231,9 @@ def notes_of(info: StreamInfo, open_transactions: Sequence[TransactionInfo]) -> 
     """Describe what else there is to know: of which kind it is, what is open, what is gone."""
     growing = sum(one.sealed_length is None for one in info.topology.segments)
     notes = []
-    if info.config.log == "external":
+    if (table := table_text(info.config.table, info.version)) is not None:
+        notes.append(table)
+    elif info.config.log == "external":
         notes.append(f"external log, {plural(len(info.topology.segments), 'partition')}")
     else:
         notes.append(f"{plural(growing, 'open segment')} of {len(info.topology.segments)}")

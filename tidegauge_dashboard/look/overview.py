@@ -11,7 +11,14 @@ from tidegauge.states import WriterState
 from tidegauge.wire.groups import ListedGroup, TimeWindowInfo
 from tidegauge.wire.streams import BriefExplanation, StreamBrief
 from tidegauge_dashboard.look.scales import relative_heights, water_height
-from tidegauge_dashboard.look.words import Part, Times, grouped, per_second, plural
+from tidegauge_dashboard.look.words import (
+    Part,
+    Times,
+    grouped,
+    per_second,
+    plural,
+    table_text,
+)
 
 PAGE_ROWS = 25
 BIN_MS = 5_000
@@ -78,6 +85,7 @@ def row_of(entry: Entry, groups: Sequence[ListedGroup], *, now_ms: int) -> Part:
     age_ms = now_ms - brief.watermark if aged and brief.watermark is not None else None
     return {
         "stream": brief.stream,
+        "table": table_text(brief.table, brief.version),
         "label": standing.label,
         "tone": standing.tone,
         "edge": _EDGES.get(standing.tone, "none"),

@@ -38,6 +38,9 @@ def segments_tab(
     complete = frozenset(ancestors.listed(ancestors.of(cut)))
     gone = frozenset(ancestors.listed(ancestors.of(info.first_cut or ())))
     drawn = _Drawing(info, cut, places, complete, gone)
+    if info.config.table is not None:
+        caption = f"Versions of the table {info.config.table}, up to the newest cut"
+        return {"caption": caption, "lanes": [drawn.lane(one) for one in segments]}
     if info.config.log == "external":
         caption = "Partitions of the external log, and how far the newest cut is in each"
         return {"caption": caption, "lanes": [drawn.lane(one) for one in _first(segments)]}
@@ -95,6 +98,9 @@ class _Drawing:
         return (length or 0) if one.number in self.complete else 0
 
     def _text(self, one: SegmentInfo, length: int | None, done: int) -> str:
+        version = self.info.config.version_before({one.number: done})
+        if version is not None:
+            return f"up to version {grouped(version)}"
         if length is None:
             return f"{one.number} · {grouped(done)} before the cut" if done else str(one.number)
         gone = (self.info.first_cut or {}).get(one.number, 0)

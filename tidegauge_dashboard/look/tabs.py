@@ -133,8 +133,13 @@ def _remark(one: WriterInfo) -> str:
     return "grace" if one.grace and one.state in {"expired", "left"} else ""
 
 
-def marks_tab(marks: Iterable[MarkInfo], times: Times) -> Part:
-    """Draw the newest marks with their cuts, the newest first."""
+def marks_tab(marks: Iterable[MarkInfo], times: Times, config: StreamConfig) -> Part:
+    """Draw the newest marks with their cuts, of a table its versions, the newest first."""
+
+    def text_of(cut: Mapping[int, int]) -> str:
+        version = config.version_before(cut)
+        return cut_text(cut) if version is None else f"version {grouped(version)}"
+
     return {
         "rows": [
             {
@@ -142,7 +147,7 @@ def marks_tab(marks: Iterable[MarkInfo], times: Times) -> Part:
                 "lower": times.moment(mark.lower),
                 "upper": times.moment(mark.upper),
                 "marked": None if mark.marked_ms is None else {"ms": mark.marked_ms},
-                "cut": cut_text(mark.cut),
+                "cut": text_of(mark.cut),
             }
             for mark in reversed(list(marks))
         ]
@@ -186,6 +191,7 @@ def settings_tab(info: StreamInfo, transactions: Iterable[TransactionInfo]) -> P
     return {
         "rows": [
             _setting("log", "where the events are stored", config, str),
+            _setting("table", "the table whose versions are the offsets", config, _table),
             _setting("segments", "segments at creation", config, grouped),
             _setting("scaling", "how the number of segments follows the load", config, str),
             _setting("retention", "how many events are retained", config, _retention),
@@ -229,6 +235,10 @@ def _setting(name: str, text: str, config: StreamConfig, show: Callable[[Any], s
         "value": show(value),
         "default": show(default) if differs else None,
     }
+
+
+def _table(value: str | None) -> str:
+    return "none" if value is None else value
 
 
 def _retention(value: object) -> str:

@@ -56,6 +56,14 @@ def per_second(rate: float) -> str:
     return f"{rate:.1f}/s" if rate < 100 else f"{rounded(rate)}/s"
 
 
+def table_text(table: str | None, version: int | None) -> str | None:
+    """Describe the table that a stream is, and at which version it is complete; None if it is none."""
+    if table is None:
+        return None
+    reached = "no version yet" if version is None else f"version {grouped(version)}"
+    return f"table {table}, {reached}"
+
+
 def plural(count: int, what: str, *, show: Callable[[int], str] = grouped) -> str:
     """Show a count of things."""
     return f"{show(count)} {what}" if count == 1 else f"{show(count)} {what}s"

@@ -41,7 +41,7 @@ export function Overview({ place, parts, setMore }) {
 function Row({ row }) {
   return html`
     <tr class="edge-${row.edge}">
-      <td class="name"><a data-row href=${hrefOf({ stream: row.stream })} title=${row.stream}>${row.stream}</a></td>
+      <td class="name"><a data-row href=${hrefOf({ stream: row.stream })} title=${row.stream}>${row.stream}</a>${row.table && html`<small class="dim" title=${row.table}>${row.table}</small>`}</td>
       <td class="state"><div>
         <span class="pill ${row.tone}">${row.label}</span>${" "}
         ${row.who && html`<b class="who" title=${row.who}>${row.who}</b> `}${row.others && html`<span class="dim">${row.others}</span> `}
