@@ -20,7 +20,7 @@ IN_MEMORY = $(shell [ "0$(strip $(ROOM_KB))" -gt 4000000 ] && echo TMPDIR=/dev/s
 # Three workers on two cores, since many tests wait. Each takes a group of tests/groups.py as a whole.
 PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --no-loadscope-reorder
 
-.PHONY: setup demo demo-kafka test test-spark test-lake soak soak-day lint docs bench screenshots serve clean
+.PHONY: setup demo demo-kafka demo-lake test test-spark test-lake soak soak-day lint docs bench screenshots serve clean
 
 setup: $(READY)
 
@@ -100,6 +100,9 @@ PYTEST_OF_LAKE = $(IN_MEMORY) TIDEGAUGE_LAKE_JARS=$(CURDIR)/$(1)/jars $(1)/bin/p
 test-lake: $(OF_DELTA)/.ready $(OF_ICEBERG)/.ready
 	$(call PYTEST_OF_LAKE,$(OF_DELTA))
 	$(call PYTEST_OF_LAKE,$(OF_ICEBERG))
+
+demo-lake: $(OF_DELTA)/.ready
+	$(OF_DELTA)/bin/tidegauge demo lake --jars $(OF_LAKE)/jars
 
 # The long forms of what `make test` tries seldom, by other seeds; tells at the end what it tried.
 soak: setup

@@ -3,7 +3,7 @@
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -44,9 +44,13 @@ _ON_THIS_MACHINE: dict[str, Any] = {
 
 @contextmanager
 def running_spark(
-    master: str = "local[2]", *, log: Path | None = None, jars: Sequence[Path] = ()
+    master: str = "local[2]",
+    *,
+    log: Path | None = None,
+    jars: Sequence[Path] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
-    """Start a small session with this interpreter and more jars, and stop it in the end.
+    """Start a small session with this interpreter, more jars and settings, and stop it in the end.
 
     What its JVM says, which is little if it is local, goes to the log, or to standard error. If
     it is lost meanwhile the demo has failed.
@@ -56,14 +60,14 @@ def running_spark(
             os.environ["PYSPARK_PYTHON"] = sys.executable
             is_local = master.startswith("local")
             log_level = "OFF" if is_local else "WARN"
-            settings = {**_SETTINGS, "spark.log.level": log_level}
-            settings["spark.driver.defaultJavaOptions"] = (
+            given = {**_SETTINGS, "spark.log.level": log_level, **(settings or {})}
+            given["spark.driver.defaultJavaOptions"] = (
                 f"-Djava.io.tmpdir={tempfile.gettempdir()}"
             )
-            settings |= _ON_THIS_MACHINE if is_local else {}
-            settings |= {"spark.jars": ",".join(map(str, jars))} if jars else {}
+            given |= _ON_THIS_MACHINE if is_local else {}
+            given |= {"spark.jars": ",".join(map(str, jars))} if jars else {}
             builder = SparkSession.builder.master(master).appName("tidegauge-demo")
-            spark = builder.config(map=settings).getOrCreate()
+            spark = builder.config(map=given).getOrCreate()
             spark.sparkContext.setLogLevel(log_level)
             stack.callback(_stop, spark)
         try:

@@ -66,6 +66,12 @@ own Kafka source reads the same batches again, once with Tidegauge's watermark a
 with its own; and all five are compared with the truth.
 This takes four to five minutes on two cores. Ctrl-C ends it.
 """
+_LAKE_INTENT = """\
+Flights of 2013 are replayed through Tidegauge into three Delta tables: as reported, by hour and by
+day. Each table is written by a process of its own, and one of these is killed and started again.
+All three are compared with the truth at every version, and with a chain under Spark's own watermark.
+This takes four to five minutes on two cores. Ctrl-C ends it.
+"""
 _STOPPED = "stopped; nothing is left running"
 FLIGHTS: Any = "demo/flights"  # typer reads a default as it reads what is typed
 
@@ -124,6 +130,40 @@ def _run_kafka(  # noqa: PLR0913, PLR0917 (options)
     with needs_extra("all"):
         from tidegauge_cli.demo.kafka.run import KafkaDemo, run_kafka_demo  # noqa: PLC0415 (the same)
     return run_kafka_demo(KafkaDemo(days, speed, batches, bootstrap, topic, output))
+
+
+@demo.command(epilog="Example: tidegauge demo lake --jars .venv-lake/jars --days 3")
+def lake(
+    *,
+    days: Days = 7,
+    speed: Annotated[float, _speed(f"{_MEANS}, at most: they wait for Spark.")] = 35_000,
+    batches: Batches = 60,
+    jars: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="TIDEGAUGE_LAKE_JARS",
+            help="Folder with the jars of Delta, for the Spark that is installed.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path, typer.Option(help="Folder for the comparison and what Spark says.")
+    ] = Path("tidegauge-demo-lake"),
+) -> None:
+    """Replay real flights into a chain of Delta tables, and compare them with the truth.
+
+    `make demo-lake` runs it in an environment of its own: no release of Delta knows Spark 4.3.
+    """
+    sys.exit(
+        supervise(partial(_run_lake, days, speed, batches, jars, output), stopped=_STOPPED)
+    )
+
+
+def _run_lake(days: int, speed: float, batches: int, jars: Path | None, output: Path) -> int:
+    print(_LAKE_INTENT, flush=True)  # what is imported next takes seconds
+    with needs_extra("controller,flights,spark,tables,writer"):
+        from tidegauge_cli.demo.lake.run import LakeDemo, run_lake_demo  # noqa: PLC0415 (the same)
+    return run_lake_demo(LakeDemo(days, speed, batches, jars, output))
 
 
 def _delete_topics(topic: str, bootstrap: str | None) -> None:

@@ -88,28 +88,38 @@ def lost_rows(emitted: pd.DataFrame, expected: pd.DataFrame) -> int:
     return int(expected["departures"].sum() - emitted["departures"].sum())
 
 
-def close_windows(arrivals: pd.DataFrame, watermark: "pd.Series[int]") -> pd.DataFrame:
+def close_windows(
+    arrivals: pd.DataFrame, watermark: "pd.Series[int]", *, size_ms: int = HOUR_MS
+) -> pd.DataFrame:
     """Find ``origin``, ``start``, ``departures`` and ``batch`` of the windows that Spark closes.
 
-    The arrivals have ``origin``, ``departed`` (ms) and ``batch``; the watermark (ms) is what each
-    batch tells, for the batches after it. Rows that are dropped do not count as departures.
+    The arrivals have ``origin``, ``departed`` (ms) and ``batch``, and ``departures`` if a row
+    stands for several; the watermark (ms) is what each batch tells, for the batches after it.
+    Rows that are dropped do not count as departures. A window that no watermark closes has a
+    batch behind those that read rows and the one after them.
     """
     # Nothing is told before the first batch, and none of it is in effect in the first.
     told = np.array([0, 0, *watermark.cummax()])
     late_below, closed_below = told[:-1], told[1:]
-    start = arrivals["departed"] // HOUR_MS * HOUR_MS
-    kept = start + HOUR_MS > late_below[arrivals["batch"]]
-    windows = arrivals[kept].groupby(["origin", start[kept].rename("start")]).size()
-    found = windows.rename("departures").reset_index()
-    return found.assign(batch=np.searchsorted(closed_below, found["start"] + HOUR_MS))
+    start = arrivals["departed"] // size_ms * size_ms
+    kept = start + size_ms > late_below[arrivals["batch"]]
+    rows = arrivals if "departures" in arrivals else arrivals.assign(departures=1)
+    windows = rows[kept].groupby(["origin", start[kept].rename("start")])["departures"].sum()
+    found = windows.reset_index()
+    return found.assign(batch=np.searchsorted(closed_below, found["start"] + size_ms))
 
 
 def guess(arrivals: pd.DataFrame, batches: int, delay_h: float) -> "pd.Series[int]":
     """Tell Spark's own watermark: the newest row so far less a delay, and in the end the end."""
-    newest = arrivals.groupby("batch")["departed"].max().reindex(range(batches), fill_value=0)
-    told = (newest.cummax() - int(delay_h * HOUR_MS)).clip(lower=0)
+    told = newest_less(arrivals, batches, delay_h)
     told.iloc[-1] = END_OF_TIME
     return told
+
+
+def newest_less(arrivals: pd.DataFrame, batches: int, delay_h: float) -> "pd.Series[int]":
+    """Tell the newest row so far less a delay, batch by batch."""
+    newest = arrivals.groupby("batch")["departed"].max().reindex(range(batches), fill_value=0)
+    return (newest.cummax() - int(delay_h * HOUR_MS)).clip(lower=0)
 
 
 def check_rule(closed: ClosedWindows, model: pd.DataFrame) -> None:
