@@ -102,7 +102,7 @@ test-lake: $(OF_DELTA)/.ready $(OF_ICEBERG)/.ready
 	$(call PYTEST_OF_LAKE,$(OF_ICEBERG))
 
 demo-lake: $(OF_DELTA)/.ready
-	$(OF_DELTA)/bin/tidegauge demo lake --jars $(OF_LAKE)/jars
+	$(OF_DELTA)/bin/tidegauge demo lake --jars $(OF_DELTA)/jars
 
 # The long forms of what `make test` tries seldom, by other seeds; tells at the end what it tried.
 soak: setup
