@@ -73,6 +73,8 @@ def test_each_version_has_to_have_all_that_is_below_its_time() -> None:
         check_versions(replace(right, times={2: 5, 3: 4, 6: END_OF_TIME}), truth, "hour")
     with pytest.raises(DemoFailedError, match="not at the end"):
         check_versions(replace(right, times={2: 2 * HOUR_MS}), truth, "hour")
+    with pytest.raises(DemoFailedError, match="other rows than pandas"):
+        check_versions(right, truth.assign(origin=["JFK", "LGA", "JFK", "JFK"]), "hour")
     twice = pd.concat([truth, truth.tail(1).assign(version=5)])
     with pytest.raises(DemoFailedError, match="at version 5"):
         check_versions(replace(right, rows=twice), truth, "hour")

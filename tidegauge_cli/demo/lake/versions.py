@@ -92,15 +92,15 @@ def read_versions(table: Path, time: str) -> Versions:
 
 
 def check_versions(versions: Versions, truth: pd.DataFrame, time: str) -> int:
-    """Check at every version that what is below its time is what it is in the truth.
+    """Check that what is below the time of a version is as in the truth, and all rows in the end.
 
     Returns how many versions said a time.
 
     Raises
     ------
     DemoFailedError
-        If a row below the time of a version came later, or the time fell, or the last version is
-        not complete for good.
+        If a row below the time of a version came later, the time fell, the last version is not
+        complete for good, or the rows are others.
     """
     said = [*versions.times.values()]
     if said != sorted(said) or said[-1:] != [END_OF_TIME]:
@@ -117,6 +117,13 @@ def check_versions(versions: Versions, truth: pd.DataFrame, time: str) -> int:
                 f"{version}, which says that it is complete until then; there are {_sums(expected)}"
             )
             raise DemoFailedError(msg)
+    columns = list(truth.columns)
+    found, expected = (
+        sorted(table[columns].itertuples(index=False, name=None)) for table in (rows, truth)
+    )
+    if found != expected:
+        msg = f"{versions.name} has other rows than pandas"
+        raise DemoFailedError(msg)
     return len(said)
 
 
