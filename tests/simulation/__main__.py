@@ -1,0 +1,59 @@
+"""Repeats runs: ``python -m tests.simulation SEED [--controllers N] [--long] [--trace]``."""
+
+import argparse
+import sys
+from contextlib import nullcontext
+
+from tests.simulation import clocks
+
+clocks.install()  # before anything is imported that binds them
+
+from tests.simulation.defects import DEFECTS  # noqa: E402
+from tests.simulation.run import Verdict, Wanted, run  # noqa: E402
+from tests.simulation.shrinking import shrink  # noqa: E402
+
+
+def main() -> int:
+    """Run what is asked for; 1 if something failed."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("seed", type=int)
+    parser.add_argument("--count", type=int, default=1, help="so many seeds from this one on")
+    parser.add_argument("--controllers", type=int, default=1)
+    parser.add_argument("--long", action="store_true", help="all subjects, for 24 s")
+    parser.add_argument("--only", help="the faults that may happen, such as kill#0,late#3")
+    parser.add_argument(
+        "--shrink", action="store_true", help="find the fewest faults with which a run fails"
+    )
+    parser.add_argument("--defect", choices=DEFECTS, help="plant one, until it is found")
+    parser.add_argument("--trace", action="store_true", help="tell all that happens")
+    asked = parser.parse_args()
+    only = None if asked.only is None else frozenset(filter(None, asked.only.split(",")))
+    failed = 0
+    with DEFECTS[asked.defect]() if asked.defect else nullcontext():
+        for seed in range(asked.seed, asked.seed + asked.count):
+            wanted = Wanted(seed, asked.controllers, asked.long, only)
+            verdict = run(wanted, tell=print if asked.trace else None)
+            failed += bool(verdict.faults)
+            tell(verdict)
+            if verdict.faults and asked.shrink:
+                tell(shrink(verdict))
+            if verdict.faults and asked.defect:
+                break
+    return 1 if failed else 0
+
+
+def tell(verdict: Verdict) -> None:
+    """Print what came of a run."""
+    outcome = "FAILED" if verdict.faults else "well"
+    print(
+        f"{outcome} {verdict.digest} {verdict.wanted.line}: {verdict.requests} requests, "
+        f"{verdict.transactions} transactions, {len(verdict.happened)} faults, "
+        f"{verdict.virtual_s:.1f} s in {verdict.real_s:.2f} s",
+        flush=True,
+    )
+    for fault in verdict.faults[:10]:
+        print(f"    {fault}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

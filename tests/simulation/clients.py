@@ -1,0 +1,418 @@
+"""Writers, readers, watchers and operators: what each of them does, over and over.
+
+A writer is honest: it writes no event below what it noted or was told. Times are those of its wall
+clock, more or less, so that the watermark can be compared with the time that it is.
+"""
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+
+import pyarrow as pa
+
+from reader_client import AsyncReader, AsyncReaderGroup, AsyncStreamClient
+from tests.simulation import clocks
+from tests.simulation.ledger import GroupBook, SeenMark, StreamBook, Window, Written
+from tests.simulation.world import Expected, Program, Work, World
+from tidegauge.client.transport import Transport
+from tidegauge.errors import (
+    EventsNeededError,
+    InvalidTransitionError,
+    ReaderFencedError,
+    SegmentLimitError,
+    StreamReplacedError,
+    TopologyChangedError,
+    TransactionFinishedError,
+    UnknownReaderError,
+    UnknownStreamError,
+    WriterFencedError,
+)
+from tidegauge.marks import Mark
+from tidegauge.wire.columns import EVENT_SCHEMA
+from tidegauge.wire.events import ARROW
+from tidegauge.wire.transactions import BatchAppended
+from writer_client import AsyncTimeReporter, AsyncWriter, EventsNotStoredError
+from writer_client._events import encode_events
+
+PATIENCE = timedelta(seconds=300)
+"""Of every client: it outlives all faults."""
+_OLDEST_MS = 80
+"""How far an event's time may lie in the past."""
+_KEYS = 4
+OF_READERS: Expected = (ReaderFencedError, UnknownReaderError, InvalidTransitionError)
+"""What a reader may hear that was silent for too long, and was taken offline."""
+OF_DELETION: Expected = (UnknownStreamError, StreamReplacedError, EventsNotStoredError)
+
+
+class Pen:
+    """Writes events in the book of a stream, as one process of a writer."""
+
+    def __init__(self, program: Program, book: StreamBook, told: int | None) -> None:
+        self._program = program
+        self._book = book
+        self.promised = told or 0
+        self._count = 0
+        self._open: list[str] = []
+
+    def event(self, *, unit: str = "", late_ms: int = 0) -> Written:
+        """Make an event; ``late_ms`` below what was promised, it is no honest one."""
+        program = self._program
+        self._count += 1
+        time = clocks.true_ms() - program.random.randrange(_OLDEST_MS)
+        made = Written(
+            value=f"{program.name}#{program.process}:{self._count}",
+            key=f"{program.name}/{program.random.randrange(_KEYS)}",
+            time=self.promised - late_ms if late_ms else max(time, self.promised),
+            order=(program.process, self._count),
+            writer=program.name,
+            is_honest=not late_ms,
+            unit=unit,
+        )
+        self._book.written[made.value] = made
+        if not unit:
+            self._open.append(made.value)
+        return made
+
+    def promise(self) -> int:
+        """Choose what to note."""
+        time = clocks.true_ms() - self._program.random.randrange(_OLDEST_MS)
+        self.promised = max(self.promised, time)
+        return self.promised
+
+    def acknowledge(self) -> None:
+        """Record that all that was written outside transactions is stored."""
+        self._book.acknowledged |= set(self._open)
+        self._open.clear()
+
+
+def write(
+    world: World,
+    book: StreamBook,
+    *,
+    pause_s: float = 0.25,
+    transactions: float = 0.0,
+    lies: float = 0.0,
+    leaves: bool = False,
+) -> Work:
+    """Write events, note time, flush, and commit transactions."""
+
+    async def work(program: Program) -> None:
+        random, stream = program.random, book.name
+        writer = AsyncWriter(world.url(), stream, program.name, retry_for=PATIENCE)
+        await writer.open()
+        pen = Pen(program, book, writer.told_time)
+        while world.is_writing:
+            if random.random() < transactions:
+                await _transact(writer, pen, program, book)
+            else:
+                for _ in range(random.randrange(1, 5)):
+                    late_ms = random.randrange(1, 500) if random.random() < lies else 0
+                    await _write(writer, pen.event(late_ms=late_ms))
+            if world.is_calm or random.random() < 0.8:
+                writer.note_time(pen.promise())
+            if random.random() < 0.6:
+                await writer.flush()
+                pen.acknowledge()
+            await asyncio.sleep(random.uniform(0.2, 1.8) * pause_s)
+        if leaves:
+            await writer.leave()
+        else:
+            await writer.close()
+        pen.acknowledge()
+
+    return work
+
+
+async def _write(target: object, event: Written) -> None:
+    await target.write(event.value, key=event.key, event_time=event.time)  # type: ignore[attr-defined]
+
+
+class _ChangedItsMindError(Exception):
+    """A writer aborts its transaction."""
+
+
+async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: StreamBook) -> None:
+    random = program.random
+    unit = ""
+    try:
+        async with writer.transaction(timeout=timedelta(seconds=5)) as transaction:
+            unit = transaction.id
+            book.units[unit] = "open"
+            for _ in range(random.randrange(2, 6)):
+                await _write(transaction, pen.event(unit=unit))
+                if random.random() < 0.2:
+                    await asyncio.sleep(random.random() * 0.3)
+            if random.random() < 0.15:
+                raise _ChangedItsMindError  # noqa: TRY301 (as users do)
+            if random.random() < 0.6:
+                transaction.note_time(pen.promise())
+    except _ChangedItsMindError:
+        book.units[unit] = "aborted"
+    except TransactionFinishedError:  # its lease ended while the service was away
+        book.units[unit] = "aborted"
+    else:
+        book.units[unit] = "committed"
+        pen.acknowledge()  # a commit flushes
+
+
+def report(world: World, book: StreamBook, *, pause_s: float = 0.3) -> Work:
+    """Write events to a log elsewhere, and note time for them."""
+
+    async def work(program: Program) -> None:
+        random = program.random
+        reporter = AsyncTimeReporter(world.url(), book.name, program.name, retry_for=PATIENCE)
+        await reporter.open()
+        pen = Pen(program, book, reporter.told_time)
+        position = {one: len(events) for one, events in book.external.items()}
+        while world.is_writing:
+            for _ in range(random.randrange(1, 4)):
+                partition = random.randrange(len(book.external))
+                events = book.external[partition]
+                events.append(pen.event())
+                position[partition] = len(events)
+            await reporter.note_time(pen.promise(), dict(position))
+            await asyncio.sleep(random.uniform(0.2, 1.8) * pause_s)
+        await reporter.close()
+
+    return work
+
+
+def publish(world: World, book: StreamBook, *, pause_s: float = 0.5) -> Work:
+    """Publish the numbered batches of a job, again from the last that is not known to be done."""
+    batches: dict[int, tuple[pa.RecordBatch, int]] = {}
+    done = 0
+
+    async def work(program: Program) -> None:
+        nonlocal done
+        transport = Transport(world.url(), retry_for=PATIENCE)
+        path = f"/v1/streams/{book.name}/batches"
+        pen = Pen(program, book, max((note for _, note in batches.values()), default=None))
+        while world.is_writing or done < len(batches):
+            number = done + 1
+            unit = f"{program.name}/{number}"
+            if number not in batches:
+                events = [pen.event(unit=unit) for _ in range(program.random.randrange(1, 6))]
+                rows = [
+                    {"key": one.key, "event_time": one.time, "value": one.value.encode()}
+                    for one in events
+                ]
+                batch = pa.RecordBatch.from_pylist(rows, schema=EVENT_SCHEMA)
+                batches[number] = batch, pen.promise()
+                book.units[unit] = "open"
+            batch, note = batches[number]
+            await transport.request(
+                "POST",
+                f"{path}/{number}",
+                answer=BatchAppended,
+                body=encode_events(batch),
+                headers={"content-type": ARROW},
+                params={"writer": program.name, "note_time": str(note)},
+                retry=True,
+            )
+            book.units[unit] = "committed"
+            done = number
+            await asyncio.sleep(program.random.uniform(0.2, 1.8) * pause_s)
+        await transport.aclose()
+
+    return work
+
+
+def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
+    """Read as a member of a group, look at its window, and make checkpoints."""
+
+    async def work(program: Program) -> None:
+        random = program.random
+        reader = AsyncReader(world.url(), book.name, program.name, retry_for=PATIENCE)
+        until_s = world.loop.time() + random.uniform(0.5, 2) * stays_s
+        while world.is_reading:
+            events = await reader.read_next(wait_ms=700, limit=random.randrange(1, 60))
+            for event in events:
+                if random.random() < 0.1:
+                    await asyncio.sleep(random.random() * 0.03)
+                book.take(event.value.decode())
+            if random.random() < 0.1:
+                await reader.checkpoint("here")
+            if random.random() < 0.3:
+                window = await reader.get_time_window(book.stream.name)
+                if window.lower is not None:
+                    book.windows.append(Window(window.lower, len(book.got)))
+            if world.loop.time() > until_s:
+                await reader.close()
+                await asyncio.sleep(random.random())
+                until_s = world.loop.time() + stays_s
+                reader = AsyncReader(world.url(), book.name, program.name, retry_for=PATIENCE)
+        await reader.close()
+
+    return work
+
+
+def watch(world: World, book: StreamBook) -> Work:
+    """Watch the marks of a stream: they follow one another, and neither lower nor cut goes back."""
+
+    async def work(program: Program) -> None:
+        client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+        newest: Mark | None = None
+        watermark = 0
+        while world.is_reading:
+            after = 0 if newest is None else newest.revision
+            for mark in await client.marks(after=after, wait_ms=900):
+                book.see(seen(mark), program.name)
+                if newest is not None and mark.lower <= newest.lower:
+                    book.troubles.append(
+                        f"goes back: {program.name} saw {newest} and then {mark}"
+                    )
+                newest = mark
+            if program.random.random() < 0.2:
+                told = (await client.describe()).watermark or 0
+                if told < max(watermark, newest.lower if newest else 0):
+                    book.troubles.append(
+                        f"goes back: {program.name} was told {watermark} and then {told}"
+                    )
+                watermark = max(watermark, told)
+            if newest is not None and newest.final:
+                return
+        await client.aclose()
+
+    return work
+
+
+def seen(mark: Mark) -> SeenMark:
+    """Keep what a mark says."""
+    return SeenMark(mark.revision, mark.lower, mark.upper, tuple(sorted(mark.cut.items())))
+
+
+def create(world: World, book: StreamBook, groups: list[GroupBook]) -> Work:
+    """Create a stream and its groups."""
+
+    async def work(_program: Program) -> None:
+        client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+        await client.create(**book.settings)
+        for one in groups:
+            group = AsyncReaderGroup(world.url(), one.name, retry_for=PATIENCE)
+            await group.create(
+                [book.name], start="earliest", heartbeat_ms=400, dead_after_ms=1_500
+            )
+            await group.aclose()
+        await client.aclose()
+
+    return work
+
+
+def operate(world: World, book: StreamBook, acts: list[str], *, pause_s: float = 1.0) -> Work:
+    """Do what operators do, again and again, while there is writing."""
+    all_acts: dict[str, Callable[[AsyncStreamClient, Program, StreamBook], object]] = {
+        "scale": _scale,
+        "truncate": _truncate,
+        "expire": _expire,
+        "look": _look,
+    }
+
+    async def work(program: Program) -> None:
+        client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+        while world.is_writing:
+            await asyncio.sleep(program.random.uniform(0.2, 1.8) * pause_s)
+            act = all_acts[program.random.choice(acts)]
+            await act(client, program, book)  # type: ignore[misc]
+        await client.aclose()
+
+    return work
+
+
+async def _scale(client: AsyncStreamClient, program: Program, _book: StreamBook) -> None:
+    random = program.random
+    topology = (await client.describe()).topology.to_topology()
+    growing = sorted(topology.unsealed, key=lambda one: topology[one].key_range.low)  # type: ignore[union-attr]
+    at = random.randrange(len(growing))
+    try:
+        if len(growing) > 1 and random.random() < 0.5:
+            await client.merge(growing[max(0, at - 1) : max(0, at - 1) + 2])
+        else:
+            await client.split(growing[at], parts=random.choice([1, 2, 2, 3]))
+    except (TopologyChangedError, SegmentLimitError):
+        pass
+
+
+async def _truncate(client: AsyncStreamClient, program: Program, book: StreamBook) -> None:
+    info = await client.describe()
+    if info.watermark is None:
+        return
+    time = info.watermark - program.random.randrange(2_000)
+    before, book.truncated_below = book.truncated_below, max(time, book.truncated_below or 0)
+    try:
+        await client.truncate(time=time)
+    except EventsNeededError:
+        book.truncated_below = before
+
+
+async def _expire(client: AsyncStreamClient, program: Program, book: StreamBook) -> None:
+    writers = await client.writers()
+    if writers:
+        one = program.random.choice(writers).writer
+        book.dropped.add(one)
+        await client.expire(one)
+
+
+async def _look(client: AsyncStreamClient, program: Program, book: StreamBook) -> None:
+    await client.explain()
+    at = program.random.choice(sorted(book.written) or [""])
+    if at:
+        await client.marks_at_time(book.written[at].time)
+
+
+def seal_at_end(world: World, book: StreamBook, writers: list[Program]) -> Work:
+    """Seal a stream once its writers have ended."""
+
+    async def work(_program: Program) -> None:
+        while not all(one.is_done for one in writers):
+            await asyncio.sleep(0.05)
+        client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+        await client.seal()
+        book.is_sealed = True
+        await client.aclose()
+
+    return work
+
+
+def recreate(world: World, book: StreamBook) -> Work:
+    """Delete a stream and create it again, over and over; nothing of one is seen in the next."""
+
+    async def work(program: Program) -> None:
+        client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+        while world.is_writing:
+            await asyncio.sleep(program.random.expovariate(1))
+            fresh = await client.create(**book.settings)
+            if program.random.random() < 0.7:
+                await client.delete()
+                client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+            del fresh
+        await client.aclose()
+
+    return work
+
+
+def silent(world: World, book: StreamBook, *, beats: bool) -> Work:
+    """Note one time, and then nothing more, or the same again and again."""
+
+    async def work(program: Program) -> None:
+        reporter = partial(AsyncWriter, beat="always") if beats else AsyncWriter
+        writer = reporter(world.url(), book.name, program.name, retry_for=PATIENCE)
+        await writer.open()
+        pen = Pen(program, book, writer.told_time)
+        writer.note_time(pen.promise())
+        await writer.flush()
+        while world.is_writing:
+            await asyncio.sleep(0.5)
+
+    return work
+
+
+__all__ = [
+    "OF_DELETION",
+    "OF_READERS",
+    "Work",
+    "WriterFencedError",
+    "create",
+    "operate",
+    "publish",
+]

@@ -1,0 +1,132 @@
+"""Controllers that start, end, die, and are started again by a supervisor."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+
+from controller.configuration import ServeSettings
+from controller.http.app import ControllerApp, create_app
+from tests.simulation.choices import Choices
+from tests.simulation.databases import open_disk
+from tests.simulation.disk import Disk
+from tests.simulation.kernel import Node, SimulatedLoop
+from tests.simulation.network import Network
+
+LEASE_MS = 1_500
+_TICK_S = 0.1  # as often as the server looks
+_GRACE_S = 10.0
+
+
+class Controller:
+    """One place for controllers, each of which is a process of its own."""
+
+    def __init__(
+        self, number: int, loop: SimulatedLoop, choices: Choices, disk: Disk, network: Network
+    ) -> None:
+        self.name = f"c{number}"
+        self.url = f"http://{self.name}"
+        self._loop = loop
+        self._choices = choices
+        self._disk = disk
+        self._network = network
+        self.node: Node
+        self.app: ControllerApp
+        self.is_up = False
+        self.starts = 0
+        self._asked_to_end: asyncio.Event
+        self._may_run = asyncio.Event()
+        self._ended = asyncio.Event()
+        network.places[self.name] = self  # type: ignore[assignment]
+
+    async def supervise(self) -> None:
+        """Start a controller whenever none runs, and may."""
+        while True:
+            await self._may_run.wait()
+            self.starts += 1
+            skew_s = self._choices.between("skew", -0.2, 0.2)
+            self.node = node = Node(f"{self.name}#{self.starts}", self._loop, skew_s=skew_s)
+            self._asked_to_end, self._ended = asyncio.Event(), asyncio.Event()
+            node.on_kill += [partial(self._network.close_all, node), self._note_end]
+            node.spawn(self._run(node), name="the server").add_done_callback(
+                lambda _run: self._note_end()
+            )
+            await self._ended.wait()
+            self.is_up = False
+            node.kill()  # what is left of a process ends with it
+            await asyncio.sleep(self._choices.between("restart", 0.05, 1.0))
+
+    def start(self) -> None:
+        """Let a controller run here, from now on."""
+        self._may_run.set()
+
+    def kill(self) -> None:
+        """Kill the one that runs."""
+        if self.starts and not self._ended.is_set():
+            self.node.kill()
+
+    def end(self) -> None:
+        """Ask the one that runs to end; another one is started."""
+        self._asked_to_end.set()
+
+    def stop(self) -> None:
+        """Ask it to end, and start no other one."""
+        self._may_run.clear()
+        self._asked_to_end.set()
+
+    async def until_ended(self) -> None:
+        """Wait until it has ended."""
+        await self._ended.wait()
+
+    def _note_end(self) -> None:
+        self.is_up = False
+        self._ended.set()
+
+    async def _run(self, node: Node) -> None:
+        settings = ServeSettings(lease_ms=LEASE_MS, port=0)
+        self.app = app = create_app(
+            settings, address=self.url, database=open_disk(self._disk), transport=self._network
+        )
+        async with _lifespan(app):
+            self._loop.trace("up", node.name)
+            self.is_up = True
+            while not (self._asked_to_end.is_set() or app.process.failed):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(_TICK_S):
+                        await self._asked_to_end.wait()
+            self.is_up = False
+            app.process.begin_to_end()
+            ends = self._loop.time() + _GRACE_S
+            while self._network.is_asked(node) and self._loop.time() < ends:
+                await asyncio.sleep(_TICK_S)
+            self._network.close_all(node)
+        self._loop.trace("down", node.name)
+
+
+@asynccontextmanager
+async def _lifespan(app: ControllerApp) -> AsyncIterator[None]:
+    """Start and end an application as a server does."""
+    ends = asyncio.Event()
+    started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    is_first = True
+
+    async def receive() -> dict[str, str]:
+        nonlocal is_first
+        if is_first:
+            is_first = False
+            return {"type": "lifespan.startup"}
+        await ends.wait()
+        return {"type": "lifespan.shutdown"}
+
+    async def send(message: dict[str, str]) -> None:
+        if message["type"] == "lifespan.startup.complete":
+            started.set_result(None)
+        elif message["type"].endswith("failed"):
+            raise AssertionError(message)
+
+    scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
+    running = asyncio.ensure_future(app(scope, receive, send))  # type: ignore[arg-type]
+    await asyncio.wait({running, started}, return_when=asyncio.FIRST_COMPLETED)
+    yield
+    ends.set()
+    await running

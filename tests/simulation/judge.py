@@ -1,0 +1,245 @@
+"""What must hold at the end of a run, whatever happened."""
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+
+from reader_client import AsyncStreamClient
+from tests.simulation import clocks
+from tests.simulation.clients import PATIENCE, seen
+from tests.simulation.ledger import GroupBook, SeenMark, StreamBook, Written
+from tests.simulation.world import World
+from tidegauge.topology import Topology
+
+_LATEST_MS = 3_000
+"""How far a watermark may be behind the time that writers note, once it is calm."""
+
+
+@dataclass
+class Found:
+    """What a stream holds at the end."""
+
+    topology: Topology
+    tail: dict[int, int]
+    first_cut: dict[int, int]
+    watermark: int | None
+    events: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
+    """By segment: offset and value."""
+    marks: list[SeenMark] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.ancestors: dict[int, set[int]] = {}
+        for number in sorted(self.topology.segments):  # successors have higher numbers
+            before = self.topology[number].predecessors
+            self.ancestors[number] = set(before).union(*(self.ancestors[one] for one in before))
+
+
+async def judge_lateness(world: World) -> list[str]:
+    """Compare the watermarks with the time that it is, while the writers still note it."""
+    faults = []
+    for book in world.ledger.streams.values():
+        if book.is_gone or not book.live_writers:
+            continue
+        client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+        explained = await client.explain()
+        await client.aclose()
+        late_ms = clocks.true_ms() - (explained.watermark or 0)
+        if late_ms > _LATEST_MS:
+            faults.append(
+                f"late watermark: that of {book.name} is {late_ms} ms behind: "
+                f"{explained.explanation.sentence}"
+            )
+    return faults
+
+
+async def look(world: World, book: StreamBook) -> Found:
+    """Read all that a stream holds."""
+    client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+    info = await client.describe()
+    topology = info.topology.to_topology()
+    found = Found(topology, info.tail or {}, info.first_cut or {}, info.watermark)
+    for segment, end in found.tail.items():
+        start = _first_offset(found, segment)
+        events = found.events.setdefault(segment, [])
+        async for page in client.read(segment, start, end):
+            for offset, value in enumerate(page.batch["value"].to_pylist(), page.first_offset):
+                events.append((offset, value.decode()))
+    after = 0
+    while page_of_marks := await client.marks(after=after):
+        found.marks += map(seen, page_of_marks)
+        after = page_of_marks[-1].revision
+    await client.aclose()
+    return found
+
+
+def _first_offset(found: Found, segment: int) -> int:
+    if segment in found.first_cut:
+        return found.first_cut[segment]
+    later = {one for one in found.first_cut if segment in found.ancestors[one]}
+    return found.tail[segment] if later else 0
+
+
+def judge(world: World, book: StreamBook, found: Found) -> list[str]:
+    """Judge what one stream holds."""
+    faults = [*book.troubles, *_judge_marks(book, found)]
+    if not book.external:
+        values = [value for _, events in sorted(found.events.items()) for _, value in events]
+        faults += [*_judge_events(book, values), *_judge_order(book, values)]
+        if book.truncated_below is None:
+            faults += _judge_units(book, values)
+        groups = [one for one in world.ledger.groups.values() if one.stream is book]
+        for group in groups:
+            faults += _judge_group(group, book, values)
+        faults += _judge_truncation(book, values, groups)
+    faults += _judge_cuts(book, found)
+    return [one.replace(": ", f": {book.name}, ", 1) for one in faults]
+
+
+def _judge_events(book: StreamBook, values: list[str]) -> list[str]:
+    counts = Counter(values)
+    faults = [f"stored twice: {n} times {value}" for value, n in counts.items() if n > 1]
+    faults += [f"never written: {one} is stored" for one in counts if one not in book.written]
+    if book.truncated_below is None:
+        missing = sorted(book.acknowledged - counts.keys())
+        faults += [f"lost: {one} was acknowledged" for one in missing]
+    return faults
+
+
+def _judge_order(book: StreamBook, values: list[str]) -> list[str]:
+    """Find events of one key out of order; a key goes from a segment to one of a higher number."""
+    faults = []
+    newest: dict[str, Written] = {}
+    for one in (book.written[value] for value in values if value in book.written):
+        before = newest.get(one.key)
+        if before is not None and one.order < before.order:
+            faults.append(f"out of order: {one.value} of {one.key} behind {before.value}")
+        newest[one.key] = one
+    return faults
+
+
+def _judge_units(book: StreamBook, values: list[str]) -> list[str]:
+    """Find transactions and batches of which there are only some events, or none, or any."""
+    stored = set(values)
+    units: dict[str, list[bool]] = {}
+    for one in book.written.values():
+        if one.unit:
+            units.setdefault(one.unit, []).append(one.value in stored)
+    faults = []
+    for unit, are_there in units.items():
+        state = book.units.get(unit, "open")
+        if any(are_there) and (state == "aborted" or not all(are_there)):
+            faults.append(f"not whole: {unit}, {state}, has {sum(are_there)} of its events")
+        if state == "committed" and not any(are_there):
+            faults.append(f"not whole: {unit}, committed, has none of its events")
+    return faults
+
+
+def _judge_marks(book: StreamBook, found: Found) -> list[str]:
+    faults = []
+    for before, after in zip(found.marks, found.marks[1:], strict=False):
+        if after.lower <= before.lower or after.revision <= before.revision:
+            faults.append(f"goes back: the marks {before} and then {after}")
+        here, there = _counts(found, before), _counts(found, after)
+        if any(there[one] < count for one, count in here.items()):
+            faults.append(f"goes back: the cuts of {before} and then {after}")
+    stored = {one.revision: one for one in found.marks}
+    for revision, mark in sorted(book.marks.items()):
+        now = stored.get(revision)
+        if now is None and revision > min(stored, default=0):
+            if book.truncated_below is None:
+                faults.append(f"mark changed: {mark} was seen, and is gone")
+        elif now is not None and now != mark:
+            faults.append(f"mark changed: {mark} was seen, and {now} is stored")
+    return faults
+
+
+def _counts(found: Found, mark: SeenMark) -> dict[int, float]:
+    """Count the events of a mark's down-set in each segment."""
+    cut = dict(mark.cut)
+    full = set().union(*(found.ancestors[number] for number in cut))
+    return {one: float("inf") if one in full else cut.get(one, 0) for one in found.ancestors}
+
+
+def _judge_cuts(book: StreamBook, found: Found) -> list[str]:
+    """Find honest events behind a cut that says that there are none."""
+    placed = [
+        (segment, offset, book.written[value])
+        for segment, events in found.events.items()
+        for offset, value in events
+        if value in book.written
+    ]
+    for segment, written in book.external.items():
+        placed += [(segment, offset, one) for offset, one in enumerate(written)]
+    faults = []
+    for mark in found.marks:
+        counts = _counts(found, mark)
+        for segment, offset, one in placed:
+            if one.time >= mark.lower or not one.is_honest or one.writer in book.dropped:
+                continue
+            if offset >= counts[segment]:
+                faults.append(
+                    f"behind a cut: {one.value} of {one.time} at {segment}:{offset}, and {mark}"
+                )
+    return faults[:3]
+
+
+def _judge_group(group: GroupBook, book: StreamBook, values: list[str]) -> list[str]:
+    faults = [
+        f"never read: {group.name} got nothing of {value}"
+        for value in values
+        if value not in group.got
+    ]
+    for window in group.windows:
+        for value in values:
+            one = book.written.get(value)
+            if one is None or not one.is_honest or one.writer in book.dropped:
+                continue
+            if one.time < window.lower and group.got.get(value, window.got) >= window.got:
+                faults.append(f"window: {group.name} is at {window}, and had not got {one}")
+    return faults[:5]
+
+
+def _judge_truncation(
+    book: StreamBook, values: list[str], groups: list[GroupBook]
+) -> list[str]:
+    if book.truncated_below is None:
+        return []
+    stored = set(values)
+    faults = []
+    for value in sorted(book.acknowledged - stored):
+        if book.written[value].time >= book.truncated_below:
+            faults.append(f"truncated: {value}, which is not below {book.truncated_below}")
+        lacking = [group.name for group in groups if value not in group.got]
+        faults += [f"truncated: {value}, which {name} needs" for name in lacking]
+    return faults
+
+
+async def judge_all(world: World) -> list[str]:
+    """Judge all streams, and whether a controller that starts anew says the same."""
+    faults = [*world.ledger.troubles, *(f"raised: {one!r}" for one in world.network.raised)]
+    before = {}
+    for book in world.ledger.streams.values():
+        if not book.is_gone:
+            before[book.name] = found = await look(world, book)
+            faults += judge(world, book, found)
+        else:
+            faults += book.troubles
+    for controller in world.controllers:
+        controller.stop()
+    await asyncio.gather(*(one.until_ended() for one in world.controllers))
+    world.controllers[0].start()
+    while not world.controllers[0].is_up:
+        await asyncio.sleep(0.05)
+    del world.controllers[1:]
+    for book in world.ledger.streams.values():
+        if book.is_gone:
+            continue
+        after = await look(world, book)
+        known = before[book.name]
+        if after.marks[: len(known.marks)] != known.marks:
+            faults.append(f"new start: {book.name} has other marks")
+        if after.events != known.events or after.tail != known.tail:
+            faults.append(f"new start: {book.name} has other events")
+        if (after.watermark or 0) < (known.watermark or 0):
+            faults.append(f"new start: {book.name} has a lower watermark")
+    return faults

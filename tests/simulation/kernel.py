@@ -1,0 +1,262 @@
+"""An event loop in virtual time, which runs several processes in one thread.
+
+A *node* is a process: a controller, a client. A context variable says to which node a callback
+belongs; tasks, and what they call later, inherit it. Each node keeps the order of its callbacks,
+and the seed chooses whose turn it is. Time goes on only when no node has anything to do, and by
+`_STEP_S` a callback, so that nothing takes no time.
+
+A kill drops the callbacks of a node, and keeps its tasks alive until the run is over: no
+``finally`` runs, as in a process that is killed. A pause leaves them where they are.
+
+This needs four private parts of `asyncio.BaseEventLoop`: ``_ready``, ``_scheduled``, ``_run_once``
+and ``_context`` of handles. `tests.unit.test_simulation_kernel` pins them.
+"""
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Coroutine
+from contextvars import Context, ContextVar, copy_context
+from itertools import count
+from typing import Any
+
+from tests.simulation.choices import Choices
+
+_STEP_S = 2e-6
+_DIGEST = 2**61 - 1
+_MOST_CALLBACKS = 20_000_000
+"""Of a run; more would be a loop without an end."""
+
+
+class KilledError(BaseException):
+    """Ends the callback in which a node is killed; nothing of that node runs afterwards."""
+
+
+class EndlessError(Exception):
+    """A run does not come to an end."""
+
+
+class Node:
+    """A process.
+
+    Attributes
+    ----------
+    skew_s
+        How far its wall clock is wrong.
+    """
+
+    def __init__(self, name: str, loop: "SimulatedLoop", *, skew_s: float = 0.0) -> None:
+        self.name = name
+        self.skew_s = skew_s
+        self.is_dead = False
+        self.is_paused = False
+        self.on_kill: list[Callable[[], None]] = []
+        """Called when it is killed, by the world: its sockets are closed, for example."""
+        self.ready: deque[asyncio.Handle] = deque()
+        self.number = loop.new_number()
+        self._loop = loop
+        self.context = copy_context()
+        self.context.run(_NODE.set, self)
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def spawn(self, work: Coroutine[Any, Any, Any], *, name: str = "") -> asyncio.Task[Any]:
+        """Begin a task of this node."""
+        return self._loop.create_task(work, name=name or None, context=self.context.copy())
+
+    def kill(self) -> None:
+        """End the process as ``kill -9`` does."""
+        if not self.is_dead:
+            self.is_dead = True
+            self._loop.trace("killed", self.name)
+            self._loop.bury(self)
+            for told in self.on_kill:
+                told()
+
+    def pause_for(self, length_s: float) -> None:
+        """Let nothing of it run for a while; what arrives waits."""
+        if not (self.is_paused or self.is_dead):
+            self.is_paused = True
+            self._loop.trace("paused", self.name)
+            self._loop.call_later(length_s, self.resume, context=self._loop.world.context)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        if self.is_paused and not self.is_dead:
+            self.is_paused = False
+            self._loop.trace("resumed", self.name)
+
+    def kill_here(self) -> None:
+        """Kill it in the middle of its own callback."""
+        self.kill()
+        raise KilledError
+
+
+_NODE: ContextVar[Node] = ContextVar("node")
+
+
+def current_node() -> Node:
+    """Return the node of the present callback."""
+    return _NODE.get()
+
+
+def find_node() -> Node | None:
+    """Return the node of the present callback; None outside of a run."""
+    return _NODE.get(None)
+
+
+def skew_here_s() -> float:
+    """Return how far the wall clock of the present callback is wrong."""
+    node = find_node()
+    return 0.0 if node is None else node.skew_s
+
+
+class _Numbered:
+    """Hashes by a number, not by an address: sets of tasks have the same order in every process."""
+
+    _numbers = count()
+    _number: int
+
+    def __new__(cls, *_args: Any, **_named: Any) -> Any:
+        made = super().__new__(cls)
+        made._number = next(_Numbered._numbers)
+        return made
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class _Task(_Numbered, asyncio.Task):  # type: ignore[type-arg]
+    pass
+
+
+class _Future(_Numbered, asyncio.Future):  # type: ignore[type-arg]
+    pass
+
+
+class SimulatedLoop(asyncio.SelectorEventLoop):
+    """Runs callbacks of nodes, one after another."""
+
+    def __init__(self, choices: Choices, trace: Callable[..., None]) -> None:
+        super().__init__()
+        self._now_s = 0.0
+        self._turns = choices.of("turns")
+        self._active: list[Node] = []
+        self._graves: list[object] = []
+        self._callbacks = 0
+        self.trace = trace
+        self.turns = 0
+        """A digest of whose turn it was, and when."""
+        self.run_in_thread: Callable[..., asyncio.Future[Any]]
+        self._ready: deque[Any]
+        self._scheduled: list[Any]
+        self._stopping: bool
+        self._nodes = count()
+        self.world = Node("world", self)
+        self.set_task_factory(self._make_task)
+        _Numbered._numbers = count()
+
+    def new_number(self) -> int:
+        """Return the number of the next node."""
+        return next(self._nodes)
+
+    def time(self) -> float:
+        """Read the clock."""
+        return self._now_s
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """Make a future."""
+        made: asyncio.Future[Any] = _Future(loop=self)
+        return made
+
+    def run_in_executor(  # type: ignore[override]
+        self, executor: object, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        """Run something in a thread; see `threads`."""
+        return self.run_in_thread(executor, func, *args)
+
+    def bury(self, node: Node) -> None:
+        """Keep all of a dead node alive, and run none of it."""
+        tasks = sorted(asyncio.all_tasks(self), key=hash)
+        self._graves += [*node.ready, *(one for one in tasks if one._node is node)]  # type: ignore[attr-defined]
+        node.ready.clear()
+        if node in self._active:
+            self._active.remove(node)
+
+    def end(self) -> None:
+        """Close the loop; what is left ends without anybody hearing of it."""
+        self._graves.clear()
+        self._ready.clear()
+        self._scheduled.clear()
+        self.close()
+
+    def call_soon(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Context | None = None
+    ) -> asyncio.Handle:
+        """Call something in its turn; after the end, never."""
+        if self.is_closed():
+            return asyncio.Handle(callback, args, self, context)
+        return super().call_soon(callback, *args, context=context)
+
+    def _make_task(
+        self, loop: asyncio.AbstractEventLoop, work: Any, context: Context | None = None
+    ) -> asyncio.Task[Any]:
+        context = context or copy_context()
+        task: asyncio.Task[Any] = _Task(work, loop=loop, context=context)
+        task._node = context.get(_NODE, self.world)  # type: ignore[attr-defined]
+        return task
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        """Do nothing: one that is cancelled is passed over in its time."""
+
+    def _run_once(self) -> None:
+        while not self._stopping:
+            self._collect()
+            runnable = [one for one in self._active if not one.is_paused]
+            if not runnable:
+                self._skip_time()
+                continue
+            chosen = 0 if len(runnable) == 1 else int(self._turns.random() * len(runnable))
+            node = runnable[chosen]
+            handle = node.ready.popleft()
+            if not node.ready:
+                self._active.remove(node)
+            self._now_s += _STEP_S
+            self._callbacks += 1
+            self.turns = (self.turns * 1_000_003 ^ node.number ^ hash(self._now_s)) % _DIGEST
+            if self._callbacks > _MOST_CALLBACKS:
+                raise EndlessError
+            if node.is_dead:
+                self._graves.append(handle)
+            elif not handle._cancelled:
+                handle._run()
+
+    def _collect(self) -> None:
+        """Give every node what is ready of it."""
+        scheduled = self._scheduled
+        while scheduled and scheduled[0]._when <= self._now_s:
+            timer = heapq.heappop(scheduled)
+            timer._scheduled = False
+            self._ready.append(timer)
+        while self._ready:
+            handle = self._ready.popleft()
+            if handle._cancelled:
+                continue
+            node = handle._context.get(_NODE, self.world)
+            if node.is_dead:
+                self._graves.append(handle)
+                continue
+            if not node.ready:
+                self._active.append(node)
+            node.ready.append(handle)
+
+    def _skip_time(self) -> None:
+        """Go to the time of the next timer."""
+        scheduled = self._scheduled
+        while scheduled and scheduled[0]._cancelled:
+            heapq.heappop(scheduled)._scheduled = False
+        if not scheduled:
+            msg = "nobody has anything to do, or ever will have"
+            raise EndlessError(msg)
+        self._now_s = max(self._now_s, scheduled[0]._when)

@@ -1,0 +1,102 @@
+"""What the clients did, were told and saw: all that the judge knows besides the end."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Written(NamedTuple):
+    """An event, as its writer knows it."""
+
+    value: str
+    key: str
+    time: int
+    order: tuple[int, int]
+    """Of its key: the process of its writer, and a number in it."""
+    writer: str
+    is_honest: bool
+    unit: str
+    """The transaction or batch that it belongs to; empty for none."""
+
+
+class SeenMark(NamedTuple):
+    """A mark, as somebody was shown it."""
+
+    revision: int
+    lower: int
+    upper: int
+    cut: tuple[tuple[int, int], ...]
+
+
+class Window(NamedTuple):
+    """The lower end of a group's window, and how many events its readers had got by then."""
+
+    lower: int
+    got: int
+
+
+@dataclass
+class StreamBook:
+    """All about one stream.
+
+    Attributes
+    ----------
+    units
+        What became of transactions and batches, as far as their owners were told.
+    promised
+        What each process of a writer noted last, or was told.
+    dropped
+        Writers that some controller said it expired.
+    """
+
+    name: str
+    settings: dict[str, object]
+    written: dict[str, Written] = field(default_factory=dict)
+    acknowledged: set[str] = field(default_factory=set)
+    units: dict[str, str] = field(default_factory=dict)
+    marks: dict[int, SeenMark] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+    is_gone: bool = False
+    """Whether somebody asked for its deletion."""
+    is_sealed: bool = False
+    truncated_below: int | None = None
+    """Nothing at or above this time may have been dropped; None if nothing may."""
+    live_writers: set[str] = field(default_factory=set)
+    """Those that note the present time, again and again, until the end."""
+    troubles: list[str] = field(default_factory=list)
+    external: dict[int, list[Written]] = field(default_factory=dict)
+    """The events of a log that is kept elsewhere, by partition."""
+
+    def see(self, mark: SeenMark, by: str) -> None:
+        """Record that a mark was shown."""
+        known = self.marks.setdefault(mark.revision, mark)
+        if known != mark:
+            self.troubles.append(f"mark changed: {by} saw {mark}, and before that {known}")
+
+
+@dataclass
+class GroupBook:
+    """All about one reader group."""
+
+    name: str
+    stream: StreamBook
+    got: dict[str, int] = field(default_factory=dict)
+    """Events that a reader has worked through, each with how many there were before it."""
+    windows: list[Window] = field(default_factory=list)
+
+    def take(self, value: str) -> None:
+        """Record that a reader has worked through an event."""
+        self.got.setdefault(value, len(self.got))
+
+
+@dataclass
+class Ledger:
+    """All books of a run."""
+
+    streams: dict[str, StreamBook] = field(default_factory=dict)
+    groups: dict[str, GroupBook] = field(default_factory=dict)
+    troubles: list[str] = field(default_factory=list)
+    """What stopped a client, and what raised though nobody took it."""
+
+    def drop(self, stream: str, writer: str) -> None:
+        """Record that a controller says that it dropped a writer."""
+        self.streams[stream].dropped.add(writer)

@@ -1,0 +1,215 @@
+"""One run, from its seed to its verdict."""
+
+import asyncio
+import gc
+import hashlib
+import logging
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio.to_thread
+
+from tests.simulation import clocks, judge, scenario
+from tests.simulation.choices import Choices
+from tests.simulation.kernel import (
+    EndlessError,
+    KilledError,
+    Node,
+    SimulatedLoop,
+    find_node,
+    skew_here_s,
+)
+from tests.simulation.threads import ThreadPools
+from tests.simulation.world import World
+from tidegauge.client.transport import Transport
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be run."""
+
+    seed: int
+    controllers: int = 1
+    is_long: bool = False
+    only: frozenset[str] | None = None
+
+    @property
+    def line(self) -> str:
+        """The command that repeats it."""
+        parts = ["python -m tests.simulation", str(self.seed)]
+        parts += [f"--controllers {self.controllers}"] if self.controllers > 1 else []
+        parts += ["--long"] if self.is_long else []
+        if self.only is not None:
+            parts += [f"--only '{','.join(sorted(self.only))}'"]
+        return " ".join(parts)
+
+
+@dataclass
+class Verdict:
+    """What came of a run."""
+
+    wanted: Wanted
+    faults: list[str] = field(default_factory=list)
+    happened: list[str] = field(default_factory=list)
+    digest: str = ""
+    requests: int = 0
+    transactions: int = 0
+    virtual_s: float = 0.0
+    real_s: float = 0.0
+
+    @property
+    def law(self) -> str:
+        """Which law the first of the faults breaks; empty if none does."""
+        return self.faults[0].partition(":")[0] if self.faults else ""
+
+
+class Trace:
+    """What happened, as lines and as a digest of them."""
+
+    def __init__(self, tell: Callable[[str], object] | None) -> None:
+        self._digest = hashlib.blake2b(digest_size=8)
+        self._tell = tell
+        self.loop: SimulatedLoop
+
+    def __call__(self, kind: str, what: str) -> None:
+        """Add a line."""
+        line = f"{self.loop.time():10.6f} {kind:12} {what}"
+        self._digest.update(f"{line} {self.loop.turns}\n".encode())
+        if self._tell is not None:
+            self._tell(line)
+
+    def hexdigest(self) -> str:
+        """Return the digest of all."""
+        return self._digest.hexdigest()
+
+
+def run(wanted: Wanted, *, tell: Callable[[str], object] | None = None) -> Verdict:
+    """Run a seed, and judge it; ``tell`` takes the lines of the trace."""
+    began_s = clocks.real_cpu_s()
+    choices = Choices(f"{wanted.seed}/{wanted.controllers}/{wanted.is_long}", only=wanted.only)
+    trace = Trace(tell)
+    loop = trace.loop = SimulatedLoop(choices, trace)
+    verdict = Verdict(wanted)
+    gc.collect()
+    gc.disable()
+    clocks.use(loop.time, skew_here_s)
+    loop.run_in_thread = ThreadPools(loop, choices).run
+    with choices.for_all(), _in_place_of_threads(loop), _heard(loop, trace, verdict) as log:
+        world = World(loop, choices, controllers=wanted.controllers)
+        log.dropped = world.ledger.drop
+        defaults: Any = Transport.__init__.__kwdefaults__
+        defaults["transport"] = world.network
+        course = scenario.LONG if wanted.is_long else scenario.STORY
+        try:
+            work = loop.world.spawn(_play(world, course, verdict), name="the world")
+            loop.run_until_complete(work)
+        except EndlessError as error:
+            verdict.faults.append(f"does not end: {error}")
+        finally:
+            defaults["transport"] = None
+        verdict.requests, verdict.transactions = world.network.requests, world.disk.transactions
+        verdict.happened, verdict.virtual_s = choices.happened, loop.time()
+        trace("ends", str(verdict.faults))
+        verdict.digest = trace.hexdigest()
+    with _unheard():
+        loop.end()
+        del loop, world, work, trace.loop
+        gc.enable()
+        gc.collect()
+    verdict.real_s = clocks.real_cpu_s() - began_s
+    return verdict
+
+
+async def _play(world: World, course: scenario.Course, verdict: Verdict) -> None:
+    try:
+        await scenario.play(world, course)
+        await asyncio.sleep(scenario.CALM_S)
+        judging = Node("judge", world.loop)
+        verdict.faults += await judging.spawn(judge.judge_lateness(world))
+        await scenario.end(world)
+        verdict.faults += await judging.spawn(judge.judge_all(world))
+    except Exception as error:  # noqa: BLE001 (it is a fault)
+        verdict.faults += [*world.ledger.troubles, f"nothing to judge: {error!r}"]
+
+
+@contextmanager
+def _in_place_of_threads(loop: SimulatedLoop) -> Iterator[None]:
+    """Run what anyio would run in a thread as all others."""
+
+    async def run_sync(work: Callable[..., Any], *args: Any, **_options: Any) -> Any:
+        return await loop.run_in_executor(None, work, *args)
+
+    kept = anyio.to_thread.run_sync
+    anyio.to_thread.run_sync = run_sync  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        anyio.to_thread.run_sync = kept
+
+
+class _Log(logging.Handler):
+    """Puts what is logged in the trace; a traceback is a fault, for nobody took the error."""
+
+    def __init__(self, trace: Trace, verdict: Verdict) -> None:
+        super().__init__(logging.INFO)
+        self._trace = trace
+        self._verdict = verdict
+        self.dropped: Callable[[str, str], object]
+        """Told of writers that a controller says it dropped."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one."""
+        node = find_node()
+        self._trace("log", f"{node} {record.levelname} {record.name}: {record.getMessage()}")
+        if record.getMessage() == "writer expired":
+            self.dropped(record.stream, record.writer)  # type: ignore[attr-defined]
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None:
+            self._trace("traceback", "".join(traceback.format_exception(error)))
+        if error is not None and not isinstance(error, KilledError):
+            self._verdict.faults.append(f"nobody took: {error!r} ({record.getMessage()})")
+
+
+@contextmanager
+def _heard(loop: SimulatedLoop, trace: Trace, verdict: Verdict) -> Iterator[_Log]:
+    """Hear of all that goes wrong."""
+    handler = _Log(trace, verdict)
+    root = logging.getLogger()
+    root.addHandler(handler)
+    level, root.level = root.level, logging.INFO
+
+    def handle(_loop: object, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if not isinstance(error, KilledError):
+            trace("unheard", f"{context.get('message')} {error!r}")
+            verdict.faults.append(f"nobody took: {error!r} ({context.get('message')})")
+
+    loop.set_exception_handler(handle)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield handler
+        finally:
+            root.removeHandler(handler)
+            root.level = level
+            loop.set_exception_handler(lambda *_: None)
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Let what is left of a run end; nobody hears of it."""
+    kept = sys.unraisablehook
+    sys.unraisablehook = lambda _unraisable: None
+    logging.disable(logging.CRITICAL)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+        sys.unraisablehook = kept

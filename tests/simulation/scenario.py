@@ -1,0 +1,340 @@
+"""Who does what in a run, and when faults happen.
+
+A *story* is about one subject and makes about a hundred requests; the *long* form has all subjects
+at once, for 24 s. Both have the same course: things are created, faults happen for a while, then it
+is calm, the writers end, the readers read to the end, and the judge has its say.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from tests.simulation import clients
+from tests.simulation.cluster import Controller
+from tests.simulation.disk import Disk
+from tests.simulation.ledger import GroupBook, StreamBook
+from tests.simulation.network import Network
+from tests.simulation.world import Expected, Program, World
+
+CALM_S = 6.5
+"""Between the last fault and the judging of watermarks."""
+_READ_OUT_S = 30.0
+"""How long readers may take to read to the end."""
+_EXACT = {"mark_interval_ms": 0, "mark_resolution_ms": 0}
+_FOR_EVER = {"aggregation_timeout_ms": None, "hold_limit_ms": None}
+
+
+class Course(NamedTuple):
+    """How long faults happen, and how seldom clients act, compared with the usual."""
+
+    faults_s: float
+    slowness: float
+
+
+STORY = Course(faults_s=4.0, slowness=2.0)
+LONG = Course(faults_s=14.0, slowness=1.0)
+
+
+class Cast:
+    """The streams and programs of a run."""
+
+    def __init__(self, world: World, course: Course) -> None:
+        self.world = world
+        self.course = course
+        self.creators: list[Program] = []
+        self.writers: list[Program] = []
+        self.others: list[Program] = []
+        self._later: list[Callable[[], None]] = []
+
+    def stream(self, name: str, groups: int = 1, **settings: object) -> StreamBook:
+        """Add a stream, and groups that read it from its beginning."""
+        name = f"s/{name}"
+        book = self.world.stream(name, **{"segments": 2} | _EXACT | _FOR_EVER | settings)
+        read = [self.world.group(f"{name}-{at}", book) for at in range(groups)]
+        self.creators.append(
+            self.world.begin(f"creator-{book.name[2:]}", clients.create(self.world, book, read))
+        )
+        for group in read:
+            self.readers(group, 2 if self.course is STORY else 3)
+        if groups or "log" in settings:
+            self._add("watcher", book, clients.watch(self.world, book))
+        return book
+
+    def write(self, book: StreamBook, count: int, **more: float) -> list[Program]:
+        """Add honest writers."""
+        pause_s = 0.25 * self.course.slowness
+        added = [f"w{len(self.writers) + at}-{book.name[2:]}" for at in range(count)]
+        for name in added:
+            book.live_writers.add(name)
+            self._writer(name, clients.write(self.world, book, pause_s=pause_s, **more))  # type: ignore[arg-type]
+        return self.writers
+
+    def _writer(self, name: str, work: clients.Work) -> None:
+        program = Program(self.world, name, work, ())
+        self.writers.append(program)
+        self._later.append(lambda: self._begin(program))
+
+    def readers(self, group: GroupBook, count: int) -> None:
+        """Add readers of a group."""
+        for number in range(count):
+            work = clients.read(self.world, group, stays_s=6.0 if number else 60.0)
+            self._add(f"reader{number}", group.stream, work, group, clients.OF_READERS)
+
+    def _add(
+        self,
+        name: str,
+        book: StreamBook,
+        work: clients.Work,
+        group: GroupBook | None = None,
+        expects: Expected = (),
+    ) -> None:
+        whose = book.name if group is None else group.name
+        program = Program(self.world, f"{name}-{whose[2:]}", work, expects)
+        self.others.append(program)
+        self._later.append(lambda: self._begin(program))
+
+    def _begin(self, program: Program) -> None:
+        self.world.programs.append(program)
+        self.world.loop.world.spawn(program.supervise(), name=f"supervising {program.name}")
+
+    def operator(self, book: StreamBook, *acts: str, pause_s: float = 1.0) -> None:
+        """Add an operator."""
+        pause_s *= self.course.slowness
+        self._add(
+            "operator", book, clients.operate(self.world, book, list(acts), pause_s=pause_s)
+        )
+
+    def other(self, name: str, book: StreamBook, work: clients.Work, **more: object) -> None:
+        """Add another client."""
+        self._add(name, book, work, **more)  # type: ignore[arg-type]
+
+    async def begin(self) -> None:
+        """Begin, once everything is created."""
+        while not all(one.is_done for one in self.creators):
+            await asyncio.sleep(0.02)
+        for begin in self._later:
+            begin()
+
+
+def writing(cast: Cast) -> None:
+    cast.write(cast.stream("writing"), 3)
+
+
+def transactions(cast: Cast) -> None:
+    book = cast.stream("transactions")
+    cast.write(book, 2, transactions=0.5)
+    cast.operator(book, "scale", "look", pause_s=2.0)
+
+
+def scaling(cast: Cast) -> None:
+    book = cast.stream("scaling", max_segments=8)
+    cast.write(book, 2, transactions=0.1)
+    cast.operator(book, "scale", pause_s=0.7)
+
+
+def policy(cast: Cast) -> None:
+    target = {"events_per_s": 2, "window_ms": 2_000, "cooldown_ms": 2_000, "min_segments": 1}
+    book = cast.stream("policy", scaling=target, max_segments=6)
+    cast.write(book, 2)
+
+
+def reading(cast: Cast) -> None:
+    book = cast.stream("reading", groups=2, segments=4)
+    cast.write(book, 2)
+
+
+def truncating(cast: Cast) -> None:
+    book = cast.stream("truncating")
+    cast.write(book, 2)
+    cast.operator(book, "truncate", "truncate", "scale", pause_s=0.7)
+
+
+def batches(cast: Cast) -> None:
+    book = cast.stream("batches")
+    cast.write(book, 1)
+    work = clients.publish(cast.world, book, pause_s=0.5 * cast.course.slowness)
+    cast.other("job", book, work)
+    cast.operator(book, "scale", pause_s=2.0)
+
+
+def sealing(cast: Cast) -> None:
+    book = cast.stream("sealing")
+    writers = cast.write(book, 2, leaves=True)
+    mine = [one for one in writers if one.name.endswith("sealing")]
+    cast.other("sealer", book, clients.seal_at_end(cast.world, book, mine))
+
+
+def deleting(cast: Cast) -> None:
+    kept = cast.stream("kept")
+    cast.write(kept, 1)
+    book = cast.stream("deleted", groups=0)
+    book.is_gone = True
+    cast.other(
+        "recreator", book, clients.recreate(cast.world, book), expects=clients.OF_DELETION
+    )
+
+
+def silence(cast: Cast) -> None:
+    limits = {"aggregation_timeout_ms": 2_000, "hold_limit_ms": 3_000}
+    book = cast.stream("silence", **limits)
+    cast.write(book, 2)
+    for name, beats in (("mute", False), ("stuck", True)):
+        cast.other(name, book, clients.silent(cast.world, book, beats=beats))
+
+
+def lying(cast: Cast) -> None:
+    cast.write(cast.stream("lying"), 2, lies=0.2)
+
+
+def reporting(cast: Cast) -> None:
+    book = cast.stream("reporting", groups=0, log="external", segments=3)
+    book.external = {0: [], 1: [], 2: []}
+    for number in range(3):
+        name = f"reporter{number}-reporting"
+        book.live_writers.add(name)
+        cast._writer(name, clients.report(cast.world, book, pause_s=0.3 * cast.course.slowness))
+
+
+def many(cast: Cast) -> None:
+    """Several streams, that move when controllers come and go."""
+    for number in range(3):
+        cast.write(cast.stream(f"many{number}", groups=number % 2), 1)
+
+
+SUBJECTS = (
+    *(writing, transactions, scaling, policy, reading, truncating, batches),
+    *(sealing, deleting, silence, lying, reporting, many),
+)
+
+
+def prepare(world: World, cast: Cast) -> None:
+    """Choose what a run is about."""
+    chosen = list(SUBJECTS)
+    if cast.course is STORY:
+        chosen = [world.choices.one("subject", SUBJECTS)]
+    else:
+        world.choices.of("subject").shuffle(chosen)
+        del chosen[6:]
+    for subject in chosen:
+        world.loop.trace("subject", subject.__name__)
+        subject(cast)
+
+
+async def play(world: World, course: Course) -> None:
+    """Play a whole run, up to the calm before the judging."""
+    loop = world.loop
+    for controller in world.controllers:
+        loop.world.spawn(controller.supervise(), name=f"supervising {controller.name}")
+        controller.start()
+    while not all(one.is_up for one in world.controllers):
+        await asyncio.sleep(0.05)
+    cast = Cast(world, course)
+    prepare(world, cast)
+    await cast.begin()
+    world.network.intensity = world.disk.intensity = 1.0
+    await _rage(world, loop.time() + course.faults_s)
+    world.choices.are_faults_over = True
+    world.network.intensity = world.disk.intensity = 0.0
+    world.is_calm = True
+    loop.trace("calm", "")
+    processes: list[Controller | Program] = [*world.controllers, *world.programs]
+    for node in [one.node for one in processes]:
+        node.resume()
+    world.network.heal()
+
+
+async def end(world: World) -> None:
+    """Let the writers end, and the readers read to the end."""
+    world.is_writing = False
+    ends = world.loop.time() + _READ_OUT_S
+    while world.loop.time() < ends and not _is_read_out(world):
+        await asyncio.sleep(0.1)
+    world.is_reading = False
+    while world.loop.time() < ends and not all(one.is_done for one in world.programs):
+        await asyncio.sleep(0.1)
+    for one in world.programs:
+        if not one.is_done:
+            world.ledger.troubles.append(f"does not end: {one.name}")
+
+
+def _is_read_out(world: World) -> bool:
+    readers = [one for one in world.programs if one.name.startswith(("reader", "watcher"))]
+    if not all(one.is_done for one in world.programs if one not in readers):
+        return False
+    return all(
+        set(group.stream.acknowledged) <= group.got.keys()
+        for group in world.ledger.groups.values()
+        if group.stream.truncated_below is None
+    )
+
+
+async def _rage(world: World, until_s: float) -> None:
+    """Let great faults happen, one after another."""
+    loop, choices = world.loop, world.choices
+    while True:
+        await asyncio.sleep(choices.of("rage").expovariate(1.2))
+        if loop.time() >= until_s:
+            return
+        kind = choices.one("rages", _RAGES)
+        if choices.strikes(kind, 1.0):
+            _FAULTS[kind](world)
+
+
+def _kill(world: World) -> None:
+    world.choices.one("whom to kill", world.controllers).kill()
+
+
+def _end(world: World) -> None:
+    world.choices.one("whom to end", world.controllers).end()
+
+
+def _pause(world: World) -> None:
+    controller = world.choices.one("whom to pause", world.controllers)
+    if controller.is_up:
+        controller.node.pause_for(world.choices.between("length of pauses", 0.05, 3.5))
+
+
+def _kill_client(world: World) -> None:
+    world.choices.one("which client to kill", world.programs).kill()
+
+
+def _pause_client(world: World) -> None:
+    program = world.choices.one("which client to pause", world.programs)
+    if not program.is_done and program.process:
+        program.node.pause_for(world.choices.between("length of pauses", 0.05, 3.5))
+
+
+def _cut_off(world: World) -> None:
+    """Cut a controller off from a client, or from another controller."""
+    host = world.choices.one("which host", world.controllers).name
+    callers = [one.name for one in world.controllers]
+    callers += [one.name for one in world.programs]
+    pair = host, world.choices.one("from whom", callers)
+    world.network.cut_off.add(pair)
+    length_s = world.choices.between("length of cuts", 0.2, 4)
+    world.loop.call_later(length_s, lambda: world.network.cut_off.discard(pair))
+
+
+def _roughen(world: World) -> None:
+    """Make small faults many times as frequent for a moment."""
+    both: list[Network | Disk] = [world.network, world.disk]
+    rough = world.choices.one("what is rough", both)
+    rough.intensity = world.choices.between("how rough", 4, 12)
+    length_s = world.choices.between("length of roughness", 0.3, 2)
+
+    def smooth() -> None:
+        rough.intensity = 0.0 if world.choices.are_faults_over else 1.0
+
+    world.loop.call_later(length_s, smooth)
+
+
+_FAULTS: dict[str, Callable[[World], None]] = {
+    "kill": _kill,
+    "end": _end,
+    "pause": _pause,
+    "kill client": _kill_client,
+    "pause client": _pause_client,
+    "cut off": _cut_off,
+    "rough": _roughen,
+}
+_RAGES = [*sorted(_FAULTS), "kill", "kill client", "kill client", "rough"]

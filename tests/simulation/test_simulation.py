@@ -1,0 +1,52 @@
+"""Seeds of the whole service under virtual time; each is run in a process of its own.
+
+Clocks are replaced before anything is imported, so no test runs a seed in its own process.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.effort import Effort
+
+_ROOT = Path(__file__).parents[2]
+
+
+def simulate(*arguments: str, hashes: int = 0) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.simulation", *arguments]
+    environment = os.environ | {"PYTHONHASHSEED": str(hashes)}
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=_ROOT, env=environment
+    )
+
+
+def digest_of(line: str) -> str:
+    _outcome, digest, *_ = line.split()
+    return digest
+
+
+@pytest.mark.parametrize("controllers", ["1", "3"])
+def test_no_story_breaks_a_law(controllers: str, effort: Effort) -> None:
+    count = effort.times("stories", short=18, long=900)
+    ran = simulate("1000", "--count", str(count), "--controllers", controllers, "--shrink")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("controllers", ["1", "3"])
+def test_no_long_run_breaks_a_law(controllers: str, effort: Effort) -> None:
+    count = effort.times("long runs", short=2, long=100)
+    arguments = ["--count", str(count), "--controllers", controllers, "--long", "--shrink"]
+    ran = simulate("1000", *arguments)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("controllers", ["1", "3"])
+def test_a_seed_repeats_exactly(controllers: str) -> None:
+    in_a_fresh_process = simulate("7", "--controllers", controllers, hashes=1)
+    after_another = simulate("6", "--count", "2", "--controllers", controllers, hashes=2)
+    (alone,) = in_a_fresh_process.stdout.splitlines()
+    *_, last = after_another.stdout.splitlines()
+    assert digest_of(alone) == digest_of(last)

@@ -1,0 +1,120 @@
+"""What a run is made of, and the processes of clients in it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from random import Random
+
+from tests.simulation.choices import Choices
+from tests.simulation.cluster import Controller
+from tests.simulation.disk import Disk
+from tests.simulation.kernel import Node, SimulatedLoop
+from tests.simulation.ledger import GroupBook, Ledger, StreamBook
+from tests.simulation.network import Network
+
+
+class World:
+    """Everything that exists in a run.
+
+    Attributes
+    ----------
+    is_writing
+        Whether writers write on.
+    is_reading
+        Whether readers read on.
+    is_calm
+        Whether there are no faults any more.
+    """
+
+    def __init__(self, loop: SimulatedLoop, choices: Choices, *, controllers: int) -> None:
+        self.loop = loop
+        self.choices = choices
+        self.disk = Disk(loop, choices, is_shared=controllers > 1)
+        self.network = Network(loop, choices)
+        self.controllers = [
+            Controller(number, loop, choices, self.disk, self.network)
+            for number in range(1, controllers + 1)
+        ]
+        self.programs: list[Program] = []
+        self.ledger = Ledger()
+        self.is_writing = self.is_reading = True
+        self.is_calm = False
+
+    def url(self) -> str:
+        """Choose a controller to ask."""
+        return self.choices.one("urls", self.controllers).url
+
+    def begin(self, name: str, work: "Work", *, expects: "Expected" = ()) -> "Program":
+        """Begin a program of a client."""
+        program = Program(self, name, work, expects)
+        self.programs.append(program)
+        self.loop.world.spawn(program.supervise(), name=f"supervising {name}")
+        return program
+
+    def stream(self, name: str, **settings: object) -> StreamBook:
+        """Open the book of a stream."""
+        book = self.ledger.streams[name] = StreamBook(name, settings)
+        return book
+
+    def group(self, name: str, stream: StreamBook) -> GroupBook:
+        """Open the book of a reader group."""
+        book = self.ledger.groups[name] = GroupBook(name, stream)
+        return book
+
+
+Work = Callable[["Program"], Awaitable[None]]
+Expected = tuple[type[Exception], ...]
+
+
+class Program:
+    """A program of a client: whenever its process was killed, another one is started.
+
+    Parameters
+    ----------
+    expects
+        Errors after which another process is started, too. All others are the judge's business.
+    """
+
+    def __init__(self, world: World, name: str, work: Work, expects: Expected) -> None:
+        self.world = world
+        self.name = name
+        self.random: Random = world.choices.of(f"program {name}")
+        self.process = 0
+        """Which of its processes runs."""
+        self.is_done = False
+        self.node: Node
+        self._work = work
+        self._expects = expects
+        self._ended = asyncio.Event()
+
+    async def supervise(self) -> None:
+        """Start processes until its work is done."""
+        world = self.world
+        while not self.is_done:
+            self.process += 1
+            skew_s = world.choices.between("skew", -0.2, 0.2)
+            self.node = node = Node(f"{self.name}#{self.process}", world.loop, skew_s=skew_s)
+            self._ended = asyncio.Event()
+            node.on_kill += [partial(world.network.close_all, node), self._ended.set]
+            node.spawn(self._run(self._ended), name=self.name)
+            await self._ended.wait()
+            node.kill()  # what is left of a process ends with it
+            if not self.is_done:
+                await asyncio.sleep(world.choices.between("restart", 0.02, 0.5))
+
+    def kill(self) -> None:
+        """Kill its process."""
+        if self.process and not self._ended.is_set():
+            self.node.kill()
+
+    async def _run(self, ended: asyncio.Event) -> None:
+        try:
+            await self._work(self)
+            self.is_done = True
+        except self._expects as error:
+            self.world.loop.trace("starts again", f"{self.node} {error!r}")
+        except Exception as error:  # noqa: BLE001 (the judge hears of it)
+            self.world.ledger.troubles.append(f"stopped: {self.node} by {error!r}")
+            self.is_done = True
+        finally:
+            ended.set()
