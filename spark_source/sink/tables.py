@@ -201,14 +201,18 @@ class TableSink:
         """Decide about a batch for a writer of the user's own."""
         return self._opened(number).plan(number)
 
+    def close(self) -> None:
+        """Neither commit nor beat any more."""
+        if self._job is not None:
+            self._job.close()
+
     def close_after(self, query: StreamingQuery) -> None:
-        """Neither commit nor beat any more when a query has ended, though the driver lives on."""
+        """Close when a query has ended, though the driver lives on."""
 
         def wait() -> None:
             with suppress(Exception):  # the query's own, or the session is gone
                 query.awaitTermination()
-            if self._job is not None:
-                self._job.close()
+            self.close()
 
         threading.Thread(target=wait, name="tidegauge-table", daemon=True).start()
 

@@ -102,7 +102,7 @@ def query(
     if target:
         with Api(shared_server.url, target) as api:
             api.create(mark_resolution_ms=0)
-    windows = effort.times("windows", short=4, long=40)
+    windows = effort.times("windows", short=3, long=40)
     with Feed(shared_server.url, f"lake/{lake.space}-source") as source:
         one = Query(source, target, lake, tmp_path, windows)
         one.fill()

@@ -1,0 +1,150 @@
+"""Several jobs append to one table, and note time to its stream."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from reader_client import StreamClient
+from spark_source.sink.tables import Delta, Iceberg
+from tests.lake.jobs import TABLE, Job
+from tests.lake.lakes import Lake
+from tests.lake.laws import Version, check, check_marks, read
+from tests.patience import wait_until
+from tests.server import Api, ServerProcess
+from tidegauge.event_time import END_OF_TIME
+from tidegauge.marks import Mark
+
+_BEGIN, _STEP, _BATCHES = 1_000_000, 1_000, 4
+
+
+@pytest.fixture
+def stream(shared_server: ServerProcess, lake: Lake) -> Iterator[Api]:
+    with Api(shared_server.url, f"lake/{lake.space}-shared") as api:
+        api.create(mark_resolution_ms=0)
+        yield api
+
+
+def _url(api: Api) -> str:
+    return str(api.client.base_url)
+
+
+def _job(spark: SparkSession, lake: Lake, folder: Path, api: Api, **how: Any) -> Job:
+    return Job(spark, lake, folder, url=_url(api), stream=api.name, **how)
+
+
+def _marks(api: Api) -> list[Mark]:
+    with StreamClient(_url(api), api.name) as client:
+        return client.marks()
+
+
+def _by_turns(spark: SparkSession, lake: Lake, folder: Path, api: Api) -> list[Version]:
+    """Let two jobs append by turns, each behind its own time; return the table's versions."""
+    random = Random(7)
+    jobs = [_job(spark, lake, folder / name, api) for name in ("one", "two")]
+    for job in jobs:  # both are known before either notes
+        job.batch(bound=_BEGIN)
+    order = [0, 1] * _BATCHES
+    random.shuffle(order)
+    bounds = [_BEGIN, _BEGIN]
+    for place in order:
+        at, bounds[place] = bounds[place], bounds[place] + random.randrange(_STEP)
+        found = [at + random.randrange(2 * _STEP) for _ in range(3)]
+        jobs[place].batch(*found, bound=bounds[place])
+    for job in jobs:
+        job.batch(bound=END_OF_TIME)
+        job.sink.close()
+    return read(lake, TABLE, "key", "event_time")
+
+
+def test_no_row_of_several_jobs_is_behind_a_mark_and_each_note_is_one(
+    lake_spark: SparkSession,
+    stream: Api,
+    lake: Lake,
+    tmp_path: Path,
+) -> None:
+    versions = _by_turns(lake_spark, lake, tmp_path, stream)
+    marks = _marks(stream)
+    check_marks(versions, marks)
+    check(versions)
+    assert sum(len(one.rows) for one in versions) == 2 * _BATCHES * 3
+    assert len({one.until for one in versions}) > 3
+    assert not any(one.late for one in versions)
+
+
+def test_a_position_below_the_own_commit_is_found(
+    lake_spark: SparkSession,
+    stream: Api,
+    lake: Lake,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine = Delta if lake.format == "delta" else Iceberg
+    newest = engine.newest_version
+    monkeypatch.setattr(
+        engine, "newest_version", lambda self, spark: max(0, newest(self, spark) - 2)
+    )
+    versions = _by_turns(lake_spark, lake, tmp_path, stream)
+    with pytest.raises(AssertionError, match="rows are behind a mark"):
+        check_marks(versions, _marks(stream))
+
+
+def test_a_batch_that_is_repeated_notes_again_and_a_sealed_stream_stays_sealed(
+    lake_spark: SparkSession,
+    stream: Api,
+    lake: Lake,
+    tmp_path: Path,
+) -> None:
+    def job() -> Job:
+        return _job(lake_spark, lake, tmp_path / "q", stream, seal=True)
+
+    first = job()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spark_source.sink.tables._Service.note", _dies)
+        with pytest.raises(ConnectionError):
+            first.batch(1_000, bound=2_000)
+    assert not _marks(stream)
+    again = job()
+    again.batch(1_000, bound=2_000, again=True)
+    assert [mark.lower for mark in _marks(stream)] == [2_000]
+    again.batch(3_000, bound=END_OF_TIME)
+    job().batch(3_000, bound=END_OF_TIME, again=True)
+    last = job()
+    last.batch(bound=END_OF_TIME)
+    last.sink.close()
+    versions = read(lake, TABLE, "key", "event_time")
+    check_marks(versions, marks := _marks(stream))
+    assert marks[-1].lower == END_OF_TIME
+    assert sorted(time for one in versions for _, time in one.rows) == [1_000, 3_000]
+
+
+def _dies(*_: object) -> None:
+    raise ConnectionError
+
+
+def test_a_query_beats_until_it_is_closed(
+    lake_spark: SparkSession,
+    stream: Api,
+    lake: Lake,
+    tmp_path: Path,
+) -> None:
+    def is_live(writer: str) -> bool:
+        with StreamClient(_url(stream), stream.name) as client:
+            states = {one.writer: one.state for one in client.writers()}
+        return states[writer] in {"joining", "active", "behind"}
+
+    def is_dropped_while_another_is_ahead(writer: str) -> bool:
+        stream.note("ahead", 5_000, 0)
+        return not is_live(writer)
+
+    stream.change(aggregation_timeout_ms=4_000)
+    stream.note("silent", 1_500, 0)
+    job = _job(lake_spark, lake, tmp_path / "q", stream)
+    job.batch(1_000, bound=2_000)
+    wait_until(lambda: is_dropped_while_another_is_ahead("silent"))
+    assert is_live("q")
+    job.sink.close()
+    wait_until(lambda: is_dropped_while_another_is_ahead("q"))
