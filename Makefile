@@ -20,7 +20,7 @@ IN_MEMORY = $(shell [ "0$(strip $(ROOM_KB))" -gt 4000000 ] && echo TMPDIR=/dev/s
 # Three workers on two cores, since many tests wait. Each takes a group of tests/groups.py as a whole.
 PYTEST = $(IN_MEMORY) $(BIN)/python -m pytest -q --numprocesses=3 --no-loadscope-reorder
 
-.PHONY: setup demo demo-kafka demo-lake test test-spark test-lake soak soak-day lint docs bench screenshots serve clean
+.PHONY: setup demo demo-kafka demo-lake test test-spark test-lake soak soak-day lint docs bench bench-lake screenshots serve clean
 
 setup: $(READY)
 
@@ -126,6 +126,9 @@ docs: setup
 
 bench: setup
 	$(BIN)/python -m bench
+
+bench-lake: $(OF_DELTA)/.ready
+	TIDEGAUGE_LAKE_JARS=$(CURDIR)/$(OF_DELTA)/jars $(OF_DELTA)/bin/python -m bench tables
 
 # Every page of the dashboard on a demo set, light, dark and on a phone: to be looked at.
 screenshots: setup

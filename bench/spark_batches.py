@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +24,12 @@ _TIMESTAMP = pa.timestamp("us", tz="UTC")
 Query = Callable[[DataFrame], DataFrame]
 
 
-def spark_session() -> SparkSession:
+def spark_session(settings: Mapping[str, str] | None = None) -> SparkSession:
     """Start Spark on two cores, with the state store that operators need."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     return (
         SparkSession.builder.master("local[2]")
+        .config(map=dict(settings or {}))
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "OFF")
@@ -60,8 +61,15 @@ def seconds_of_batches(  # noqa: PLR0913 (what is run, and where)
 
 def processor_seconds(spark: SparkSession, query: Query, path: str, checkpoint: str) -> float:
     """Return how much processor time a query took, in the driver, the JVM and its Python."""
+    return processor_seconds_of(
+        lambda: _start(spark, query, path, checkpoint, "append").awaitTermination()
+    )
+
+
+def processor_seconds_of(work: Callable[[], object]) -> float:
+    """Return how much processor time some work took, in this process and all that it started."""
     before = _processor_seconds_so_far()
-    _start(spark, query, path, checkpoint, "append").awaitTermination()
+    work()
     return _processor_seconds_so_far() - before
 
 
