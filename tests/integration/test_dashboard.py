@@ -450,8 +450,13 @@ def test_every_page_fits_and_is_clean(
         api.client.post(f"{group}/readers/{long}").raise_for_status()
         progress = {"late": 1, "late_writers": {long: 1}}
         api.client.post(f"{group}/progress", json=progress).raise_for_status()
+    table = f"clean{width}/table"
+    with Api(service.url, table) as api:
+        api.create(table=long)
+        api.note(long, _now_ms(), 33)
     addresses = [
         "",
+        *(f"?stream={table}&tab={tab}" for tab in ("segments", "settings")),
         "?show=groups",
         "?show=help",
         f"?group={stream}",

@@ -39,7 +39,7 @@ def segments_tab(
     gone = frozenset(ancestors.listed(ancestors.of(info.first_cut or ())))
     drawn = _Drawing(info, cut, places, complete, gone)
     if info.config.table is not None:
-        caption = f"Versions of the table {info.config.table}, up to the newest cut"
+        caption = "Versions of the table, up to the newest cut"
         return {"caption": caption, "lanes": [drawn.lane(one) for one in segments]}
     if info.config.log == "external":
         caption = "Partitions of the external log, and how far the newest cut is in each"

@@ -112,7 +112,7 @@ const Settings = ({ tab }) => html`
   <table class="card list">
     <thead><tr><th>setting</th><th>value</th><th>name</th></tr></thead>
     <tbody>
-      ${tab.rows.map((row) => html`<tr key=${row.name}><td>${row.text}</td><td>${row.default == null ? row.value : html`<b>${row.value}</b> <small class="dim">default ${row.default}</small>`}</td><td class="mono dim">${row.name}</td></tr>`)}
+      ${tab.rows.map((row) => html`<tr key=${row.name}><td>${row.text}</td><td class="wide">${row.default == null ? row.value : html`<b>${row.value}</b> <small class="dim">default ${row.default}</small>`}</td><td class="mono dim">${row.name}</td></tr>`)}
       <tr><td>created</td><td><${Time} time=${{ ms: tab.created }} /></td><td class="mono dim">stream_id ${tab.id}</td></tr>
     </tbody>
   </table>`;
