@@ -19,7 +19,7 @@ def main() -> int:
     parser.add_argument("seed", type=int)
     parser.add_argument("--count", type=int, default=1, help="so many seeds from this one on")
     parser.add_argument("--controllers", type=int, default=1)
-    parser.add_argument("--long", action="store_true", help="all subjects, for 24 s")
+    parser.add_argument("--long", action="store_true", help="several subjects, for 24 s")
     parser.add_argument("--only", help="the faults that may happen, such as kill#0,late#3")
     parser.add_argument(
         "--shrink", action="store_true", help="find the fewest faults with which a run fails"

@@ -103,7 +103,7 @@ def write(
         await writer.open()
         pen = Pen(program, book, writer.told_time)
         while world.is_writing:
-            if random.random() < transactions:
+            if random.random() < transactions and not world.is_calm:
                 await _transact(writer, pen, program, book)
             else:
                 for _ in range(random.randrange(1, 5)):
@@ -114,7 +114,7 @@ def write(
             if random.random() < 0.6:
                 await writer.flush()
                 pen.acknowledge()
-            await asyncio.sleep(random.uniform(0.2, 1.8) * pause_s)
+            await asyncio.sleep(random.uniform(0.2, 1.8) * (0.8 if world.is_calm else pause_s))
         if leaves:
             await writer.leave()
         else:
@@ -291,7 +291,7 @@ def create(world: World, book: StreamBook, groups: list[GroupBook]) -> Work:
         for one in groups:
             group = AsyncReaderGroup(world.url(), one.name, retry_for=PATIENCE)
             await group.create(
-                [book.name], start="earliest", heartbeat_ms=400, dead_after_ms=1_500
+                [book.name], start="earliest", heartbeat_ms=800, dead_after_ms=2_500
             )
             await group.aclose()
         await client.aclose()

@@ -186,6 +186,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def end(self) -> None:
         """Close the loop; what is left ends without anybody hearing of it."""
+        for task in asyncio.all_tasks(self):
+            task._log_destroy_pending = False  # type: ignore[attr-defined]
         self._graves.clear()
         self._ready.clear()
         self._scheduled.clear()

@@ -1,6 +1,6 @@
 """Who does what in a run, and when faults happen.
 
-A *story* is about one subject and makes about a hundred requests; the *long* form has all subjects
+A *story* is about one subject and makes about a hundred requests; the *long* form has several
 at once, for 24 s. Both have the same course: things are created, faults happen for a while, then it
 is calm, the writers end, the readers read to the end, and the judge has its say.
 """
@@ -18,6 +18,7 @@ from tests.simulation.world import Expected, Program, World
 
 CALM_S = 6.5
 """Between the last fault and the judging of watermarks."""
+_SUBJECTS_OF_LONG = 3
 _READ_OUT_S = 30.0
 """How long readers may take to read to the end."""
 _EXACT = {"mark_interval_ms": 0, "mark_resolution_ms": 0}
@@ -32,7 +33,7 @@ class Course(NamedTuple):
 
 
 STORY = Course(faults_s=4.0, slowness=2.0)
-LONG = Course(faults_s=14.0, slowness=1.0)
+LONG = Course(faults_s=14.0, slowness=1.5)
 
 
 class Cast:
@@ -55,7 +56,7 @@ class Cast:
             self.world.begin(f"creator-{book.name[2:]}", clients.create(self.world, book, read))
         )
         for group in read:
-            self.readers(group, 2 if self.course is STORY else 3)
+            self.readers(group, 2)
         if groups or "log" in settings:
             self._add("watcher", book, clients.watch(self.world, book))
         return book
@@ -214,7 +215,7 @@ def prepare(world: World, cast: Cast) -> None:
         chosen = [world.choices.one("subject", SUBJECTS)]
     else:
         world.choices.of("subject").shuffle(chosen)
-        del chosen[6:]
+        del chosen[_SUBJECTS_OF_LONG:]
     for subject in chosen:
         world.loop.trace("subject", subject.__name__)
         subject(cast)
