@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -80,25 +81,35 @@ def test_a_list_of_streams_says_in_short_who_holds_them(held: Api) -> None:
 
 
 def test_a_table_is_listed_and_asked_by_its_version(shared_server: ServerProcess) -> None:
-    with Api(shared_server.url, f"overviews-{next(_NUMBERS)}/hourly") as api:
+    url = shared_server.url
+    with Api(url, f"overviews-{next(_NUMBERS)}/hourly") as api:
         with pytest.raises(httpx.HTTPStatusError, match="422"):
             api.create(log="embedded", table="s3://lake/hourly")
         api.create(table="s3://lake/hourly", mark_resolution_ms=0)
         assert (_listed(api, brief="true")["version"], _listed(api)["version"]) == (None, None)
-        asked = {"url": shared_server.url, "stream": api.name}
-        assert version_at("hourly", NOW, **asked) is None
+        assert version_at("hourly", NOW, url=url, stream=api.name) is None
         for time, offset in ((NOW, 33), (NOW + 1, 35)):
             api.note("nightly", time, offset)
-            wait_until(lambda time=time: api.get("watermark")["watermark"] == time)
+            wait_until(partial(_stands_at, api, time))
         assert (_listed(api, brief="true")["version"], _listed(api)["version"]) == (34, 34)
         assert _listed(api, brief="true")["table"] == "s3://lake/hourly"
-        found = [wait_for("hourly", time, timeout=20, **asked) for time in (NOW, NOW + 1)]
-        assert (found, complete_until("hourly", **asked)) == ([32, 34], NOW + 1)
+        found = [
+            wait_for("hourly", time, timeout=20, url=url, stream=api.name)
+            for time in (NOW, NOW + 1)
+        ]
+        assert (found, complete_until("hourly", url=url, stream=api.name)) == (
+            [32, 34],
+            NOW + 1,
+        )
         with pytest.raises(WatermarkTimeoutError, match="nightly"):
-            wait_for("hourly", NOW + 2, timeout=0, **asked)
+            wait_for("hourly", NOW + 2, timeout=0, url=url, stream=api.name)
         api.post("seal", position={"0": 36})
-        assert wait_for("hourly", NOW + 2, timeout=20, **asked) == 35
-        assert complete_until("hourly", **asked) == END_OF_TIME
+        assert wait_for("hourly", NOW + 2, timeout=20, url=url, stream=api.name) == 35
+        assert complete_until("hourly", url=url, stream=api.name) == END_OF_TIME
+
+
+def _stands_at(api: Api, time: int) -> bool:
+    return bool(api.get("watermark")["watermark"] == time)
 
 
 def test_a_list_in_short_counts_the_events_that_are_left(shared_server: ServerProcess) -> None:

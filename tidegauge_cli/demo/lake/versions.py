@@ -118,10 +118,10 @@ def check_versions(versions: Versions, truth: pd.DataFrame, time: str) -> int:
             )
             raise DemoFailedError(msg)
     columns = list(truth.columns)
-    found, expected = (
+    found, wanted = (
         sorted(table[columns].itertuples(index=False, name=None)) for table in (rows, truth)
     )
-    if found != expected:
+    if found != wanted:
         msg = f"{versions.name} has other rows than pandas"
         raise DemoFailedError(msg)
     return len(said)
