@@ -106,6 +106,7 @@ def test_the_demo_kills_silver_and_says_that_all_was_right(tmp_path: Path) -> No
     assert compared["lost"].tolist()[1] > compared["lost"].tolist()[2] > 0
 
 
+@pytest.mark.soak  # twenty seconds of Spark
 def test_the_tutorial_ends_with_a_day_that_is_complete(
     lake_spark: SparkSession,
     shared_server: ServerProcess,
@@ -117,4 +118,6 @@ def test_the_tutorial_ends_with_a_day_that_is_complete(
     reader.follow(text.replace("/tmp/lake", str(tmp_path)))
     for query in lake_spark.streams.active:
         query.stop()
-    assert "0 2024-01-01    192" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert printed
+    assert f"```text\n{printed}```" in text
