@@ -4,7 +4,6 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import takewhile
 from time import monotonic
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -263,7 +262,7 @@ class TableWatch:
     def __init__(self, log: TableLog, start: TableTick, marks: MarkWatch | None) -> None:
         self._log = log
         self._table_id = start.table_id
-        self._bound, self._bound_at = start.bound, start.revision
+        self._bound = start.bound
         self._marks = marks
         self._refreshed_at = self._rose_at = self._begun_at = monotonic()
         self._is_told = False
@@ -301,26 +300,19 @@ class TableWatch:
         return position if newest is None else {_TABLE: newest.version + 1}
 
     def _passed(self, position: Position) -> Mark | None:
-        version = position[_TABLE] - 1
-        noted = standing(self._log.covered(version))
+        noted = standing(self._log.covered(position[_TABLE] - 1))
         if noted is None or noted.time is None:
             return None
         if self._bound is not None and noted.time < self._bound:
-            self._check_kept(version, noted.time, self._bound)
-            return None
-        self._bound, self._bound_at = noted.time, noted.version + 1
-        return Mark(self._bound_at, noted.time, noted.time, {_TABLE: self._bound_at})
-
-    def _check_kept(self, version: int, time: int, bound: int) -> None:
-        """Raise if notes ended since the bound; else a job was late to commit what is less."""
-        since = takewhile(lambda one: one.version >= self._bound_at, self._log.covered(version))
-        if any(one.ends_notes for one in since):
-            at, before = describe_event_time(time), describe_event_time(bound)
+            at, before = describe_event_time(noted.time), describe_event_time(self._bound)
             problem = (
                 f"the query has come to {before}, and a restore, a rollback or an overwrite has "
                 f"taken its time back to {at}. Start with a new checkpoint"
             )
             raise UnfollowedTableError(self._log.name, problem)
+        self._bound = noted.time
+        reached = noted.version + 1
+        return Mark(reached, noted.time, noted.time, {_TABLE: reached})
 
     def _refresh(self) -> None:
         if monotonic() - self._refreshed_at < _PAUSE_S:

@@ -123,6 +123,27 @@ def test_the_version_before_the_first_complete_one_is_not(
     assert (found and found.version) == (complete[0] if complete else None)
 
 
+@given(steps=st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 9))))
+def test_what_a_job_commits_late_takes_back_nothing_that_others_have_said(
+    steps: list[tuple[int, bool, int]],
+) -> None:
+    """Jobs of one stream ask for its mark, and commit it when others have committed more."""
+    commits, asked, mark = list[Commit](), dict[int, int](), 0
+    for job, commits_now, more in steps:
+        if job not in asked:
+            asked[job] = mark = max(mark + more, time_of(commits) or 0)
+        elif commits_now:
+            note = Note(until=asked.pop(job), job="stream", query=str(job))
+            commits.insert(0, Commit(len(commits), note=note, is_first=not commits))
+    said = [one.time or 0 for one in reversed(commits)]
+    greatest = list(accumulate(said, max))
+    assert [time_of(commits[-number:]) for number in range(1, len(said) + 1)] == greatest
+    for time in range(0, mark + 2, 3):
+        found = first_complete("t", time, commits)
+        complete = [version for version, at in enumerate(greatest) if at >= time]
+        assert (found and found.version) == (complete[0] if complete else None)
+
+
 def test_commits_without_rows_right_behind_a_version_are_covered_with_it() -> None:
     commits = history(10, 20, "empty", "empty", 50, "empty")
     assert [one.version for one in covered(commits, 1)] == [3, 2, 1, 0]

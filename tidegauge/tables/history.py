@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # it is made of pydantic, which executors need not load
     from tidegauge.tables.notes import Note
 
 _LOOKED_BACK = 20
-"""Jobs that declare by turns are seen within so many commits."""
+"""Jobs that declare by turns, or at once, are seen within so many commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,25 @@ class Commit:
 
 
 def standing(newest_first: Iterable[Commit]) -> Commit | None:
-    """Find the commit whose note holds at the newest of some; None if nothing is known."""
+    """Find the commit whose note holds at the newest of some; None if nothing is known.
+
+    Of jobs that note time to one stream, one may commit what it asked for before another committed
+    more. So the greatest of what each said last holds: before a job asked, it had seen all that is
+    below its own former note.
+    """
+    found: Commit | None = None
+    said, looked = set[str](), 0
     for commit in newest_first:
-        if commit.time is not None:
-            return commit
-        if commit.ends_notes:
-            return None
-    return None
+        if commit.note is not None and commit.time is not None:
+            if commit.note.declarer in said:
+                return found
+            said.add(commit.note.declarer)
+            if found is None or found.time is None or commit.time > found.time:
+                found = commit
+        looked += found is not None
+        if commit.ends_notes or looked == _LOOKED_BACK:
+            return found
+    return found
 
 
 def has_ended(newest_first: Iterable[Commit], *, had_notes: bool = False) -> bool:
@@ -123,16 +135,21 @@ def first_complete(table: str, time: int, newest_first: Iterable[Commit]) -> Com
         If the oldest commit that is kept is complete until then already.
     """
     found: Commit | None = None
+    said_less = set[str]()
     for commit in newest_first:
-        if commit.time is not None:
-            if commit.time < time:
+        if commit.note is not None and commit.time is not None:
+            # Who said less than the time later had seen all that is here and below; see `standing`.
+            if commit.note.declarer in said_less or len(said_less) == _LOOKED_BACK:
                 return found
-            found = commit
+            if commit.time >= time:
+                found = commit
+            else:
+                said_less.add(commit.note.declarer)
         if commit.ends_notes or commit.is_first:
             return found
-    if found is not None:
+    if found is not None and not said_less:
         raise TooOldError(table, time, found.version)
-    return None
+    return found
 
 
 def covered(newest_first: Iterable[Commit], version: int) -> Iterator[Commit]:

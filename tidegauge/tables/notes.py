@@ -54,6 +54,11 @@ class Note(BaseModel):
         """The time that it says, ms: the end of time where it is final; None if it says none."""
         return END_OF_TIME if self.final else self.until
 
+    @property
+    def declarer(self) -> str:
+        """Whose commits come one after another: a query, or outside Spark a job."""
+        return self.query or self.job
+
     def to_metadata(self, own: str | None = None) -> str:
         """Write it as ``userMetadata`` of a Delta commit, as a member of what a user has there.
 
