@@ -94,7 +94,7 @@ $(OF_DELTA)/.ready $(OF_ICEBERG)/.ready: pyproject.toml constraints.txt
 	@touch $@
 
 # PySpark 4.1 leaves sockets open, which Python tells as warnings. `FORM=--soak` runs the long forms.
-PYTEST_OF_LAKE = $(IN_MEMORY) TIDEGAUGE_LAKE_JARS=$(CURDIR)/$(1)/jars $(1)/bin/python -m pytest -q $(FORM) \
+PYTEST_OF_LAKE = $(IN_MEMORY) TIDEGAUGE_LAKE_JARS=$(CURDIR)/$(1)/jars $(1)/bin/python -m pytest -q $(FORM) --numprocesses=2 --dist=loadfile \
 	-W ignore::ResourceWarning -W ignore::pytest.PytestUnraisableExceptionWarning tests/lake
 
 test-lake: $(OF_DELTA)/.ready $(OF_ICEBERG)/.ready

@@ -27,7 +27,8 @@ from tidegauge_cli.demo.lake.verdicts import Truth, clocks_of, judge_chain
 from tidegauge_cli.demo.lake.versions import check_versions, read_versions
 from writer_client import Writer
 
-_PARTS = 4
+pytestmark = pytest.mark.usefixtures("delta")
+_PARTS = 6
 
 
 def _has(table: str, rows: int) -> bool:
