@@ -16,8 +16,8 @@ import reader_client
 import writer_client
 from spark_source.checkpoints.checkpoint import Checkpoint, Promise
 from spark_source.errors import InvalidOptionError, ReplacedTableError, TableTakenError
-from tidegauge.errors import StreamSealedError
-from tidegauge.event_time import END_OF_TIME, describe_event_time
+from tidegauge.errors import InvalidTimeError, StreamSealedError
+from tidegauge.event_time import END_OF_TIME, FIRST_TIME, describe_event_time
 from tidegauge.tables.errors import TwoJobsError
 from tidegauge.tables.history import (
     check_jobs,
@@ -118,8 +118,9 @@ class Delta:
 
     def newest_version(self, spark: SparkSession) -> int:
         """See `Engine`."""
-        path = self._path.replace("`", "``")
-        newest = spark.sql(f"DESCRIBE HISTORY delta.`{path}` LIMIT 1").first()
+        # As a string: delta.`path` takes no relative one.
+        path = self._path.replace("\\", "\\\\").replace("'", "\\'")
+        newest = spark.sql(f"DESCRIBE HISTORY '{path}' LIMIT 1").first()
         assert newest is not None  # noqa: S101 (a table has a first commit)
         return int(newest["version"])
 
@@ -445,6 +446,7 @@ class _Service:
             StreamSealedError
         ):  # the last batch is repeated, or one without rows comes
             self._reporter.open()
+        self._noted = FIRST_TIME
         self._has_left = False
 
     def passed(self, position: Mapping[int, int]) -> int | None:
@@ -463,7 +465,19 @@ class _Service:
         if promise.is_end and self._seal:
             self._client.seal(position)
         elif promise.is_end and not self._has_left:
+            # To leave promises nothing, and marks of others have to cover the last rows.
+            self._note_again(position)
             self._reporter.leave()
             self._has_left = True
         elif promise.time is not None:
             self._reporter.note_time(promise.time, position)
+            self._noted = promise.time
+
+    def _note_again(self, position: Mapping[int, int]) -> None:
+        """Note the last time of this run behind a further position, or what a beat has told."""
+        try:
+            self._reporter.note_time(self._noted, position)
+        except InvalidTimeError as refused:
+            if refused.stored_time is None:
+                raise
+            self._reporter.note_time(refused.stored_time, position)

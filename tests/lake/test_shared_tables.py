@@ -1,6 +1,7 @@
 """Several jobs append to one table, and note time to its stream."""
 
 from collections.abc import Iterator
+from os.path import relpath
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -54,8 +55,10 @@ def _by_turns(spark: SparkSession, lake: Lake, folder: Path, api: Api) -> list[V
         at, bounds[place] = bounds[place], bounds[place] + random.randrange(_STEP)
         found = [at + random.randrange(2 * _STEP) for _ in range(3)]
         jobs[place].batch(*found, bound=bounds[place])
-    for job in jobs:
-        job.batch(bound=END_OF_TIME)
+    bounds[1] += 10 * _STEP  # it is ahead as the other one ends
+    jobs[1].batch(bound=bounds[1])
+    for job, at in zip(jobs, bounds, strict=True):
+        job.batch(at + _STEP, bound=END_OF_TIME)
         job.sink.close()
     return read(lake, TABLE, "key", "event_time")
 
@@ -70,7 +73,7 @@ def test_no_row_of_several_jobs_is_behind_a_mark_and_each_note_is_one(
     marks = _marks(stream)
     check_marks(versions, marks)
     check(versions)
-    assert sum(len(one.rows) for one in versions) == 2 * _BATCHES * 3
+    assert sum(len(one.rows) for one in versions) == 2 * (_BATCHES * 3 + 1)
     assert len({one.until for one in versions}) > 3
     assert not any(one.late for one in versions)
 
@@ -119,6 +122,16 @@ def test_a_batch_that_is_repeated_notes_again_and_a_sealed_stream_stays_sealed(
     check_marks(versions, marks := _marks(stream))
     assert marks[-1].lower == END_OF_TIME
     assert sorted(time for one in versions for _, time in one.rows) == [1_000, 3_000]
+
+
+def test_a_relative_path_is_noted_as_well(
+    lake_spark: SparkSession, stream: Api, delta: Lake, tmp_path: Path
+) -> None:
+    path = relpath(delta.table("it's `mine`"))
+    job = _job(lake_spark, delta, tmp_path / "q", stream, table=path)
+    job.batch(1_000, bound=2_000)
+    job.sink.close()
+    assert [mark.lower for mark in _marks(stream)] == [2_000]
 
 
 def _dies(*_: object) -> None:
