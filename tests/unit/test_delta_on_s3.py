@@ -110,18 +110,22 @@ def test_who_waits_sees_the_commit_that_comes(table: dict[str, str]) -> None:
     assert found == [3]
 
 
-def test_a_log_that_sees_new_commits_sees_a_table_made_again(table: dict[str, str]) -> None:
+@pytest.mark.parametrize("commits", [1, 4, 6])
+def test_a_log_that_sees_new_commits_sees_a_table_made_again(
+    table: dict[str, str], commits: int
+) -> None:
+    """Also if that has more versions already."""
     log = DeltaLog(TABLE, table)
     first = log.table_id
     commit(table, 3_000)
     log.refresh()
     assert [one.time for one in log.newest_first()] == [3_000, 2_000, None, 1_000]
     files(table).delete_dir_contents("lake")
-    for until in (None, None, None, 50):
+    for until in [None] * (commits - 1) + [50]:
         commit(table, until)
     log.refresh()
     assert log.table_id != first
-    assert next(log.newest_first()).time == 50
+    assert [one.time for one in log.newest_first()] == [50] + [None] * (commits - 1)
 
 
 def test_what_a_cleaned_up_log_no_longer_says_is_unknown_or_too_old(

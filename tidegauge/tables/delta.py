@@ -40,13 +40,14 @@ class DeltaLog:
 
     def refresh(self) -> None:
         """Find new commits, and see whether the table was made again."""
+        # A table made again may have as many versions already, and more.
+        if self._stamp(self._newest) != self._seen:
+            self._open()
         while self._stamp(self._newest + 1) is not None:
             self._newest += 1
             self._seen = self._stamp(self._newest)
             # A commit that makes the table again names its new id.
             self._read(self._newest)
-        if self._stamp(self._newest) != self._seen:
-            self._open()
 
     def newest_first(self) -> Iterator[Commit]:
         """List the commits whose entry in the log is kept."""
