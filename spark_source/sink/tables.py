@@ -29,6 +29,7 @@ from tidegauge.tables.history import (
 )
 from tidegauge.tables.logs import TableLog, open_log
 from tidegauge.tables.notes import Note
+from tidegauge.tables.service import check_stream
 
 Format = Literal["delta", "iceberg"]
 _TABLE = 0
@@ -439,6 +440,10 @@ class _Service:
         self._client = reader_client.StreamClient(
             options.url, options.stream, token=options.token
         )
+        try:
+            check_stream(options.stream, self._client.describe().config)
+        except ValueError as error:
+            raise InvalidOptionError("stream", str(error)) from None
         self._reporter = writer_client.TimeReporter(
             options.url, options.stream, query, token=options.token, beat="always"
         )

@@ -85,6 +85,9 @@ def test_a_table_is_listed_and_asked_by_its_version(shared_server: ServerProcess
     with Api(url, f"overviews-{next(_NUMBERS)}/hourly") as api:
         with pytest.raises(httpx.HTTPStatusError, match="422"):
             api.create(log="embedded", table="s3://lake/hourly")
+        for control in ("\x1b[2J", "lake\n", "\x9b2J"):
+            with pytest.raises(httpx.HTTPStatusError, match="422"):
+                api.create(table=control)
         api.create(table="s3://lake/hourly", mark_resolution_ms=0)
         assert (_listed(api, brief="true")["version"], _listed(api)["version"]) == (None, None)
         assert version_at("hourly", NOW, url=url, stream=api.name) is None
@@ -103,6 +106,14 @@ def test_a_table_is_listed_and_asked_by_its_version(shared_server: ServerProcess
         )
         with pytest.raises(WatermarkTimeoutError, match="nightly"):
             wait_for("hourly", NOW + 2, timeout=0, url=url, stream=api.name)
+        with Api(url, f"overviews-{next(_NUMBERS)}/rides") as rides:
+            rides.create(log="embedded")
+            with pytest.raises(
+                ValueError, match="rides are no versions of a table; create one"
+            ):
+                complete_until("hourly", url=url, stream=rides.name)
+            with pytest.raises(ValueError, match="rides are no versions of a table"):
+                version_at("hourly", NOW, url=url, stream=rides.name)
         api.post("seal", position={"0": 36})
         assert wait_for("hourly", NOW + 2, timeout=20, url=url, stream=api.name) == 35
         assert complete_until("hourly", url=url, stream=api.name) == END_OF_TIME

@@ -10,12 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from reader_client import StreamClient
+from spark_source.errors import InvalidOptionError
 from spark_source.sink.tables import Delta, Iceberg
 from tests.lake.jobs import TABLE, Job
 from tests.lake.lakes import Lake
 from tests.lake.laws import Version, check, check_marks, read
 from tests.patience import wait_until
 from tests.server import Api, ServerProcess
+from tests.spark.feed import Feed
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.marks import Mark
 
@@ -34,7 +36,7 @@ def _url(api: Api) -> str:
 
 
 def _job(spark: SparkSession, lake: Lake, folder: Path, api: Api, **how: Any) -> Job:
-    return Job(spark, lake, folder, url=_url(api), stream=api.name, **how)
+    return Job(spark, lake, folder, **{"url": _url(api), "stream": api.name, **how})
 
 
 def _marks(api: Api) -> list[Mark]:
@@ -132,6 +134,14 @@ def test_a_relative_path_is_noted_as_well(
     job.batch(1_000, bound=2_000)
     job.sink.close()
     assert [mark.lower for mark in _marks(stream)] == [2_000]
+
+
+def test_a_stream_whose_offsets_are_no_versions_is_refused(
+    lake_spark: SparkSession, feed: Feed, stream: Api, lake: Lake, tmp_path: Path
+) -> None:
+    job = _job(lake_spark, lake, tmp_path / "q", stream, stream=feed.stream)
+    with pytest.raises(InvalidOptionError, match="no versions of a table; create one"):
+        job.batch(1_000, bound=2_000)
 
 
 def _dies(*_: object) -> None:

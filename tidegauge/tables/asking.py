@@ -51,6 +51,8 @@ def complete_until(  # noqa: PLR0913 (keywords of one table)
         If two jobs declare its time by turns.
     InvalidNoteError
         If a note cannot be read.
+    ValueError
+        If the offsets of the stream cannot be versions of a table, or ``url`` comes without one.
 
     Examples
     --------
@@ -163,7 +165,7 @@ def version_at(  # noqa: PLR0913 (keywords of one table)
     TooOldError
         If the oldest version that is kept is complete until then.
     ValueError
-        If the time is none.
+        If the time is none, or the stream as in `complete_until`.
     """
     wanted = _time(time)
     if url is not None:

@@ -74,6 +74,13 @@ class Retention(Request):
     )
 
 
+TableName = Annotated[
+    str,
+    # No control characters: it is shown on terminals.
+    StringConstraints(min_length=1, max_length=1_000, pattern=r"^[^\x00-\x1f\x7f-\x9f]+$"),
+]
+
+
 class SettingsFields(Request):
     """The settings that a stream is created with and that PATCH changes.
 
@@ -130,7 +137,7 @@ class SettingsFields(Request):
         description="How far a noted time may be ahead of the server's clock, ms: as far as your "
         "writers' clocks may be wrong, 60000 with NTP; null for streams with logical time.",
     )
-    table: Annotated[str, StringConstraints(min_length=1, max_length=1_000)] | None = Field(
+    table: TableName | None = Field(
         None,
         description="External log of one partition: the lakehouse table whose versions are the "
         "offsets, by its address or name, so that versions are shown; null: it is no table.",
