@@ -8,7 +8,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 _DEAR = {"spark": "spark", "cluster": "postgresql", "broker": "kafka"}
 """Fixtures, and the groups of the tests that need them."""
-_LONGEST = ("spark", "acceptance", "postgresql", "kafka")
+_LONGEST = ("spark", "acceptance", "postgresql", "kafka", "simulation")
 _NAMED = re.compile(r"[\[-]on (\w+)[\]-]|\[(postgresql)[\]-]")
 
 

@@ -217,33 +217,35 @@ def _judge_truncation(
 async def judge_all(world: World) -> list[str]:
     """Judge all streams, and whether a controller that starts anew says the same."""
     faults = [*world.ledger.troubles, *(f"raised: {one!r}" for one in world.network.raised)]
-    before = {}
-    for book in world.ledger.streams.values():
-        if not book.is_gone:
-            before[book.name] = found = await look(world, book)
-            faults += judge(world, book, found)
-        else:
-            faults += book.troubles
+    books = [one for one in world.ledger.streams.values() if not one.is_gone]
+    before = {book.name: await look(world, book) for book in books}
+    for book in books:
+        faults += judge(world, book, before[book.name])
     for controller in world.controllers:
         controller.stop()
     await asyncio.gather(*(one.until_ended() for one in world.controllers))
+    del world.controllers[1:]
     world.controllers[0].start()
     while not world.controllers[0].is_up:
         await asyncio.sleep(0.05)
-    del world.controllers[1:]
-    for book in world.ledger.streams.values():
-        if book.is_gone:
-            continue
-        after = await look(world, book)
-        known = before[book.name]
-        marks = {one.revision: one for one in after.marks}
-        is_truncated = book.truncated_below is not None  # then old marks go in the background
-        for one in known.marks:
-            if marks.get(one.revision, one if is_truncated else None) != one:
-                faults.append(f"new start: {book.name} has not {one}")
-        for segment, events in known.events.items():  # a policy may have added others
-            if after.events.get(segment) != events:
-                faults.append(f"new start: {book.name} has other events in segment {segment}")
-        if (after.watermark or 0) < (known.watermark or 0):
-            faults.append(f"new start: {book.name} has a lower watermark")
+    for book in books:
+        faults += _judge_new_start(book, before[book.name], await look(world, book))
+    return faults
+
+
+def _judge_new_start(book: StreamBook, known: Found, found: Found) -> list[str]:
+    marks = {one.revision: one for one in found.marks}
+    is_truncated = book.truncated_below is not None  # then old marks go in the background
+    faults = [
+        f"new start: {book.name} has not {one}"
+        for one in known.marks
+        if marks.get(one.revision, one if is_truncated else None) != one
+    ]
+    faults += [
+        f"new start: {book.name} has other events in segment {segment}"
+        for segment, events in known.events.items()  # a policy may have added other segments
+        if found.events.get(segment) != events
+    ]
+    if (found.watermark or 0) < (known.watermark or 0):
+        faults.append(f"new start: {book.name} has a lower watermark")
     return faults
