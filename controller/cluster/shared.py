@@ -32,7 +32,7 @@ _CHECK_MS = 1_000
 """News comes at once; a check without any finds what a lost notice would have said."""
 _SOONEST_MS = 20
 """After the end of a lease, which may be renewed late, and is then checked again."""
-_GONE_MS = 100  # a call waits for it, and its lease may have run out without any notice
+_GONE_S = 0.1  # a call waits for it, and its lease may have run out without any notice
 _AT_ONCE = 100
 """Streams read back in one transaction: the first are answered for while others are read."""
 
@@ -99,10 +99,14 @@ class SharedOwnership:
         return await self._database.read(partial(storage.find_holder, table=table, name=name))
 
     async def until_gone(self, controller: int) -> None:
-        """Wait until another controller is known to have lost its lease."""
+        """Wait until another controller is known to have lost its lease.
+
+        The race: this controller leaves the others while it waits, and there is no news any more. So
+        it looks by the clock.
+        """
         was_there, enough = controller in self.addresses, self._looks + 2
-        while controller in self.addresses or not (was_there or self._looks >= enough):
-            await self.membership.await_news(self.membership.notices, wait_ms=_GONE_MS)
+        while controller in self.addresses or not (was_there or self._looks >= enough):  # noqa: ASYNC110 (there may be no news)
+            await asyncio.sleep(_GONE_S)
 
     async def _forget_all(self) -> None:
         """Forget everything that is held.

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from controller.access.callers import Caller, Role
+from controller.cluster import SharedOwnership
+from controller.cluster.membership import Membership
 from controller.http.forwarding.one import Forwarding, KnownHolders
 from controller.http.forwarding.peers import HOP, NOT_HOLDER, Peer
 from controller.http.messages.scopes import log_lost
@@ -55,6 +57,22 @@ def test_what_was_looked_up_before_there_was_news_is_not_remembered(
 def test_what_is_not_there_any_more_is_dropped(known: KnownHolders) -> None:
     known.drop(streams, NAME)
     assert known.find(streams, NAME) is None
+
+
+def test_a_controller_that_has_left_the_others_waits_on_for_one_that_it_asked() -> None:
+    async def scene() -> None:
+        membership = Membership(cast("Any", SimpleNamespace()), address="", lease_ms=1_000)
+        registry = SimpleNamespace(clocks=SimpleNamespace(listening=None))
+        parts: list[Any] = [membership, registry, None, None, None]
+        ownership = SharedOwnership(*parts)
+        ownership.addresses[7] = "http://seven"
+        await membership.leave()
+        waiting = asyncio.ensure_future(ownership.until_gone(7))
+        await asyncio.sleep(0)  # a wait that is none would never return from here
+        ownership.addresses.clear()
+        await waiting
+
+    asyncio.run(scene())
 
 
 PATIENCE_MS = 4_000
