@@ -148,6 +148,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         self.trace = trace
         self.turns = 0
         """A digest of whose turn it was, and when."""
+        self.endless = ""
+        """Where a callback was that did not end."""
         self.run_in_thread: Callable[..., asyncio.Future[Any]]
         self._ready: deque[Any]
         self._scheduled: list[Any]
@@ -227,8 +229,8 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             self._now_s += _STEP_S
             self._callbacks += 1
             self.turns = (self.turns * 1_000_003 ^ node.number ^ hash(self._now_s)) % _DIGEST
-            if self._callbacks > _MOST_CALLBACKS:
-                raise EndlessError
+            if self._callbacks > _MOST_CALLBACKS or self.endless:
+                raise EndlessError(self.endless)
             if node.is_dead:
                 self._graves.append(handle)
             elif not handle._cancelled:

@@ -4,12 +4,14 @@ import asyncio
 import gc
 import hashlib
 import logging
+import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import anyio.to_thread
@@ -27,6 +29,9 @@ from tests.simulation.kernel import (
 from tests.simulation.threads import ThreadPools
 from tests.simulation.world import World
 from tidegauge.client.transport import Transport
+
+_MOST_S = 120.0
+"""Of the processor, for one run: ten times what the dearest take."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,8 @@ def run(wanted: Wanted, *, tell: Callable[[str], object] | None = None) -> Verdi
         course = scenario.LONG if wanted.is_long else scenario.STORY
         try:
             work = loop.world.spawn(_play(world, course, verdict), name="the world")
-            loop.run_until_complete(work)
+            with _within_reason(loop):
+                loop.run_until_complete(work)
         except EndlessError as error:
             verdict.faults.append(f"does not end: {error}")
         finally:
@@ -198,6 +204,23 @@ def _heard(loop: SimulatedLoop, trace: Trace, verdict: Verdict) -> Iterator[_Log
             root.removeHandler(handler)
             root.level = level
             loop.set_exception_handler(lambda *_: None)
+
+
+@contextmanager
+def _within_reason(loop: SimulatedLoop) -> Iterator[None]:
+    """End a run in which one callback does not end, and say where it is."""
+
+    def give_up(_signal: int, frame: FrameType | None) -> None:
+        loop.endless = "".join(traceback.format_stack(frame, limit=6))
+        raise EndlessError
+
+    kept = signal.signal(signal.SIGVTALRM, give_up)
+    signal.setitimer(signal.ITIMER_VIRTUAL, _MOST_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, kept)
 
 
 @contextmanager
