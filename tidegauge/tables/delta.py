@@ -36,6 +36,7 @@ class DeltaLog:
         self.name = uri
         self._storage = dict(storage_options or {})
         self._known: dict[int, Commit] = {}
+        self._seen: tuple[int, int | None] | None = None
         self._open()
 
     def refresh(self) -> None:
