@@ -178,11 +178,11 @@ def _compact(spark: SparkSession, lake: Lake, name: str) -> None:
 def test_a_note_that_says_an_hour_too_much_is_found(
     lake_spark: SparkSession,
     shared_server: ServerProcess,
-    lake: Lake,
+    delta: Lake,
     times: list[int],
     tmp_path: Path,
 ) -> None:
-    engine = _engine(lake)
+    engine = _engine(delta)
     make = engine.options
 
     def too_much(self: Any, spark: SparkSession, note: Note) -> dict[str, str]:
@@ -192,9 +192,9 @@ def test_a_note_that_says_an_hour_too_much_is_found(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "options", too_much)
-        assert _ends(_bronze(lake_spark, shared_server.url, lake, tmp_path), lake, "bronze")
+        assert _ends(_bronze(lake_spark, shared_server.url, delta, tmp_path), delta, "bronze")
     with pytest.raises(AssertionError, match="rows are behind a note"):
-        check(read(lake, "bronze", "key", "event_time"))
+        check(read(delta, "bronze", "key", "event_time"))
 
 
 def test_a_batch_that_is_repeated_without_its_transaction_is_found(

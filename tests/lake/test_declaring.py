@@ -34,24 +34,24 @@ def _versions(lake: Lake) -> int:
 
 
 def test_a_time_without_rows_is_withheld_by_a_query_that_runs_and_its_end_is_not(
-    lake_spark: SparkSession, feed: Feed, lake: Lake, checkpoint: str
+    lake_spark: SparkSession, feed: Feed, delta: Lake, checkpoint: str
 ) -> None:
     def start(note_every: str) -> None:
         query = append_to_table(
             feed.load(lake_spark).select("key", "event_time", "watermark"),
-            lake.table(TABLE),
+            delta.table(TABLE),
             event_time="event_time",
             checkpoint=checkpoint,
             note_every=note_every,
-            **lake.how,
+            **delta.how,
         )
         try:
-            wait_until(lambda: until(lake) == DAY + 2_000)
+            wait_until(lambda: until(delta) == DAY + 2_000)
             feed.note(5_000)
             if note_every == "1 second":
-                wait_until(lambda: until(lake) == DAY + 5_000)
+                wait_until(lambda: until(delta) == DAY + 5_000)
             feed.seal()
-            wait_until(lambda: until(lake) == END_OF_TIME)
+            wait_until(lambda: until(delta) == END_OF_TIME)
             query.processAllAvailable()
         finally:
             query.stop()
@@ -59,8 +59,8 @@ def test_a_time_without_rows_is_withheld_by_a_query_that_runs_and_its_end_is_not
     feed.write(1_000)
     feed.note(2_000)
     start("1 second")
-    assert lake.read(lake_spark, TABLE).columns == ["key", "event_time"]
-    assert times(lake) == [DAY + 1_000]
+    assert delta.read(lake_spark, TABLE).columns == ["key", "event_time"]
+    assert times(delta) == [DAY + 1_000]
 
 
 def test_a_withheld_time_waits_for_the_timer_or_the_next_batch_and_the_end_waits_for_nothing(
