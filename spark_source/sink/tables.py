@@ -365,7 +365,7 @@ class _Job:
 
     def _standing(self) -> int | None:
         """Find until when the table is complete, ms."""
-        if self._service is None:
+        if self._service is None and not self._may_take_over:
             check_jobs(self._options.table, self._log.newest_first())
         newest = standing(self._log.newest_first())
         return None if newest is None else newest.time

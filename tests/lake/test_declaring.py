@@ -23,7 +23,7 @@ from tests.lake.lakes import Lake
 from tests.patience import wait_until
 from tests.spark.feed import DAY, Feed
 from tidegauge.event_time import END_OF_TIME
-from tidegauge.tables import note
+from tidegauge.tables import TwoJobsError, note
 
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _POLICY = "spark.sql.streaming.multipleWatermarkPolicy"
@@ -116,6 +116,19 @@ def test_a_job_takes_over_once_and_rows_below_the_time_that_it_took_over_are_lat
         job("two", take_over=True).batch(bound=12_000)
     assert (until(lake), note_of(lake).job) == (11_000, "one")
     assert times(lake) == [1_000, 3_000, 8_000, 9_000, 10_000, 11_000]
+
+
+def test_a_job_takes_over_where_two_have_declared_by_turns(
+    lake_spark: SparkSession, lake: Lake, tmp_path: Path
+) -> None:
+    Job(lake_spark, lake, tmp_path / "one", job="one").batch(1_000, bound=5_000)
+    for until_then, name in ((6_000, "two"), (7_000, "one")):
+        _append(lake, f"a-{name}", note(until_then, job=name, format=lake.format))
+    with pytest.raises(TwoJobsError, match=r"let the other take over \(take_over=True\)"):
+        Job(lake_spark, lake, tmp_path / "one", job="one").batch(8_000, bound=9_000)
+    Job(lake_spark, lake, tmp_path / "two", job="two", take_over=True).batch(8_000, bound=9_000)
+    assert (until(lake), note_of(lake).job) == (9_000, "two")
+    assert times(lake) == [1_000, 6_000, 6_000, 8_000]
 
 
 def test_a_new_checkpoint_under_the_name_of_a_job_goes_on_and_its_batches_are_others(

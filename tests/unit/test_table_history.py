@@ -181,6 +181,8 @@ def test_where_a_job_took_over_what_was_before_is_settled_and_it_took_over_once(
     assert not has_taken_over("b", [*history("end", first=3), *back])
     with pytest.raises(TwoJobsError):
         check_jobs("t", by(("a", False), ("b", True), ("a", True), ("b", False), ("a", False)))
+    with pytest.raises(TwoJobsError):  # its commit was on the way as the other one took over
+        check_jobs("t", by(("a", False), ("b", True), ("b", False), ("a", False)))
 
 
 def test_who_declares_need_not_know_the_time() -> None:

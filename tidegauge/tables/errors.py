@@ -60,8 +60,8 @@ class TwoJobsError(TableError):
     def __init__(self, table: str, first: str, second: str) -> None:
         self.jobs = first, second
         cure = (
-            "stop one of them, or let both note time to one stream of the service: pass url= and "
-            "stream= to append_to_table()"
+            "stop one of them, and let the other take over (take_over=True); or let both note "
+            "time to one stream of the service: pass url= and stream= to append_to_table()"
         )
         super().__init__(
             table, f"jobs {first!r} and {second!r} declare its time by turns; {cure}"

@@ -113,13 +113,14 @@ def has_taken_over(query: str, newest_first: Iterable[Commit]) -> bool:
 def check_jobs(table: str, newest_first: Iterable[Commit]) -> None:
     """Raise `TwoJobsError` where the notes of the newest commits go A, B, A.
 
-    Where one took over, what was before is settled.
+    Where one took over, what was before is settled, unless another one has declared since.
     """
     turns: list[str] = []
     for commit in islice(newest_first, _LOOKED_BACK):
         if commit.note is not None and commit.note.job not in turns[-1:]:
             turns.append(commit.note.job)
-        if commit.ends_notes or (commit.note is not None and commit.note.took_over):
+        is_settled = commit.note is not None and commit.note.took_over and len(turns) == 1
+        if commit.ends_notes or is_settled:
             break
     for number, job in enumerate(turns):
         if job in turns[:number]:
