@@ -6,6 +6,7 @@ clock, more or less, so that the watermark can be compared with the time that it
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
@@ -84,6 +85,24 @@ class Pen:
         """Record that all that was written outside transactions is stored."""
         self._book.acknowledged |= set(self._open)
         self._open.clear()
+
+
+class ReplacedError(Exception):
+    """A registration of a process that is dead came late, and fenced the process after it."""
+
+
+def unless_replaced(work: Work) -> Work:
+    """Let work end with `ReplacedError` where it may be fenced: never that of a first process."""
+
+    async def work_on(program: Program) -> None:
+        try:
+            await work(program)
+        except WriterFencedError as error:
+            if program.process == 1:
+                raise
+            raise ReplacedError from error
+
+    return work_on
 
 
 def write(
@@ -338,11 +357,10 @@ async def _truncate(client: AsyncStreamClient, program: Program, book: StreamBoo
     if info.watermark is None:
         return
     time = info.watermark - program.random.randrange(2_000)
-    before, book.truncated_below = book.truncated_below, max(time, book.truncated_below or 0)
-    try:
+    # Also where it is refused: a copy may come late, when groups have read on.
+    book.truncated_below = max(time, book.truncated_below or 0)
+    with suppress(EventsNeededError):
         await client.truncate(time=time)
-    except EventsNeededError:
-        book.truncated_below = before
 
 
 async def _expire(client: AsyncStreamClient, program: Program, book: StreamBook) -> None:
@@ -405,14 +423,3 @@ def silent(world: World, book: StreamBook, *, beats: bool) -> Work:
             await asyncio.sleep(0.5)
 
     return work
-
-
-__all__ = [
-    "OF_DELETION",
-    "OF_READERS",
-    "Work",
-    "WriterFencedError",
-    "create",
-    "operate",
-    "publish",
-]

@@ -14,7 +14,7 @@ from tests.simulation.cluster import Controller
 from tests.simulation.disk import Disk
 from tests.simulation.ledger import GroupBook, StreamBook
 from tests.simulation.network import Network
-from tests.simulation.world import Expected, Program, World
+from tests.simulation.world import Expected, Program, Work, World
 
 CALM_S = 6.5
 """Between the last fault and the judging of watermarks."""
@@ -70,8 +70,9 @@ class Cast:
             self._writer(name, clients.write(self.world, book, pause_s=pause_s, **more))  # type: ignore[arg-type]
         return self.writers
 
-    def _writer(self, name: str, work: clients.Work) -> None:
-        program = Program(self.world, name, work, ())
+    def _writer(self, name: str, work: Work) -> None:
+        work, expects = clients.unless_replaced(work), (clients.ReplacedError,)
+        program = Program(self.world, name, work, expects)
         self.writers.append(program)
         self._later.append(lambda: self._begin(program))
 
@@ -85,7 +86,7 @@ class Cast:
         self,
         name: str,
         book: StreamBook,
-        work: clients.Work,
+        work: Work,
         group: GroupBook | None = None,
         expects: Expected = (),
     ) -> None:
@@ -105,7 +106,7 @@ class Cast:
             "operator", book, clients.operate(self.world, book, list(acts), pause_s=pause_s)
         )
 
-    def other(self, name: str, book: StreamBook, work: clients.Work, **more: object) -> None:
+    def other(self, name: str, book: StreamBook, work: Work, **more: object) -> None:
         """Add another client."""
         self._add(name, book, work, **more)  # type: ignore[arg-type]
 

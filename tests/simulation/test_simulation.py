@@ -4,6 +4,7 @@ Clocks are replaced before anything is imported, so no test runs a seed in its o
 """
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +51,19 @@ def test_a_seed_repeats_exactly(controllers: str) -> None:
     (alone,) = in_a_fresh_process.stdout.splitlines()
     *_, last = after_another.stdout.splitlines()
     assert digest_of(alone) == digest_of(last)
+
+
+@pytest.mark.soak
+def test_a_run_that_fails_is_told_with_the_fewest_faults() -> None:
+    planted = ["--defect", "reader_confirms_too_early"]
+    ran = simulate("1", "--count", "50", *planted, "--shrink")
+    *_, failed, shrunk = [one for one in ran.stdout.splitlines() if one.startswith("FAILED")]
+    assert "--only" in shrunk
+    assert faults_of(shrunk) < faults_of(failed)
+    line = shlex.split(shrunk.partition("tests.simulation ")[2].partition(": ")[0])
+    again, *_ = simulate(*line, *planted).stdout.splitlines()
+    assert digest_of(again) == digest_of(shrunk)
+
+
+def faults_of(line: str) -> int:
+    return int(line.partition(" transactions, ")[2].split()[0])
