@@ -89,7 +89,8 @@ def _run(demo: LakeDemo, console: Console) -> int:
         tables = {name: read_versions(folder / name, time) for name, time in TIMES.items()}
         ours = _judge_ours(console, truth, tables, lake)
         console.print(
-            f"Spark's own watermark reads the same bronze, with delays of {DELAYS_H} h"
+            "Spark's own watermark reads the same bronze, with delays of "
+            f"{', '.join(map(str, DELAYS_H))} h"
         )
         theirs = [_judge_theirs(truth, tables["bronze"], delay_h) for delay_h in DELAYS_H]
         log = demo.output / "spark.log"
