@@ -130,9 +130,7 @@ class Group:
         if self.deleted:
             batch.write(partial(storage.delete_group, name=self.name))
         elif self._on_disk is None:
-            batch.write(
-                partial(self._insert, group=self.newest, holder=self._host.lease.controller)
-            )
+            batch.write(partial(self._insert, group=self.newest, lease=self._host.lease))
         elif self._on_disk is not self.newest:
             batch.write(partial(storage.update_group, group=self.newest))
 
@@ -150,8 +148,8 @@ class Group:
         if not self.moved:
             await self._host.reload(self)
 
-    def _insert(self, connection: Connection, group: StoredGroup, holder: int | None) -> None:
-        self._is_stored = storage.insert_group(connection, group, holder)
+    def _insert(self, connection: Connection, group: StoredGroup, lease: Lease) -> None:
+        self._is_stored = storage.insert_group(connection, group, lease.controller)
 
 
 class Groups:

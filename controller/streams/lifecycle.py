@@ -11,7 +11,7 @@ from controller.log.embedded import EmbeddedLog
 from controller.log.external import ExternalLog
 from controller.store import streams as storage
 from controller.streams import load
-from controller.streams.lease import MovedError
+from controller.streams.lease import FileLock, Lease, MovedError
 from controller.streams.registry import Registry
 from controller.streams.stream import Identity, StreamState, settings_of
 from tidegauge.aggregation.aggregator import Aggregator
@@ -44,6 +44,7 @@ from tidegauge.wire.streams import (
 )
 
 _log = logging.getLogger(__name__)
+_NO_OTHERS = FileLock()
 
 
 def etag(state: StreamState, config: StreamConfig | None = None) -> str:
@@ -123,13 +124,12 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
     only_create: bool,
     streams: Sized,
     key: int | None = None,
-    controller: int | None = None,
+    lease: Lease = _NO_OTHERS,
 ) -> tuple[StreamState, bool]:
     """Create a stream, or find it there with the same settings; return whether it is new.
 
     ``streams`` are as many as there are, whoever holds them; ``key`` is None for the next one of
-    this controller, and ``controller`` the fencing token of the stream's holder, if there is to be
-    one.
+    this controller, and ``lease`` the right by which this controller is the stream's holder.
     """
     existing = registry.find(name)
     if existing is not None and not existing.deleted:
@@ -159,9 +159,8 @@ def create_stream(  # noqa: PLR0913 (what a stream is made of, and when)
         "created_ms": identity.created_ms,
         "config": config.model_dump_json(),
         "topology": state.descriptions.of(topology).model_dump_json(),
-        "holder": controller,
     }
-    batch.write(partial(state.insert, values=values))
+    batch.write(partial(state.insert, values=values, lease=lease))
     batch.touch(state)
     return state, True
 

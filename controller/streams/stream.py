@@ -21,7 +21,7 @@ from controller.log.external import ExternalLog
 from controller.store import streams as storage
 from controller.store.changelog import Changelogs
 from controller.store.listening import in_stream_time
-from controller.streams.lease import MovedError
+from controller.streams.lease import Lease, MovedError
 from controller.streams.pass_timer import PassTimer
 from tidegauge.aggregation.aggregator import Aggregator
 from tidegauge.aggregation.outcomes import PassOutcome
@@ -217,14 +217,18 @@ class StreamState:
         if self.deleted:
             raise UnknownStreamError(str(self.identity.name))
 
-    def insert(self, connection: Connection, values: dict[str, Any]) -> None:
+    def insert(self, connection: Connection, values: dict[str, Any], lease: Lease) -> None:
         """Store a new stream, unless its name is taken.
 
         The race: another controller stores one of the same name first. Then nothing is stored of
         this one, and it is left to that controller, as if it had moved there; whoever shares the
         transaction is not concerned.
+
+        Another race: the lease is lost, and another one joined for, while the creation waits for
+        its turn. The holder is who stores it; a lease that is over would hold it for ever.
         """
-        self._is_stored = storage.insert_stream(connection, values)
+        holder = {"holder": lease.controller}
+        self._is_stored = storage.insert_stream(connection, values | holder)
 
     def store(self, batch: Batch, **values: str) -> None:
         """Store new values of columns of the stream's row."""

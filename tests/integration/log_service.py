@@ -76,7 +76,7 @@ class LogService:
                 only_create=True,
                 streams=self.parts.ownership.streams,
                 key=await self.parts.ownership.new_stream_key(),
-                controller=self.parts.ownership.lease.controller,
+                lease=self.parts.ownership.lease,
             )
         )
 

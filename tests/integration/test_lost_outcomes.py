@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from unittest.mock import Mock
 from uuid import uuid4
 
 import httpx
@@ -23,7 +24,9 @@ from controller.database.postgresql import PostgresDatabase
 from controller.factory import Parts, compose
 from controller.groups import read_groups, read_logs
 from controller.process import Process
+from controller.schema import streams
 from controller.streams import lifecycle, reports
+from controller.streams.lease import Lease
 from controller.streams.stream import StreamState
 from tests.integration.controllers import NOW, SETTINGS, Controllers, controllers, create
 from tests.integration.in_process import in_process
@@ -79,7 +82,11 @@ async def _create(parts: Parts, stream: str, log: Log = "external") -> StreamSta
 
 
 def _creation(
-    parts: Parts, stream: str, key: int | None, log: Log = "external"
+    parts: Parts,
+    stream: str,
+    key: int | None,
+    log: Log = "external",
+    lease: Lease | None = None,
 ) -> Callable[[Batch], tuple[StreamState, bool]]:
     return partial(
         lifecycle.create_stream,
@@ -89,7 +96,7 @@ def _creation(
         only_create=True,
         streams=parts.ownership.streams,
         key=key,
-        controller=parts.ownership.lease.controller,
+        lease=lease or parts.ownership.lease,
     )
 
 
@@ -184,6 +191,22 @@ def test_reports_that_wait_while_a_lease_is_lost_are_not_accepted(
 def _note(state: StreamState, batch: Batch) -> None:
     report = NoteTime(time=NOW, position={0: 1})
     reports.note_time(batch, state, "w", report, now=state.now())
+
+
+def test_a_stream_is_held_by_the_lease_that_stores_it(play: Play) -> None:
+    async def scene(parts: Parts) -> None:
+        ownership = parts.ownership
+        key = await ownership.new_stream_key()
+        now = ownership.lease.controller or 0
+        lease = Mock(Lease, controller=now - 1)  # it is lost while the creation waits
+        creation = parts.sequencer.submit(_creation(parts, "late", key, lease=lease))
+        lease.controller = now
+        await creation
+        found = await ownership.find(streams, StreamName("tests", "late"))
+        assert found is not None
+        assert found.controller == now
+
+    play(scene)
 
 
 def test_a_stream_whose_release_was_committed_unheard_has_one_holder(

@@ -43,7 +43,7 @@ async def create_stream(  # noqa: PLR0913, PLR0917 (parts of one request)
             only_create=if_none_match is not None,
             streams=ownership.streams,
             key=await ownership.new_stream_key(),
-            controller=ownership.lease.controller,
+            lease=ownership.lease,
         )
     )
     lifecycle.check_stored(state)
