@@ -17,6 +17,7 @@ import httpx
 import pytest
 from sqlalchemy import Connection
 
+from controller.cluster import SharedOwnership
 from controller.commit.batch import Batch
 from controller.configuration import ServeSettings
 from controller.database import open_database
@@ -196,6 +197,7 @@ def _note(state: StreamState, batch: Batch) -> None:
 def test_a_stream_is_held_by_the_lease_that_stores_it(play: Play) -> None:
     async def scene(parts: Parts) -> None:
         ownership = parts.ownership
+        assert isinstance(ownership, SharedOwnership)
         key = await ownership.new_stream_key()
         now = ownership.lease.controller or 0
         lease = Mock(Lease, controller=now - 1)  # it is lost while the creation waits
