@@ -227,7 +227,7 @@ def test_a_checkpoint_of_the_session_is_refused_with_the_cure(
             .options(url=target.url, stream=target.stream)
             .start()
         )
-        with pytest.raises(StreamingQueryException, match="Give it to the query itself"):
+        with pytest.raises(StreamingQueryException, match="Set it on the query itself"):
             query.awaitTermination(60)
     finally:
         spark.conf.unset("spark.sql.streaming.checkpointLocation")
