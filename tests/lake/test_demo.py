@@ -18,6 +18,7 @@ from tests.server import ServerProcess
 from tests.spark.test_first_steps import TUTORIALS, Reader
 from tidegauge.event_time import END_OF_TIME
 from tidegauge.tables import complete_until
+from tidegauge.tables.delta import DeltaLog
 from tidegauge_cli.demo.carriers import REPLAYED, oldest_unreported
 from tidegauge_cli.demo.flights import of_first_days, read_flights
 from tidegauge_cli.demo.lake.chain import guessed_chain
@@ -122,3 +123,5 @@ def test_the_tutorial_ends_with_a_day_that_is_complete(
     printed = capsys.readouterr().out
     assert printed
     assert f"```text\n{printed}```" in text
+    noted = DeltaLog(str(tmp_path / "bronze")).newest_first()
+    assert not any(one.note.late for one in noted if one.note is not None)
