@@ -134,6 +134,10 @@ class Iceberg:
 
     def create(self, spark: SparkSession, schema: StructType) -> None:
         """See `Engine`."""
+        catalog = self._name.partition(".")[0]
+        if spark.conf.get(f"spark.sql.catalog.{catalog}", None) is None:
+            cure = f"set spark.sql.catalog.{catalog}, or correct catalog['name']"
+            raise InvalidOptionError("catalog", f"Spark knows none named {catalog!r}; {cure}")
         for name in _WAP:
             if spark.conf.get(name, None) is not None:
                 cure = "is set: commits would not go to branch main; unset it"

@@ -286,6 +286,14 @@ def test_commits_that_would_go_to_no_branch_are_refused(
         lake_spark.conf.unset("spark.wap.id")
 
 
+def test_a_catalog_that_spark_does_not_know_is_refused(
+    lake_spark: SparkSession, iceberg: Lake, tmp_path: Path
+) -> None:
+    catalog = {**(iceberg.catalog or {}), "name": "lakes"}
+    with pytest.raises(InvalidOptionError, match="none named 'lakes'; set spark"):
+        Job(lake_spark, iceberg, tmp_path / "q", catalog=catalog)
+
+
 def test_a_batch_function_of_a_users_own_commits_each_batch_once_with_a_note(
     lake_spark: SparkSession, feed: Feed, lake: Lake, checkpoint: str
 ) -> None:
