@@ -204,10 +204,14 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         return super().call_soon(callback, *args, context=context)
 
     def _make_task(
-        self, loop: asyncio.AbstractEventLoop, work: Any, context: Context | None = None
+        self,
+        loop: asyncio.AbstractEventLoop,
+        work: Any,
+        context: Context | None = None,
+        **more: Any,  # its name, from Python 3.13 on
     ) -> asyncio.Task[Any]:
         context = context or copy_context()
-        task: asyncio.Task[Any] = _Task(work, loop=loop, context=context)
+        task: asyncio.Task[Any] = _Task(work, loop=loop, context=context, **more)
         task._node = context.get(_NODE, self.world)  # type: ignore[attr-defined]
         return task
 
