@@ -16,10 +16,12 @@ module          what it simulates, or does
 ``network``     requests between nodes, and what happens to them
 ``cluster``     controllers that start, end, die, and are started again
 ``ledger``      what the clients did, were told and saw
+``world``       all of these, and the processes of clients
 ``clients``     writers, readers, watchers and operators
 ``scenario``    who does what in a run, and when faults happen
 ``judge``       what must hold at the end
 ``run``         one run from its seed to its verdict
+``defects``     defects to be planted in the product
 ``shrinking``   the fewest faults with which a run fails
 ==============  =================================================================================
 
