@@ -35,14 +35,12 @@ class Choices:
         self.are_faults_over = False
 
     def of(self, kind: str) -> random.Random:
-        """Return the generator of a kind of choice."""
         found = self._generators.get(kind)
         if found is None:
             found = self._generators[kind] = random.Random(f"{self._seed}/{kind}")
         return found
 
     def strikes(self, kind: str, probability: float) -> bool:
-        """Decide whether a fault of some kind happens now."""
         is_drawn = self.of(f"fault {kind}").random() < probability
         if not is_drawn or self.are_faults_over:
             return False
@@ -55,11 +53,9 @@ class Choices:
         return True
 
     def between(self, kind: str, low: float, high: float) -> float:
-        """Choose a number."""
         return self.of(kind).uniform(low, high)
 
     def one(self, kind: str, options: Sequence[_T]) -> _T:
-        """Choose one of some."""
         return self.of(kind).choice(options)
 
     def _bytes(self, size: int = 32) -> bytes:

@@ -76,7 +76,6 @@ class Pen:
         return made
 
     def promise(self) -> int:
-        """Choose what to note."""
         time = clocks.true_ms() - self._program.random.randrange(_OLDEST_MS)
         self.promised = max(self.promised, time)
         return self.promised

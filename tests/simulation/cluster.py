@@ -40,7 +40,6 @@ class Controller:
         network.places[self.name] = self  # type: ignore[assignment]
 
     async def supervise(self) -> None:
-        """Start a controller whenever none runs, and may."""
         while True:
             await self._may_run.wait()
             self.starts += 1
@@ -57,25 +56,20 @@ class Controller:
             await asyncio.sleep(self._choices.between("restart", 0.05, 1.0))
 
     def start(self) -> None:
-        """Let a controller run here, from now on."""
         self._may_run.set()
 
     def kill(self) -> None:
-        """Kill the one that runs."""
         if self.starts and not self._ended.is_set():
             self.node.kill()
 
     def end(self) -> None:
-        """Ask the one that runs to end; another one is started."""
         self._asked_to_end.set()
 
     def stop(self) -> None:
-        """Ask it to end, and start no other one."""
         self._may_run.clear()
         self._asked_to_end.set()
 
     async def until_ended(self) -> None:
-        """Wait until it has ended."""
         await self._ended.wait()
 
     def _note_end(self) -> None:

@@ -119,7 +119,6 @@ class _Shared(PostgresDatabase):
         """Find nothing wrong."""
 
     async def connect_to_listen(self) -> Any:
-        """Listen to notices."""
         return _listening(self._disk)
 
     def _make_engine(
@@ -130,7 +129,6 @@ class _Shared(PostgresDatabase):
         return engine
 
     def _commit(self) -> None:
-        """Let the fate of a transaction strike at its commit."""
         fate = self._fate
         if fate == "away":
             self._disk.connection.rollback()
@@ -203,11 +201,9 @@ class _Notices:
         """Do what is done already."""
 
     async def notifies(self) -> AsyncIterator[Any]:
-        """Tell of each notice."""
         while True:
             await self._queue.get()
             yield None
 
     def told(self) -> None:
-        """Tell of one."""
         self._queue.put_nowait(None)

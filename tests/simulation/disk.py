@@ -40,12 +40,10 @@ class UndyingConnection(sqlite3.Connection):
     find_patience_s: Callable[[], float]
 
     def close(self) -> None:
-        """Take back what is not committed."""
         if self.in_transaction:
             self.rollback()
 
     def pipeline(self) -> AbstractContextManager[None]:
-        """Send many statements at once, for those who do."""
         return nullcontext()
 
 
@@ -84,7 +82,6 @@ class Disk:
         self.listeners: list[Callable[[], None]] = []
 
     def plan_write(self, patience_s: float) -> Plan:
-        """Decide what becomes of the next transaction that writes."""
         choices, much = self.choices, self.intensity
         delay_s = _WRITE_S * choices.of("disk").uniform(0.5, 2)
         if choices.strikes("slow", 0.02 * much):
@@ -104,14 +101,12 @@ class Disk:
         return Plan(delay_s)
 
     def plan_read(self) -> Plan:
-        """Decide what becomes of the next read."""
         delay_s = _READ_S * self.choices.of("disk").uniform(0.5, 2)
         if self.choices.strikes("unread", 0.003 * self.intensity):
             return Plan(delay_s, "away" if self.is_shared else "refused")
         return Plan(delay_s)
 
     def note(self, what: str) -> None:
-        """Record a transaction in the trace."""
         self.transactions += 1
         if current_node().is_dead:
             msg = f"{current_node()} writes though it is dead"
@@ -119,12 +114,10 @@ class Disk:
         self.loop.trace("disk", f"{current_node()} {what}")
 
     def notify(self) -> None:
-        """Tell all listeners of a notice, in a moment."""
         for told in list(self.listeners):
             self.loop.call_later(self.choices.between("notices", 0.0001, 0.01), told)
 
     def look(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Read what is stored, for the judge."""
         return self.connection.execute(query, values).fetchall()
 
     def _next_value(self, sequence: str) -> int:

@@ -62,11 +62,9 @@ class Node:
         return self.name
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str = "") -> asyncio.Task[Any]:
-        """Begin a task of this node."""
         return self._loop.create_task(work, name=name or None, context=self.context.copy())
 
     def kill(self) -> None:
-        """End the process as ``kill -9`` does."""
         if not self.is_dead:
             self.is_dead = True
             self._loop.trace("killed", self.name)
@@ -75,20 +73,17 @@ class Node:
                 told()
 
     def pause_for(self, length_s: float) -> None:
-        """Let nothing of it run for a while; what arrives waits."""
         if not (self.is_paused or self.is_dead):
             self.is_paused = True
             self._loop.trace("paused", self.name)
             self._loop.call_later(length_s, self.resume, context=self._loop.world.context)
 
     def resume(self) -> None:
-        """Let it go on."""
         if self.is_paused and not self.is_dead:
             self.is_paused = False
             self._loop.trace("resumed", self.name)
 
     def kill_here(self) -> None:
-        """Kill it in the middle of its own callback."""
         self.kill()
         raise KilledError
 
@@ -160,26 +155,21 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         _Numbered._numbers = count()
 
     def new_number(self) -> int:
-        """Return the number of the next node."""
         return next(self._nodes)
 
     def time(self) -> float:
-        """Read the clock."""
         return self._now_s
 
     def create_future(self) -> asyncio.Future[Any]:
-        """Make a future."""
         made: asyncio.Future[Any] = _Future(loop=self)
         return made
 
     def run_in_executor(  # type: ignore[override]
         self, executor: object, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run something in a thread; see `threads`."""
         return self.run_in_thread(executor, func, *args)
 
     def bury(self, node: Node) -> None:
-        """Keep all of a dead node alive, and run none of it."""
         tasks = sorted(asyncio.all_tasks(self), key=hash)
         self._graves += [*node.ready, *(one for one in tasks if one._node is node)]  # type: ignore[attr-defined]
         node.ready.clear()
@@ -198,7 +188,6 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
     def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Call something in its turn; after the end, never."""
         if self.is_closed():
             return asyncio.Handle(callback, args, self, context)
         return super().call_soon(callback, *args, context=context)
@@ -241,7 +230,6 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
                 handle._run()
 
     def _collect(self) -> None:
-        """Give every node what is ready of it."""
         scheduled = self._scheduled
         while scheduled and scheduled[0]._when <= self._now_s:
             timer = heapq.heappop(scheduled)
@@ -260,7 +248,6 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
             node.ready.append(handle)
 
     def _skip_time(self) -> None:
-        """Go to the time of the next timer."""
         scheduled = self._scheduled
         while scheduled and scheduled[0]._cancelled:
             heapq.heappop(scheduled)._scheduled = False

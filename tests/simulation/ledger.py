@@ -67,7 +67,6 @@ class StreamBook:
     """The events of a log that is kept elsewhere, by partition."""
 
     def see(self, mark: SeenMark, by: str) -> None:
-        """Record that a mark was shown."""
         known = self.marks.setdefault(mark.revision, mark)
         if known != mark:
             self.troubles.append(f"mark changed: {by} saw {mark}, and before that {known}")
@@ -84,7 +83,6 @@ class GroupBook:
     windows: list[Window] = field(default_factory=list)
 
     def take(self, value: str) -> None:
-        """Record that a reader has worked through an event."""
         self.got.setdefault(value, len(self.got))
 
 
@@ -98,5 +96,4 @@ class Ledger:
     """What stopped a client, and what raised though nobody took it."""
 
     def drop(self, stream: str, writer: str) -> None:
-        """Record that a controller says that it dropped a writer."""
         self.streams[stream].dropped.add(writer)

@@ -58,7 +58,6 @@ class Network(httpx.AsyncBaseTransport):
         """What applications raised, which a server would answer with 500."""
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Carry one."""
         self.requests += 1
         caller, host = current_node(), request.url.host
         body = await request.aread()
@@ -85,7 +84,6 @@ class Network(httpx.AsyncBaseTransport):
         return httpx.Response(status, headers=headers, stream=_Body(exchange), request=request)
 
     async def _send(self, exchange: "_Exchange", patience_s: float) -> None:
-        """Let a request arrive, or whatever else becomes of it."""
         choices, much = self.choices, self.intensity
         if choices.strikes("lost", 0.004 * much):
             await self._await_end(patience_s)
@@ -104,7 +102,6 @@ class Network(httpx.AsyncBaseTransport):
         exchange.arrive()
 
     def close_all(self, node: Node) -> None:
-        """Break the connections of a node that is gone."""
         for exchange in list(self._open):
             if exchange.place_node is node:
                 exchange.after(exchange.break_off)  # behind what it had sent
@@ -112,18 +109,15 @@ class Network(httpx.AsyncBaseTransport):
                 exchange.hang_up()
 
     def heal(self) -> None:
-        """End all that is broken: whoever waits in vain hears of it."""
         self.cut_off.clear()
         for exchange in list(self._open):
             if exchange.is_unheard:
                 exchange.break_off()
 
     def is_asked(self, node: Node) -> bool:
-        """Return whether somebody waits for an answer of a node."""
         return any(one.place_node is node and not one.is_done for one in self._open)
 
     def forget(self, exchange: "_Exchange") -> None:
-        """Forget one that is over."""
         self._open.pop(exchange, None)
 
     def _later(self, delay_s: float, work: Callable[[], None]) -> None:
@@ -131,7 +125,6 @@ class Network(httpx.AsyncBaseTransport):
         self.loop.call_later(delay_s, work, context=self.loop.world.context)
 
     async def _await_end(self, patience_s: float) -> None:
-        """Wait in vain, for no longer than there are faults."""
         ends = self.loop.time() + patience_s
         while self.loop.time() < ends and not self.choices.are_faults_over:
             await asyncio.sleep(min(0.5, ends - self.loop.time()))
@@ -171,7 +164,6 @@ class _Exchange:
         return _Exchange(self._network, self._place, self.request, self._content, self.caller)
 
     def arrive(self) -> None:
-        """Let the application answer, if it is still there."""
         if self._place.node is not self.place_node or not self._place.is_up:
             self.break_off()
             return
@@ -180,7 +172,6 @@ class _Exchange:
         self.place_node.spawn(self._answer(), name="answering")
 
     def break_off(self) -> None:
-        """Break the connection: each side hears of it."""
         error = httpx.ReadError("the connection broke")
         if not self.head.done():
             self.head.set_exception(error)
@@ -188,7 +179,6 @@ class _Exchange:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Let the application hear that its caller is gone."""
         self._network.forget(self)
         self._loop.call_later(0.0005, self._hung_up.set)
 

@@ -45,7 +45,6 @@ class Wanted:
 
     @property
     def line(self) -> str:
-        """The command that repeats it."""
         parts = ["python -m tests.simulation", str(self.seed)]
         parts += [f"--controllers {self.controllers}"] if self.controllers > 1 else []
         parts += ["--long"] if self.is_long else []
@@ -82,14 +81,12 @@ class Trace:
         self.loop: SimulatedLoop
 
     def __call__(self, kind: str, what: str) -> None:
-        """Add a line."""
         line = f"{self.loop.time():10.6f} {kind:12} {what}"
         self._digest.update(f"{line} {self.loop.turns}\n".encode())
         if self._tell is not None:
             self._tell(line)
 
     def hexdigest(self) -> str:
-        """Return the digest of all."""
         return self._digest.hexdigest()
 
 
@@ -169,7 +166,6 @@ class _Log(logging.Handler):
         """Told of writers that a controller says it dropped."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take one."""
         node = find_node()
         self._trace("log", f"{node} {record.levelname} {record.name}: {record.getMessage()}")
         if record.getMessage() == "writer expired":

@@ -48,7 +48,6 @@ class Cast:
         self._later: list[Callable[[], None]] = []
 
     def stream(self, name: str, groups: int = 1, **settings: object) -> StreamBook:
-        """Add a stream, and groups that read it from its beginning."""
         name = f"s/{name}"
         book = self.world.stream(name, **{"segments": 2} | _EXACT | _FOR_EVER | settings)
         read = [self.world.group(f"{name}-{at}", book) for at in range(groups)]
@@ -62,7 +61,6 @@ class Cast:
         return book
 
     def write(self, book: StreamBook, count: int, **more: float) -> list[Program]:
-        """Add honest writers."""
         pause_s = 0.25 * self.course.slowness
         added = [f"w{len(self.writers) + at}-{book.name[2:]}" for at in range(count)]
         for name in added:
@@ -77,7 +75,6 @@ class Cast:
         self._later.append(lambda: self._begin(program))
 
     def readers(self, group: GroupBook, count: int) -> None:
-        """Add readers of a group."""
         for number in range(count):
             work = clients.read(self.world, group, stays_s=6.0 if number else 60.0)
             self._add(f"reader{number}", group.stream, work, group, clients.OF_READERS)
@@ -100,18 +97,15 @@ class Cast:
         self.world.loop.world.spawn(program.supervise(), name=f"supervising {program.name}")
 
     def operator(self, book: StreamBook, *acts: str, pause_s: float = 1.0) -> None:
-        """Add an operator."""
         pause_s *= self.course.slowness
         self._add(
             "operator", book, clients.operate(self.world, book, list(acts), pause_s=pause_s)
         )
 
     def other(self, name: str, book: StreamBook, work: Work, **more: object) -> None:
-        """Add another client."""
         self._add(name, book, work, **more)  # type: ignore[arg-type]
 
     async def begin(self) -> None:
-        """Begin, once everything is created."""
         while not all(one.is_done for one in self.creators):
             await asyncio.sleep(0.02)
         for begin in self._later:

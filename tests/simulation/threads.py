@@ -33,7 +33,6 @@ class ThreadPools:
     def run(
         self, executor: object, work: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run something after a while."""
         future = self._loop.create_future()
         delay_s = self._choices.of("threads").expovariate(5_000)
         self._loop.call_later(delay_s, self._settle, future, partial(work, *args))
@@ -55,7 +54,6 @@ class SimulatedThread(WriterThread):
         self._waiting = 0
 
     def close(self) -> None:
-        """Finish what was given, at once."""
         while self._queue:
             work, future = self._queue.popleft()
             settle(future, work)

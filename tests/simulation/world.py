@@ -41,23 +41,19 @@ class World:
         self.is_calm = False
 
     def url(self) -> str:
-        """Choose a controller to ask."""
         return self.choices.one("urls", self.controllers).url
 
     def begin(self, name: str, work: "Work", *, expects: "Expected" = ()) -> "Program":
-        """Begin a program of a client."""
         program = Program(self, name, work, expects)
         self.programs.append(program)
         self.loop.world.spawn(program.supervise(), name=f"supervising {name}")
         return program
 
     def stream(self, name: str, **settings: object) -> StreamBook:
-        """Open the book of a stream."""
         book = self.ledger.streams[name] = StreamBook(name, settings)
         return book
 
     def group(self, name: str, stream: StreamBook) -> GroupBook:
-        """Open the book of a reader group."""
         book = self.ledger.groups[name] = GroupBook(name, stream)
         return book
 
@@ -88,7 +84,6 @@ class Program:
         self._ended = asyncio.Event()
 
     async def supervise(self) -> None:
-        """Start processes until its work is done."""
         world = self.world
         while not self.is_done:
             self.process += 1
@@ -103,7 +98,6 @@ class Program:
                 await asyncio.sleep(world.choices.between("restart", 0.02, 0.5))
 
     def kill(self) -> None:
-        """Kill its process."""
         if self.process and not self._ended.is_set():
             self.node.kill()
 
