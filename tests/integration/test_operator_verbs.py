@@ -198,6 +198,7 @@ def test_a_table_is_listed_with_its_version_and_why_names_the_job_that_holds_it(
     assert "nightly" in operator.says("why", "lake/hourly")
     found = json.loads(operator.says("streams", "--json"))
     assert [one["version"] for one in found if one["stream"] == "lake/hourly"] == [32]
+    operator.says("delete", "lake/hourly", "--yes")
 
 
 def test_a_stream_is_sealed_only_after_a_yes(operator: Operator) -> None:
