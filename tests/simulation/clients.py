@@ -9,12 +9,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from math import inf
 
 import pyarrow as pa
 
 from reader_client import AsyncReader, AsyncReaderGroup, AsyncStreamClient
 from tests.simulation import clocks
-from tests.simulation.ledger import GroupBook, SeenMark, StreamBook, Window, Written
+from tests.simulation.ledger import (
+    Checkpoint,
+    GroupBook,
+    SeenMark,
+    StreamBook,
+    Window,
+    Written,
+)
 from tests.simulation.world import Expected, Program, Work, World
 from tidegauge.client.transport import Transport
 from tidegauge.errors import (
@@ -23,6 +31,7 @@ from tidegauge.errors import (
     ReaderFencedError,
     SegmentLimitError,
     StreamReplacedError,
+    TimeInFutureError,
     TopologyChangedError,
     TransactionFinishedError,
     UnknownReaderError,
@@ -41,6 +50,10 @@ PATIENCE = timedelta(seconds=300)
 _OLDEST_MS = 80
 """How far an event's time may lie in the past."""
 _KEYS = 4
+_LEASE = timedelta(seconds=5)
+"""Of transactions, whose events take less to write."""
+_NEVER_MS = 4_000_000
+"""Further ahead than clocks may be wrong."""
 OF_READERS: Expected = (ReaderFencedError, UnknownReaderError, InvalidTransitionError)
 """What a reader may hear that was silent for too long, and was taken offline."""
 OF_DELETION: Expected = (UnknownStreamError, StreamReplacedError, EventsNotStoredError)
@@ -49,8 +62,11 @@ OF_DELETION: Expected = (UnknownStreamError, StreamReplacedError, EventsNotStore
 class Pen:
     """Writes events in the book of a stream, as one process of a writer."""
 
-    def __init__(self, program: Program, book: StreamBook, told: int | None) -> None:
+    def __init__(
+        self, program: Program, book: StreamBook, told: int | None, lag_ms: int = 0
+    ) -> None:
         self._program = program
+        self._lag_ms = lag_ms
         self._book = book
         self.promised = told or 0
         self._count = 0
@@ -60,7 +76,7 @@ class Pen:
         """Make an event; ``late_ms`` below what was promised, it is no honest one."""
         program = self._program
         self._count += 1
-        time = clocks.true_ms() - program.random.randrange(_OLDEST_MS)
+        time = clocks.true_ms() - program.random.randrange(_OLDEST_MS) - self._lag_ms
         made = Written(
             value=f"{program.name}#{program.process}:{self._count}",
             key=f"{program.name}/{program.random.randrange(_KEYS)}",
@@ -76,7 +92,7 @@ class Pen:
         return made
 
     def promise(self) -> int:
-        time = clocks.true_ms() - self._program.random.randrange(_OLDEST_MS)
+        time = clocks.true_ms() - self._program.random.randrange(_OLDEST_MS) - self._lag_ms
         self.promised = max(self.promised, time)
         return self.promised
 
@@ -111,16 +127,24 @@ def write(
     pause_s: float = 0.25,
     transactions: float = 0.0,
     lies: float = 0.0,
+    lag_ms: int = 0,
+    stays_s: float = inf,
     leaves: bool = False,
 ) -> Work:
-    """Write events, note time, flush, and commit transactions."""
+    """Write events, note time, flush, and commit transactions; come back now and then."""
 
     async def work(program: Program) -> None:
         random, stream = program.random, book.name
         writer = AsyncWriter(world.url(), stream, program.name, retry_for=PATIENCE)
         await writer.open()
-        pen = Pen(program, book, writer.told_time)
+        pen, noted_s = Pen(program, book, writer.told_time, lag_ms), -inf
+        until_s = world.loop.time() + random.uniform(0.5, 1.5) * stays_s
         while world.is_writing:
+            if world.loop.time() > until_s and not world.is_calm:
+                await writer.close()
+                until_s += stays_s
+                writer = AsyncWriter(world.url(), stream, program.name, retry_for=PATIENCE)
+                await writer.open()
             if random.random() < transactions and not world.is_calm:
                 await _transact(writer, pen, program, book)
             else:
@@ -128,10 +152,12 @@ def write(
                     late_ms = random.randrange(1, 500) if random.random() < lies else 0
                     await _write(writer, pen.event(late_ms=late_ms))
             if world.is_calm or random.random() < 0.8:
+                noted_s = world.loop.time()
                 writer.note_time(pen.promise())
             if random.random() < 0.6:
                 await writer.flush()
                 pen.acknowledge()
+                book.heard[program.name] = noted_s
             await asyncio.sleep(random.uniform(0.2, 1.8) * (0.8 if world.is_calm else pause_s))
         if leaves:
             await writer.leave()
@@ -151,10 +177,10 @@ class _ChangedItsMindError(Exception):
 
 
 async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: StreamBook) -> None:
-    random = program.random
-    unit = ""
+    random, loop = program.random, program.world.loop
+    unit, began_s = "", loop.time()
     try:
-        async with writer.transaction(timeout=timedelta(seconds=5)) as transaction:
+        async with writer.transaction(timeout=_LEASE) as transaction:
             unit = transaction.id
             book.units[unit] = "open"
             for _ in range(random.randrange(2, 6)):
@@ -167,8 +193,10 @@ async def _transact(writer: AsyncWriter, pen: Pen, program: Program, book: Strea
                 transaction.note_time(pen.promise())
     except _ChangedItsMindError:
         book.units[unit] = "aborted"
-    except TransactionFinishedError:  # its lease ended while the service was away
+    except TransactionFinishedError as error:  # its lease ended while it reached nobody
         book.units[unit] = "aborted"
+        if loop.time() - began_s < _LEASE.total_seconds():
+            book.troubles.append(f"timed out early: {error!r} after {loop.time() - began_s} s")
     else:
         book.units[unit] = "committed"
         pen.acknowledge()  # a commit flushes
@@ -249,8 +277,9 @@ def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
                 if random.random() < 0.1:
                     await asyncio.sleep(random.random() * 0.03)
                 book.take(event.value.decode())
-            if random.random() < 0.1:
-                await reader.checkpoint("here")
+            if random.random() < 0.1 and not world.is_calm:
+                position = (await reader.checkpoint("here")).get(book.stream.name, {})
+                book.checkpoints.append(Checkpoint(tuple(position.items()), len(book.got)))
             if random.random() < 0.3:
                 window = await reader.get_time_window(book.stream.name)
                 if window.lower is not None:
@@ -271,7 +300,6 @@ def watch(world: World, book: StreamBook) -> Work:
     async def work(program: Program) -> None:
         client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
         newest: Mark | None = None
-        watermark = 0
         while world.is_reading:
             after = 0 if newest is None else newest.revision
             for mark in await client.marks(after=after, wait_ms=900):
@@ -281,16 +309,26 @@ def watch(world: World, book: StreamBook) -> Work:
                         f"goes back: {program.name} saw {newest} and then {mark}"
                     )
                 newest = mark
-            if program.random.random() < 0.2:
-                told = (await client.describe()).watermark or 0
-                if told < max(watermark, newest.lower if newest else 0):
-                    book.troubles.append(
-                        f"goes back: {program.name} was told {watermark} and then {told}"
-                    )
-                watermark = max(watermark, told)
             if newest is not None and newest.final:
                 return
         await client.aclose()
+
+    return work
+
+
+def glance(world: World, book: StreamBook) -> Work:
+    """Ask one controller, and another: nobody is told a watermark that is older than the question."""
+
+    async def work(program: Program) -> None:
+        while world.is_writing:
+            client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+            known = book.watermark
+            told = (await client.describe()).watermark or 0
+            if told < known:
+                book.troubles.append(f"old: {program.name} knew {known}, and was told {told}")
+            book.watermark = max(book.watermark, told)
+            await client.aclose()
+            await asyncio.sleep(program.random.random() * 0.4)
 
     return work
 
@@ -392,18 +430,50 @@ def seal_at_end(world: World, book: StreamBook, writers: list[Program]) -> Work:
 
 
 def recreate(world: World, book: StreamBook) -> Work:
-    """Delete a stream and create it again, over and over; nothing of one is seen in the next."""
+    """Create a stream, write to it, and delete it, over and over; nothing of one is in the next."""
+    known: set[str] = set()
 
     async def work(program: Program) -> None:
-        client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
         while world.is_writing:
-            await asyncio.sleep(program.random.expovariate(1))
-            fresh = await client.create(**book.settings)
+            await asyncio.sleep(program.random.expovariate(2))
+            client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
+            await client.create(**book.settings)
+            info = await client.describe()
+            if info.stream_id not in known and (
+                info.revision or any((info.tail or {}).values())
+            ):
+                book.troubles.append(f"not new: {info}")
+            known.add(info.stream_id)
+            writer = AsyncWriter(world.url(), book.name, program.name, retry_for=PATIENCE)
+            await writer.open()
+            pen = Pen(program, book, writer.told_time)
+            await _write(writer, pen.event())
+            writer.note_time(pen.promise())
+            await writer.close()
             if program.random.random() < 0.7:
                 await client.delete()
-                client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
-            del fresh
-        await client.aclose()
+            await client.aclose()
+
+    return work
+
+
+def prophesy(world: World, book: StreamBook) -> Work:
+    """Note the present time, and then one that nobody can know, which is to be refused."""
+
+    async def work(program: Program) -> None:
+        while world.is_writing:
+            writer = AsyncWriter(world.url(), book.name, program.name, retry_for=PATIENCE)
+            await writer.open()
+            writer.note_time(Pen(program, book, writer.told_time).promise())
+            await writer.flush()
+            try:
+                writer.note_time(clocks.true_ms() + _NEVER_MS)
+                await writer.close()
+            except TimeInFutureError:
+                await asyncio.sleep(program.random.random())
+            else:
+                book.troubles.append(f"believed: {program.name} is {_NEVER_MS} ms ahead")
+                return
 
     return work
 

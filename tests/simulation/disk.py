@@ -5,7 +5,7 @@ A transaction runs whole at one moment. What happens to it, by seed:
 ===============  ==========================================================================
 fault            what its caller finds
 ===============  ==========================================================================
-``refused``      the database refuses it, since its disk is full, and nothing is stored
+``refused``      the database refuses it and others for a moment, since its disk is full
 ``away``         the connection breaks before the commit (several controllers)
 ``unanswered``   the connection breaks behind the commit (several controllers)
 ``hangs``        no answer for as long as the caller is patient; then as one of the two
@@ -31,6 +31,8 @@ from tests.simulation.kernel import SimulatedLoop, current_node
 
 _WRITE_S = 0.0006
 _READ_S = 0.0002
+SAID = ("disk is full", "no room", "the connection is lost", "no lease", "does not")
+"""Parts of what it says where it may refuse; whatever else it says, it should never have to."""
 Fate = Literal["well", "refused", "away", "unanswered", "last before", "last behind"]
 
 
@@ -77,6 +79,7 @@ class Disk:
             self.connection.create_function(name, arguments, value)
         self.intensity = 0.0
         """How often something happens to a transaction, compared with the usual."""
+        self._full_until = -1.0
         self.transactions = 0
         self._values: dict[str, int] = {}
         self.listeners: list[Callable[[], None]] = []
@@ -88,7 +91,10 @@ class Disk:
             delay_s += choices.between("slowness", 0.005, 0.4)
         if choices.strikes("asleep", 0.004 * much):
             current_node().pause_for(choices.between("length of sleeps", 0.5, 4))
+        now_s = self.loop.time()
         if choices.strikes("refused", 0.01 * much):
+            self._full_until = now_s + choices.between("length of fullness", 0.0, 0.4)
+        if now_s <= self._full_until:
             return Plan(delay_s, "refused")
         if choices.strikes("last", 0.004 * much):
             return Plan(delay_s, choices.one("last when", ["last before", "last behind"]))

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import inf
 
-from reader_client import AsyncStreamClient
+from reader_client import AsyncReaderGroup, AsyncStreamClient
 from tests.simulation import clocks
 from tests.simulation.clients import PATIENCE, seen
 from tests.simulation.ledger import GroupBook, SeenMark, StreamBook, Written
@@ -13,6 +15,8 @@ from tidegauge.topology import Topology
 
 _LATEST_MS = 3_000
 """How far a watermark may be behind the time that writers note, once it is calm."""
+_SKEW_MS = 500
+"""How far the clocks of two controllers differ at most."""
 
 
 @dataclass
@@ -89,7 +93,7 @@ def judge(world: World, book: StreamBook, found: Found) -> list[str]:
             faults += _judge_units(book, values)
         groups = [one for one in world.ledger.groups.values() if one.stream is book]
         for group in groups:
-            faults += _judge_group(group, book, values)
+            faults += _judge_group(group, book, found, values)
         faults += _judge_truncation(book, values, groups)
     faults += _judge_cuts(book, found)
     return [one.replace(": ", f": {book.name}, ", 1) for one in faults]
@@ -139,7 +143,7 @@ def _judge_marks(book: StreamBook, found: Found) -> list[str]:
     for before, after in zip(found.marks, found.marks[1:], strict=False):
         if after.lower <= before.lower or after.revision <= before.revision:
             faults.append(f"goes back: the marks {before} and then {after}")
-        here, there = _counts(found, before), _counts(found, after)
+        here, there = _counts(found, before.cut), _counts(found, after.cut)
         if any(there[one] < count for one, count in here.items()):
             faults.append(f"goes back: the cuts of {before} and then {after}")
     stored = {one.revision: one for one in found.marks}
@@ -153,11 +157,11 @@ def _judge_marks(book: StreamBook, found: Found) -> list[str]:
     return faults
 
 
-def _counts(found: Found, mark: SeenMark) -> dict[int, float]:
-    """Count the events of a mark's down-set in each segment."""
-    cut = dict(mark.cut)
-    full = set().union(*(found.ancestors[number] for number in cut))
-    return {one: float("inf") if one in full else cut.get(one, 0) for one in found.ancestors}
+def _counts(found: Found, position: Iterable[tuple[int, int]]) -> dict[int, float]:
+    """Count the events before a position in each segment."""
+    offsets = dict(position)
+    full = set().union(*(found.ancestors[number] for number in offsets))
+    return {one: inf if one in full else offsets.get(one, 0) for one in found.ancestors}
 
 
 def _judge_cuts(book: StreamBook, found: Found) -> list[str]:
@@ -172,7 +176,7 @@ def _judge_cuts(book: StreamBook, found: Found) -> list[str]:
         placed += [(segment, offset, one) for offset, one in enumerate(written)]
     faults = []
     for mark in found.marks:
-        counts = _counts(found, mark)
+        counts = _counts(found, mark.cut)
         for segment, offset, one in placed:
             if one.time >= mark.lower or not one.is_honest or one.writer in book.dropped:
                 continue
@@ -183,7 +187,9 @@ def _judge_cuts(book: StreamBook, found: Found) -> list[str]:
     return faults[:3]
 
 
-def _judge_group(group: GroupBook, book: StreamBook, values: list[str]) -> list[str]:
+def _judge_group(
+    group: GroupBook, book: StreamBook, found: Found, values: list[str]
+) -> list[str]:
     faults = [
         f"never read: {group.name} got nothing of {value}"
         for value in values
@@ -196,7 +202,38 @@ def _judge_group(group: GroupBook, book: StreamBook, values: list[str]) -> list[
                 continue
             if one.time < window.lower and group.got.get(value, window.got) >= window.got:
                 faults.append(f"window: {group.name} is at {window}, and had not got {one}")
+    for checkpoint in group.checkpoints:
+        counts = _counts(found, checkpoint.position)
+        for segment, events in found.events.items():
+            before = (value for offset, value in events if offset < counts[segment])
+            faults += [
+                f"checkpoint: {group.name} was at {checkpoint}, and had not got {value}"
+                for value in before
+                if group.got.get(value, checkpoint.got) >= checkpoint.got
+            ]
+    newest: dict[str, int] = {}
+    for value in (one for one in values if one in group.got and one in book.written):
+        key, at = book.written[value].key, group.got[value]
+        if at < newest.setdefault(key, at):
+            faults.append(f"read out of order: {group.name} got {value} of {key} too early")
+        newest[key] = at
     return faults[:5]
+
+
+async def _judge_needs(world: World, group: GroupBook, found: Found) -> list[str]:
+    """Find checkpoints that lack events behind them."""
+    client = AsyncReaderGroup(world.url(), group.name, retry_for=PATIENCE)
+    state, _ = await client.state()
+    await client.aclose()
+    faults = []
+    for name, offsets in state.checkpoints.items():
+        counts = _counts(found, ((ref.segment, offset) for ref, offset in offsets.items()))
+        for segment in found.tail:
+            first = _first_offset(found, segment)
+            if first > counts[segment]:
+                needs = f"{group.name} needs {segment}:{counts[segment]} for {name}"
+                faults.append(f"truncated: up to {first}, and {needs}")
+    return faults
 
 
 def _judge_truncation(
@@ -204,6 +241,8 @@ def _judge_truncation(
 ) -> list[str]:
     if book.truncated_below is None:
         return []
+    if book.keeps_ms:
+        book.truncated_below = clocks.true_ms() - book.keeps_ms + _SKEW_MS
     stored = set(values)
     faults = []
     for value in sorted(book.acknowledged - stored):
@@ -217,10 +256,18 @@ def _judge_truncation(
 async def judge_all(world: World) -> list[str]:
     """Judge all streams, and whether a controller that starts anew says the same."""
     faults = [*world.ledger.troubles, *(f"raised: {one!r}" for one in world.network.raised)]
+    for controller in (one for one in world.controllers if one.is_up):
+        ailments = controller.app.process.parts.health.ailments()
+        faults += [f"ill: {controller.node}, {one}" for one in ailments]
+    faults += [
+        one for book in world.ledger.streams.values() if book.is_gone for one in book.troubles
+    ]
     books = [one for one in world.ledger.streams.values() if not one.is_gone]
     before = {book.name: await look(world, book) for book in books}
     for book in books:
         faults += judge(world, book, before[book.name])
+    for group in world.ledger.groups.values():
+        faults += await _judge_needs(world, group, before[group.stream.name])
     for controller in world.controllers:
         controller.stop()
     await asyncio.gather(*(one.until_ended() for one in world.controllers))
@@ -244,8 +291,14 @@ def _judge_new_start(book: StreamBook, known: Found, found: Found) -> list[str]:
     faults += [
         f"new start: {book.name} has other events in segment {segment}"
         for segment, events in known.events.items()  # a policy may have added other segments
-        if found.events.get(segment) != events
+        if not _is_same(events, found.events.get(segment, []), is_truncated=is_truncated)
     ]
     if (found.watermark or 0) < (known.watermark or 0):
         faults.append(f"new start: {book.name} has a lower watermark")
     return faults
+
+
+def _is_same(
+    known: list[tuple[int, str]], found: list[tuple[int, str]], *, is_truncated: bool
+) -> bool:
+    return known[len(known) - len(found) :] == found if is_truncated else known == found

@@ -24,7 +24,7 @@ from tests.simulation.choices import Choices
 
 _STEP_S = 2e-6
 _DIGEST = 2**61 - 1
-_MOST_CALLBACKS = 20_000_000
+_MOST_CALLBACKS = 500_000
 """Of a run; more would be a loop without an end."""
 
 

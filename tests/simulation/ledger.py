@@ -34,6 +34,13 @@ class Window(NamedTuple):
     got: int
 
 
+class Checkpoint(NamedTuple):
+    """Where a group stood, and how many events its readers had got by then."""
+
+    position: tuple[tuple[int, int], ...]
+    got: int
+
+
 @dataclass
 class StreamBook:
     """All about one stream.
@@ -42,8 +49,10 @@ class StreamBook:
     ----------
     units
         What became of transactions and batches, as far as their owners were told.
-    promised
-        What each process of a writer noted last, or was told.
+    heard
+        When each writer noted a time last that was accepted, in virtual time, s.
+    keeps_ms
+        How long all events are kept, where retention drops them.
     dropped
         Writers that some controller said it expired.
     """
@@ -54,6 +63,8 @@ class StreamBook:
     acknowledged: set[str] = field(default_factory=set)
     units: dict[str, str] = field(default_factory=dict)
     marks: dict[int, SeenMark] = field(default_factory=dict)
+    heard: dict[str, float] = field(default_factory=dict)
+    keeps_ms: int = 0
     dropped: set[str] = field(default_factory=set)
     is_gone: bool = False
     """Whether somebody asked for its deletion."""
@@ -62,14 +73,26 @@ class StreamBook:
     """Nothing at or above this time may have been dropped; None if nothing may."""
     live_writers: set[str] = field(default_factory=set)
     """Those that note the present time, again and again, until the end."""
+    watermark: int = 0
+    """The greatest that anybody was told."""
     troubles: list[str] = field(default_factory=list)
     external: dict[int, list[Written]] = field(default_factory=dict)
     """The events of a log that is kept elsewhere, by partition."""
 
     def see(self, mark: SeenMark, by: str) -> None:
+        self.watermark = max(self.watermark, mark.lower)
         known = self.marks.setdefault(mark.revision, mark)
         if known != mark:
             self.troubles.append(f"mark changed: {by} saw {mark}, and before that {known}")
+
+    def drop(self, writer: str, now_s: float) -> None:
+        """Record that a controller says that it dropped a writer, which had been silent."""
+        self.dropped.add(writer)
+        limits = [self.settings[one] for one in ("aggregation_timeout_ms", "hold_limit_ms")]
+        least_s = min(one for one in limits if isinstance(one, int)) / 1_000
+        silent_s = now_s - self.heard.get(writer, float("-inf"))
+        if silent_s < least_s:
+            self.troubles.append(f"dropped early: {writer}, which noted {silent_s:.3f} s ago")
 
 
 @dataclass
@@ -81,6 +104,7 @@ class GroupBook:
     got: dict[str, int] = field(default_factory=dict)
     """Events that a reader has worked through, each with how many there were before it."""
     windows: list[Window] = field(default_factory=list)
+    checkpoints: list[Checkpoint] = field(default_factory=list)
 
     def take(self, value: str) -> None:
         self.got.setdefault(value, len(self.got))
@@ -94,6 +118,3 @@ class Ledger:
     groups: dict[str, GroupBook] = field(default_factory=dict)
     troubles: list[str] = field(default_factory=list)
     """What stopped a client, and what raised though nobody took it."""
-
-    def drop(self, stream: str, writer: str) -> None:
-        self.streams[stream].dropped.add(writer)

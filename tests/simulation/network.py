@@ -91,7 +91,7 @@ class Network(httpx.AsyncBaseTransport):
         if choices.strikes("late", 0.006 * much):
             self._later(choices.between("lateness", 0.05, 4), exchange.arrive)
             raise httpx.ReadError("broken", request=exchange.request)
-        if choices.strikes("doubled", 0.004 * much):
+        if choices.strikes("doubled", 0.01 * much):
             self._later(choices.between("doubling", 0.0, 0.5), exchange.copy().arrive)
         self._open[exchange] = None
         if choices.strikes("cut", 0.012 * much):

@@ -16,7 +16,8 @@ from typing import Any
 
 import anyio.to_thread
 
-from tests.simulation import clocks, judge, scenario
+from controller.database import failures
+from tests.simulation import clocks, disk, judge, scenario
 from tests.simulation.choices import Choices
 from tests.simulation.kernel import (
     EndlessError,
@@ -26,6 +27,7 @@ from tests.simulation.kernel import (
     find_node,
     skew_here_s,
 )
+from tests.simulation.ledger import Ledger
 from tests.simulation.threads import ThreadPools
 from tests.simulation.world import World
 from tidegauge.client.transport import Transport
@@ -42,12 +44,15 @@ class Wanted:
     controllers: int = 1
     is_long: bool = False
     only: frozenset[str] | None = None
+    about: str | None = None
+    """The subject of a story; the seed chooses one if left out."""
 
     @property
     def line(self) -> str:
         parts = ["python -m tests.simulation", str(self.seed)]
         parts += [f"--controllers {self.controllers}"] if self.controllers > 1 else []
         parts += ["--long"] if self.is_long else []
+        parts += [f"--about {self.about}"] if self.about else []
         if self.only is not None:
             parts += [f"--only '{','.join(sorted(self.only))}'"]
         return " ".join(parts)
@@ -103,10 +108,11 @@ def run(wanted: Wanted, *, tell: Callable[[str], object] | None = None) -> Verdi
     loop.run_in_thread = ThreadPools(loop, choices).run
     with choices.for_all(), _in_place_of_threads(loop), _heard(loop, trace, verdict) as log:
         world = World(loop, choices, controllers=wanted.controllers)
-        log.dropped = world.ledger.drop
+        log.ledger = world.ledger
         defaults: Any = Transport.__init__.__kwdefaults__
         defaults["transport"] = world.network
         course = scenario.LONG if wanted.is_long else scenario.STORY
+        course = course._replace(about=wanted.about)
         try:
             work = loop.world.spawn(_play(world, course, verdict), name="the world")
             with _within_reason(loop):
@@ -162,14 +168,19 @@ class _Log(logging.Handler):
         super().__init__(logging.INFO)
         self._trace = trace
         self._verdict = verdict
-        self.dropped: Callable[[str, str], object]
+        self.ledger: Ledger
         """Told of writers that a controller says it dropped."""
 
     def emit(self, record: logging.LogRecord) -> None:
         node = find_node()
         self._trace("log", f"{node} {record.levelname} {record.name}: {record.getMessage()}")
         if record.getMessage() == "writer expired":
-            self.dropped(record.stream, record.writer)  # type: ignore[attr-defined]
+            book = self.ledger.streams[record.stream]  # type: ignore[attr-defined]
+            book.drop(record.writer, self._trace.loop.time())  # type: ignore[attr-defined]
+        if record.name == failures.__name__ and not any(
+            one in record.getMessage() for one in disk.SAID
+        ):
+            self._verdict.faults.append(f"refused: {record.getMessage()}")
         error = record.exc_info[1] if record.exc_info else None
         if error is not None:
             self._trace("traceback", "".join(traceback.format_exception(error)))

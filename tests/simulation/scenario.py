@@ -30,10 +30,13 @@ class Course(NamedTuple):
 
     faults_s: float
     slowness: float
+    is_short: bool
+    about: str | None = None
+    """The subject; the seed chooses if left out."""
 
 
-STORY = Course(faults_s=4.0, slowness=2.0)
-LONG = Course(faults_s=14.0, slowness=1.5)
+STORY = Course(faults_s=4.0, slowness=2.0, is_short=True)
+LONG = Course(faults_s=14.0, slowness=1.5, is_short=False)
 
 
 class Cast:
@@ -113,7 +116,13 @@ class Cast:
 
 
 def writing(cast: Cast) -> None:
-    cast.write(cast.stream("writing"), 3)
+    book = cast.stream("writing")
+    cast.write(book, 3)
+    cast.other("glancer", book, clients.glance(cast.world, book))
+
+
+def returning(cast: Cast) -> None:
+    cast.write(cast.stream("returning"), 3, stays_s=0.3)
 
 
 def transactions(cast: Cast) -> None:
@@ -125,7 +134,7 @@ def transactions(cast: Cast) -> None:
 def scaling(cast: Cast) -> None:
     book = cast.stream("scaling", max_segments=8)
     cast.write(book, 2, transactions=0.1)
-    cast.operator(book, "scale", pause_s=0.7)
+    cast.operator(book, "scale", pause_s=0.4)
 
 
 def policy(cast: Cast) -> None:
@@ -143,6 +152,12 @@ def truncating(cast: Cast) -> None:
     book = cast.stream("truncating")
     cast.write(book, 2)
     cast.operator(book, "truncate", "truncate", "scale", pause_s=0.7)
+
+
+def retaining(cast: Cast) -> None:
+    book = cast.stream("retaining", retention={"age_ms": 3_000})
+    book.keeps_ms, book.truncated_below = 3_000, 0
+    cast.write(book, 2)
 
 
 def batches(cast: Cast) -> None:
@@ -171,15 +186,17 @@ def deleting(cast: Cast) -> None:
 
 
 def silence(cast: Cast) -> None:
-    limits = {"aggregation_timeout_ms": 2_000, "hold_limit_ms": 3_000}
-    book = cast.stream("silence", **limits)
-    cast.write(book, 2)
-    for name, beats in (("mute", False), ("stuck", True)):
-        cast.other(name, book, clients.silent(cast.world, book, beats=beats))
+    for name, limit in (("mute", "aggregation_timeout_ms"), ("stuck", "hold_limit_ms")):
+        book = cast.stream(name, groups=0, **{limit: 2_000})
+        cast.write(book, 1)
+        cast.write(book, 1, lag_ms=1_000)
+        cast.other(name, book, clients.silent(cast.world, book, beats=name == "stuck"))
 
 
 def lying(cast: Cast) -> None:
-    cast.write(cast.stream("lying"), 2, lies=0.2)
+    book = cast.stream("lying")
+    cast.write(book, 2, lies=0.2)
+    cast.other("prophet", book, clients.prophesy(cast.world, book))
 
 
 def reporting(cast: Cast) -> None:
@@ -198,15 +215,17 @@ def many(cast: Cast) -> None:
 
 
 SUBJECTS = (
-    *(writing, transactions, scaling, policy, reading, truncating, batches),
-    *(sealing, deleting, silence, lying, reporting, many),
+    *(writing, returning, transactions, scaling, policy, reading, truncating, retaining),
+    *(batches, sealing, deleting, silence, lying, reporting, many),
 )
 
 
 def prepare(world: World, cast: Cast) -> None:
     """Choose what a run is about."""
     chosen = list(SUBJECTS)
-    if cast.course is STORY:
+    if cast.course.about:
+        chosen = [one for one in SUBJECTS if one.__name__ == cast.course.about]
+    elif cast.course.is_short:
         chosen = [world.choices.one("subject", SUBJECTS)]
     else:
         world.choices.of("subject").shuffle(chosen)
@@ -333,4 +352,4 @@ _FAULTS: dict[str, Callable[[World], None]] = {
     "cut off": _cut_off,
     "rough": _roughen,
 }
-_RAGES = [*sorted(_FAULTS), "kill", "kill client", "kill client", "rough"]
+_RAGES = [*sorted(_FAULTS), "kill", "kill client", "kill client", "pause", "rough"]
