@@ -18,7 +18,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("seed", type=int)
     parser.add_argument("--count", type=int, default=1, help="so many seeds from this one on")
-    parser.add_argument("--controllers", type=int, default=1)
+    parser.add_argument("--controllers", type=int)
+    parser.add_argument(
+        "--about", help="a subject of stories; the seed chooses one if left out"
+    )
     parser.add_argument("--long", action="store_true", help="several subjects, for 24 s")
     parser.add_argument("--only", help="the faults that may happen, such as kill#0,late#3")
     parser.add_argument(
@@ -29,9 +32,12 @@ def main() -> int:
     asked = parser.parse_args()
     only = None if asked.only is None else frozenset(filter(None, asked.only.split(",")))
     failed = 0
-    with DEFECTS[asked.defect]() if asked.defect else nullcontext():
+    defect = DEFECTS.get(asked.defect)
+    controllers = asked.controllers or (defect.controllers if defect else 1)
+    about = asked.about or (defect.about if defect else None)
+    with defect.plant() if defect else nullcontext():
         for seed in range(asked.seed, asked.seed + asked.count):
-            wanted = Wanted(seed, asked.controllers, asked.long, only)
+            wanted = Wanted(seed, controllers, asked.long, only, about)
             verdict = run(wanted, tell=print if asked.trace else None)
             failed += bool(verdict.faults)
             tell(verdict)

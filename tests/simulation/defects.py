@@ -1,32 +1,77 @@
 """Defects that can be planted in the product, to see whether the simulation finds them.
 
-A defect is a context manager that patches the product. ``python -m tests.simulation SEED --defect
-NAME`` runs with one.
+Each patches the product at one place, and is about a rule that no other one is about.
+``python -m tests.simulation SEED --defect NAME`` runs with one, until it is found.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any, NamedTuple
 from unittest import mock
 
-from controller.commit.sequencer import Sequencer
-from controller.log import storage as log_storage
-from controller.store import leases
-from reader_client._reading import Reading
+import msgspec
+from sqlalchemy import func, select
 
-_Planting = Callable[[], AbstractContextManager[None]]
-DEFECTS: dict[str, _Planting] = {}
+from controller.cluster.membership import Membership
+from controller.cluster.shared import SharedOwnership
+from controller.commit.sequencer import Sequencer
+from controller.http.forwarding.one import Forwarding
+from controller.log import storage as log_storage
+from controller.log.embedded import EmbeddedLog
+from controller.log.transactions import Transactions
+from controller.schema import streams as streams_table
+from controller.store import leases
+from controller.store import streams as stored_streams
+from controller.streams import appends, truncation
+from controller.streams.stream import StreamState
+from controller.streams.transactions import TransactionCalls
+from reader_client._reading import Reading
+from tidegauge import groups, windows
+from tidegauge.aggregation.acceptance import Acceptance
+from tidegauge.aggregation.aggregator import Aggregator
+from tidegauge.aggregation.clocks import HoldClock
+from tidegauge.aggregation.marking import Marking
+from tidegauge.aggregation.passes import Passes
+from tidegauge.aggregation.running_cut import RunningCut
+from tidegauge.aggregation.writers import Life
+from tidegauge.groups import GroupState
+from writer_client._lanes import Lanes
+from writer_client._outbox import Outbox
+
+
+class Defect(NamedTuple):
+    """One that can be planted, and the runs that find it soonest."""
+
+    plant: Callable[[], AbstractContextManager[object]]
+    controllers: int
+    about: str | None
+
+
+DEFECTS: dict[str, Defect] = {}
 """All that can be planted, by name."""
 
 
-def defect(plant: Callable[[], Iterator[None]]) -> _Planting:
-    """Add a defect under the name of its function."""
-    made = DEFECTS[plant.__name__] = contextmanager(plant)
-    return made
+def _defect(
+    *, controllers: int = 1, about: str | None = None
+) -> Callable[[Callable[[], Any]], Callable[[], Any]]:
+    """Add a defect under the name of the function that makes its patch."""
+
+    def add(make: Callable[[], Any]) -> Callable[[], Any]:
+        DEFECTS[make.__name__] = Defect(make, controllers, about)
+        return make
+
+    return add
 
 
-@defect
-def answer_before_the_commit() -> Iterator[None]:
+_in = mock.patch.object
+
+
+# Commits.
+
+
+@_defect(about="writing")
+def answer_before_the_commit() -> Any:
     """Callers are answered once their change is decided, before it is on disk."""
     decide = Sequencer._decide
 
@@ -36,31 +81,279 @@ def answer_before_the_commit() -> Iterator[None]:
             submission.finish()
         return decided
 
-    with mock.patch.object(Sequencer, "_decide", decide_and_answer):
-        yield
+    return _in(Sequencer, "_decide", decide_and_answer)
 
 
-@defect
-def forgotten_sequences() -> Iterator[None]:
+@_defect(about="writing")
+def mark_shown_before_the_commit() -> Any:
+    """Marks are published before the transaction that stores them."""
+    add_changes = StreamState.before_commit
+
+    def add_and_publish(self: StreamState, batch: Any) -> None:
+        add_changes(self, batch)
+        if not self.deleted and self._publish():
+            self.changed.notify_all()
+
+    return _in(StreamState, "before_commit", add_and_publish)
+
+
+@_defect(about="writing")
+def no_read_back() -> Any:
+    """Memory stays ahead of the disk after a transaction that failed."""
+
+    async def forget(self: Sequencer) -> bool:
+        self._stale.clear()
+        return True
+
+    return _in(Sequencer, "_reload", forget)
+
+
+@_defect(about="transactions")
+def torn_transaction() -> Any:
+    """Of several parts that belong together one is stored at once, the others with what follows."""
+    write = EmbeddedLog.write
+
+    def write_first(self: EmbeddedLog, *given: Any) -> None:
+        self.chunks, later = self.chunks[:1], self.chunks[1:]
+        write(self, *given)
+        self.chunks = later
+
+    return _in(EmbeddedLog, "write", write_first)
+
+
+@_defect(about="writing")
+def forgotten_sequences() -> Any:
     """Which appends of writers are stored is not stored."""
     write = log_storage.write_appends
 
     def write_chunks(connection: Any, key: int, chunks: Any, _sequences: Any) -> None:
         write(connection, key, chunks, {})
 
-    with mock.patch.object(log_storage, "write_appends", write_chunks):
-        yield
+    return _in(log_storage, "write_appends", write_chunks)
 
 
-@defect
-def no_lease_check() -> Iterator[None]:
+@_defect(about="deleting")
+def key_of_a_deleted_stream() -> Any:
+    """A new stream gets the key of a deleted one, whose rows are not removed yet."""
+
+    def last_key(connection: Any) -> int:
+        return connection.scalar(select(func.max(streams_table.c.key))) or 0
+
+    return _in(stored_streams, "last_stream_key", last_key)
+
+
+# Leases.
+
+
+@_defect(controllers=2, about="writing")
+def no_lease_check() -> Any:
     """Transactions of a controller go on though another one has taken over."""
-    with mock.patch.object(leases, "check_lease", return_value=None):
-        yield
+    return _in(leases, "check_lease", lambda *_given, **_named: None)
 
 
-@defect
-def reader_confirms_too_early() -> Iterator[None]:
+@_defect(controllers=2, about="writing")
+def memory_trusted_without_a_lease() -> Any:
+    """A controller answers from memory though its lease may be over."""
+    return _in(Membership, "is_certain", True)
+
+
+@_defect(controllers=2, about="writing")
+def lease_believed_to_be_renewed() -> Any:
+    """A controller that was taken over believes that it has its lease."""
+    renew = leases.renew
+
+    def renew_somehow(*given: Any, **named: Any) -> bool:
+        renew(*given, **named)
+        return True
+
+    return _in(leases, "renew", renew_somehow)
+
+
+@_defect(controllers=2, about="writing")
+def holder_asked_for_ever() -> Any:
+    """Calls are passed on to who was found once, though its lease is lost."""
+    find = Forwarding.find
+
+    async def find_once(self: Forwarding, table: Any, name: Any, **how: Any) -> Any:
+        found = self.__dict__.setdefault("found", {})
+        if found.get((table, name)) is None:
+            found[table, name] = await find(self, table, name, **how)
+        return found[table, name]
+
+    return _in(Forwarding, "find", find_once)
+
+
+@_defect(controllers=2, about="writing")
+def worker_ends_unheard() -> Any:
+    """The worker that takes over from the dead ends with the first failure of the database."""
+
+    async def look(self: SharedOwnership) -> None:
+        while True:
+            seen = self.membership.notices
+            await self._check()
+            await self.membership.await_news(seen, wait_ms=self._rest_ms)
+
+    return _in(SharedOwnership, "_look_forever", look)
+
+
+# Marks.
+
+
+@_defect(about="writing")
+def leaky_cut() -> Any:
+    """What a writer wrote before its first report behind a mark is left out of the next cut."""
+
+    def keep(self: RunningCut, reports: Any) -> None:
+        self._recent += reports
+        for report in reports:
+            kept = report.writer.kept
+            if kept:
+                kept[-1].following = report
+            kept.append(report)
+
+    return _in(RunningCut, "keep", keep)
+
+
+@_defect(about="writing")
+def watermark_forgotten() -> Any:
+    """After a restart a mark may be lower than the newest one."""
+    restore = Marking.restore
+
+    def restore_mark(self: Marking, *given: Any) -> None:
+        restore(self, *given)
+        self.watermark = None
+
+    return _in(Marking, "restore", restore_mark)
+
+
+@_defect(about="silence")
+def silence_never_ends() -> Any:
+    """A writer that says nothing holds the others for ever."""
+    return _limit_forgotten("timeout_ms")
+
+
+@_defect(about="silence")
+def standing_still_never_ends() -> Any:
+    """A writer that says the same again and again holds the others for ever."""
+    return _limit_forgotten("limit_ms")
+
+
+def _limit_forgotten(name: str) -> Any:
+    view = Passes.view
+
+    def view_without(self: Passes, *given: Any) -> Any:
+        return msgspec.structs.replace(view(self, *given), **{name: None})
+
+    return _in(Passes, "view", view_without)
+
+
+@_defect(about="silence")
+def clock_not_started_anew() -> Any:
+    """A writer that is heard of is as silent as before."""
+
+    def stamp_once(self: HoldClock, writers: Any) -> None:
+        for writer in writers:
+            self.stamps.setdefault(writer, self.time.ms)
+
+    return _in(HoldClock, "stamp", stamp_once)
+
+
+@_defect(about="lying")
+def future_believed() -> Any:
+    """A time that nobody can know is taken."""
+    accept = Aggregator._acceptance_now
+
+    def accept_all(self: Aggregator) -> Acceptance:
+        return replace(accept(self), max_future_skew_ms=None)
+
+    return _in(Aggregator, "_acceptance_now", accept_all)
+
+
+@_defect(about="returning")
+def late_registration_fences() -> Any:
+    """A registration that arrives a second time begins an incarnation of its own."""
+    return _in(Life, "made_by", lambda *_given: None)
+
+
+@_defect(about="batches")
+def note_beside_its_events() -> Any:
+    """A time that is noted with events does not cover them."""
+    own = appends._own
+
+    def own_before(state: Any, writer: str, _position: Any) -> Any:
+        return own(state, writer, {})
+
+    return _in(appends, "_own", own_before)
+
+
+@_defect(about="writing")
+def note_ahead_of_its_events() -> Any:
+    """A note is sent once the events before it are on their way, with the position until then."""
+
+    def send_all(self: Outbox, limit: int) -> Any:
+        with self._lock:
+            sent = self.noter.notes.send(limit, below=self._written + 1)
+            return [(time, self._lanes.without_passed(position)) for time, position in sent]
+
+    return _in(Outbox, "send_notes", send_all)
+
+
+# Segments, transactions, batches.
+
+
+@_defect(about="scaling")
+def merged_segment_too_early() -> Any:
+    """A merged segment gets an event before an older one of the same key."""
+
+    def take(self: Lanes, segment: int, **most: Any) -> Any:
+        return self[segment].take(**most)
+
+    return _in(Lanes, "take", take)
+
+
+@_defect(about="batches")
+def batch_stored_twice() -> Any:
+    """The newest batch of a job is stored again when it comes again."""
+    last_batch = TransactionCalls._last_batch
+
+    def last_but_one(self: TransactionCalls, writer: str) -> int:
+        return last_batch(self, writer) - 1
+
+    return _in(TransactionCalls, "_last_batch", last_but_one)
+
+
+@_defect(about="transactions")
+def commit_not_repeated() -> Any:
+    """A commit that is repeated, since its answer was lost, is refused."""
+
+    def commit(self: TransactionCalls, batch: Any, **how: Any) -> Any:
+        found = how["found"]
+        if self._publish(batch, [found], how["routed"], how["counts"], how["source"]) is None:
+            return None
+        return self.state.embedded_log().transactions.find(found.id)
+
+    return _in(TransactionCalls, "_commit", commit)
+
+
+@_defect(about="transactions")
+def transaction_times_out_early() -> Any:
+    """The lease of a transaction ends after a tenth of its time."""
+
+    def run_out(self: Transactions, now_ms: int) -> Any:
+        return [
+            one
+            for one in self.open.values()
+            if one.deadline_ms - one.timeout_ms * 9 // 10 <= now_ms
+        ]
+
+    return _in(Transactions, "run_out", run_out)
+
+
+# Readers.
+
+
+@_defect(about="reading")
+def reader_confirms_too_early() -> Any:
     """What is being handed out is confirmed before its reader has seen it."""
     fetch = Reading._fetch
 
@@ -69,5 +362,53 @@ def reader_confirms_too_early() -> Iterator[None]:
         await self._member.report(dict(self.share.returned))
         return found
 
-    with mock.patch.object(Reading, "_fetch", fetch_and_confirm):
-        yield
+    return _in(Reading, "_fetch", fetch_and_confirm)
+
+
+@_defect(about="scaling")
+def successor_opens_too_early() -> Any:
+    """A merged segment is read once one of those that it continues is read to its end."""
+
+    def any_of(those: Any) -> bool:
+        listed = list(those)
+        return not listed or any(listed)
+
+    return mock.patch.object(groups, "all", any_of, create=True)
+
+
+@_defect(about="reading")
+def window_too_high() -> Any:
+    """A group's window begins at the mark behind the one that it has passed."""
+    count = windows.count_passed
+
+    def count_one_more(topology: Any, marks: Any, position: Any) -> int:
+        return min(len(marks), count(topology, marks, position) + 1)
+
+    return _in(windows, "count_passed", count_one_more)
+
+
+@_defect(about="truncating")
+def truncation_ignores_groups() -> Any:
+    """What a group has not read may be truncated."""
+    return _in(truncation, "_needs", lambda *_given: iter(()))
+
+
+@_defect(about="truncating")
+def truncation_ignores_checkpoints() -> Any:
+    """What lies behind a checkpoint of a group may be truncated."""
+
+    def position_alone(self: GroupState, stream: str) -> Any:
+        return {None: self.position(stream)}
+
+    return _in(GroupState, "resumable", position_alone)
+
+
+@_defect(about="retaining")
+def retention_drops_young_events() -> Any:
+    """Retention drops what is two seconds younger than it may."""
+    appended = log_storage.appended_before
+
+    def appended_later(connection: Any, key: int, time_ms: int) -> Any:
+        return appended(connection, key, time_ms + 2_000)
+
+    return _in(log_storage, "appended_before", appended_later)
