@@ -48,6 +48,8 @@ class Cast:
         self.creators: list[Program] = []
         self.writers: list[Program] = []
         self.others: list[Program] = []
+        self.network = 1.0
+        """How often something happens to a request, compared with the usual."""
         self._later: list[Callable[[], None]] = []
 
     def stream(self, name: str, groups: int = 1, **settings: object) -> StreamBook:
@@ -122,6 +124,7 @@ def writing(cast: Cast) -> None:
 
 
 def returning(cast: Cast) -> None:
+    cast.network = 6.0
     cast.write(cast.stream("returning"), 3, stays_s=0.3)
 
 
@@ -246,7 +249,7 @@ async def play(world: World, course: Course) -> None:
     cast = Cast(world, course)
     prepare(world, cast)
     await cast.begin()
-    world.network.intensity = world.disk.intensity = 1.0
+    world.network.intensity, world.disk.intensity = cast.network, 1.0
     await _rage(world, loop.time() + course.faults_s)
     world.choices.are_faults_over = True
     world.network.intensity = world.disk.intensity = 0.0
