@@ -29,7 +29,7 @@ OF_BATCHES = (
 AGAIN = "in a batch that is repeated"
 OF_NOTES = ("before a withheld note", "behind a withheld note")
 LATER_MS = 3_600_000
-"""Until then the source rises without rows, so that its note is withheld."""
+"""The source rises by so much at least without rows, so that its note is withheld."""
 
 
 class Streams(NamedTuple):
@@ -88,8 +88,9 @@ def main(streams: Streams, lake: Lake, checkpoint: str) -> None:
     query = start(lake.session(), streams, lake, checkpoint)
     if os.environ[MOMENT] in OF_NOTES:
         query.processAllAvailable()
+        batches = sum(1 for _ in Path(checkpoint).glob("commits/[0-9]*"))
         with Feed(streams.url, streams.source) as feed:
-            feed.note(LATER_MS)
+            feed.note(LATER_MS * batches)  # later than in the run before
         query.awaitTermination()
     finish(query, streams, lake)
 
