@@ -31,7 +31,14 @@ from tests.simulation.kernel import SimulatedLoop, current_node
 
 _WRITE_S = 0.0006
 _READ_S = 0.0002
-SAID = ("disk is full", "no room", "the connection is lost", "no lease", "does not")
+SAID = (
+    "disk is full",
+    "no room",
+    "the connection is lost",
+    "no lease",
+    "does not",
+    "nothing for",
+)
 """Parts of what it says where it may refuse; whatever else it says, it should never have to."""
 Fate = Literal["well", "refused", "away", "unanswered", "last before", "last behind"]
 
