@@ -72,8 +72,11 @@ class Pen:
         self._count = 0
         self._open: list[str] = []
 
-    def event(self, *, unit: str = "", late_ms: int = 0) -> Written:
-        """Make an event; ``late_ms`` below what was promised, it is no honest one."""
+    def event(self, *, unit: str = "", late_ms: int = 0, is_known: bool = True) -> Written:
+        """Make an event, no honest one if it is ``late_ms`` below what was promised.
+
+        Nor is it one before the service knows its writer, for nothing waits for that.
+        """
         program = self._program
         self._count += 1
         time = clocks.true_ms() - program.random.randrange(_OLDEST_MS) - self._lag_ms
@@ -83,7 +86,7 @@ class Pen:
             time=self.promised - late_ms if late_ms else max(time, self.promised),
             order=(program.process, self._count),
             writer=program.name,
-            is_honest=not late_ms,
+            is_honest=is_known and not late_ms,
             unit=unit,
         )
         self._book.written[made.value] = made
@@ -238,7 +241,9 @@ def publish(world: World, book: StreamBook, *, pause_s: float = 0.5) -> Work:
             number = done + 1
             unit = f"{program.name}/{number}"
             if number not in batches:
-                events = [pen.event(unit=unit) for _ in range(program.random.randrange(1, 6))]
+                count = program.random.randrange(1, 6)
+                # The first batch registers its writer.
+                events = [pen.event(unit=unit, is_known=done > 0) for _ in range(count)]
                 rows = [
                     {"key": one.key, "event_time": one.time, "value": one.value.encode()}
                     for one in events
