@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
@@ -16,8 +17,9 @@ _NAME = "archive/rides"
 _DAY = 1_704_067_200_000
 
 
+@pytest.mark.usefixtures("delta")
 def test_a_table_has_the_past_of_a_stream_and_a_query_reads_the_rest(
-    shared_server: ServerProcess, spark: SparkSession, tmp_path: Path
+    shared_server: ServerProcess, lake_spark: SparkSession, tmp_path: Path
 ) -> None:
     url, table = shared_server.url, str(tmp_path / "rides")
     with StreamClient(url, _NAME) as client:
@@ -42,10 +44,10 @@ def test_a_table_has_the_past_of_a_stream_and_a_query_reads_the_rest(
     assert reached is not None
     assert reached >= _DAY + 3_000
     past = DeltaTable(table, version=newest[0]).to_pyarrow_table()["key"].to_pylist()
-    rides = read_stream(spark, url=url, stream=_NAME, startingCut=newest[1])
+    rides = read_stream(lake_spark, url=url, stream=_NAME, startingCut=newest[1])
     query = rides.writeStream.format("memory").queryName("rest_of_rides")
     query.trigger(availableNow=True).start().awaitTermination()
-    rest = [row["key"] for row in spark.table("rest_of_rides").collect()]
+    rest = [row["key"] for row in lake_spark.table("rest_of_rides").collect()]
     written = ["late", *map(str, range(_DAY, _DAY + 4_000, 10))]
     assert sorted(past + rest) == sorted(written)
     assert set(map(str, range(_DAY, _DAY + 3_000, 10))) <= set(past)
