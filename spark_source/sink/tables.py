@@ -451,9 +451,8 @@ class _Service:
         self._reporter = writer_client.TimeReporter(
             options.url, options.stream, query, token=options.token, beat="always"
         )
-        with suppress(
-            StreamSealedError
-        ):  # the last batch is repeated, or one without rows comes
+        # On a sealed stream the last batch is repeated, or one without rows comes.
+        with suppress(StreamSealedError):
             self._reporter.open()
         self._noted = FIRST_TIME
         self._has_left = False
