@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -97,7 +98,10 @@ def _start(
 
 def _processor_seconds_so_far() -> float:
     itself = psutil.Process()
-    return sum(sum(one.cpu_times()[:4]) for one in (itself, *itself.children(recursive=True)))
+    while True:
+        processes = (itself, *itself.children(recursive=True))
+        with suppress(psutil.NoSuchProcess):  # it ended meanwhile: its parent has its time now
+            return sum(sum(one.cpu_times()[:4]) for one in processes)
 
 
 def write_batch(
