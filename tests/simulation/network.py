@@ -71,8 +71,8 @@ class Network(httpx.AsyncBaseTransport):
             raise httpx.ConnectError("nobody listens there", request=request)
         exchange = _Exchange(self, place, request, body, caller)
         patience_s = limits.get("read") or _FOREVER_S
-        await self._send(exchange, patience_s)
         try:
+            await self._send(exchange, patience_s)
             async with asyncio.timeout(patience_s):
                 status, headers = await exchange.head
         except TimeoutError:
