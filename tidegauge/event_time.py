@@ -113,6 +113,14 @@ def parse_span(text: str, *, bare_ms: int | None = None) -> int:
     return int(found[1]) * size
 
 
+def check_span(name: str, value: object) -> timedelta:
+    """Return a value if it is a timedelta; ``TypeError`` with its name if it is something else."""
+    if not isinstance(value, timedelta):
+        msg = f"{name} is {value!r}; pass a timedelta, such as timedelta(seconds=10)"
+        raise TypeError(msg)
+    return value
+
+
 def describe_span(span_ms: int) -> str:
     """Return a length of time as a person reads it, in its two largest units.
 

@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Unpack
 
 from tidegauge.errors import LogIsExternalError
+from tidegauge.event_time import check_span
 from writer_client._calls import WriterCalls
 from writer_client._clocked import wall_ms
 from writer_client._membership import MemberFace, Membership
@@ -30,7 +31,7 @@ class WriterCore:
             limit_bytes=options.get("buffer_bytes", _BUFFER_BYTES),
             clock=wall_ms if options.get("automatically_note_time") else None,
         )
-        linger = options.get("linger", _LINGER)
+        linger = check_span("linger", options.get("linger", _LINGER))
         self.sending = Sending(self.member, self.outbox, linger.total_seconds())
         self.former_position: dict[int, int] = {}
 

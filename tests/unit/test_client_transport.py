@@ -211,3 +211,8 @@ def test_an_address_is_written_alike_however_long_its_query_is(length: int) -> N
     asyncio.run(scene())
     position = b"0%3A1%2C" * (length // 4)
     assert asked == [b"GET /behind/v1/marks?position=" + position + b"&wait_ms=0 HTTP/1.1\r\n"]
+
+
+def test_a_patience_that_is_no_timedelta_is_refused_with_the_cure() -> None:
+    with pytest.raises(TypeError, match=r"retry_for is 30; pass a timedelta"):
+        Transport("http://127.0.0.1:1", retry_for=30)  # type: ignore[arg-type]

@@ -17,6 +17,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_expone
 
 from tidegauge.client.outage import RETRY_FOR
 from tidegauge.errors import TidegaugeError
+from tidegauge.event_time import check_span
 from tidegauge.extras import needs_extra
 from tidegauge.topology import Position
 
@@ -177,7 +178,7 @@ class Topic:
     ) -> None:
         self.name = name
         self.bootstrap = str(settings["bootstrap.servers"])
-        self._retry_for = retry_for
+        self._retry_for = check_span("retry_for", retry_for)
         self._call_s = min(_CALL_S, retry_for.total_seconds() or _CALL_S)
         self._heard: KafkaError | None = None
         self._admin = made(AdminClient, settings_of(settings) | {"error_cb": self._hear})

@@ -16,6 +16,7 @@ from tidegauge.errors import (
     UnknownStreamSegmentError,
 )
 from tidegauge.event_time import (
+    check_span,
     describe_event_time,
     describe_span,
     looks_like_seconds,
@@ -328,11 +329,11 @@ class StreamCalls:
             If the time looks like seconds, which have always been reached already.
         """
         wanted = to_event_time(time)
-        if timeout is not None and not isinstance(timeout, timedelta):
-            msg = f"the timeout is {timeout!r}; give a timedelta, such as timedelta(seconds=10)"
-            raise TypeError(msg)
+        patience_s = None
+        if timeout is not None:
+            patience_s = check_span("timeout", timeout).total_seconds()
         try:
-            async with asyncio.timeout(None if timeout is None else timeout.total_seconds()):
+            async with asyncio.timeout(patience_s):
                 return await self._reach(wanted)
         except TimeoutError:
             seen = await self._explain_soon()

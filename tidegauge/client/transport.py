@@ -38,6 +38,7 @@ from tidegauge.errors import (
     UnavailableError,
     problem_of,
 )
+from tidegauge.event_time import check_span
 
 _A = TypeVar("_A", bound=BaseModel)
 _WAIT_INITIAL_S = 0.05
@@ -66,6 +67,8 @@ class Transport:
     ------
     InvalidTokenError
         If the token cannot be one.
+    TypeError
+        If ``retry_for`` is no timedelta.
     ValueError
         If the URL is none of a service.
     """
@@ -80,7 +83,7 @@ class Transport:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self.url = check_url(url).rstrip("/")
-        self._retry_for = retry_for
+        self._retry_for = check_span("retry_for", retry_for)
         self.gives_up = True
         self._outage = Outage(self.url, tell=tell)
         self._headers = {}

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from time import monotonic, sleep
 from typing import Literal
 
-from tidegauge.event_time import END_OF_TIME, parse_event_time, to_event_time
+from tidegauge.event_time import END_OF_TIME, check_span, parse_event_time, to_event_time
 from tidegauge.tables.errors import IncompleteTableError
 from tidegauge.tables.history import Commit, check_jobs, first_complete, standing
 from tidegauge.tables.logs import TableLog, open_log
@@ -203,6 +203,8 @@ def wait_for(  # noqa: PLR0913 (keywords of one table)
         The same, by the marks of the service; it tells why.
     TooOldError
         See `version_at`.
+    TypeError
+        If the timeout is something else.
 
     Examples
     --------
@@ -211,6 +213,8 @@ def wait_for(  # noqa: PLR0913 (keywords of one table)
     """
     wanted = _time(time)
     patience = timedelta(seconds=timeout) if isinstance(timeout, int | float) else timeout
+    if patience is not None:
+        check_span("timeout", patience)
     if url is not None:
         with _marks(url, stream, token) as marks:
             return marks.wait_for(wanted, patience)
