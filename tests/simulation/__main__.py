@@ -8,6 +8,7 @@ from tests.simulation import clocks
 
 clocks.install()  # before anything is imported that binds them
 
+from tests.simulation.cluster import describe_routes_once  # noqa: E402
 from tests.simulation.defects import DEFECTS  # noqa: E402
 from tests.simulation.run import Verdict, Wanted, run  # noqa: E402
 from tests.simulation.shrinking import shrink  # noqa: E402
@@ -32,6 +33,7 @@ def main() -> int:
     asked = parser.parse_args()
     only = None if asked.only is None else frozenset(filter(None, asked.only.split(",")))
     failed = 0
+    describe_routes_once()
     defect = DEFECTS.get(asked.defect)
     controllers = asked.controllers or (defect.controllers if defect else 1)
     about = asked.about or (defect.about if defect else None)

@@ -18,7 +18,6 @@ from tests.simulation import clocks
 from tests.simulation.ledger import (
     Checkpoint,
     GroupBook,
-    SeenMark,
     StreamBook,
     Window,
     Written,
@@ -50,6 +49,10 @@ PATIENCE = timedelta(seconds=300)
 _OLDEST_MS = 80
 """How far an event's time may lie in the past."""
 _KEYS = 4
+_REST_S = 1.0
+"""Between two notes in the calm."""
+_OFTEN_IN_CALM = 0.25
+"""How often writers write something, too."""
 _LEASE = timedelta(seconds=5)
 """Of transactions, whose events take less to write."""
 _NEVER_MS = 4_000_000
@@ -150,18 +153,18 @@ def write(
                 await writer.open()
             if random.random() < transactions and not world.is_calm:
                 await _transact(writer, pen, program, book)
-            else:
+            elif not world.is_calm or random.random() < _OFTEN_IN_CALM:
                 for _ in range(random.randrange(1, 5)):
                     late_ms = random.randrange(1, 500) if random.random() < lies else 0
                     await _write(writer, pen.event(late_ms=late_ms))
             if world.is_calm or random.random() < 0.8:
                 noted_s = world.loop.time()
                 writer.note_time(pen.promise())
-            if random.random() < 0.6:
+            if world.is_calm or random.random() < 0.6:
                 await writer.flush()
                 pen.acknowledge()
                 book.heard[program.name] = noted_s
-            await asyncio.sleep(random.uniform(0.2, 1.8) * (0.8 if world.is_calm else pause_s))
+            await _rest(program, pause_s)
         if leaves:
             await writer.leave()
         else:
@@ -169,6 +172,12 @@ def write(
         pen.acknowledge()
 
     return work
+
+
+async def _rest(program: Program, pause_s: float) -> None:
+    """Do nothing for a while: in the calm for as long as watermarks allow, since requests cost."""
+    pause_s = _REST_S if program.world.is_calm else pause_s
+    await asyncio.sleep(program.random.uniform(0.2, 1.8) * pause_s)
 
 
 async def _write(target: object, event: Written) -> None:
@@ -221,7 +230,7 @@ def report(world: World, book: StreamBook, *, pause_s: float = 0.3) -> Work:
                 events.append(pen.event())
                 position[partition] = len(events)
             await reporter.note_time(pen.promise(), dict(position))
-            await asyncio.sleep(random.uniform(0.2, 1.8) * pause_s)
+            await _rest(program, pause_s)
         await reporter.close()
 
     return work
@@ -263,7 +272,7 @@ def publish(world: World, book: StreamBook, *, pause_s: float = 0.5) -> Work:
             )
             book.units[unit] = "committed"
             done = number
-            await asyncio.sleep(program.random.uniform(0.2, 1.8) * pause_s)
+            await _rest(program, pause_s)
         await transport.aclose()
 
     return work
@@ -277,7 +286,7 @@ def read(world: World, book: GroupBook, *, stays_s: float = 30.0) -> Work:
         reader = AsyncReader(world.url(), book.name, program.name, retry_for=PATIENCE)
         until_s = world.loop.time() + random.uniform(0.5, 2) * stays_s
         while world.is_reading:
-            events = await reader.read_next(wait_ms=700, limit=random.randrange(1, 60))
+            events = await reader.read_next(wait_ms=2_000, limit=random.randrange(1, 60))
             for event in events:
                 if random.random() < 0.1:
                     await asyncio.sleep(random.random() * 0.03)
@@ -308,7 +317,7 @@ def watch(world: World, book: StreamBook) -> Work:
         while world.is_reading:
             after = 0 if newest is None else newest.revision
             for mark in await client.marks(after=after, wait_ms=900):
-                book.see(seen(mark), program.name)
+                book.see(mark, program.name)
                 if newest is not None and mark.lower <= newest.lower:
                     book.troubles.append(
                         f"goes back: {program.name} saw {newest} and then {mark}"
@@ -325,22 +334,20 @@ def glance(world: World, book: StreamBook) -> Work:
     """Ask one controller, and another: nobody is told a watermark that is older than the question."""
 
     async def work(program: Program) -> None:
-        while world.is_writing:
+        while not world.is_calm:
             client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
             known = book.watermark
-            told = (await client.describe()).watermark or 0
-            if told < known:
-                book.troubles.append(f"old: {program.name} knew {known}, and was told {told}")
-            book.watermark = max(book.watermark, told)
+            with suppress(TimeoutError):  # when it asks again, another may have taken over
+                async with asyncio.timeout(0.5):
+                    told = (await client.describe()).watermark or 0
+                    if told < known:
+                        said = f"{program.name} knew {known}, and was told {told}"
+                        book.troubles.append(f"old: {said}")
+                    book.watermark = max(book.watermark, told)
+                    await asyncio.sleep(program.random.random() * 0.5)
             await client.aclose()
-            await asyncio.sleep(program.random.random() * 0.4)
 
     return work
-
-
-def seen(mark: Mark) -> SeenMark:
-    """Keep what a mark says."""
-    return SeenMark(mark.revision, mark.lower, mark.upper, tuple(sorted(mark.cut.items())))
 
 
 def create(world: World, book: StreamBook, groups: list[GroupBook]) -> Work:
@@ -371,8 +378,8 @@ def operate(world: World, book: StreamBook, acts: list[str], *, pause_s: float =
 
     async def work(program: Program) -> None:
         client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
-        while world.is_writing:
-            await asyncio.sleep(program.random.uniform(0.2, 1.8) * pause_s)
+        while not world.is_calm:
+            await _rest(program, pause_s)
             act = all_acts[program.random.choice(acts)]
             await act(client, program, book)  # type: ignore[misc]
         await client.aclose()
@@ -428,7 +435,6 @@ def seal_at_end(world: World, book: StreamBook, writers: list[Program]) -> Work:
             await asyncio.sleep(0.05)
         client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
         await client.seal()
-        book.is_sealed = True
         await client.aclose()
 
     return work
@@ -439,8 +445,8 @@ def recreate(world: World, book: StreamBook) -> Work:
     known: set[str] = set()
 
     async def work(program: Program) -> None:
-        while world.is_writing:
-            await asyncio.sleep(program.random.expovariate(2))
+        while not world.is_calm:
+            await asyncio.sleep(program.random.choice([0.0, 0.05, 0.5, 1.0]))
             client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
             await client.create(**book.settings)
             info = await client.describe()
@@ -475,7 +481,7 @@ def prophesy(world: World, book: StreamBook) -> Work:
                 writer.note_time(clocks.true_ms() + _NEVER_MS)
                 await writer.close()
             except TimeInFutureError:
-                await asyncio.sleep(program.random.random())
+                await _rest(program, 0.5)
             else:
                 book.troubles.append(f"believed: {program.name} is {_NEVER_MS} ms ahead")
                 return

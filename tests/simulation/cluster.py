@@ -19,21 +19,22 @@ from tests.simulation.network import Network
 LEASE_MS = 1_500
 _TICK_S = 0.1  # as often as the server looks
 _GRACE_S = 10.0
-_describe = routing._EffectiveRouteContext.from_api_route
-_described: dict[int, Any] = {}
 
 
-def _describe_once(*, original_route: Any, include_context: Any) -> Any:
-    """Return what FastAPI finds about a route for each application: half of what one costs."""
-    key = id(original_route)  # those of modules, which stay
-    if key not in _described:
-        _described[key] = _describe(
-            original_route=original_route, include_context=include_context
-        )
-    return _described[key]
+def describe_routes_once() -> None:
+    """Keep what FastAPI finds about routes for each application: half of what one costs."""
+    describe = routing._EffectiveRouteContext.from_api_route
+    described: dict[int, Any] = {}
 
+    def describe_once(*, original_route: Any, include_context: Any) -> Any:
+        key = id(original_route)  # those of modules, which stay
+        if key not in described:
+            described[key] = describe(
+                original_route=original_route, include_context=include_context
+            )
+        return described[key]
 
-routing._EffectiveRouteContext.from_api_route = _describe_once  # type: ignore[method-assign]
+    routing._EffectiveRouteContext.from_api_route = describe_once  # type: ignore[method-assign]
 
 
 class Controller:

@@ -21,7 +21,7 @@ from controller.log import storage as log_storage
 from controller.log.embedded import EmbeddedLog
 from controller.log.transactions import Transactions
 from controller.schema import streams as streams_table
-from controller.store import leases
+from controller.store import changelog, leases
 from controller.store import streams as stored_streams
 from controller.streams import appends, truncation
 from controller.streams.stream import StreamState
@@ -132,6 +132,17 @@ def forgotten_sequences() -> Any:
     return _in(log_storage, "write_appends", write_chunks)
 
 
+@_defect(about="writing")
+def changelog_loses_an_entry() -> Any:
+    """Where a log of what writers noted is compacted, the entry that restates them goes, too."""
+    delete = changelog._delete
+
+    def delete_more(connection: Any, needless: Any) -> None:
+        delete(connection, [one._replace(before=one.before + 1) for one in needless])
+
+    return _in(changelog, "_delete", delete_more)
+
+
 @_defect(about="deleting")
 def key_of_a_deleted_stream() -> Any:
     """A new stream gets the key of a deleted one, whose rows are not removed yet."""
@@ -151,7 +162,7 @@ def no_lease_check() -> Any:
     return _in(leases, "check_lease", lambda *_given, **_named: None)
 
 
-@_defect(controllers=2, about="writing")
+@_defect(controllers=2, about="many")
 def memory_trusted_without_a_lease() -> Any:
     """A controller answers from memory though its lease may be over."""
     return _in(Membership, "is_certain", True)
@@ -167,6 +178,22 @@ def lease_believed_to_be_renewed() -> Any:
         return True
 
     return _in(leases, "renew", renew_somehow)
+
+
+@_defect(controllers=2, about="many")
+def memory_forgotten_within_a_batch() -> Any:
+    """What is decided in the batch in which a lost lease is forgotten is answered as if it were stored."""
+
+    async def forget_within(self: SharedOwnership) -> None:
+        def forget(_batch: Any) -> None:
+            for state in list(self.registry):
+                self.registry.move_away(state)
+            self.groups.forget()
+            self._taken.clear()
+
+        await self._sequencer.submit(forget)
+
+    return _in(SharedOwnership, "_forget_all", forget_within)
 
 
 @_defect(controllers=2, about="writing")

@@ -11,6 +11,8 @@ fault            what its caller finds
 ``hangs``        no answer for as long as the caller is patient; then as one of the two
 ``last``         its controller dies, before or behind the commit
 ``asleep``       its controller is paused, perhaps for longer than its lease, and then it runs
+``stuck``        no answer to anything that its controller writes, perhaps for longer than its
+                 lease, and then all of that runs (several controllers)
 ``slow``         it takes longer
 ===============  ==========================================================================
 """
@@ -45,8 +47,6 @@ Fate = Literal["well", "refused", "away", "unanswered", "last before", "last beh
 
 class UndyingConnection(sqlite3.Connection):
     """One that survives its users, as the database would."""
-
-    find_patience_s: Callable[[], float]
 
     def close(self) -> None:
         if self.in_transaction:
@@ -87,6 +87,8 @@ class Disk:
         self.intensity = 0.0
         """How often something happens to a transaction, compared with the usual."""
         self._full_until = -1.0
+        self.stuck_until: dict[str, float] = {}
+        """Controllers whose transactions wait, and how long, s."""
         self.transactions = 0
         self._values: dict[str, int] = {}
         self.listeners: list[Callable[[], None]] = []
@@ -99,13 +101,16 @@ class Disk:
         if choices.strikes("asleep", 0.004 * much):
             current_node().pause_for(choices.between("length of sleeps", 0.5, 4))
         now_s = self.loop.time()
-        if choices.strikes("refused", 0.01 * much):
+        if choices.strikes("refused", 0.02 * much):
             self._full_until = now_s + choices.between("length of fullness", 0.0, 0.4)
         if now_s <= self._full_until:
             return Plan(delay_s, "refused")
-        if choices.strikes("last", 0.004 * much):
+        if choices.strikes("last", 0.008 * much):
             return Plan(delay_s, choices.one("last when", ["last before", "last behind"]))
         if self.is_shared:
+            stuck_s = self.stuck_until.get(current_node().place, 0.0) - now_s
+            if 0 < stuck_s < patience_s:
+                return Plan(stuck_s + delay_s)
             outcome: Fate = choices.one("when lost", ["away", "unanswered"])
             if choices.strikes("hangs", 0.001 * much):
                 return Plan(patience_s, outcome)

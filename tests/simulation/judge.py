@@ -8,11 +8,16 @@ from math import inf
 
 from reader_client import AsyncReaderGroup, AsyncStreamClient
 from tests.simulation import clocks
-from tests.simulation.clients import PATIENCE, seen
-from tests.simulation.ledger import GroupBook, SeenMark, StreamBook, Written
+from tests.simulation.clients import PATIENCE
+from tests.simulation.ledger import GroupBook, StreamBook, Written
 from tests.simulation.world import World
+from tidegauge.marks import Mark
 from tidegauge.topology import Topology
 
+_CALM_S = 6.0
+"""How long watermarks may take to get there."""
+_LEAST_CALM_S = 2.5
+"""How long it is calm, although they are there: what was under way arrives."""
 _LATEST_MS = 3_000
 """How far a watermark may be behind the time that writers note, once it is calm."""
 _SKEW_MS = 500
@@ -27,9 +32,11 @@ class Found:
     tail: dict[int, int]
     first_cut: dict[int, int]
     watermark: int | None
+    stands: dict[str, int]
+    """By writer, the time that it noted last."""
     events: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
     """By segment: offset and value."""
-    marks: list[SeenMark] = field(default_factory=list)
+    marks: list[Mark] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.ancestors: dict[int, set[int]] = {}
@@ -39,7 +46,15 @@ class Found:
 
 
 async def judge_lateness(world: World) -> list[str]:
-    """Compare the watermarks with the time that it is, while the writers still note it."""
+    """Wait for watermarks near the time that it is, while the writers note it; tell of those that are not."""
+    ends = world.loop.time() + _CALM_S
+    await asyncio.sleep(_LEAST_CALM_S)
+    while (faults := await _late_watermarks(world)) and world.loop.time() < ends:
+        await asyncio.sleep(0.5)
+    return faults
+
+
+async def _late_watermarks(world: World) -> list[str]:
     faults = []
     for book in world.ledger.streams.values():
         if book.is_gone or not book.live_writers:
@@ -61,7 +76,8 @@ async def look(world: World, book: StreamBook) -> Found:
     client = AsyncStreamClient(world.url(), book.name, retry_for=PATIENCE)
     info = await client.describe()
     topology = info.topology.to_topology()
-    found = Found(topology, info.tail or {}, info.first_cut or {}, info.watermark)
+    stands = {one.writer: one.stand or 0 for one in await client.writers()}
+    found = Found(topology, info.tail or {}, info.first_cut or {}, info.watermark, stands)
     for segment, end in found.tail.items():
         start = _first_offset(found, segment)
         events = found.events.setdefault(segment, [])
@@ -70,7 +86,7 @@ async def look(world: World, book: StreamBook) -> Found:
                 events.append((offset, value.decode()))
     after = 0
     while page_of_marks := await client.marks(after=after):
-        found.marks += map(seen, page_of_marks)
+        found.marks += page_of_marks
         after = page_of_marks[-1].revision
     await client.aclose()
     return found
@@ -143,7 +159,7 @@ def _judge_marks(book: StreamBook, found: Found) -> list[str]:
     for before, after in zip(found.marks, found.marks[1:], strict=False):
         if after.lower <= before.lower or after.revision <= before.revision:
             faults.append(f"goes back: the marks {before} and then {after}")
-        here, there = _counts(found, before.cut), _counts(found, after.cut)
+        here, there = _counts(found, before.cut.items()), _counts(found, after.cut.items())
         if any(there[one] < count for one, count in here.items()):
             faults.append(f"goes back: the cuts of {before} and then {after}")
     stored = {one.revision: one for one in found.marks}
@@ -176,7 +192,7 @@ def _judge_cuts(book: StreamBook, found: Found) -> list[str]:
         placed += [(segment, offset, one) for offset, one in enumerate(written)]
     faults = []
     for mark in found.marks:
-        counts = _counts(found, mark.cut)
+        counts = _counts(found, mark.cut.items())
         for segment, offset, one in placed:
             if one.time >= mark.lower or not one.is_honest or one.writer in book.dropped:
                 continue
@@ -295,6 +311,9 @@ def _judge_new_start(book: StreamBook, known: Found, found: Found) -> list[str]:
     ]
     if (found.watermark or 0) < (known.watermark or 0):
         faults.append(f"new start: {book.name} has a lower watermark")
+    for writer, stand in known.stands.items():
+        if found.stands.get(writer, 0) < stand and writer not in book.dropped:
+            faults.append(f"new start: {writer} of {book.name} does not stand at {stand}")
     return faults
 
 

@@ -24,8 +24,8 @@ from tests.simulation.choices import Choices
 
 _STEP_S = 2e-6
 _DIGEST = 2**61 - 1
-_MOST_CALLBACKS = 500_000
-"""Of a run; more would be a loop without an end."""
+_MOST_CALLBACKS = 150_000
+"""Of a run, a few times what the dearest take; more would be a loop without an end."""
 
 
 class KilledError(BaseException):
@@ -60,6 +60,11 @@ class Node:
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def place(self) -> str:
+        """The name that it shares with the processes before it and after it."""
+        return self.name.partition("#")[0]
 
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str = "") -> asyncio.Task[Any]:
         return self._loop.create_task(work, name=name or None, context=self.context.copy())

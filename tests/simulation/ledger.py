@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from tidegauge.marks import Mark
+
 
 class Written(NamedTuple):
     """An event, as its writer knows it."""
@@ -16,15 +18,6 @@ class Written(NamedTuple):
     is_honest: bool
     unit: str
     """The transaction or batch that it belongs to; empty for none."""
-
-
-class SeenMark(NamedTuple):
-    """A mark, as somebody was shown it."""
-
-    revision: int
-    lower: int
-    upper: int
-    cut: tuple[tuple[int, int], ...]
 
 
 class Window(NamedTuple):
@@ -62,13 +55,12 @@ class StreamBook:
     written: dict[str, Written] = field(default_factory=dict)
     acknowledged: set[str] = field(default_factory=set)
     units: dict[str, str] = field(default_factory=dict)
-    marks: dict[int, SeenMark] = field(default_factory=dict)
+    marks: dict[int, Mark] = field(default_factory=dict)
     heard: dict[str, float] = field(default_factory=dict)
     keeps_ms: int = 0
     dropped: set[str] = field(default_factory=set)
     is_gone: bool = False
     """Whether somebody asked for its deletion."""
-    is_sealed: bool = False
     truncated_below: int | None = None
     """Nothing at or above this time may have been dropped; None if nothing may."""
     live_writers: set[str] = field(default_factory=set)
@@ -79,7 +71,7 @@ class StreamBook:
     external: dict[int, list[Written]] = field(default_factory=dict)
     """The events of a log that is kept elsewhere, by partition."""
 
-    def see(self, mark: SeenMark, by: str) -> None:
+    def see(self, mark: Mark, by: str) -> None:
         self.watermark = max(self.watermark, mark.lower)
         known = self.marks.setdefault(mark.revision, mark)
         if known != mark:

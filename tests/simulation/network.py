@@ -63,7 +63,7 @@ class Network(httpx.AsyncBaseTransport):
         body = await request.aread()
         limits = request.extensions.get("timeout", {})
         await asyncio.sleep(self._delay())
-        if (host, caller.name.partition("#")[0]) in self.cut_off:
+        if (host, caller.place) in self.cut_off:
             await self._await_end(limits.get("connect") or _FOREVER_S)
             raise httpx.ConnectTimeout("cut off", request=request)
         place = self.places.get(host)

@@ -1,6 +1,5 @@
 """One run, from its seed to its verdict."""
 
-import asyncio
 import gc
 import hashlib
 import logging
@@ -102,8 +101,8 @@ def run(wanted: Wanted, *, tell: Callable[[str], object] | None = None) -> Verdi
     trace = Trace(tell)
     loop = trace.loop = SimulatedLoop(choices, trace)
     verdict = Verdict(wanted)
-    gc.disable()  # no destructor runs before the end
-    gc.freeze()  # what was there before is not looked through then
+    gc.freeze()  # what is there is not looked through at the end
+    gc.disable()
     clocks.use(loop.time, skew_here_s)
     loop.run_in_thread = ThreadPools(loop, choices).run
     with choices.for_all(), _in_place_of_threads(loop), _heard(loop, trace, verdict) as log:
@@ -128,8 +127,8 @@ def run(wanted: Wanted, *, tell: Callable[[str], object] | None = None) -> Verdi
     with _unheard():
         loop.end()
         del loop, world, work, trace.loop
-        gc.collect()
         gc.enable()
+        gc.collect()
     verdict.real_s = clocks.real_cpu_s() - began_s
     return verdict
 
@@ -137,7 +136,6 @@ def run(wanted: Wanted, *, tell: Callable[[str], object] | None = None) -> Verdi
 async def _play(world: World, course: scenario.Course, verdict: Verdict) -> None:
     try:
         await scenario.play(world, course)
-        await asyncio.sleep(scenario.CALM_S)
         judging = Node("judge", world.loop)
         verdict.faults += await judging.spawn(judge.judge_lateness(world))
         await scenario.end(world)

@@ -16,8 +16,6 @@ from tests.simulation.ledger import GroupBook, StreamBook
 from tests.simulation.network import Network
 from tests.simulation.world import Expected, Program, Work, World
 
-CALM_S = 6.5
-"""Between the last fault and the judging of watermarks."""
 _SUBJECTS_OF_LONG = 3
 _READ_OUT_S = 30.0
 """How long readers may take to read to the end."""
@@ -47,74 +45,58 @@ class Cast:
         self.course = course
         self.creators: list[Program] = []
         self.writers: list[Program] = []
-        self.others: list[Program] = []
         self.network = 1.0
         """How often something happens to a request, compared with the usual."""
-        self._later: list[Callable[[], None]] = []
+        self._waiting: list[Program] = []
 
     def stream(self, name: str, groups: int = 1, **settings: object) -> StreamBook:
-        name = f"s/{name}"
-        book = self.world.stream(name, **{"segments": 2} | _EXACT | _FOR_EVER | settings)
-        read = [self.world.group(f"{name}-{at}", book) for at in range(groups)]
-        self.creators.append(
-            self.world.begin(f"creator-{book.name[2:]}", clients.create(self.world, book, read))
-        )
+        book = self.world.stream(f"s/{name}", **{"segments": 2} | _EXACT | _FOR_EVER | settings)
+        read = [self.world.group(f"{book.name}-{at}", book) for at in range(groups)]
+        work = clients.create(self.world, book, read)
+        self.creators.append(Program(self.world, f"creator-{name}", work))
         for group in read:
-            self.readers(group, 2)
+            for number in range(2):
+                work = clients.read(self.world, group, stays_s=6.0 if number else 60.0)
+                self.other(f"reader{number}", group, work, clients.OF_READERS)
         if groups or "log" in settings:
-            self._add("watcher", book, clients.watch(self.world, book))
+            self.other("watcher", book, clients.watch(self.world, book))
         return book
 
     def write(self, book: StreamBook, count: int, **more: float) -> list[Program]:
         pause_s = 0.25 * self.course.slowness
-        added = [f"w{len(self.writers) + at}-{book.name[2:]}" for at in range(count)]
-        for name in added:
-            book.live_writers.add(name)
-            self._writer(name, clients.write(self.world, book, pause_s=pause_s, **more))  # type: ignore[arg-type]
-        return self.writers
+        return [
+            self.writer(book, clients.write(self.world, book, pause_s=pause_s, **more))  # type: ignore[arg-type]
+            for _ in range(count)
+        ]
 
-    def _writer(self, name: str, work: Work) -> None:
-        work, expects = clients.unless_replaced(work), (clients.ReplacedError,)
-        program = Program(self.world, name, work, expects)
+    def writer(self, book: StreamBook, work: Work) -> Program:
+        """Add one that notes the present time, again and again, until the end."""
+        work = clients.unless_replaced(work)
+        name = f"w{len(self.writers)}"
+        program = self.other(name, book, work, (clients.ReplacedError,))
+        book.live_writers.add(program.name)
         self.writers.append(program)
-        self._later.append(lambda: self._begin(program))
+        return program
 
-    def readers(self, group: GroupBook, count: int) -> None:
-        for number in range(count):
-            work = clients.read(self.world, group, stays_s=6.0 if number else 60.0)
-            self._add(f"reader{number}", group.stream, work, group, clients.OF_READERS)
-
-    def _add(
-        self,
-        name: str,
-        book: StreamBook,
-        work: Work,
-        group: GroupBook | None = None,
-        expects: Expected = (),
-    ) -> None:
-        whose = book.name if group is None else group.name
-        program = Program(self.world, f"{name}-{whose[2:]}", work, expects)
-        self.others.append(program)
-        self._later.append(lambda: self._begin(program))
-
-    def _begin(self, program: Program) -> None:
-        self.world.programs.append(program)
-        self.world.loop.world.spawn(program.supervise(), name=f"supervising {program.name}")
+    def other(
+        self, name: str, of: StreamBook | GroupBook, work: Work, expects: Expected = ()
+    ) -> Program:
+        program = Program(self.world, f"{name}-{of.name[2:]}", work, expects)
+        self._waiting.append(program)
+        return program
 
     def operator(self, book: StreamBook, *acts: str, pause_s: float = 1.0) -> None:
         pause_s *= self.course.slowness
-        self._add(
-            "operator", book, clients.operate(self.world, book, list(acts), pause_s=pause_s)
-        )
-
-    def other(self, name: str, book: StreamBook, work: Work, **more: object) -> None:
-        self._add(name, book, work, **more)  # type: ignore[arg-type]
+        work = clients.operate(self.world, book, list(acts), pause_s=pause_s)
+        self.other("operator", book, work)
 
     async def begin(self) -> None:
+        for program in self.creators:
+            self.world.begin(program)
         while not all(one.is_done for one in self.creators):
             await asyncio.sleep(0.02)
-        for begin in self._later:
-            begin()
+        for program in self._waiting:
+            self.world.begin(program)
 
 
 def writing(cast: Cast) -> None:
@@ -135,7 +117,8 @@ def transactions(cast: Cast) -> None:
 
 
 def scaling(cast: Cast) -> None:
-    book = cast.stream("scaling", max_segments=8)
+    cast.network = 6.0
+    book = cast.stream("scaling", max_segments=8, segments=4)
     cast.write(book, 2, transactions=0.1)
     cast.operator(book, "scale", pause_s=0.4)
 
@@ -174,8 +157,7 @@ def batches(cast: Cast) -> None:
 def sealing(cast: Cast) -> None:
     book = cast.stream("sealing")
     writers = cast.write(book, 2, leaves=True)
-    mine = [one for one in writers if one.name.endswith("sealing")]
-    cast.other("sealer", book, clients.seal_at_end(cast.world, book, mine))
+    cast.other("sealer", book, clients.seal_at_end(cast.world, book, writers))
 
 
 def deleting(cast: Cast) -> None:
@@ -183,9 +165,8 @@ def deleting(cast: Cast) -> None:
     cast.write(kept, 1)
     book = cast.stream("deleted", groups=0)
     book.is_gone = True
-    cast.other(
-        "recreator", book, clients.recreate(cast.world, book), expects=clients.OF_DELETION
-    )
+    work = clients.recreate(cast.world, book)
+    cast.other("recreator", book, work, clients.OF_DELETION)
 
 
 def silence(cast: Cast) -> None:
@@ -205,16 +186,17 @@ def lying(cast: Cast) -> None:
 def reporting(cast: Cast) -> None:
     book = cast.stream("reporting", groups=0, log="external", segments=3)
     book.external = {0: [], 1: [], 2: []}
-    for number in range(3):
-        name = f"reporter{number}-reporting"
-        book.live_writers.add(name)
-        cast._writer(name, clients.report(cast.world, book, pause_s=0.3 * cast.course.slowness))
+    for _ in range(3):
+        pause_s = 0.3 * cast.course.slowness
+        cast.writer(book, clients.report(cast.world, book, pause_s=pause_s))
 
 
 def many(cast: Cast) -> None:
     """Several streams, that move when controllers come and go."""
     for number in range(3):
-        cast.write(cast.stream(f"many{number}", groups=number % 2), 1)
+        book = cast.stream(f"many{number}", groups=number % 2)
+        cast.write(book, 1)
+        cast.other("glancer", book, clients.glance(cast.world, book))
 
 
 SUBJECTS = (
@@ -293,7 +275,7 @@ async def _rage(world: World, until_s: float) -> None:
         await asyncio.sleep(choices.of("rage").expovariate(1.2))
         if loop.time() >= until_s:
             return
-        kind = choices.one("rages", _RAGES)
+        kind = choices.one("rages", _RAGES + _RAGES_OF_SEVERAL * world.disk.is_shared)
         if choices.strikes(kind, 1.0):
             _FAULTS[kind](world)
 
@@ -333,6 +315,13 @@ def _cut_off(world: World) -> None:
     world.loop.call_later(length_s, lambda: world.network.cut_off.discard(pair))
 
 
+def _stick(world: World) -> None:
+    """Let the database answer nothing that a controller writes."""
+    length_s = world.choices.between("length of sticking", 1.2, 2.4)
+    name = world.choices.one("whose database sticks", world.controllers).name
+    world.disk.stuck_until[name] = world.loop.time() + length_s
+
+
 def _roughen(world: World) -> None:
     """Make small faults many times as frequent for a moment."""
     both: list[Network | Disk] = [world.network, world.disk]
@@ -354,5 +343,14 @@ _FAULTS: dict[str, Callable[[World], None]] = {
     "pause client": _pause_client,
     "cut off": _cut_off,
     "rough": _roughen,
+    "stick": _stick,
 }
-_RAGES = [*sorted(_FAULTS), "kill", "kill client", "kill client", "pause", "rough"]
+_RAGES = [
+    *sorted(_FAULTS.keys() - {"stick"}),
+    "kill",
+    "kill client",
+    "kill client",
+    "pause",
+    "rough",
+]
+_RAGES_OF_SEVERAL = ["pause", "pause", "stick", "stick"]

@@ -43,11 +43,9 @@ class World:
     def url(self) -> str:
         return self.choices.one("urls", self.controllers).url
 
-    def begin(self, name: str, work: "Work", *, expects: "Expected" = ()) -> "Program":
-        program = Program(self, name, work, expects)
+    def begin(self, program: "Program") -> None:
         self.programs.append(program)
-        self.loop.world.spawn(program.supervise(), name=f"supervising {name}")
-        return program
+        self.loop.world.spawn(program.supervise(), name=f"supervising {program.name}")
 
     def stream(self, name: str, **settings: object) -> StreamBook:
         book = self.ledger.streams[name] = StreamBook(name, settings)
@@ -71,7 +69,7 @@ class Program:
         Errors after which another process is started, too. All others are the judge's business.
     """
 
-    def __init__(self, world: World, name: str, work: Work, expects: Expected) -> None:
+    def __init__(self, world: World, name: str, work: Work, expects: Expected = ()) -> None:
         self.world = world
         self.name = name
         self.random: Random = world.choices.of(f"program {name}")
