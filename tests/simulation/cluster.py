@@ -110,8 +110,10 @@ class Controller:
             self.is_up = False
             app.process.begin_to_end()
             ends = self._loop.time() + _GRACE_S
-            while self._network.is_asked(node) and self._loop.time() < ends:
+            while (calls := self._network.calls(node)) and self._loop.time() < ends:
                 await asyncio.sleep(_TICK_S)
+            for call in calls:  # as uvicorn does, which does not wait for them then
+                call.cancel()
             self._network.close_all(node)
         self._loop.trace("down", node.name)
 

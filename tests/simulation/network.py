@@ -54,6 +54,7 @@ class Network(httpx.AsyncBaseTransport):
         self.cut_off: set[tuple[str, str]] = set()
         """Pairs of host and client, by their names, of which neither reaches the other."""
         self._open: dict[_Exchange, None] = {}
+        self._answering: dict[asyncio.Task[None], Node] = {}
         self.raised: list[BaseException] = []
         """What applications raised, which a server would answer with 500."""
 
@@ -114,8 +115,13 @@ class Network(httpx.AsyncBaseTransport):
             if exchange.is_unheard:
                 exchange.break_off()
 
-    def is_asked(self, node: Node) -> bool:
-        return any(one.place_node is node and not one.is_done for one in self._open)
+    def calls(self, node: Node) -> list[asyncio.Task[None]]:
+        """Return the calls that a controller answers, whether anybody still waits for them or not."""
+        return [call for call, place in self._answering.items() if place is node]
+
+    def note_call(self, call: asyncio.Task[None], node: Node) -> None:
+        self._answering[call] = node
+        call.add_done_callback(self._answering.pop, context=self.loop.world.context)
 
     def forget(self, exchange: "_Exchange") -> None:
         self._open.pop(exchange, None)
@@ -169,7 +175,8 @@ class _Exchange:
             return
         scope = self._scope
         self._loop.trace("request", f"{self.caller} {scope['method']} {scope['path']}")
-        self.place_node.spawn(self._answer(), name="answering")
+        call = self.place_node.spawn(self._answer(), name="answering")
+        self._network.note_call(call, self.place_node)
 
     def break_off(self) -> None:
         error = httpx.ReadError("the connection broke")
