@@ -1,4 +1,4 @@
-"""The log against a plain list of events a segment, over operations and faults."""
+"""The log against a plain list of events a segment, over compaction, truncation and restarts."""
 
 import asyncio
 import tempfile
@@ -29,12 +29,9 @@ from tests.integration.log_service import LogService, serving
 from tidegauge.errors import (
     SequenceGapError,
     TruncatedError,
-    UnavailableError,
     WriterFencedError,
 )
 from tidegauge.names import key_hash
-
-pytestmark = pytest.mark.about_sql
 
 SEGMENTS = 2
 WRITERS = ("v", "w")
@@ -51,7 +48,7 @@ segments = st.integers(0, SEGMENTS - 1)
 
 
 class LogMachine(RuleBasedStateMachine):
-    """Operations change the service and the model alike; faults change only the service."""
+    """Operations change the service and the model alike; compaction only the service."""
 
     def new_database(self, directory: Path) -> str:
         """Make a database of the kind that is tested."""
@@ -140,15 +137,6 @@ class LogMachine(RuleBasedStateMachine):
             self.answers[key] = some, position
         stored, position = self.answers[key]
         assert self.runner.run(self.log.append_by_key(stored, key)) == position
-
-    @rule(writer=writers, segment=segments, some=events)
-    def fail_to_commit(self, writer: str, segment: int, some: list[Event]) -> None:
-        self.log.fail_next_write()
-        sequence = self.sequences[writer, segment] + 1
-        with pytest.raises(UnavailableError):
-            self.runner.run(
-                self.log.append(writer, self.incarnations[writer], segment, sequence, some)
-            )
 
     @rule()
     def restart_the_service(self) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from controller.database.postgresql import PostgresDatabase
 from tests.patience import PATIENCE_S, until
 from tests.postgres import Cluster, running_cluster
 from tests.server import Api, ServerProcess, free_port
+from tidegauge.errors import OutcomeUnknownError
 from tidegauge_cli.verbs import app
 
 SECRET = "correct-horse"
@@ -224,6 +226,41 @@ def _silence_s(descriptor: int) -> int:
             for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT)
         )
         return idle + interval * count
+
+
+DIES_AT_COMMIT = """
+    CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_terminate_backend(pg_backend_pid());
+        PERFORM pg_sleep(10);
+    END
+    $$;
+    CREATE CONSTRAINT TRIGGER die AFTER INSERT ON listening
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION die();
+"""
+
+
+def test_what_became_of_a_commit_that_lost_its_connection_is_said_to_be_unknown(
+    cluster: Cluster, database_url: str
+) -> None:
+    with cluster.connect(cluster.name_of(database_url)) as connection:
+        connection.execute(DIES_AT_COMMIT)
+
+    def insert(connection: Connection) -> None:
+        connection.exec_driver_sql("INSERT INTO listening VALUES (7, 0)")
+
+    async def run() -> None:
+        database = open_database(database_url)
+        assert isinstance(database, PostgresDatabase)
+        try:
+            ways = (partial(database.write, rows=1), database.change, database.change_aside)
+            for way in ways:
+                with pytest.raises(OutcomeUnknownError):
+                    await way(insert)
+        finally:
+            database.close()
+
+    asyncio.run(run())
 
 
 def test_a_restart_of_the_database_loses_nothing_that_was_accepted(

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from reader_client import Reader, ReaderGroup, StreamClient
+from reader_client import Reader, ReaderGroup, StreamClient, TimeWindow
 from tests.integration.shares import is_fenced
 from tests.patience import wait_until
 from tests.server import ServerProcess
@@ -119,6 +119,19 @@ def test_the_window_follows_what_was_confirmed_and_goes_back_with_a_reader(
     wait_until(lambda: is_fenced(behind))
     with pytest.raises(ReaderFencedError):
         behind.close()
+
+
+def test_the_window_over_rest_is_that_of_the_client(
+    shared_server: ServerProcess, stream: str, group: ReaderGroup
+) -> None:
+    with Reader(shared_server.url, stream + "-group", "one") as reader:
+        while reader.read_next(wait_ms=0):
+            window = group.get_time_window(stream)
+            path = f"{shared_server.url}/v1/reader-groups/{stream}-group/time-window"
+            answer = httpx.get(path, params={"stream": stream}).raise_for_status().json()
+            assert TimeWindow(answer["lower"], answer["upper"]) == window
+            assert {int(n): o for n, o in answer["position"].items()} == group.position(stream)
+    assert group.get_time_window(stream) == TimeWindow(1_000 + _EVENTS, None)
 
 
 def test_a_reader_is_fenced_when_its_name_is_taken_over(

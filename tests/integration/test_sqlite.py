@@ -1,14 +1,17 @@
 """What is particular to SQLite: a file, one process a file, a schema that keeps itself new."""
 
+import random
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from controller.configuration import LEAST_DATABASE_BYTES
 from tests.conftest import NewServer
 from tests.integration import old_databases
+from tests.integration.log_api import LogApi
 from tests.server import Api, ServerProcess
 
 pytestmark = pytest.mark.only_on("sqlite", "this is what it is particular in")
@@ -65,3 +68,23 @@ def test_a_file_made_before_there_were_revisions_is_brought_up_to_date(tmp_path:
 def test_the_directory_has_to_be_there(tmp_path: Path) -> None:
     server = ServerProcess(tmp_path, database_url=f"sqlite:///{tmp_path}/none/tidegauge.db")
     assert f"the directory {tmp_path}/none does not exist" in server.refusal()
+
+
+def test_a_full_database_refuses_appends_and_keeps_what_it_has(
+    new_server: NewServer,
+) -> None:
+    with new_server(max_database_bytes=2_000_000) as server, LogApi(server.url) as log:
+        log.create()
+        log.register()
+        value = random.Random(1).randbytes(50_000)
+        sequence = 1
+        answer = log.append([("a", 0, value)], sequence)
+        while "next_offset" in answer:
+            sequence += 1
+            answer = log.append([("a", sequence, value)], sequence)
+        assert (answer["status"], answer["code"]) == (503, "unavailable")
+        assert log.tail() == {"0": sequence - 1}
+        assert log.append([("a", sequence, value)], sequence)["code"] == "unavailable"
+        assert log.append([("a", sequence - 1, value)], sequence - 1)["duplicate"] is True
+        assert [time for _, time, _ in log.events()][1:] == list(range(2, sequence))
+        assert isinstance(log.read(start=sequence - 2).table, pa.Table)

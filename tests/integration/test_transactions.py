@@ -1,11 +1,19 @@
 """Transactions: nothing is seen before the commit, and then all of it at once."""
 
+import asyncio
+from unittest.mock import patch
+
 import pytest
 
+from controller.log.staging import StagedEvents
+from controller.streams.transactions import TransactionCalls
 from tests.integration.log_api import LogApi, arrow_of, numbered
+from tests.integration.log_service import REFUSAL, LogService, batch_of, run_with
 from tests.integration.problems import check_problem
 from tests.integration.transaction_api import OpenTransaction, begin, begun, listed
+from tidegauge.errors import UnavailableError
 from tidegauge.wire.events import ARROW
+from tidegauge.wire.transactions import BeginTransaction
 
 pytestmark = pytest.mark.about_sql
 
@@ -221,3 +229,33 @@ def test_an_open_transaction_holds_nothing(log: LogApi) -> None:
     transaction.commit()
     mark = log.json(log.client.get(f"{log.path}/watermark"))["mark"]
     assert mark["cut"] == {"0": 0, "1": 0, "2": 0}  # its events lie behind the promise: late
+
+
+def test_a_repeated_commit_is_answered_once_the_first_is_on_disk(database_url: str) -> None:
+    async def repeat(log: LogService) -> None:
+        await log.create(segments=1)
+        await log.register("w")
+        parts = log.parts
+        calls = TransactionCalls(parts.sequencer, parts.database, log.state)
+        one = (await calls.begin(BeginTransaction(writer="w", incarnation=1))).id
+        events = StagedEvents.of(batch_of(numbered(0, 2)))
+        await calls.stage(one, events, segment=0, sequence=1)
+        writing, failing = asyncio.Event(), asyncio.Event()
+
+        async def write(*_: object, **__: object) -> None:
+            writing.set()
+            await failing.wait()
+            raise UnavailableError(REFUSAL)
+
+        with patch.object(parts.database, "write", write):
+            first = asyncio.create_task(calls.commit(one, None))
+            await writing.wait()
+            second = asyncio.create_task(calls.commit(one, None))
+            await asyncio.sleep(0)  # now it has looked at memory, if it looks too soon
+            failing.set()
+            with pytest.raises(UnavailableError):
+                await first
+        assert (await second).position == {0: 2}
+        assert await log.read(0) == (0, numbered(0, 2))
+
+    run_with(database_url, repeat)
